@@ -1,0 +1,1 @@
+"""Vocabulary shared by every layer: clocks, dice, invariants and the three error roots."""

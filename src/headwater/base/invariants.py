@@ -1,0 +1,13 @@
+"""Assertions that stay on: `python -O` strips `assert`, it does not strip a call."""
+
+from headwater.base.errors import ProgrammerError
+
+
+class InvariantViolation(ProgrammerError):
+    """Something that can not be, is."""
+
+
+def check(condition: bool, message: str) -> None:
+    """Crash with `message` when `condition` does not hold."""
+    if not condition:
+        raise InvariantViolation(message)

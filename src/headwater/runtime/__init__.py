@@ -1,0 +1,1 @@
+"""The only layer that touches the outside world: sockets, files, clocks, threads."""

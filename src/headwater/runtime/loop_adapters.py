@@ -1,0 +1,72 @@
+"""Network and Scheduler protocols on whatever asyncio loop is running.
+
+The loop may be uvloop's, asyncio's or the simulated one: these adapters only use the loop's own
+`create_server`, `call_soon`, `call_later` and `run_in_executor`.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import TypeVar
+
+from headwater.runtime.environment import TimerHandle
+
+T = TypeVar("T")
+
+
+class LoopListener:
+    """A bound port of an asyncio loop."""
+
+    __slots__ = ("_server", "port")
+
+    def __init__(self, server: asyncio.AbstractServer, port: int) -> None:
+        self._server = server
+        self.port = port
+
+    def close(self) -> None:
+        """Stop accepting."""
+        self._server.close()
+
+
+class LoopNetwork:
+    """Network protocol on the running loop."""
+
+    __slots__ = ()
+
+    async def listen(
+        self, host: str, port: int, factory: Callable[[], asyncio.Protocol]
+    ) -> LoopListener:
+        """Bind `host:port` with a deep backlog."""
+        loop = asyncio.get_running_loop()
+        server = await loop.create_server(factory, host, max(port, 0), backlog=4096)
+        sockets = server.sockets
+        return LoopListener(server, sockets[0].getsockname()[1])
+
+
+class LoopScheduler:
+    """Scheduler protocol on the loop that was running at construction."""
+
+    __slots__ = ("_loop", "_pending")
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._pending: set[asyncio.Future[object]] = set()
+
+    def call_soon(self, call: Callable[[], object]) -> TimerHandle:
+        """Call at the next turn of the loop."""
+        return self._loop.call_soon(call)
+
+    def call_later(self, delay_s: float, call: Callable[[], object]) -> TimerHandle:
+        """Call after `delay_s` seconds of the loop's time."""
+        return self._loop.call_later(delay_s, call)
+
+    def offload(self, work: Callable[[], T], done: Callable[[T], object]) -> None:
+        """Run `work` in the loop's executor, then `done` on the loop."""
+        future = self._loop.run_in_executor(None, work)
+        self._pending.add(future)  # type: ignore[arg-type]
+
+        def finished(future: "asyncio.Future[T]") -> None:
+            self._pending.discard(future)  # type: ignore[arg-type]
+            if not future.cancelled():
+                done(future.result())
+
+        future.add_done_callback(finished)

@@ -1,0 +1,18 @@
+"""The real world, assembled."""
+
+from headwater.runtime.clock import SystemClock
+from headwater.runtime.entropy import SystemEntropy
+from headwater.runtime.environment import Environment
+from headwater.runtime.files import SystemFiles
+from headwater.runtime.loop_adapters import LoopNetwork, LoopScheduler
+
+
+def real_environment() -> Environment:
+    """The operating system's clock, dice, files and network. Call it on a running loop."""
+    return Environment(
+        clock=SystemClock(),
+        entropy=SystemEntropy(),
+        files=SystemFiles(),
+        network=LoopNetwork(),
+        scheduler=LoopScheduler(),
+    )

@@ -1,0 +1,1 @@
+"""Assembly of a server: configuration, accounts, broker, monitoring, lifecycle."""

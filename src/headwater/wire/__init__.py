@@ -1,0 +1,1 @@
+"""The NATS client protocol in both directions, without I/O."""
