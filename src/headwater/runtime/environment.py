@@ -93,6 +93,20 @@ class Scheduler(Protocol):
         ...
 
 
+class Process(Protocol):
+    """What the operating system knows of the process the server runs in; for monitoring only."""
+
+    def pid(self) -> int: ...
+
+    def rss_bytes(self) -> int: ...
+
+    def cpu_percent(self) -> float:
+        """Processor time used since the last call, 100 for one core fully busy."""
+        ...
+
+    def cores(self) -> int: ...
+
+
 @dataclass(frozen=True)
 class Environment:
     """What a server may use of the world."""
@@ -102,3 +116,4 @@ class Environment:
     files: Files
     network: Network
     scheduler: Scheduler
+    process: Process

@@ -5,6 +5,7 @@ from headwater.runtime.entropy import SystemEntropy
 from headwater.runtime.environment import Environment
 from headwater.runtime.files import SystemFiles
 from headwater.runtime.loop_adapters import LoopNetwork, LoopScheduler
+from headwater.runtime.process import SystemProcess
 
 
 def real_environment() -> Environment:
@@ -15,4 +16,5 @@ def real_environment() -> Environment:
         files=SystemFiles(),
         network=LoopNetwork(),
         scheduler=LoopScheduler(),
+        process=SystemProcess(),
     )

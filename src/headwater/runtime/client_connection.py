@@ -1,0 +1,94 @@
+"""A client's socket as an asyncio protocol: bytes in, bytes out, nothing decided here."""
+
+import asyncio
+from typing import Any, Final, Protocol, cast, final
+
+# Above this much unsent the write deadline starts to run; below the low mark it stops.
+WRITE_HIGH_BYTES: Final = 64 * 1024
+WRITE_LOW_BYTES: Final = 0
+
+
+class ConnectionHandler(Protocol):
+    """What a server does with connections; the `Any` is its own notion of a client."""
+
+    def accept(self, connection: "ClientConnection") -> Any: ...
+
+    def receive(self, client: Any, data: bytes) -> None: ...
+
+    def lost(self, client: Any) -> None: ...
+
+    def writable(self, client: Any) -> None: ...
+
+    def unwritable(self, client: Any) -> None: ...
+
+
+@final
+class ClientConnection(asyncio.Protocol):
+    """One accepted socket."""
+
+    __slots__ = ("_client", "_handler", "_transport", "peer_host", "peer_port")
+
+    def __init__(self, handler: ConnectionHandler) -> None:
+        self._handler = handler
+        self._client: Any = None
+        self._transport: asyncio.Transport | None = None
+        self.peer_host = ""
+        self.peer_port = 0
+
+    # --- called by the loop --------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """The socket is open."""
+        self._transport = cast(asyncio.Transport, transport)
+        self._transport.set_write_buffer_limits(high=WRITE_HIGH_BYTES, low=WRITE_LOW_BYTES)
+        peer = transport.get_extra_info("peername") or ("", 0)
+        self.peer_host, self.peer_port = str(peer[0]), int(peer[1])
+        self._client = self._handler.accept(self)
+
+    def data_received(self, data: bytes) -> None:
+        """The socket has been read."""
+        self._handler.receive(self._client, data)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """The socket is gone."""
+        self._transport = None
+        self._handler.lost(self._client)
+
+    def pause_writing(self) -> None:
+        """The peer reads more slowly than we write."""
+        self._handler.unwritable(self._client)
+
+    def resume_writing(self) -> None:
+        """The peer has caught up."""
+        self._handler.writable(self._client)
+
+    # --- called by the server ------------------------------------------------------------------
+
+    def write(self, data: bytes) -> None:
+        """Queue bytes."""
+        if self._transport is not None:
+            self._transport.write(data)
+
+    def buffered_bytes(self) -> int:
+        """Bytes queued and not yet taken by the operating system."""
+        return 0 if self._transport is None else self._transport.get_write_buffer_size()
+
+    def pause_reading(self) -> None:
+        """Leave what the peer sends in the socket."""
+        if self._transport is not None and self._transport.is_reading():
+            self._transport.pause_reading()
+
+    def resume_reading(self) -> None:
+        """Read again."""
+        if self._transport is not None and not self._transport.is_reading():
+            self._transport.resume_reading()
+
+    def close(self) -> None:
+        """Write what is queued, then close."""
+        if self._transport is not None:
+            self._transport.close()
+
+    def abort(self) -> None:
+        """Close at once."""
+        if self._transport is not None:
+            self._transport.abort()

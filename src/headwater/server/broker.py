@@ -1,0 +1,460 @@
+"""From a publish to the out-buffers of everyone who listens.
+
+The broker takes whole segments. It looks a subject up once per message, or once per run, appends
+encoded frames to each receiver's `out` list and remembers who became dirty; at the end of the turn
+`flush` joins each list into one write. Nothing here waits, and nothing is encoded twice: the payload
+object that the decoder cut out is the one that is joined into every receiver's write.
+
+Two ways to a receiver. `plain` subscriptions, nearly all, get their frame appended right in the loop.
+Those with a limit, a filter, tracked replies, a client without headers or a handler of the server's
+own go through `_deliver`, which looks at everything.
+"""
+
+from collections.abc import Callable
+from typing import Final, final
+
+from headwater.base.clock import Clock
+from headwater.base.entropy import Entropy
+from headwater.runtime.environment import Scheduler
+from headwater.server.client import Client, Subscription
+from headwater.subjects.grammar import is_valid_literal
+from headwater.subjects.index import Route
+from headwater.wire import encoder
+from headwater.wire.batch import NO_HEADERS, Publishes, Run
+
+CRLF: Final = b"\r\n"
+_MSG: Final = b"MSG "
+_HMSG: Final = b"HMSG "
+
+# Subjects clients may not publish to, and replies they may not name: servers use them.
+_RESERVED_SUBJECTS: Final = (b"_GR_.", b"$NRG.")
+_RESERVED_REPLIES: Final = (b"_R_.", b"$JS.ACK.", b"_GR_.")
+
+INVALID_PUBLISH_SUBJECT: Final = "Invalid Publish Subject"
+
+# A publisher to a client that does not keep up waits this long after each read.
+STALL_S: Final = 0.010
+
+
+@final
+class Counters:
+    """Messages and bytes through this server since it started."""
+
+    __slots__ = ("in_bytes", "in_msgs", "out_bytes", "out_msgs", "stalled_clients")
+
+    def __init__(self) -> None:
+        self.in_msgs = 0
+        self.in_bytes = 0
+        self.out_msgs = 0
+        self.out_bytes = 0
+        self.stalled_clients = 0
+
+
+@final
+class Broker:
+    """The router of one server.
+
+    `unsubscribe` is called when a subscription reaches its limit; `refuse` with an -ERR text for a
+    publisher; `overflow` when more waits for a client than `max_pending`.
+    """
+
+    __slots__ = (
+        "_clock",
+        "_dirty",
+        "_entropy",
+        "_flush_planned",
+        "_overflow",
+        "_scheduler",
+        "_unsubscribe",
+        "counters",
+        "max_pending",
+        "stalls_publishers",
+    )
+
+    def __init__(
+        self,
+        clock: Clock,
+        entropy: Entropy,
+        scheduler: Scheduler,
+        max_pending: int,
+        unsubscribe: Callable[[Subscription], None],
+        overflow: Callable[[Client], None],
+    ) -> None:
+        self._clock = clock
+        self._entropy = entropy
+        self._scheduler = scheduler
+        self._unsubscribe = unsubscribe
+        self._overflow = overflow
+        self._dirty: list[Client] = []
+        self._flush_planned = False
+        self.max_pending = max_pending
+        self.stalls_publishers = True
+        self.counters = Counters()
+
+    # --- publishing ----------------------------------------------------------------------------
+
+    def publish_many(self, source: Client, batch: Publishes) -> None:
+        """Route publishes that share nothing but the read they came in."""
+        account = source.account
+        match = account.index.match
+        replies = batch.replies
+        header_sizes = batch.header_sizes
+        sizes = batch.sizes
+        payloads = batch.payloads
+        guarded = source.guarded
+        self._count_in(source, len(payloads), sum(map(len, payloads)))
+        for position, subject in enumerate(batch.subjects):
+            reply = replies[position]
+            if (guarded or reply is not None or subject[:1] in b"$_") and not self._admits(
+                source, subject, reply, 1
+            ):
+                continue
+            route = match(subject)
+            header_size = header_sizes[position]
+            size = sizes[position]
+            payload = payloads[position]
+            delivered = False
+            for sub in route.plain:
+                target = sub.client
+                if (
+                    sub.plain
+                    and not target.congested
+                    and not target.close_reason
+                    and (target is not source or source.connect.echo)
+                ):
+                    if not target.dirty:
+                        self.touch(target)
+                    if reply is None:
+                        target.out += (
+                            _MSG if header_size < 0 else _HMSG,
+                            subject,
+                            sub.tail,
+                            size,
+                            CRLF,
+                            payload,
+                            CRLF,
+                        )
+                    else:
+                        target.out += (
+                            _MSG if header_size < 0 else _HMSG,
+                            subject,
+                            sub.tail,
+                            reply,
+                            b" ",
+                            size,
+                            CRLF,
+                            payload,
+                            CRLF,
+                        )
+                    sub.delivered += 1
+                    target.out_msgs += 1
+                    target.out_bytes += len(payload)
+                    delivered = True
+                elif self._deliver(source, sub, subject, reply, header_size, size, payload):
+                    delivered = True
+            for group in route.groups:
+                if self._deliver_to_one(source, group, subject, reply, header_size, size, payload):
+                    delivered = True
+            if not delivered and reply is not None and source.no_responders:
+                self._answer_no_responders(source, subject, reply)
+
+    def publish_run(self, source: Client, run: Run) -> None:
+        """Route publishes with one control line: one look-up, one join per receiver."""
+        payloads = run.payloads
+        subject = run.subject
+        self._count_in(source, len(payloads), len(payloads) * len(payloads[0]))
+        if (source.guarded or run.reply is not None or subject[:1] in b"$_") and (
+            not self._admits(source, subject, run.reply, len(payloads))
+        ):
+            return
+        permissions = source.permissions
+        if permissions is not None and permissions.tracks_replies:
+            # The right to respond is counted message by message; the first was counted above.
+            now_ns = self._clock.monotonic_ns()
+            for position in range(1, len(payloads)):
+                if not permissions.may_publish(subject, now_ns):
+                    self._refuse_publish(source, subject, len(payloads) - position)
+                    payloads = payloads[:position]
+                    break
+        route: Route[Subscription] = source.account.index.match(subject)
+        delivered = False
+        encoded: dict[bytes, bytes] = {}
+        for sub in route.plain:
+            delivered = self._deliver_run(source, sub, run, payloads, encoded) or delivered
+        for group in route.groups:
+            delivered = self._share_run(source, group, run, payloads) or delivered
+        if not delivered and run.reply is not None and source.no_responders:
+            for _ in payloads:
+                self._answer_no_responders(source, subject, run.reply)
+
+    def send(
+        self,
+        account_route: Route[Subscription],
+        subject: bytes,
+        reply: bytes | None,
+        payload: bytes,
+    ) -> bool:
+        """Deliver a message of the server's own."""
+        size = b"%d" % len(payload)
+        delivered = False
+        for sub in account_route.plain:
+            delivered = self._deliver(None, sub, subject, reply, NO_HEADERS, size, payload) or (
+                delivered
+            )
+        for group in account_route.groups:
+            delivered = self._deliver_to_one(
+                None, group, subject, reply, NO_HEADERS, size, payload
+            ) or (delivered)
+        return delivered
+
+    # --- admission -----------------------------------------------------------------------------
+
+    def _admits(self, source: Client, subject: bytes, reply: bytes | None, count: int) -> bool:
+        """Whether the publisher may send this; if not it has been told."""
+        if source.connect.pedantic and not is_valid_literal(subject):
+            self.refuse(source, INVALID_PUBLISH_SUBJECT, count)
+        if subject.startswith(_RESERVED_SUBJECTS):
+            self._refuse_publish(source, subject, count)
+            return False
+        permissions = source.permissions
+        if (
+            permissions is not None
+            and permissions.restricts_publishing
+            and not permissions.may_publish(subject, self._clock.monotonic_ns())
+        ):
+            self._refuse_publish(source, subject, count)
+            return False
+        if reply is not None and reply.startswith(_RESERVED_REPLIES):
+            text = f"Permissions Violation for Publish with Reply of {encoder.quoted(reply)}"
+            self.refuse(source, text, count)
+            return False
+        if source.connect.verbose:
+            self.tell(source, encoder.OK * count)
+        return True
+
+    def _refuse_publish(self, source: Client, subject: bytes, count: int) -> None:
+        text = f"Permissions Violation for Publish to {encoder.quoted(subject)}"
+        self.refuse(source, text, count)
+
+    def refuse(self, client: Client, text: str, count: int = 1) -> None:
+        """Send -ERR without closing."""
+        self.tell(client, encoder.error(text) * count)
+
+    # --- one receiver --------------------------------------------------------------------------
+
+    def _deliver(
+        self,
+        source: Client | None,
+        sub: Subscription,
+        subject: bytes,
+        reply: bytes | None,
+        header_size: int,
+        size: bytes,
+        payload: bytes,
+    ) -> bool:
+        """Deliver one message to one subscription, looking at everything."""
+        if not self._accepts(source, sub, subject):
+            return False
+        target = sub.client
+        sub.delivered += 1
+        if sub.limit and sub.delivered >= sub.limit:
+            self._unsubscribe(sub)
+            if sub.delivered > sub.limit:
+                return False
+        if sub.handler is not None:
+            sub.handler(source, subject, reply, header_size, payload)
+            return True
+        if header_size >= 0 and not target.headers:
+            payload = payload[header_size:]
+            size = b"%d" % len(payload)
+            header_size = NO_HEADERS
+        if reply is not None and target.permissions is not None:
+            self._track_reply(target, reply)
+        kind = b"MSG" if header_size < 0 else b"HMSG"
+        target.out += (encoder.message_line(kind, subject, sub.sid, reply, size), payload, CRLF)
+        target.out_msgs += 1
+        target.out_bytes += len(payload)
+        self.touch(target)
+        if target.congested and source is not None:
+            self._stall(source)
+        return True
+
+    def _accepts(self, source: Client | None, sub: Subscription, subject: bytes) -> bool:
+        target = sub.client
+        if target.close_reason:
+            return False
+        if target is source and not source.connect.echo and sub.handler is None:
+            return False
+        permissions = target.permissions
+        return (
+            permissions is None
+            or not permissions.filters_deliveries
+            or permissions.may_receive(subject, sub.queue)
+        )
+
+    def _deliver_to_one(
+        self,
+        source: Client | None,
+        group: list[Subscription],
+        subject: bytes,
+        reply: bytes | None,
+        header_size: int,
+        size: bytes,
+        payload: bytes,
+    ) -> bool:
+        """Deliver to one member of a queue group, chosen by dice among those that can take it."""
+        count = len(group)
+        first = self._entropy.below(count) if count > 1 else 0
+        for step in range(count):
+            sub = group[(first + step) % count]
+            if self._deliver(source, sub, subject, reply, header_size, size, payload):
+                return True
+        return False
+
+    def _deliver_run(
+        self,
+        source: Client,
+        sub: Subscription,
+        run: Run,
+        payloads: list[bytes],
+        encoded: dict[bytes, bytes],
+    ) -> bool:
+        if not self._accepts(source, sub, run.subject):
+            return False
+        if not sub.plain:
+            delivered = False
+            for payload in payloads:
+                delivered = (
+                    self._deliver(
+                        source, sub, run.subject, run.reply, run.header_size, run.size, payload
+                    )
+                    or delivered
+                )
+            return delivered
+        data = encoded.get(sub.tail)
+        if data is None:
+            data = encoded[sub.tail] = _encode_run(run, sub, payloads)
+        target = sub.client
+        target.out.append(data)
+        sub.delivered += len(payloads)
+        target.out_msgs += len(payloads)
+        target.out_bytes += len(payloads) * len(payloads[0])
+        self.touch(target)
+        if target.congested:
+            self._stall(source)
+        return True
+
+    def _share_run(
+        self, source: Client, group: list[Subscription], run: Run, payloads: list[bytes]
+    ) -> bool:
+        """Spread a run over a queue group; each message goes to one member."""
+        able = [sub for sub in group if self._accepts(source, sub, run.subject)]
+        if not able:
+            return False
+        if len(able) == 1:
+            return self._deliver_run(source, able[0], run, payloads, {})
+        if not all(sub.plain for sub in able):
+            delivered = False
+            for payload in payloads:
+                delivered = (
+                    self._deliver_to_one(
+                        source, group, run.subject, run.reply, run.header_size, run.size, payload
+                    )
+                    or delivered
+                )
+            return delivered
+        count = len(able)
+        below = self._entropy.below
+        shares: list[list[bytes]] = [[] for _ in able]
+        for payload in payloads:
+            shares[below(count)].append(payload)
+        for sub, share in zip(able, shares, strict=True):
+            if share:
+                self._deliver_run(source, sub, run, share, {})
+        return True
+
+    def _track_reply(self, target: Client, reply: bytes) -> None:
+        permissions = target.permissions
+        if permissions is not None and permissions.tracks_replies:
+            permissions.delivered_reply(reply, self._clock.monotonic_ns())
+
+    def _answer_no_responders(self, source: Client, subject: bytes, reply: bytes) -> None:
+        for sub in source.account.index.match(reply).plain:
+            if sub.client is source and not source.close_reason:
+                self.tell(source, encoder.no_responders(reply, sub.sid, subject))
+                return
+
+    # --- out-buffers ---------------------------------------------------------------------------
+
+    def tell(self, client: Client, data: bytes) -> None:
+        """Queue protocol bytes for a client."""
+        if not client.close_reason:
+            client.out.append(data)
+            self.touch(client)
+
+    def touch(self, client: Client) -> None:
+        """Remember that a client has bytes to write this turn."""
+        if client.dirty:
+            return
+        client.dirty = True
+        self._dirty.append(client)
+        if not self._flush_planned:
+            self._flush_planned = True
+            self._scheduler.call_soon(self.flush)
+
+    def flush(self) -> None:
+        """Write what this turn produced: one write per client."""
+        self._flush_planned = False
+        dirty = self._dirty
+        self._dirty = []
+        for client in dirty:
+            self.flush_client(client)
+
+    def flush_client(self, client: Client) -> None:
+        """Write what one client has waiting."""
+        client.dirty = False
+        data = b"".join(client.out)
+        client.out.clear()
+        if client.close_reason or not data:
+            return
+        connection = client.connection
+        connection.write(data)
+        buffered = connection.buffered_bytes()
+        if buffered > self.max_pending:
+            self._overflow(client)
+        else:
+            client.congested = buffered > self.max_pending // 4 * 3
+
+    def drained(self, client: Client) -> None:
+        """A client has read what was queued for it."""
+        client.congested = False
+
+    def _stall(self, source: Client) -> None:
+        """Read no more from a publisher for a moment, so that its receivers can catch up."""
+        if source.stalled or not self.stalls_publishers or source.close_reason:
+            return
+        source.stalled = True
+        self.counters.stalled_clients += 1
+        source.connection.pause_reading()
+        source.stall_timer = self._scheduler.call_later(STALL_S, lambda: self._resume(source))
+
+    def _resume(self, source: Client) -> None:
+        source.stalled = False
+        source.stall_timer = None
+        if not source.close_reason:
+            source.connection.resume_reading()
+
+    def _count_in(self, source: Client, messages: int, size: int) -> None:
+        source.in_msgs += messages
+        source.in_bytes += size
+        self.counters.in_msgs += messages
+        self.counters.in_bytes += size
+        source.account.in_msgs += messages
+        source.account.in_bytes += size
+
+
+def _encode_run(run: Run, sub: Subscription, payloads: list[bytes]) -> bytes:
+    """All frames of a run for one subscription."""
+    kind = b"MSG" if run.header_size < 0 else b"HMSG"
+    line = encoder.message_line(kind, run.subject, sub.sid, run.reply, run.size)
+    return b"".join((line, (CRLF + line).join(payloads), CRLF))

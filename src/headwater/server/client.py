@@ -1,0 +1,214 @@
+"""One connected client as the server knows it, and its subscriptions.
+
+Pure state: what the client said of itself, what it subscribed to, what is waiting to be written to
+it, and the counters that monitoring shows. The bytes in `out` go to the connection once per turn of
+the loop (`headwater.server.broker`).
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol, final
+
+from headwater.server.accounts import Account
+from headwater.server.permissions import ConnectionPermissions
+from headwater.wire.batch import Segment
+from headwater.wire.decoder import ClientDecoder
+from headwater.wire.info import ConnectOptions
+
+if TYPE_CHECKING:
+    from headwater.runtime.environment import TimerHandle
+
+
+class Connection(Protocol):
+    """The way to a client's socket, as far as the server needs it."""
+
+    @property
+    def peer_host(self) -> str: ...
+
+    @property
+    def peer_port(self) -> int: ...
+
+    def write(self, data: bytes) -> None:
+        """Queue bytes; never blocks."""
+        ...
+
+    def buffered_bytes(self) -> int:
+        """Bytes queued and not yet taken by the operating system."""
+        ...
+
+    def pause_reading(self) -> None: ...
+
+    def resume_reading(self) -> None: ...
+
+    def close(self) -> None:
+        """Write what is queued, then close."""
+        ...
+
+    def abort(self) -> None:
+        """Close at once, dropping what is queued."""
+        ...
+
+
+# What an internal subscription is called with: subject, reply, header size, payload.
+Handler = Callable[["Client | None", bytes, bytes | None, int, bytes], None]
+
+
+@final
+class Subscription:
+    """One SUB of one client, or a service of the server itself."""
+
+    __slots__ = (
+        "client",
+        "delivered",
+        "handler",
+        "limit",
+        "plain",
+        "queue",
+        "sid",
+        "subject",
+        "tail",
+    )
+
+    def __init__(
+        self,
+        client: "Client",
+        subject: bytes,
+        queue: bytes | None,
+        sid: bytes,
+        handler: Handler | None = None,
+    ) -> None:
+        self.client = client
+        self.subject = subject
+        self.queue = queue
+        self.sid = sid
+        self.handler = handler
+        # What stands between the subject and the size in a MSG line without reply.
+        self.tail = b" %b " % sid
+        self.delivered = 0
+        # UNSUB max: the delivery after which the subscription ends; 0 for none.
+        self.limit = 0
+        # Nothing about this subscription needs looking at before a message is appended.
+        self.plain = False
+
+    def settle(self) -> None:
+        """Find out whether deliveries can take the short way."""
+        permissions = self.client.permissions
+        self.plain = (
+            self.handler is None
+            and self.limit == 0
+            and self.client.headers
+            and (
+                permissions is None
+                or not (permissions.filters_deliveries or permissions.tracks_replies)
+            )
+        )
+
+
+@final
+class Client:
+    """One connection and everything known of it."""
+
+    __slots__ = (
+        "account",
+        "auth_timer",
+        "authenticating",
+        "cid",
+        "close_reason",
+        "congested",
+        "connect",
+        "connect_received",
+        "connection",
+        "decoder",
+        "dirty",
+        "first_pong_sent",
+        "guarded",
+        "headers",
+        "in_bytes",
+        "in_msgs",
+        "label",
+        "last_activity_wall_ns",
+        "last_in_ns",
+        "no_responders",
+        "out",
+        "out_bytes",
+        "out_msgs",
+        "permissions",
+        "ping_sent_ns",
+        "ping_timer",
+        "pings_out",
+        "postponed",
+        "rtt_ns",
+        "stall_timer",
+        "stalled",
+        "started_ns",
+        "started_wall_ns",
+        "stopped_wall_ns",
+        "subscriptions",
+        "username",
+        "write_timer",
+    )
+
+    def __init__(
+        self, cid: int, connection: Connection, decoder: ClientDecoder, account: Account
+    ) -> None:
+        self.cid = cid
+        self.connection = connection
+        self.decoder = decoder
+        self.account = account
+        self.connect = ConnectOptions()
+        self.connect_received = False
+        self.authenticating = False
+        # Segments that arrived while a password was being checked elsewhere.
+        self.postponed: list[Segment] = []
+        self.first_pong_sent = False
+        self.username = ""
+        self.permissions: ConnectionPermissions | None = None
+        self.headers = False
+        self.no_responders = False
+        # Publishes have to be looked at one by one: verbose, pedantic, restricted or headerless.
+        self.guarded = True
+        self.subscriptions: dict[bytes, Subscription] = {}
+        self.out: list[bytes] = []
+        self.dirty = False
+        # More is queued for this client than it reads: publishers to it are held back.
+        self.congested = False
+        # This client is held back as a publisher.
+        self.stalled = False
+        self.close_reason = ""
+        self.label = f"{connection.peer_host}:{connection.peer_port} - cid:{cid}"
+        self.in_msgs = 0
+        self.in_bytes = 0
+        self.out_msgs = 0
+        self.out_bytes = 0
+        self.started_ns = 0
+        self.started_wall_ns = 0
+        self.stopped_wall_ns = 0
+        self.last_activity_wall_ns = 0
+        self.last_in_ns = 0
+        self.ping_sent_ns = 0
+        self.pings_out = 0
+        self.rtt_ns = 0
+        self.auth_timer: TimerHandle | None = None
+        self.ping_timer: TimerHandle | None = None
+        self.stall_timer: TimerHandle | None = None
+        self.write_timer: TimerHandle | None = None
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the server is done with this client."""
+        return self.close_reason != ""
+
+    def settle(self) -> None:
+        """Recompute what follows from CONNECT and permissions."""
+        restricted = self.permissions is not None and self.permissions.restricts_publishing
+        self.guarded = (
+            self.connect.verbose or self.connect.pedantic or restricted or not self.headers
+        )
+        for subscription in self.subscriptions.values():
+            subscription.settle()
+
+    def cancel_timers(self) -> None:
+        """Nothing more happens to this client on its own."""
+        for timer in (self.auth_timer, self.ping_timer, self.stall_timer, self.write_timer):
+            if timer is not None:
+                timer.cancel()
+        self.auth_timer = self.ping_timer = self.stall_timer = self.write_timer = None

@@ -1,0 +1,19 @@
+"""Why a connection ended, in the words /connz uses."""
+
+from typing import Final
+
+CLIENT_CLOSED: Final = "Client Closed"
+AUTHENTICATION_TIMEOUT: Final = "Authentication Timeout"
+AUTHENTICATION_VIOLATION: Final = "Authentication Failure"
+SLOW_CONSUMER_PENDING: Final = "Slow Consumer (Pending Bytes)"
+SLOW_CONSUMER_DEADLINE: Final = "Slow Consumer (Write Deadline)"
+READ_ERROR: Final = "Read Error"
+PARSE_ERROR: Final = "Parse Error"
+STALE_CONNECTION: Final = "Stale Connection"
+PROTOCOL_VIOLATION: Final = "Protocol Violation"
+BAD_PROTOCOL_VERSION: Final = "Bad Client Protocol Version"
+MAX_CONNECTIONS: Final = "Maximum Connections Exceeded"
+MAX_PAYLOAD: Final = "Maximum Message Payload Exceeded"
+MAX_CONTROL_LINE: Final = "Maximum Control Line Exceeded"
+SERVER_SHUTDOWN: Final = "Server Shutdown"
+NO_RESPONDERS_NEED_HEADERS: Final = "No Responders Requires Headers"

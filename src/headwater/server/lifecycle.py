@@ -1,0 +1,241 @@
+"""Starting, running and stopping a server: sockets, signals' meanings, files for whoever started us.
+
+`Server` joins a Node to the world. It is what embedding programs, tests and `headwater serve` all
+start; what differs between them is the Environment and who calls `stop`.
+"""
+
+import asyncio
+import json
+from collections.abc import Callable
+from typing import Final, final
+
+from headwater import __version__
+from headwater.base.clock import NS_PER_S
+from headwater.base.errors import OperatingError
+from headwater.runtime.client_connection import ClientConnection
+from headwater.runtime.environment import Environment, Listener
+from headwater.runtime.http import HttpConnection
+from headwater.server import closing
+from headwater.server.flags import changed_options
+from headwater.server.log import Log, Sink
+from headwater.server.monitoring import Monitor
+from headwater.server.node import Node
+from headwater.server.options import Options
+from headwater.wire.info import NATS_VERSION
+
+# While lame, clients are closed one by one, at least so often and at most so far apart.
+LAME_DUCK_STEP_S_MAX: Final = 1.0
+
+
+class StartError(OperatingError):
+    """A server that could not start; the text says why."""
+
+
+@final
+class Server:
+    """One server: `await start()`, then `await stop()`."""
+
+    def __init__(
+        self,
+        options: Options,
+        environment: Environment,
+        sink: Sink,
+        program: str = "headwater",
+    ) -> None:
+        options.validate()
+        self._environment = environment
+        self._pid = environment.process.pid()
+        self._program = program
+        self.log = Log(sink, environment.clock, self._pid)
+        self._configure_log(options)
+        self.node = Node(options, environment, self.log)
+        self._listeners: list[Listener] = []
+        self._client_listener: Listener | None = None
+        self._stopped: asyncio.Future[None] | None = None
+        self.client_port = 0
+        self.monitoring_port = 0
+
+    @property
+    def options(self) -> Options:
+        """The options in force."""
+        return self.node.options
+
+    @property
+    def url(self) -> str:
+        """Where clients connect, from this machine."""
+        host = self.options.host
+        reachable = "127.0.0.1" if host in ("0.0.0.0", "::", "") else host
+        return f"nats://{_bracketed(reachable)}:{self.client_port}"
+
+    # --- start ---------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Listen. Raises StartError and leaves nothing behind if that can not be."""
+        self._stopped = asyncio.get_running_loop().create_future()
+        self._announce()
+        try:
+            await self._listen_for_monitoring()
+            await self._listen_for_clients()
+            self._write_files()
+        except StartError as error:
+            self._close_listeners()
+            self.log.fatal(str(error))
+            raise
+        self.log.info("Server is ready")
+
+    def _announce(self) -> None:
+        node = self.node
+        self.log.info("Starting nats-server")
+        self.log.info(f"  Version:  {NATS_VERSION}")
+        self.log.info(f"  Headwater: {__version__}")
+        self.log.info(f"  Name:     {node.name}")
+        self.log.info(f"  ID:       {node.server_id}")
+        if self.options.config_file:
+            self.log.info(f"Using configuration file: {self.options.config_file}")
+        if self.options.jetstream.enabled:
+            self.log.warn(
+                "JetStream was asked for, but this version has no streams yet: "
+                "requests to it get no responders"
+            )
+
+    async def _listen_for_clients(self) -> None:
+        options = self.options
+        listener = await self._listen(
+            options.host, options.port, lambda: ClientConnection(self.node)
+        )
+        self._client_listener = listener
+        self.client_port = self.node.client_port = listener.port
+        self.log.info(
+            f"Listening for client connections on {_bracketed(options.host)}:{listener.port}"
+        )
+
+    async def _listen_for_monitoring(self) -> None:
+        options = self.options
+        if options.http_port == 0:
+            return
+        monitor = Monitor(self.node)
+        host = options.monitoring_host
+        listener = await self._listen(
+            host, options.http_port, lambda: HttpConnection(monitor.respond)
+        )
+        self.monitoring_port = self.node.monitoring_port = listener.port
+        self.log.info(f"Starting http monitor on {_bracketed(host)}:{listener.port}")
+
+    async def _listen(
+        self, host: str, port: int, factory: Callable[[], asyncio.Protocol]
+    ) -> Listener:
+        try:
+            listener = await self._environment.network.listen(host, port, factory)
+        except (OSError, OverflowError) as reason:
+            where = f"{_bracketed(host)}:{port}"
+            raise StartError(
+                f"Error listening on port: {where}, {_reason(reason)!r}"
+            ) from reason
+        self._listeners.append(listener)
+        return listener
+
+    def _write_files(self) -> None:
+        files = self._environment.files
+        options = self.options
+        if options.pid_file:
+            try:
+                files.replace_bytes(options.pid_file, str(self._pid).encode())
+            except OSError as reason:
+                self.log.error(f"Unable to write pid file {options.pid_file}: {reason}")
+        path = self._ports_file()
+        if path:
+            ports = {"nats": [self.url]}
+            if self.monitoring_port:
+                host = _bracketed(options.monitoring_host)
+                ports["monitoring"] = [f"http://{host}:{self.monitoring_port}"]
+            try:
+                files.replace_bytes(path, json.dumps(ports).encode())
+            except OSError as reason:
+                self.log.error(f"Error writing ports file ({path}): {reason}")
+
+    def _ports_file(self) -> str:
+        directory = self.options.ports_file_dir
+        return f"{directory}/{self._program}_{self._pid}.ports" if directory else ""
+
+    # --- stop ----------------------------------------------------------------------------------
+
+    async def stop(self) -> None:
+        """Close everything. May be called more than once."""
+        if self._stopped is None or self._stopped.done():
+            return
+        self.log.info("Initiating Shutdown...")
+        self._close_listeners()
+        self.node.close_all(closing.SERVER_SHUTDOWN)
+        files = self._environment.files
+        for path in (self.options.pid_file, self._ports_file()):
+            if path:
+                files.remove(path)
+        # One turn of the loop, so that what was queued for clients leaves.
+        await asyncio.sleep(0)
+        self.log.info("Server Exiting..")
+        self._stopped.set_result(None)
+
+    async def wait_stopped(self) -> None:
+        """Return when the server has stopped."""
+        if self._stopped is not None:
+            await asyncio.shield(self._stopped)
+
+    def _close_listeners(self) -> None:
+        for listener in self._listeners:
+            listener.close()
+        self._listeners.clear()
+
+    # --- signals -------------------------------------------------------------------------------
+
+    async def lame_duck(self) -> None:
+        """Accept nobody new, send clients away gently over time, then stop."""
+        if self.node.lame_duck or self._client_listener is None:
+            return
+        self.log.info("Entering lame duck mode, stop accepting new clients")
+        self._client_listener.close()
+        if self.node.clients:
+            self.node.announce_lame_duck()
+            await asyncio.sleep(self.options.lame_duck_grace_period_s)
+            self.log.info("Closing existing clients")
+            await self._close_gently()
+        await self.stop()
+
+    async def _close_gently(self) -> None:
+        options = self.options
+        window_s = options.lame_duck_duration_s - options.lame_duck_grace_period_s
+        clients = [*self.node.clients.values()]
+        step_s = min(max(window_s, 1.0) / max(len(clients), 1), LAME_DUCK_STEP_S_MAX)
+        below = self._environment.entropy.below
+        for position, client in enumerate(clients):
+            if position:
+                # Between half a step and a step, so that several servers do not move in time.
+                jitter_s = below(int(step_s / 2 * NS_PER_S) + 1) / NS_PER_S
+                await asyncio.sleep(step_s / 2 + jitter_s)
+            self.node.close(client, closing.SERVER_SHUTDOWN)
+
+    def reload(self, options: Options) -> None:
+        """Take over a changed configuration; refuses, in the log, what needs a restart."""
+        plan = changed_options(self.options, options)
+        if plan.error:
+            self.log.error(f"Failed to reload server configuration: {plan.error}")
+            return
+        self._configure_log(plan.options)
+        self.node.reload(plan.options)
+        for line in plan.changes:
+            self.log.info(f"Reloaded: {line}")
+        self.log.info("Reloaded server configuration")
+
+    def _configure_log(self, options: Options) -> None:
+        self.log.debug_on = options.debug
+        self.log.trace_on = options.trace
+        self.log.time_on = options.logtime
+        self.log.utc = options.logtime_utc
+
+
+def _bracketed(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
+
+
+def _reason(error: Exception) -> str:
+    text = getattr(error, "strerror", None) or str(error)
+    return str(text).lower()

@@ -1,0 +1,58 @@
+"""A log file that sets itself aside when it has grown enough.
+
+A full file is renamed to `<name>.<time>` and a new one begun; at most `files_max` old ones are kept.
+"""
+
+from datetime import datetime, timezone
+from typing import final
+
+from headwater.base.clock import NS_PER_S, Clock
+from headwater.runtime.environment import AppendFile, Files
+
+
+@final
+class LogFile:
+    """A sink for log lines."""
+
+    __slots__ = ("_clock", "_file", "_files", "_old", "_path", "_written", "bytes_max", "files_max")
+
+    def __init__(
+        self, files: Files, clock: Clock, path: str, bytes_max: int, files_max: int
+    ) -> None:
+        self._files = files
+        self._clock = clock
+        self._path = path
+        self.bytes_max = bytes_max
+        self.files_max = files_max
+        self._old: list[str] = []
+        self._file: AppendFile = files.open_append(path)
+        self._written = 0
+
+    def write(self, line: bytes) -> None:
+        """Append a line, beginning a new file first if this one is full."""
+        if self.bytes_max and self._written and self._written + len(line) > self.bytes_max:
+            self._rotate()
+        self._file.write(line)
+        self._written += len(line)
+
+    def reopen(self) -> None:
+        """Open the path anew, for tools that move log files away."""
+        self._file.close()
+        self._file = self._files.open_append(self._path)
+        self._written = 0
+
+    def close(self) -> None:
+        """Release the file."""
+        self._file.close()
+
+    def _rotate(self) -> None:
+        seconds, rest_ns = divmod(self._clock.wall_ns(), NS_PER_S)
+        moment = datetime.fromtimestamp(seconds, timezone.utc)
+        target = f"{self._path}.{moment:%Y.%m.%d.%H.%M.%S}.{rest_ns:09d}"
+        self._file.close()
+        self._files.rename(self._path, target)
+        self._old.append(target)
+        while self.files_max and len(self._old) > self.files_max:
+            self._files.remove(self._old.pop(0))
+        self._file = self._files.open_append(self._path)
+        self._written = 0

@@ -1,0 +1,615 @@
+"""A whole server without its sockets: clients, accounts, and what each protocol operation does.
+
+The runtime hands in connections and bytes; everything that happens in return is a call on a
+Connection, a timer of the environment's scheduler, or a log line. Rules that need no client (who may
+publish what, who listens to what) live in their own modules; this one owns the life of a client:
+
+    accepted ──CONNECT──▶ authenticating ──▶ ready ──▶ closed
+        └──────────── any violation or time-out ──────────▶
+
+Until CONNECT is accepted on a server that requires it, nothing but CONNECT is looked at.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from typing import Final, final
+
+from headwater import __version__
+from headwater.base.clock import NS_PER_S
+from headwater.base.errors import PeerError
+from headwater.runtime.environment import Environment, TimerHandle
+from headwater.server import closing
+from headwater.server.accounts import Account, Accounts
+from headwater.server.auth import Authenticator, SlowCheck, Verdict
+from headwater.server.broker import Broker
+from headwater.server.client import Client, Connection, Subscription
+from headwater.server.identity import new_server_id
+from headwater.server.log import Log
+from headwater.server.options import Options
+from headwater.server.permissions import ConnectionPermissions
+from headwater.server.tracing import trace_segment
+from headwater.subjects.grammar import is_valid_pattern
+from headwater.wire import encoder
+from headwater.wire.batch import (
+    ClientError,
+    Connect,
+    Malformed,
+    Ping,
+    Pong,
+    Publishes,
+    Run,
+    Segment,
+    Subscribe,
+    Unsubscribe,
+)
+from headwater.wire.decoder import MAX_CONTROL_LINE, MAX_PAYLOAD, ClientDecoder
+from headwater.wire.info import NATS_VERSION, PROTOCOL_INFO, ServerInfo
+
+AUTHORIZATION_VIOLATION: Final = "Authorization Violation"
+AUTHENTICATION_TIMEOUT: Final = "Authentication Timeout"
+BAD_CLIENT_PROTOCOL: Final = "invalid client protocol"
+NO_RESPONDERS_NEED_HEADERS: Final = "no responders requires headers support"
+TOO_MANY_CONNECTIONS: Final = "maximum connections exceeded"
+TOO_MANY_SUBSCRIPTIONS: Final = "maximum subscriptions exceeded"
+STALE_CONNECTION: Final = "Stale Connection"
+INVALID_SUBJECT: Final = "Invalid Subject"
+HEADERS_NOT_SUPPORTED: Final = "message headers not supported"
+
+# Queue groups of servers; clients may not join them.
+_SYSTEM_QUEUE: Final = b"_sys_"
+
+# The first ping measures the round trip, so it comes early, spread so that clients that all
+# reconnect at once are not all pinged at once.
+FIRST_PING_S_MAX: Final = 2.0
+_FIRST_PING_SPREAD: Final = 5
+# A round trip older than this is measured again even if the client was heard of meanwhile.
+_RTT_MAX_AGE_S: Final = 3600.0
+
+_API_LEVEL: Final = 5
+
+
+@final
+class Node:
+    """One server."""
+
+    def __init__(self, options: Options, environment: Environment, log: Log) -> None:
+        self.options = options
+        self.environment = environment
+        self.log = log
+        self.server_id = new_server_id(environment.entropy)
+        self.started_wall_ns = environment.clock.wall_ns()
+        self.config_loaded_wall_ns = self.started_wall_ns
+        self.accounts = Accounts(options)
+        self.authenticator = Authenticator(options)
+        self.broker = Broker(
+            environment.clock,
+            environment.entropy,
+            environment.scheduler,
+            options.max_pending,
+            self._end_subscription,
+            self._slow_consumer,
+        )
+        self.broker.stalls_publishers = not options.no_fast_producer_stall
+        self.clients: dict[int, Client] = {}
+        self.closed_clients: deque[Client] = deque(maxlen=options.max_closed_clients)
+        self.total_connections = 0
+        self.slow_consumers = 0
+        self.stale_connections = 0
+        self.lame_duck = False
+        self.client_port = options.port
+        self.monitoring_port = 0
+        self._last_cid = 0
+
+    # --- identity ------------------------------------------------------------------------------
+
+    @property
+    def name(self) -> str:
+        """The configured name, or the id."""
+        return self.options.server_name or self.server_id
+
+    def next_cid(self) -> int:
+        """A connection id never given before."""
+        self._last_cid += 1
+        return self._last_cid
+
+    def info(self) -> ServerInfo:
+        """INFO as it is for everybody."""
+        options = self.options
+        advertised = options.client_advertise
+        stand_in = self.authenticator.stand_in is not None
+        return ServerInfo(
+            server_id=self.server_id,
+            server_name=self.name,
+            version=NATS_VERSION,
+            proto=PROTOCOL_INFO,
+            go="python",
+            host=options.host,
+            port=self.client_port,
+            headers=not options.no_header_support,
+            auth_required=self.authenticator.required and not stand_in,
+            max_payload=options.max_payload,
+            connect_urls=[advertised] if advertised else [],
+            ldm=self.lame_duck,
+            api_lvl=_API_LEVEL,
+            headwater=__version__,
+        )
+
+    def _info_for(self, client: Client) -> ServerInfo:
+        info = self.info()
+        info.client_id = client.cid
+        info.client_ip = client.connection.peer_host
+        return info
+
+    # --- connections ---------------------------------------------------------------------------
+
+    def accept(self, connection: Connection) -> Client:
+        """A connection was made."""
+        decoder = ClientDecoder(self.options.max_control_line, self.options.max_payload)
+        client = Client(self.next_cid(), connection, decoder, self.accounts.default)
+        clock = self.environment.clock
+        client.started_ns = client.last_in_ns = clock.monotonic_ns()
+        client.started_wall_ns = client.last_activity_wall_ns = clock.wall_ns()
+        self.total_connections += 1
+        self.log.debug(f"{client.label} - Client connection created")
+        self.broker.tell(client, self._info_for(client).encode())
+        limit = self.options.max_connections
+        if limit < 0 or (limit > 0 and len(self.clients) >= limit):
+            self.log.error(f"{client.label} - {TOO_MANY_CONNECTIONS}")
+            self.close(client, closing.MAX_CONNECTIONS, TOO_MANY_CONNECTIONS)
+            return client
+        self.clients[client.cid] = client
+        if self.authenticator.required:
+            client.auth_timer = self._later(
+                self.options.auth_timeout_s, lambda: self._auth_timed_out(client)
+            )
+        else:
+            self._join(client, self.accounts.default)
+        self._set_ping_timer(client, self.options.ping_interval_s)
+        return client
+
+    def receive(self, client: Client, data: bytes) -> None:
+        """Bytes arrived from a client."""
+        if client.close_reason:
+            return
+        client.last_in_ns = self.environment.clock.monotonic_ns()
+        segments = client.decoder.feed(data)
+        if client.authenticating:
+            client.postponed += segments
+            return
+        self._process(client, segments)
+        unfinished = client.decoder.unfinished[:1]
+        if unfinished and unfinished not in b"Cc" and self._awaits_connect(client):
+            self._process(client, [Malformed("", "")])
+
+    def lost(self, client: Client, reason: str = closing.CLIENT_CLOSED) -> None:
+        """The connection is gone, by the client's doing or the network's."""
+        if not client.close_reason:
+            self._forget(client, reason)
+
+    def writable(self, client: Client) -> None:
+        """What was queued for the client has been taken."""
+        self.broker.drained(client)
+        if client.write_timer is not None:
+            client.write_timer.cancel()
+            client.write_timer = None
+
+    def unwritable(self, client: Client) -> None:
+        """More is queued for the client than the system takes; it has until the write deadline."""
+        if client.write_timer is None and not client.close_reason:
+            client.write_timer = self._later(
+                self.options.write_deadline_s, lambda: self._write_deadline(client)
+            )
+
+    def close(self, client: Client, reason: str, error_text: str = "") -> None:
+        """End a connection: the error, if any, is the last thing the client reads."""
+        if client.close_reason:
+            return
+        if error_text:
+            self.broker.tell(client, encoder.error(error_text))
+        self.broker.flush_client(client)
+        if client.close_reason:
+            return
+        self._forget(client, reason)
+        client.connection.close()
+
+    def close_all(self, reason: str) -> None:
+        """End every connection."""
+        for client in [*self.clients.values()]:
+            self.close(client, reason)
+
+    def _forget(self, client: Client, reason: str) -> None:
+        """Take a client out of everything."""
+        client.close_reason = reason
+        client.stopped_wall_ns = self.environment.clock.wall_ns()
+        client.cancel_timers()
+        client.out.clear()
+        for sub in client.subscriptions.values():
+            client.account.index.remove(sub.subject, sub.queue, sub)
+        self._leave(client)
+        self.clients.pop(client.cid, None)
+        self.closed_clients.append(client)
+        self.log.debug(f"{client.label} - Client connection closed: {reason}")
+
+    def _join(self, client: Client, account: Account) -> None:
+        client.account = account
+        account.clients[client] = None
+        account.total_connections += 1
+
+    def _leave(self, client: Client) -> None:
+        """Keep the counters of a client that goes in the totals of server and account."""
+        account = client.account
+        account.clients.pop(client, None)
+        account.out_msgs += client.out_msgs
+        account.out_bytes += client.out_bytes
+        self.broker.counters.out_msgs += client.out_msgs
+        self.broker.counters.out_bytes += client.out_bytes
+
+    def _slow_consumer(self, client: Client) -> None:
+        self.slow_consumers += 1
+        client.account.slow_consumers += 1
+        self.log.info(
+            f"{client.label} - Slow Consumer Detected: MaxPending of "
+            f"{self.options.max_pending} Exceeded"
+        )
+        self._forget(client, closing.SLOW_CONSUMER_PENDING)
+        client.connection.abort()
+
+    def _write_deadline(self, client: Client) -> None:
+        client.write_timer = None
+        self.slow_consumers += 1
+        client.account.slow_consumers += 1
+        self.log.info(
+            f"{client.label} - Slow Consumer Detected: WriteDeadline of "
+            f"{self.options.write_deadline_s:g}s exceeded with "
+            f"{client.connection.buffered_bytes()} total bytes."
+        )
+        self._forget(client, closing.SLOW_CONSUMER_DEADLINE)
+        client.connection.abort()
+
+    # --- operations ----------------------------------------------------------------------------
+
+    def _process(self, client: Client, segments: list[Segment]) -> None:
+        for position, segment in enumerate(segments):
+            if client.close_reason:
+                return
+            if self.log.trace_on:
+                trace_segment(self.log, client.label, segment, self.options.max_traced_msg_len)
+            kind = type(segment)
+            if kind is not Connect and self._awaits_connect(client):
+                self._without_connect(client)
+                if client.close_reason:
+                    return
+            if kind is Run:
+                if self._headers_agreed(client, segment.header_size >= 0):  # type: ignore[union-attr]
+                    self.broker.publish_run(client, segment)  # type: ignore[arg-type]
+            elif kind is Publishes:
+                if client.headers or self._headers_agreed(
+                    client,
+                    max(segment.header_sizes) >= 0,  # type: ignore[union-attr]
+                ):
+                    self.broker.publish_many(client, segment)  # type: ignore[arg-type]
+            else:
+                _OPERATIONS[kind](self, client, segment)
+                if client.authenticating:
+                    client.postponed += segments[position + 1 :]
+                    return
+
+    def _headers_agreed(self, client: Client, needed: bool) -> bool:
+        if needed and not client.headers:
+            self.log.error(f"{client.label} - {HEADERS_NOT_SUPPORTED}")
+            self.close(client, closing.PROTOCOL_VIOLATION)
+            return False
+        return True
+
+    def _awaits_connect(self, client: Client) -> bool:
+        return self.authenticator.required and not client.connect_received
+
+    def _without_connect(self, client: Client) -> None:
+        """The first operation is not CONNECT on a server that requires it."""
+        stand_in = self.authenticator.stand_in
+        if stand_in is None:
+            self._authorization_violation(client)
+            return
+        client.connect_received = True
+        self._cancel_auth_timer(client)
+        self._admit(client, Verdict(stand_in))
+
+    def _on_connect(self, client: Client, segment: Connect) -> None:
+        clock = self.environment.clock
+        self._cancel_auth_timer(client)
+        client.last_activity_wall_ns = clock.wall_ns()
+        client.rtt_ns = max(1, clock.monotonic_ns() - client.started_ns)
+        self._set_first_ping_timer(client)
+        try:
+            client.connect.update(segment.document)
+        except PeerError as error:
+            self.log.error(f"{client.label} - {error.reply}")
+            self.close(client, closing.PROTOCOL_VIOLATION)
+            return
+        if client.connect_received:
+            self._drop_subscriptions(client)
+        client.connect_received = True
+        client.headers = client.connect.headers and not self.options.no_header_support
+        judged = self.authenticator.check(client.connect)
+        if isinstance(judged, SlowCheck):
+            client.authenticating = True
+            self.environment.scheduler.offload(
+                judged.work, lambda verdict: self._judged(client, verdict)
+            )
+        else:
+            self._finish_connect(client, judged)
+
+    def _judged(self, client: Client, verdict: Verdict) -> None:
+        """A password has been checked elsewhere; go on where the client was left."""
+        client.authenticating = False
+        if client.close_reason:
+            return
+        self._finish_connect(client, verdict)
+        postponed = client.postponed
+        client.postponed = []
+        self._process(client, postponed)
+
+    def _finish_connect(self, client: Client, verdict: Verdict) -> None:
+        connect = client.connect
+        if verdict.user is None or connect.account or connect.new_account:
+            self._authorization_violation(client)
+            return
+        if not self._admit(client, verdict):
+            return
+        if not 0 <= connect.protocol <= PROTOCOL_INFO:
+            self.close(client, closing.BAD_PROTOCOL_VERSION, BAD_CLIENT_PROTOCOL)
+            return
+        if connect.no_responders and not client.headers:
+            self.close(client, closing.NO_RESPONDERS_NEED_HEADERS, NO_RESPONDERS_NEED_HEADERS)
+            return
+        client.no_responders = connect.no_responders
+        client.settle()
+        self._describe(client)
+        if connect.verbose:
+            self.broker.tell(client, encoder.OK)
+
+    def _admit(self, client: Client, verdict: Verdict) -> bool:
+        """Put an authenticated client into its account."""
+        user = verdict.user
+        account = None if user is None else self.accounts.get(user.account_name)
+        if user is None or account is None:
+            self._authorization_violation(client)
+            return False
+        if client in client.account.clients:
+            del client.account.clients[client]
+        self._join(client, account)
+        client.username = user.username or client.connect.user
+        client.permissions = (
+            None if user.permissions is None else ConnectionPermissions(user.permissions)
+        )
+        client.settle()
+        return True
+
+    def _describe(self, client: Client) -> None:
+        """Give the client's log label what it said of itself."""
+        connect = client.connect
+        said = ":".join(
+            part
+            for part in (connect.version and f"v{connect.version}", connect.lang, connect.name)
+            if part
+        )
+        base = f"{client.connection.peer_host}:{client.connection.peer_port} - cid:{client.cid}"
+        client.label = f'{base} - "{said}"' if said else base
+
+    def _authorization_violation(self, client: Client) -> None:
+        user = client.connect.user
+        whose = f' - User "{user}"' if user else ""
+        self.log.error(f"{client.label} - authentication error{whose}")
+        self.close(client, closing.AUTHENTICATION_VIOLATION, AUTHORIZATION_VIOLATION)
+
+    def _auth_timed_out(self, client: Client) -> None:
+        client.auth_timer = None
+        self.log.debug(f"{client.label} - {AUTHENTICATION_TIMEOUT}")
+        self.close(client, closing.AUTHENTICATION_TIMEOUT, AUTHENTICATION_TIMEOUT)
+
+    def _cancel_auth_timer(self, client: Client) -> None:
+        if client.auth_timer is not None:
+            client.auth_timer.cancel()
+            client.auth_timer = None
+
+    def _on_subscribe(self, client: Client, segment: Subscribe) -> None:
+        client.last_activity_wall_ns = self.environment.clock.wall_ns()
+        subject, queue, sid = segment.subject, segment.queue, segment.sid
+        permissions = client.permissions
+        if queue == _SYSTEM_QUEUE or (
+            permissions is not None and not permissions.may_subscribe(subject, queue)
+        ):
+            self._refuse_subscription(client, segment)
+            return
+        tokens_max = self.options.max_subscription_tokens
+        if tokens_max and subject.count(b".") + 1 > tokens_max:
+            text = f"Permissions Violation for Subscription to {encoder.quoted(subject)}"
+            self.broker.refuse(client, f"{text}, too many tokens")
+            return
+        limit = self.options.max_subscriptions
+        if limit > 0 and len(client.subscriptions) >= limit:
+            self.log.error(f"{client.label} - {TOO_MANY_SUBSCRIPTIONS}")
+            self.broker.refuse(client, TOO_MANY_SUBSCRIPTIONS)
+            return
+        if sid not in client.subscriptions:
+            if not is_valid_pattern(subject):
+                self.broker.refuse(client, INVALID_SUBJECT)
+                return
+            sub = Subscription(client, subject, queue, sid)
+            client.subscriptions[sid] = sub
+            client.account.index.insert(subject, queue, sub)
+            # A subscription can turn delivery filtering on for those before it.
+            if permissions is not None and permissions.filters_deliveries:
+                client.settle()
+            else:
+                sub.settle()
+        if client.connect.verbose:
+            self.broker.tell(client, encoder.OK)
+
+    def _refuse_subscription(self, client: Client, segment: Subscribe) -> None:
+        subject = encoder.quoted(segment.subject)
+        sid = segment.sid.decode(errors="replace")
+        if segment.queue is None:
+            queue_text, queue_log = "", ""
+        else:
+            queue = encoder.quoted(segment.queue)
+            queue_text, queue_log = f" using queue {queue}", f", Queue: {queue}"
+        self.broker.refuse(
+            client, f"Permissions Violation for Subscription to {subject}{queue_text}"
+        )
+        self.log.error(
+            f"{client.label} - Subscription Violation - Subject {subject}{queue_log}, SID {sid}"
+        )
+
+    def _on_unsubscribe(self, client: Client, segment: Unsubscribe) -> None:
+        client.last_activity_wall_ns = self.environment.clock.wall_ns()
+        sub = client.subscriptions.get(segment.sid)
+        if client.connect.verbose:
+            self.broker.tell(client, encoder.OK)
+        if sub is None:
+            return
+        if segment.limit > sub.delivered:
+            sub.limit = segment.limit
+            sub.settle()
+        else:
+            self._end_subscription(sub)
+
+    def _end_subscription(self, sub: Subscription) -> None:
+        client = sub.client
+        if client.subscriptions.pop(sub.sid, None) is not None:
+            client.account.index.remove(sub.subject, sub.queue, sub)
+
+    def _drop_subscriptions(self, client: Client) -> None:
+        for sub in [*client.subscriptions.values()]:
+            self._end_subscription(sub)
+
+    def _on_ping(self, client: Client, segment: Ping) -> None:
+        client.last_activity_wall_ns = self.environment.clock.wall_ns()
+        self.broker.tell(client, encoder.PONG)
+        if not client.connect_received or client.first_pong_sent:
+            return
+        client.first_pong_sent = True
+        if client.connect.protocol >= PROTOCOL_INFO:
+            info = self._info_for(client)
+            info.connect_info = True
+            info.remote_account = client.account.name
+            info.acc_is_sys = client.account is self.accounts.system
+            self.broker.tell(client, info.encode())
+
+    def _on_pong(self, client: Client, segment: Pong) -> None:
+        client.pings_out = 0
+        now_ns = self.environment.clock.monotonic_ns()
+        client.rtt_ns = max(1, now_ns - client.ping_sent_ns)
+
+    def _on_client_error(self, client: Client, segment: ClientError) -> None:
+        text = segment.text.decode(errors="replace")
+        self.log.error(f"{client.label} - Client Error {text}")
+        self.close(client, closing.PARSE_ERROR)
+
+    def _on_malformed(self, client: Client, segment: Malformed) -> None:
+        self.log.error(f"{client.label} - {segment.detail}")
+        reason = {
+            MAX_PAYLOAD: closing.MAX_PAYLOAD,
+            MAX_CONTROL_LINE: closing.MAX_CONTROL_LINE,
+        }.get(segment.reply, closing.PROTOCOL_VIOLATION)
+        self.close(client, reason, segment.reply)
+
+    # --- pings ---------------------------------------------------------------------------------
+
+    def _later(self, delay_s: float, call: Callable[[], object]) -> TimerHandle:
+        return self.environment.scheduler.call_later(delay_s, call)
+
+    def _set_ping_timer(self, client: Client, delay_s: float) -> None:
+        if client.ping_timer is not None:
+            client.ping_timer.cancel()
+        client.ping_timer = self._later(delay_s, lambda: self._ping_due(client))
+
+    def _set_first_ping_timer(self, client: Client) -> None:
+        delay_s = min(self.options.ping_interval_s, FIRST_PING_S_MAX)
+        spread_ns = int(delay_s / _FIRST_PING_SPREAD * NS_PER_S)
+        jitter_ns = self.environment.entropy.below(spread_ns) if spread_ns else 0
+        self._set_ping_timer(client, delay_s + jitter_ns / NS_PER_S)
+
+    def _ping_due(self, client: Client) -> None:
+        client.ping_timer = None
+        interval_s = self.options.ping_interval_s
+        now_ns = self.environment.clock.monotonic_ns()
+        rtt_stale = client.rtt_ns == 0 or now_ns - client.ping_sent_ns > _RTT_MAX_AGE_S * NS_PER_S
+        if rtt_stale or now_ns - client.last_in_ns >= interval_s * NS_PER_S:
+            if client.pings_out + 1 > self.options.ping_max:
+                self.stale_connections += 1
+                self.log.debug(f"{client.label} - Stale Client Connection - Closing")
+                self.close(client, closing.STALE_CONNECTION, STALE_CONNECTION)
+                return
+            client.ping_sent_ns = now_ns
+            client.pings_out += 1
+            self.broker.tell(client, encoder.PING)
+        self._set_ping_timer(client, interval_s)
+
+    # --- change of circumstances ---------------------------------------------------------------
+
+    def announce_lame_duck(self) -> None:
+        """Tell clients to go elsewhere."""
+        self.lame_duck = True
+        self._send_info_to_all()
+
+    def reload(self, options: Options) -> None:
+        """Take over new options, which the caller has checked to be reloadable."""
+        old = self.options
+        self.options = options
+        self.config_loaded_wall_ns = self.environment.clock.wall_ns()
+        self.accounts.configure(options)
+        self.authenticator = Authenticator(options)
+        self.broker.max_pending = options.max_pending
+        self.broker.stalls_publishers = not options.no_fast_producer_stall
+        for client in [*self.clients.values()]:
+            client.decoder.max_control_line = options.max_control_line
+            client.decoder.max_payload = options.max_payload
+            self._recheck(client)
+        limit = options.max_connections
+        if 0 < limit < len(self.clients):
+            for client in [*self.clients.values()][limit:]:
+                self.close(client, closing.MAX_CONNECTIONS, TOO_MANY_CONNECTIONS)
+        if (old.max_payload, old.client_advertise) != (
+            options.max_payload,
+            options.client_advertise,
+        ):
+            self._send_info_to_all()
+
+    def _recheck(self, client: Client) -> None:
+        """After a reload: whoever would not be let in now goes; the rest get their new rights."""
+        if not client.connect_received:
+            return
+        user = self.authenticator.user(client.username) or self.authenticator.stand_in
+        judged = self.authenticator.check(client.connect)
+        if isinstance(judged, Verdict):
+            user = judged.user
+        if user is None or self.accounts.get(user.account_name) is not client.account:
+            self._authorization_violation(client)
+            return
+        client.permissions = (
+            None if user.permissions is None else ConnectionPermissions(user.permissions)
+        )
+        permissions = client.permissions
+        if permissions is not None:
+            for sub in [*client.subscriptions.values()]:
+                if not permissions.may_subscribe(sub.subject, sub.queue):
+                    self._end_subscription(sub)
+                    self._refuse_subscription(client, Subscribe(sub.subject, sub.queue, sub.sid))
+        client.settle()
+
+    def _send_info_to_all(self) -> None:
+        for client in self.clients.values():
+            if client.connect_received and client.connect.protocol >= PROTOCOL_INFO:
+                self.broker.tell(client, self._info_for(client).encode())
+
+
+_OPERATIONS: Final[dict[type, Callable[[Node, Client, object], None]]] = {
+    Connect: Node._on_connect,  # type: ignore[dict-item]
+    Subscribe: Node._on_subscribe,  # type: ignore[dict-item]
+    Unsubscribe: Node._on_unsubscribe,  # type: ignore[dict-item]
+    Ping: Node._on_ping,  # type: ignore[dict-item]
+    Pong: Node._on_pong,  # type: ignore[dict-item]
+    ClientError: Node._on_client_error,  # type: ignore[dict-item]
+    Malformed: Node._on_malformed,  # type: ignore[dict-item]
+}

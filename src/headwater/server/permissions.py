@@ -1,0 +1,190 @@
+"""What one connection may publish and subscribe to.
+
+Built once per connection from the user's Permissions. Publish answers are remembered per subject,
+up to a bound, because most publishers use few subjects.
+
+A deny list does not stop a wildcard subscription that is wider than it; such a subscription is let
+in and the denied subjects are filtered when messages are delivered (`filters_deliveries`).
+"""
+
+from typing import Final, final
+
+from headwater.base.clock import NS_PER_S
+from headwater.server.options import Permissions, ResponsePermission
+from headwater.subjects.grammar import collide, has_wildcard, is_subset, is_valid_pattern
+from headwater.subjects.index import SubscriptionIndex
+
+ANSWERS_MAX: Final = 512
+REPLIES_MAX: Final = 4096
+
+
+@final
+class _Rule:
+    """One entry of an allow or deny list; members of an index are compared by identity."""
+
+    __slots__ = ("queue", "subject")
+
+    def __init__(self, subject: bytes, queue: bytes | None) -> None:
+        self.subject = subject
+        self.queue = queue
+
+
+@final
+class _RuleList:
+    """An allow or deny list."""
+
+    __slots__ = ("_index", "rules")
+
+    def __init__(self, entries: tuple[str, ...], with_queues: bool) -> None:
+        self._index: SubscriptionIndex[_Rule] = SubscriptionIndex()
+        self.rules: list[_Rule] = []
+        for entry in entries:
+            fields = entry.encode().split()
+            if not fields or len(fields) > 2 or not is_valid_pattern(fields[0]):
+                continue
+            queue = fields[1] if with_queues and len(fields) == 2 else None
+            rule = _Rule(fields[0], queue)
+            self._index.insert(rule.subject, rule.queue, rule)
+            self.rules.append(rule)
+
+    def names(self, subject: bytes) -> bool:
+        """Whether an entry without a queue covers `subject`."""
+        return bool(self._index.match(subject).plain)
+
+    def queue_verdict(self, subject: bytes, queue: bytes) -> bool | None:
+        """Whether entries with a queue name this one; None if no such entry covers the subject."""
+        groups = self._index.match(subject).groups
+        if not groups:
+            return None
+        return any(_queue_matches(queue, group[0].queue or b"") for group in groups)
+
+
+def _queue_matches(queue: bytes, entry: bytes) -> bool:
+    return queue == entry or (has_wildcard(entry) and is_subset(queue, entry))
+
+
+@final
+class ConnectionPermissions:
+    """The permissions of one connection."""
+
+    __slots__ = (
+        "_answers",
+        "_publish_allow",
+        "_publish_deny",
+        "_replies",
+        "_response",
+        "_subscribe_allow",
+        "_subscribe_deny",
+        "filters_deliveries",
+        "source",
+    )
+
+    def __init__(self, source: Permissions) -> None:
+        self.source = source
+        publish = source.publish
+        subscribe = source.subscribe
+        self._publish_allow = _some_rules(publish.allow if publish else None, keep_empty=True)
+        self._publish_deny = _some_rules(publish.deny if publish else None)
+        self._subscribe_allow = _some_rules(subscribe.allow if subscribe else None, queues=True)
+        self._subscribe_deny = _some_rules(subscribe.deny if subscribe else None, queues=True)
+        self._response: ResponsePermission | None = source.allow_responses
+        self._answers: dict[bytes, bool] = {}
+        # Reply subject -> [replies sent, monotonic time of delivery in ns].
+        self._replies: dict[bytes, list[int]] = {}
+        self.filters_deliveries = False
+
+    @property
+    def restricts_publishing(self) -> bool:
+        """Whether publishes have to be asked for at all."""
+        return self._publish_allow is not None or self._publish_deny is not None
+
+    @property
+    def tracks_replies(self) -> bool:
+        """Whether delivered reply subjects have to be told by `delivered_reply`."""
+        return self._response is not None
+
+    def may_publish(self, subject: bytes, now_ns: int) -> bool:
+        """Whether a message may be published to `subject`; counts it if it is a response."""
+        answer = self._answers.get(subject)
+        if answer is not None:
+            return answer
+        answer = self._publish_allow is None or self._publish_allow.names(subject)
+        if answer and self._publish_deny is not None:
+            answer = not self._publish_deny.names(subject)
+        if not answer and self._response is not None:
+            return self._may_respond(subject, self._response, now_ns)
+        if len(self._answers) >= ANSWERS_MAX:
+            self._answers.clear()
+        self._answers[subject] = answer
+        return answer
+
+    def may_subscribe(self, subject: bytes, queue: bytes | None) -> bool:
+        """Whether the subscription may be made; also turns on delivery filtering it needs."""
+        allowed = True
+        if self._subscribe_allow is not None:
+            allowed = self._subscribe_allow.names(subject)
+            if queue is not None:
+                verdict = self._subscribe_allow.queue_verdict(subject, queue)
+                allowed = allowed if verdict is None else verdict
+        if not allowed:
+            return False
+        deny = self._subscribe_deny
+        if deny is None:
+            return True
+        if deny.names(subject):
+            return False
+        if queue is not None and deny.queue_verdict(subject, queue):
+            return False
+        if queue is not None or has_wildcard(subject):
+            self.filters_deliveries = self.filters_deliveries or any(
+                collide(rule.subject, subject) for rule in deny.rules
+            )
+        return True
+
+    def may_receive(self, subject: bytes, queue: bytes | None) -> bool:
+        """Whether a message on `subject` may be delivered to a subscription already let in."""
+        deny = self._subscribe_deny
+        if deny is None:
+            return True
+        if deny.names(subject):
+            return False
+        return queue is None or not deny.queue_verdict(subject, queue)
+
+    def delivered_reply(self, reply: bytes, now_ns: int) -> None:
+        """A message with this reply subject was delivered: responses to it are let through."""
+        if len(self._replies) >= REPLIES_MAX:
+            self._prune_replies(now_ns)
+        self._replies[reply] = [0, now_ns]
+
+    def _may_respond(self, subject: bytes, response: ResponsePermission, now_ns: int) -> bool:
+        tracked = self._replies.get(subject)
+        if tracked is None:
+            return False
+        tracked[0] += 1
+        too_many = response.max_msgs > 0 and tracked[0] > response.max_msgs
+        too_late = response.ttl_s > 0 and now_ns - tracked[1] > response.ttl_s * NS_PER_S
+        if too_many or too_late:
+            del self._replies[subject]
+            return False
+        return True
+
+    def _prune_replies(self, now_ns: int) -> None:
+        """Forget replies that can no longer be used, and the oldest half if that is not enough."""
+        response = self._response
+        if response is not None and response.ttl_s > 0:
+            horizon = now_ns - response.ttl_s * NS_PER_S
+            self._replies = {k: v for k, v in self._replies.items() if v[1] >= horizon}
+        if response is not None and response.max_msgs > 0:
+            self._replies = {k: v for k, v in self._replies.items() if v[0] < response.max_msgs}
+        if len(self._replies) >= REPLIES_MAX:
+            newest = list(self._replies.items())[REPLIES_MAX // 2 :]
+            self._replies = dict(newest)
+
+
+def _some_rules(
+    entries: tuple[str, ...] | None, keep_empty: bool = False, queues: bool = False
+) -> _RuleList | None:
+    """None where there is no list; an empty allow list for publishing is still a list."""
+    if entries is None or (not entries and not keep_empty):
+        return None
+    return _RuleList(entries, with_queues=queues)

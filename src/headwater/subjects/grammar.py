@@ -1,0 +1,80 @@
+"""What a subject is.
+
+A subject is tokens joined by dots. In a pattern the whole token `*` stands for any one token and the
+whole last token `>` for one or more; `foo*` or `a>b` are ordinary tokens. Subjects are bytes here,
+as they are on the wire; nothing in this module knows who subscribes or publishes.
+"""
+
+from typing import Final
+
+STAR: Final = b"*"
+FULL: Final = b">"
+SEPARATOR: Final = b"."
+
+_WHITE_SPACE: Final = frozenset(b" \t\n\r\f")
+
+
+def is_valid_pattern(subject: bytes) -> bool:
+    """Whether `subject` may be subscribed to: no empty token, `>` only at the end."""
+    tokens = subject.split(SEPARATOR)
+    return b"" not in tokens and FULL not in tokens[:-1]
+
+
+def is_valid_literal(subject: bytes) -> bool:
+    """Whether `subject` may be published to: a pattern without wildcards or white space."""
+    tokens = subject.split(SEPARATOR)
+    if b"" in tokens or STAR in tokens or FULL in tokens:
+        return False
+    return _WHITE_SPACE.isdisjoint(subject)
+
+
+def has_wildcard(subject: bytes) -> bool:
+    """Whether any token is a wildcard."""
+    if STAR not in subject and FULL not in subject:
+        return False
+    tokens = subject.split(SEPARATOR)
+    return STAR in tokens or tokens[-1] == FULL
+
+
+def matches(pattern: bytes, subject: bytes) -> bool:
+    """Whether `pattern` covers `subject`; wildcards in `subject` count as plain tokens."""
+    if pattern == subject:
+        return True
+    wanted = pattern.split(SEPARATOR)
+    given = subject.split(SEPARATOR)
+    if wanted[-1] == FULL:
+        if len(given) < len(wanted):
+            return False
+        wanted.pop()
+    elif len(given) != len(wanted):
+        return False
+    return all(want in (STAR, have) for want, have in zip(wanted, given, strict=False))
+
+
+def is_subset(inner: bytes, outer: bytes) -> bool:
+    """Whether everything that matches `inner` also matches `outer`."""
+    inner_tokens = inner.split(SEPARATOR)
+    outer_tokens = outer.split(SEPARATOR)
+    for position, token in enumerate(outer_tokens):
+        if position >= len(inner_tokens):
+            return False
+        if token == FULL:
+            return True
+        have = inner_tokens[position]
+        if have == FULL or (have == STAR and token != STAR):
+            return False
+        if token not in (STAR, have):
+            return False
+    return len(inner_tokens) == len(outer_tokens)
+
+
+def collide(left: bytes, right: bytes) -> bool:
+    """Whether some subject matches both patterns."""
+    left_tokens = left.split(SEPARATOR)
+    right_tokens = right.split(SEPARATOR)
+    for one, other in zip(left_tokens, right_tokens, strict=False):
+        if one == FULL or other == FULL:
+            return True
+        if one != other and STAR not in (one, other):
+            return False
+    return len(left_tokens) == len(right_tokens)

@@ -1,0 +1,320 @@
+"""Who listens to what: from a published subject to the subscriptions that match it.
+
+Three places hold a subscription, by the form of its pattern:
+
+* a pattern without wildcards is found by one dict look-up of the whole subject;
+* a pattern whose only wildcard is a last `*` (`orders.*`, every inbox) by one look-up of the
+  subject up to its last dot;
+* the rest live in a trie of tokens, entered only where its first level can match.
+
+A subject that only one place answers gets that place's own Route, so a million different reply
+subjects cost two look-ups each and leave nothing behind. Only combined answers are cached, never
+those of the second kind; the cache is bounded and dropped when a wildcard subscription changes.
+
+Invariant: a Route is never changed after it was handed out; a change makes a new one.
+"""
+
+from typing import Final, Generic, TypeVar, final
+
+from headwater.subjects.grammar import FULL, SEPARATOR, STAR
+
+# Enough for the hot subjects of a busy server; at about 400 bytes an entry it stays under 4 MB.
+CACHED_ROUTES_MAX: Final = 8192
+
+M = TypeVar("M")
+
+
+@final
+class Route(Generic[M]):
+    """The members that get a message: all of `plain`, and one of each list in `groups`."""
+
+    __slots__ = ("groups", "plain")
+
+    def __init__(self, plain: list[M], groups: list[list[M]]) -> None:
+        self.plain = plain
+        self.groups = groups
+
+    @property
+    def size(self) -> int:
+        """How many members are on it."""
+        return len(self.plain) + sum(map(len, self.groups))
+
+
+@final
+class _Node(Generic[M]):
+    """The members of one pattern, and the route they make."""
+
+    __slots__ = ("_route", "groups", "plain")
+
+    def __init__(self) -> None:
+        self.plain: dict[M, None] = {}
+        self.groups: dict[bytes, dict[M, None]] = {}
+        self._route: Route[M] | None = None
+
+    def add(self, queue: bytes | None, member: M) -> None:
+        if queue is None:
+            self.plain[member] = None
+        else:
+            self.groups.setdefault(queue, {})[member] = None
+        self._route = None
+
+    def discard(self, queue: bytes | None, member: M) -> bool:
+        members = self.plain if queue is None else self.groups.get(queue, {})
+        if member not in members:
+            return False
+        del members[member]
+        if queue is not None and not members:
+            del self.groups[queue]
+        self._route = None
+        return True
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.plain and not self.groups
+
+    def route(self) -> Route[M]:
+        if self._route is None:
+            self._route = Route(list(self.plain), [list(group) for group in self.groups.values()])
+        return self._route
+
+
+@final
+class _Level(Generic[M]):
+    """One level of the trie. `star` and `full` stand apart from the literal tokens."""
+
+    __slots__ = ("children", "full", "node", "star")
+
+    def __init__(self) -> None:
+        self.children: dict[bytes, _Level[M]] = {}
+        self.star: _Level[M] | None = None
+        self.full: _Node[M] | None = None
+        self.node: _Node[M] | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self.children or self.star or self.full or self.node)
+
+
+@final
+class SubscriptionIndex(Generic[M]):
+    """Members by pattern and queue group. Members are compared by identity."""
+
+    __slots__ = (
+        "_cache",
+        "_combined_hits",
+        "_literals",
+        "_nothing",
+        "_prefixes",
+        "_root",
+        "count",
+        "inserts",
+        "matches",
+        "removes",
+    )
+
+    def __init__(self) -> None:
+        self._literals: dict[bytes, _Node[M]] = {}
+        self._prefixes: dict[bytes, _Node[M]] = {}
+        self._root: _Level[M] = _Level()
+        self._cache: dict[bytes, Route[M]] = {}
+        self._nothing: Route[M] = Route([], [])
+        self._combined_hits = 0
+        self.count = 0
+        self.inserts = 0
+        self.removes = 0
+        self.matches = 0
+
+    @property
+    def cached(self) -> int:
+        """How many combined routes are remembered."""
+        return len(self._cache)
+
+    @property
+    def cache_hits(self) -> int:
+        """How many matches were answered from the cache."""
+        return self._combined_hits
+
+    def insert(self, pattern: bytes, queue: bytes | None, member: M) -> None:
+        """Add a member. The pattern must be valid."""
+        self._node_for(pattern).add(queue, member)
+        self._forget(pattern)
+        self.count += 1
+        self.inserts += 1
+
+    def remove(self, pattern: bytes, queue: bytes | None, member: M) -> bool:
+        """Take a member out; False if it was not there."""
+        node = self._find(pattern)
+        if node is None or not node.discard(queue, member):
+            return False
+        if node.is_empty:
+            self._drop(pattern)
+        self._forget(pattern)
+        self.count -= 1
+        self.removes += 1
+        return True
+
+    def match(self, subject: bytes) -> Route[M]:
+        """The route of a published subject."""
+        self.matches += 1
+        found = self._literals.get(subject)
+        by_prefix = None
+        if self._prefixes:
+            by_prefix = self._prefixes.get(subject[: subject.rfind(b".") + 1])
+        root = self._root
+        if root.star is not None or root.full is not None or root.children:
+            return self._match_with_trie(subject, found, by_prefix)
+        if by_prefix is None:
+            return self._nothing if found is None else found.route()
+        if subject[-1:] == b"." or not subject:
+            return self._nothing
+        if found is None:
+            return by_prefix.route() if _has_no_empty_token(subject) else self._nothing
+        return _combine([found, by_prefix])
+
+    def _match_with_trie(
+        self, subject: bytes, found: _Node[M] | None, by_prefix: _Node[M] | None
+    ) -> Route[M]:
+        cached = self._cache.get(subject)
+        if cached is not None:
+            self._combined_hits += 1
+            return cached
+        tokens = subject.split(SEPARATOR)
+        if b"" in tokens:
+            return self._nothing
+        nodes = [node for node in (found, by_prefix) if node is not None]
+        _collect(self._root, tokens, 0, nodes)
+        if not nodes:
+            return self._nothing
+        if len(nodes) == 1:
+            return nodes[0].route()
+        route = _combine(nodes)
+        if by_prefix is None:
+            if len(self._cache) >= CACHED_ROUTES_MAX:
+                self._cache.clear()
+            self._cache[subject] = route
+        return route
+
+    def _forget(self, pattern: bytes) -> None:
+        """Drop what a change of `pattern` makes stale."""
+        if not self._cache:
+            return
+        if STAR in pattern or FULL in pattern:
+            self._cache.clear()
+        else:
+            self._cache.pop(pattern, None)
+
+    def _node_for(self, pattern: bytes) -> _Node[M]:
+        tokens = pattern.split(SEPARATOR)
+        table, key = self._table_of(pattern, tokens)
+        if table is not None:
+            node = table.get(key)
+            if node is None:
+                node = table[key] = _Node()
+            return node
+        level = self._root
+        if tokens[-1] == FULL:
+            for token in tokens[:-1]:
+                level = _descend(level, token)
+            if level.full is None:
+                level.full = _Node()
+            return level.full
+        for token in tokens:
+            level = _descend(level, token)
+        if level.node is None:
+            level.node = _Node()
+        return level.node
+
+    def _table_of(
+        self, pattern: bytes, tokens: list[bytes]
+    ) -> tuple[dict[bytes, _Node[M]] | None, bytes]:
+        """The dict and key of a pattern that needs no trie."""
+        if tokens[-1] == FULL or STAR in tokens[:-1]:
+            return None, b""
+        if tokens[-1] == STAR:
+            return self._prefixes, pattern[:-1]
+        return self._literals, pattern
+
+    def _find(self, pattern: bytes) -> _Node[M] | None:
+        tokens = pattern.split(SEPARATOR)
+        table, key = self._table_of(pattern, tokens)
+        if table is not None:
+            return table.get(key)
+        level: _Level[M] | None = self._root
+        full = tokens[-1] == FULL
+        for token in tokens[:-1] if full else tokens:
+            if level is None:
+                return None
+            level = level.star if token == STAR else level.children.get(token)
+        if level is None:
+            return None
+        return level.full if full else level.node
+
+    def _drop(self, pattern: bytes) -> None:
+        """Remove an empty node and the levels it leaves empty."""
+        tokens = pattern.split(SEPARATOR)
+        table, key = self._table_of(pattern, tokens)
+        if table is not None:
+            del table[key]
+            return
+        path = [self._root]
+        full = tokens[-1] == FULL
+        walked = tokens[:-1] if full else tokens
+        for token in walked:
+            level = path[-1]
+            below = level.star if token == STAR else level.children.get(token)
+            if below is None:
+                return
+            path.append(below)
+        if full:
+            path[-1].full = None
+        else:
+            path[-1].node = None
+        for depth in range(len(walked), 0, -1):
+            if not path[depth].is_empty:
+                return
+            if walked[depth - 1] == STAR:
+                path[depth - 1].star = None
+            else:
+                del path[depth - 1].children[walked[depth - 1]]
+
+
+def _descend(level: _Level[M], token: bytes) -> _Level[M]:
+    if token == STAR:
+        if level.star is None:
+            level.star = _Level()
+        return level.star
+    below = level.children.get(token)
+    if below is None:
+        below = level.children[token] = _Level()
+    return below
+
+
+def _collect(level: _Level[M], tokens: list[bytes], depth: int, nodes: list[_Node[M]]) -> None:
+    """Gather every trie node that matches `tokens[depth:]` below `level`."""
+    while depth < len(tokens):
+        if level.full is not None:
+            nodes.append(level.full)
+        if level.star is not None:
+            _collect(level.star, tokens, depth + 1, nodes)
+        below = level.children.get(tokens[depth])
+        if below is None:
+            return
+        level = below
+        depth += 1
+    if level.node is not None:
+        nodes.append(level.node)
+
+
+def _combine(nodes: list[_Node[M]]) -> Route[M]:
+    """One route over several patterns; equal queue names are one group."""
+    plain: list[M] = []
+    groups: dict[bytes, list[M]] = {}
+    for node in nodes:
+        plain.extend(node.plain)
+        for queue, members in node.groups.items():
+            groups.setdefault(queue, []).extend(members)
+    return Route(plain, list(groups.values()))
+
+
+def _has_no_empty_token(subject: bytes) -> bool:
+    return b".." not in subject and subject[:1] != b"."

@@ -1,0 +1,135 @@
+"""What one read from a client turns into.
+
+A decoder returns segments in the order they came. Publishes, the hot ones, never become an object
+each: neighbours share one `Publishes` of parallel lists, and neighbours with the very same control
+line share one `Run`. Everything else is rare and is one small object.
+
+`sizes` keeps the size token(s) as the client wrote them, because they are written again verbatim to
+every subscriber: `b"5"` for PUB, `b"12 17"` for HPUB. `header_sizes` is -1 where there is no header
+block; otherwise the first so many bytes of the payload are the header block.
+"""
+
+from typing import Final, TypeAlias, final
+
+from headwater.base.errors import PeerError
+
+NO_HEADERS: Final = -1
+
+
+@final
+class Publishes:
+    """Neighbouring publishes, as parallel lists."""
+
+    __slots__ = ("header_sizes", "payloads", "replies", "sizes", "subjects")
+
+    def __init__(self) -> None:
+        self.subjects: list[bytes] = []
+        self.replies: list[bytes | None] = []
+        self.header_sizes: list[int] = []
+        self.sizes: list[bytes] = []
+        self.payloads: list[bytes] = []
+
+
+@final
+class Run:
+    """Neighbouring publishes with one and the same control line."""
+
+    __slots__ = ("header_size", "payloads", "reply", "size", "subject")
+
+    def __init__(
+        self,
+        subject: bytes,
+        reply: bytes | None,
+        header_size: int,
+        size: bytes,
+        payloads: list[bytes],
+    ) -> None:
+        self.subject = subject
+        self.reply = reply
+        self.header_size = header_size
+        self.size = size
+        self.payloads = payloads
+
+
+@final
+class Subscribe:
+    """SUB subject [queue] sid"""
+
+    __slots__ = ("queue", "sid", "subject")
+
+    def __init__(self, subject: bytes, queue: bytes | None, sid: bytes) -> None:
+        self.subject = subject
+        self.queue = queue
+        self.sid = sid
+
+
+@final
+class Unsubscribe:
+    """UNSUB sid [max]; `limit` is -1 when absent or not a number."""
+
+    __slots__ = ("limit", "sid")
+
+    def __init__(self, sid: bytes, limit: int) -> None:
+        self.sid = sid
+        self.limit = limit
+
+
+@final
+class Connect:
+    """CONNECT and the JSON that follows it, not yet looked at."""
+
+    __slots__ = ("document",)
+
+    def __init__(self, document: bytes) -> None:
+        self.document = document
+
+
+@final
+class Ping:
+    """PING"""
+
+    __slots__ = ()
+
+
+@final
+class Pong:
+    """PONG"""
+
+    __slots__ = ()
+
+
+@final
+class ClientError:
+    """-ERR from the client, which ends the connection."""
+
+    __slots__ = ("text",)
+
+    def __init__(self, text: bytes) -> None:
+        self.text = text
+
+
+@final
+class Malformed:
+    """What can not be decoded; always the last segment a decoder returns.
+
+    `reply` is the -ERR text to send before closing, empty when nothing is sent.
+    """
+
+    __slots__ = ("detail", "reply")
+
+    def __init__(self, reply: str, detail: str) -> None:
+        self.reply = reply
+        self.detail = detail
+
+
+Segment: TypeAlias = (
+    Publishes | Run | Subscribe | Unsubscribe | Connect | Ping | Pong | ClientError | Malformed
+)
+
+
+class MalformedError(PeerError):
+    """Raised inside a decoder, returned as a Malformed segment."""
+
+    def __init__(self, reply: str, detail: str) -> None:
+        super().__init__(reply)
+        self.detail = detail
