@@ -49,7 +49,8 @@ class LoopScheduler:
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
-        self._pending: set[asyncio.Future[object]] = set()
+        # The loop itself keeps no reference to work under way.
+        self._pending: set[object] = set()
 
     def call_soon(self, call: Callable[[], object]) -> TimerHandle:
         """Call at the next turn of the loop."""
@@ -62,10 +63,10 @@ class LoopScheduler:
     def offload(self, work: Callable[[], T], done: Callable[[T], object]) -> None:
         """Run `work` in the loop's executor, then `done` on the loop."""
         future = self._loop.run_in_executor(None, work)
-        self._pending.add(future)  # type: ignore[arg-type]
+        self._pending.add(future)
 
         def finished(future: "asyncio.Future[T]") -> None:
-            self._pending.discard(future)  # type: ignore[arg-type]
+            self._pending.discard(future)
             if not future.cancelled():
                 done(future.result())
 

@@ -1,13 +1,13 @@
 """The event loop a server runs on: uvloop where it exists, asyncio's own elsewhere."""
 
 import asyncio
-
-try:
-    from uvloop import new_event_loop as _new_event_loop
-except ImportError:  # Windows has no uvloop
-    _new_event_loop = asyncio.new_event_loop
+import importlib.util
 
 
 def new_event_loop() -> asyncio.AbstractEventLoop:
     """A loop of the fastest kind there is here."""
-    return _new_event_loop()
+    if importlib.util.find_spec("uvloop") is None:  # Windows has none
+        return asyncio.new_event_loop()
+    import uvloop
+
+    return uvloop.new_event_loop()

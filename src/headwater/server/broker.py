@@ -2,12 +2,12 @@
 
 The broker takes whole segments. It looks a subject up once per message, or once per run, appends
 encoded frames to each receiver's `out` list and remembers who became dirty; at the end of the turn
-`flush` joins each list into one write. Nothing here waits, and nothing is encoded twice: the payload
-object that the decoder cut out is the one that is joined into every receiver's write.
+`flush` joins each list into one write. Nothing here waits, and nothing is copied on the way: the
+payload object that the decoder cut out is the one that is joined into every receiver's write.
 
-Two ways to a receiver. `plain` subscriptions, nearly all, get their frame appended right in the loop.
-Those with a limit, a filter, tracked replies, a client without headers or a handler of the server's
-own go through `_deliver`, which looks at everything.
+Two ways to a receiver. `plain` subscriptions, nearly all, get their frame appended right in the
+loop. Those with a limit, a filter, tracked replies, a client without headers or a handler of the
+server's own go through `_deliver`, which looks at everything.
 """
 
 from collections.abc import Callable
@@ -105,9 +105,11 @@ class Broker:
         self._count_in(source, len(payloads), sum(map(len, payloads)))
         for position, subject in enumerate(batch.subjects):
             reply = replies[position]
-            if (guarded or reply is not None or subject[:1] in b"$_") and not self._admits(
-                source, subject, reply, 1
-            ):
+            if (
+                guarded
+                or subject[:1] in b"$_"
+                or (reply is not None and reply.startswith(_RESERVED_REPLIES))
+            ) and not self._admits(source, subject, reply, 1):
                 continue
             route = match(subject)
             header_size = header_sizes[position]

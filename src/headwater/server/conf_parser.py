@@ -18,18 +18,26 @@ arguments.
 import hashlib
 import json
 import posixpath
-import re
-from bisect import bisect_left
 from collections.abc import Callable, Mapping
 from datetime import datetime
-from itertools import accumulate
 from typing import Final, NoReturn, TypeAlias
 
-from headwater.base.errors import OperatingError
-from headwater.server.go_text import MAX_INT64, MIN_INT64, format_float, os_error_text
+from headwater.server.conf_lexer import (
+    BLANK,
+    COMMENT,
+    END,
+    LINE_ENDS,
+    SEPARATORS,
+    SPACE,
+    ConfParseError,
+    Lexer,
+    Scalar,
+    Variable,
+    shown,
+)
+from headwater.server.go_text import format_float, os_error_text
 
 ReadFile: TypeAlias = Callable[[str], bytes]
-Scalar: TypeAlias = "str | bool | int | float | datetime"
 
 # Maps, arrays, includes and variables within one another. Real files stay below ten; the limit
 # keeps recursion, here and in whoever walks the result, well inside the interpreter's.
@@ -39,52 +47,8 @@ VALUES_MAX: Final = 1_000_000
 # Include statements followed, counting a file as often as it is included.
 INCLUDES_MAX: Final = 1_000
 
-# What nats-server calls space: Unicode's White_Space property.
-_SPACE: Final = re.compile("[\t-\r \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]*")
-_BLANK: Final = re.compile("[\t ]*")
-_COMMENT: Final = re.compile("(?:#|//)[^\n\r\0]*")
-_BARE_KEY: Final = re.compile(
-    "[^=:\0\t-\r \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]*"
-)
-_BARE_CHUNK: Final = re.compile(r"[^\\\n\r\0;,\]}\t ']*")
-_QUOTED_CHUNK: Final = re.compile(r'[^"\\\0]*')
-_DIGITS: Final = re.compile(r"\d*")
-_IP_REST: Final = re.compile(r"[\d.:\-]*")
-_BLOCK_END: Final = re.compile(r"\0|\n\)(?=[\n\0])")
-_INCLUDE_PATH: Final = re.compile(r"[^\n\r\0;}\t ']*")
-_SURROGATE: Final = re.compile("[\ud800-\udfff]")
-
-# The character read at the end of the text. A NUL inside the text ends things too.
-_END: Final = "\0"
-_LINE_ENDS: Final = "\n\r"
-_SEPARATORS: Final = "=:"
-_NUMBER_ENDS: Final = "\n\r\0};,\t ]"
-_ESCAPES: Final = {"t": "\t", "n": "\n", "r": "\r", '"': '"', "\\": "\\"}
-_BOOLS: Final = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
-_SIZE_LETTERS: Final = "kmgtpe"
-_SIZES: Final = {"": 1} | {
-    letter + ending: base ** (power + 1)
-    for power, letter in enumerate(_SIZE_LETTERS)
-    for ending, base in (("", 1000), ("b", 1024), ("i", 1024), ("ib", 1024))
-}
-_NO_INCLUDE_PATH: Final = {
-    "[": "start of an array",
-    "{": "start of a map",
-    "(": "start of a block",
-    "-": "start of a number",
-    "\\": "escape sequence",
-    "\n": "new line",
-    "\r": "new line",
-}
-# Digits stand for themselves, everything else for the character that has to be there.
-_DATE_AFTER_YEAR: Final = "00-00T00:00:00Z"
-# A bare bcrypt hash looks like a variable; this is how it is told apart.
-_BCRYPT_VARIABLE: Final = "2a$"
+# The key an environment variable's text is parsed as the value of.
 _ENVIRONMENT_KEY: Final = "pk"
-
-
-class ConfParseError(OperatingError):
-    """The text is not a configuration. The message is nats-server's where it has one."""
 
 
 class Node:
@@ -190,71 +154,13 @@ class _Session:
             self._open_files.pop()
 
 
-class _Text:
-    """A cursor over the text that can tell line and column of every position."""
-
-    __slots__ = ("_byte_offsets", "_newlines", "end", "pos", "text")
-
-    def __init__(self, source: bytes) -> None:
-        text = source.decode("utf-8", "surrogateescape")
-        self.end = len(text)
-        self.text = text + _END
-        self.pos = 0
-        self._newlines = [match.start() for match in re.finditer("\n", text)]
-        self._byte_offsets = (
-            None if text.isascii() else list(accumulate(map(_width, text), initial=0))
-        )
-
-    def peek(self) -> str:
-        """The next character, without taking it."""
-        return self.text[self.pos]
-
-    def take(self) -> str:
-        """The next character. The end can be taken again and again."""
-        char = self.text[self.pos]
-        if self.pos < self.end:
-            self.pos += 1
-        return char
-
-    def match(self, pattern: re.Pattern[str]) -> str:
-        """Take what `pattern` matches here; the patterns used all match the empty string."""
-        match = pattern.match(self.text, self.pos, self.end)
-        if match is None:
-            return ""
-        self.pos = match.end()
-        return match.group()
-
-    def line(self, pos: int) -> int:
-        """Line of a position, from 1."""
-        return 1 + bisect_left(self._newlines, pos)
-
-    def column(self, pos: int) -> int:
-        """Bytes since the newline before `pos`; since the beginning on the first line."""
-        passed = bisect_left(self._newlines, pos)
-        return self._offset(pos) - (self._offset(self._newlines[passed - 1]) if passed else 0)
-
-    def size(self, start: int, stop: int) -> int:
-        """Bytes between two positions."""
-        return self._offset(stop) - self._offset(start)
-
-    def _offset(self, pos: int) -> int:
-        return pos if self._byte_offsets is None else self._byte_offsets[pos]
-
-
-def _width(char: str) -> int:
-    code = ord(char)
-    if code < 0x80 or 0xDC80 <= code <= 0xDCFF:
-        return 1
-    return 2 if code < 0x800 else 3 if code < 0x10000 else 4
-
-
 class _Parser:
     """Recursive descent over one text."""
 
-    __slots__ = ("_depth", "_file", "_finished", "_scopes", "_session", "_text")
+    __slots__ = ("_depth", "_file", "_finished", "_scopes", "_session", "_lexer")
 
     def __init__(self, source: bytes, file: str, session: _Session, depth: int) -> None:
-        self._text = _Text(source)
+        self._lexer = Lexer(source, file)
         self._file = file
         self._session = session
         self._depth = depth
@@ -276,14 +182,14 @@ class _Parser:
     # --- statements ----------------------------------------------------------------------------
 
     def _top_level(self, into: dict[str, Node]) -> None:
-        text = self._text
+        lexer = self._lexer
         while not self._finished:
-            text.match(_SPACE)
-            if text.match(_COMMENT):
+            lexer.match(SPACE)
+            if lexer.match(COMMENT):
                 continue
-            char = text.peek()
+            char = lexer.peek()
             if char == "{":
-                text.take()
+                lexer.take()
                 self._braces(into)
             elif self._at_end(char):
                 return
@@ -291,35 +197,35 @@ class _Parser:
                 self._top_level_end()
 
     def _top_level_end(self) -> None:
-        text = self._text
+        lexer = self._lexer
         while True:
-            text.match(_BLANK)
-            if text.match(_COMMENT):
+            lexer.match(BLANK)
+            if lexer.match(COMMENT):
                 return
-            char = text.take()
+            char = lexer.take()
             if char in "\n\r\0;,}":
                 return
             if char != "/":  # a lone slash counts as blank
-                self._fail(
+                self._lexer.fail(
                     "Expected a top-level value to end with a new line, comment or EOF, "
-                    f"but got '{_shown(char)}' instead."
+                    f"but got '{shown(char)}' instead."
                 )
 
     def _braces(self, into: dict[str, Node]) -> None:
         """Braces around top level keys, which group nothing: they are there for JSON."""
-        text = self._text
+        lexer = self._lexer
         open_braces = 1
         while open_braces and not self._finished:
-            text.match(_SPACE)
-            if text.match(_COMMENT):
+            lexer.match(SPACE)
+            if lexer.match(COMMENT):
                 continue
-            char = text.peek()
+            char = lexer.peek()
             if char == "{":
-                text.take()
+                lexer.take()
                 open_braces += 1
                 continue
             if char == "}":
-                text.take()
+                lexer.take()
                 open_braces -= 1
             elif self._at_end(char) or not self._entry(into, in_map=False):
                 return
@@ -332,60 +238,60 @@ class _Parser:
         """Whether the text is over where a key could begin; what only looks so is an error."""
         if char not in "/\0":
             return False
-        if self._text.pos < self._text.end:
-            self._text.take()
-            self._fail("Unexpected EOF.")
+        if self._lexer.pos < self._lexer.end:
+            self._lexer.take()
+            self._lexer.fail("Unexpected EOF.")
         self._finished = True
         return True
 
     def _braced_value_ended(self) -> bool:
         """Whether another key may follow; if not, a closing brace does."""
-        text = self._text
+        lexer = self._lexer
         while True:
-            text.match(_BLANK)
-            if text.match(_COMMENT):
+            lexer.match(BLANK)
+            if lexer.match(COMMENT):
                 continue
-            if text.peek() == "}":
+            if lexer.peek() == "}":
                 return False
-            char = text.take()
+            char = lexer.take()
             if char in "\n\r;,":
                 return True
             if char != "/":
-                self._fail(
+                self._lexer.fail(
                     "Expected a block-level value to end with a new line, comment or EOF, "
-                    f"but got '{_shown(char)}' instead."
+                    f"but got '{shown(char)}' instead."
                 )
 
     def _closing_brace(self) -> bool:
         """Take the closing brace if it comes now, and say so."""
-        text = self._text
+        lexer = self._lexer
         while True:
-            text.match(_BLANK)
-            if text.match(_COMMENT):
+            lexer.match(BLANK)
+            if lexer.match(COMMENT):
                 return False
-            char = text.take()
+            char = lexer.take()
             if char == "}":
                 return True
             if char in ";,":
                 return False
             if char not in "\n\r/":
-                self._fail(
-                    f"Expected a block-level to end with a '}}', but got '{_shown(char)}' instead."
+                self._lexer.fail(
+                    f"Expected a block-level to end with a '}}', but got '{shown(char)}' instead."
                 )
 
     def _entry(self, into: dict[str, Node], *, in_map: bool) -> bool:
         """One key and its value, or one include. False when the text ended after a lone brace."""
-        text = self._text
-        char = text.peek()
-        if char in _SEPARATORS:
-            self._fail(f"Unexpected key separator '{char}'" + ("." if in_map else ""))
+        lexer = self._lexer
+        char = lexer.peek()
+        if char in SEPARATORS:
+            self._lexer.fail(f"Unexpected key separator '{char}'" + ("." if in_map else ""))
         quoted = char in "\"'"
         if quoted:
-            text.take()
-        start = text.pos
+            lexer.take()
+        start = lexer.pos
         key = self._quoted_key(char, in_map) if quoted else self._bare_key(in_map)
-        line, column = text.line(text.pos - quoted), text.column(start)
-        if not quoted and key.lower() == "include" and _is_space(text.peek()):
+        line, column = lexer.line(lexer.pos - quoted), lexer.column(start)
+        if not quoted and key.lower() == "include" and _is_space(lexer.peek()):
             self._include(into)
             return True
         if not self._value_follows(key, in_map):
@@ -397,58 +303,34 @@ class _Parser:
         into[key] = node
         return True
 
-    def _quoted_key(self, quote: str, in_map: bool) -> str:
-        text = self._text
-        start = text.pos
-        stop = _first(text.text, quote, start)
-        if text.text[stop] != quote:
-            text.pos = stop
-            if in_map:
-                double = "double " if quote == '"' else ""
-                self._fail(f"Unexpected EOF processing {double}quoted map key.")
-            self._fail("Unexpected EOF.")
-        text.pos = stop + 1
-        return self._utf8(text.text[start:stop])
-
-    def _bare_key(self, in_map: bool) -> str:
-        text = self._text
-        if in_map and text.peek() == "/":
-            text.take()  # a lone slash before a key counts as blank
-        start = text.pos
-        text.take()
-        text.match(_BARE_KEY)
-        if in_map and text.peek() == _END:
-            self._fail("Unexpected EOF processing map key.")
-        return self._utf8(text.text[start : text.pos])
-
     def _value_follows(self, key: str, in_map: bool) -> bool:
         """Move to where the value of `key` begins."""
-        text = self._text
-        text.match(_SPACE)
-        if text.peek() in _SEPARATORS:
-            text.take()
-        elif text.peek() == _END and not in_map:
+        lexer = self._lexer
+        lexer.match(SPACE)
+        if lexer.peek() in SEPARATORS:
+            lexer.take()
+        elif lexer.peek() == END and not in_map:
             if key != "}":
                 self._invalid()
             self._finished = True
             return False
         if not in_map:
             return True
-        text.match(_SPACE)
-        if text.peek() == ",":
-            text.take()
-            self._fail('Unexpected map value terminator ",".')
-        if text.peek() == "}":
-            text.take()
-            self._fail(f"Expected a value for key '{key}' but found the end of the map")
+        lexer.match(SPACE)
+        if lexer.peek() == ",":
+            lexer.take()
+            self._lexer.fail('Unexpected map value terminator ",".')
+        if lexer.peek() == "}":
+            lexer.take()
+            self._lexer.fail(f"Expected a value for key '{key}' but found the end of the map")
         return True
 
     # --- values --------------------------------------------------------------------------------
 
     def _value(self) -> Node:
-        text = self._text
-        text.match(_BLANK)
-        char = text.peek()
+        lexer = self._lexer
+        lexer.match(BLANK)
+        char = lexer.peek()
         if char == "[":
             return self._array()
         if char == "{":
@@ -462,30 +344,30 @@ class _Parser:
         if char == "-" or char.isdecimal():
             return self._number()
         if char == ".":
-            self._fail("Floats must start with a digit")
-        if char in _LINE_ENDS:
-            text.take()
-            self._fail("Expected value but found new line")
-        return self._bare(text.pos)
+            self._lexer.fail("Floats must start with a digit")
+        if char in LINE_ENDS:
+            lexer.take()
+            self._lexer.fail("Expected value but found new line")
+        return self._bare(lexer.pos)
 
     def _map(self) -> Node:
-        text = self._text
-        text.take()
+        lexer = self._lexer
+        lexer.take()
         self._enter()
         nodes: dict[str, Node] = {}
         self._scopes.append(nodes)
         while True:
-            text.match(_SPACE)
-            if text.match(_COMMENT):
+            lexer.match(SPACE)
+            if lexer.match(COMMENT):
                 continue
-            char = text.peek()
+            char = lexer.peek()
             if char == "}":
-                text.take()
+                lexer.take()
                 break
             if char == "]":
-                self._fail("Unexpected array end ']' processing map.")
-            if char == _END:
-                self._fail("Unexpected EOF processing map.")
+                self._lexer.fail("Unexpected array end ']' processing map.")
+            if char == END:
+                self._lexer.fail("Unexpected EOF processing map.")
             self._entry(nodes, in_map=True)
             if self._item_ended("}", 'a map value terminator "," or a map terminator "}"', ";,/"):
                 break
@@ -494,19 +376,19 @@ class _Parser:
         return self._checked(self._node_here(nodes))
 
     def _array(self) -> Node:
-        text = self._text
-        text.take()
+        lexer = self._lexer
+        lexer.take()
         self._enter()
         nodes: list[Node] = []
         while True:
-            text.match(_SPACE)
-            if text.match(_COMMENT):
+            lexer.match(SPACE)
+            if lexer.match(COMMENT):
                 continue
-            char = text.peek()
+            char = lexer.peek()
             if char in ",/":
-                self._fail("Unexpected array value terminator ','.")
+                self._lexer.fail("Unexpected array value terminator ','.")
             if char == "]":
-                text.take()
+                lexer.take()
                 break
             nodes.append(self._value())
             if self._item_ended(
@@ -518,206 +400,22 @@ class _Parser:
 
     def _item_ended(self, closing: str, expected: str, terminators: str) -> bool:
         """Take what stands between two items; True when it closes the container."""
-        text = self._text
+        lexer = self._lexer
         while True:
-            text.match(_BLANK)
-            if text.match(_COMMENT):
+            lexer.match(BLANK)
+            if lexer.match(COMMENT):
                 continue
-            char = text.take()
+            char = lexer.take()
             if char == closing:
                 return True
-            if char in terminators or char in _LINE_ENDS:
+            if char in terminators or char in LINE_ENDS:
                 return False
-            self._fail(f"Expected {expected}, but got '{_shown(char)}' instead.")
-
-    def _single_quoted(self) -> Node:
-        text = self._text
-        text.take()
-        start = text.pos
-        stop = _first(text.text, "'", start)
-        text.pos = stop
-        if text.peek() == _END:
-            self._unterminated(start)
-        node = self._node(self._utf8(text.text[start:stop]), start)
-        text.take()
-        return node
-
-    def _double_quoted(self) -> Node:
-        text = self._text
-        text.take()
-        start = text.pos
-        parts: list[str] = []
-        while True:
-            parts.append(text.match(_QUOTED_CHUNK))
-            if text.peek() == '"':
-                break
-            if text.peek() == _END:
-                self._unterminated(start)
-            parts.append(self._escape())
-        node = self._node(self._utf8("".join(parts)), start)
-        text.take()
-        return node
-
-    def _unterminated(self, start: int) -> NoReturn:
-        if self._text.pos == start and self._text.pos == self._text.end:
-            self._invalid()
-        self._fail("Unexpected EOF.")
-
-    def _block(self) -> Node:
-        """`(` up to a `)` alone on its line. What lies between is taken as it is."""
-        text = self._text
-        text.take()
-        start = text.pos
-        match = _BLOCK_END.search(text.text, start)
-        if match is None or match.group() == _END:
-            text.pos = match.start() if match else text.end
-            self._fail("Unexpected EOF processing block.")
-        text.pos = match.end() - 1
-        # At the very end of the text nats-server takes the parenthesis for part of the string.
-        if match.end() == text.end:
-            text.pos = text.end
-        node = self._node(self._utf8(text.text[start : text.pos]), start)
-        text.take()
-        return node
-
-    def _bare(self, start: int) -> Node:
-        """A string without quotes from `start`, of which the cursor may have passed some."""
-        text = self._text
-        parts = [text.text[start : text.pos]]
-        escaped = False
-        while True:
-            parts.append(text.match(_BARE_CHUNK))
-            if text.peek() != "\\":
-                break
-            parts.append(self._escape())
-            escaped = True
-        word = self._utf8("".join(parts))
-        if text.peek() == "'":
-            node = self._node(word, start)
-            text.take()
-            return node
-        if not escaped and word.lower() in _BOOLS:
-            return self._node(_BOOLS[word.lower()], start)
-        if not escaped and word.startswith("$"):
-            return self._variable(word[1:], start + 1)
-        return self._node(word, start)
-
-    def _escape(self) -> str:
-        text = self._text
-        text.take()
-        char = text.take()
-        if char in _ESCAPES:
-            return _ESCAPES[char]
-        if char != "x":
-            self._fail(
-                f"Invalid escape character '{_shown(char)}'. Only the following escape "
-                'characters are allowed: \\xXX, \\t, \\n, \\r, \\", \\\\.'
-            )
-        for _ in range(2):
-            if text.take() in _LINE_ENDS:
-                self._fail("Expected two hexadecimal digits after '\\x', but hit end of line")
-        digits = text.text[text.pos - 2 : text.pos]
-        if not re.fullmatch("[0-9a-fA-F]{2}", digits):
-            self._fail(f"Expected two hexadecimal digits after '\\x', but got '{_shown(digits)}'")
-        return bytes.fromhex(digits).decode("utf-8", "surrogateescape")
-
-    # --- numbers -------------------------------------------------------------------------------
-
-    def _number(self) -> Node:
-        text = self._text
-        start = text.pos
-        negative = text.peek() == "-"
-        if negative:
-            text.take()
-            char = text.peek()
-            if not char.isdecimal():
-                text.take()
-                if char == ".":
-                    self._fail("Floats must start with a digit, not '.'.")
-                self._fail(f"Expected a digit but got '{_shown(char)}'.")
-        text.match(_DIGITS)
-        char = text.peek()
-        if char == ".":
-            return self._float_or_address(start)
-        if char.lower() in _SIZE_LETTERS and char.isascii():
-            return self._size(start)
-        if negative or char in _NUMBER_ENDS:
-            return self._integer(start)
-        text.take()
-        if char == "-":
-            return self._datetime(start)
-        return self._bare(start)
-
-    def _size(self, start: int) -> Node:
-        text = self._text
-        text.take()
-        while text.peek() in "bBiI":
-            text.take()
-        return self._integer(start) if text.peek() in _NUMBER_ENDS else self._bare(start)
-
-    def _integer(self, start: int) -> Node:
-        word = self._text.text[start : self._text.pos]
-        digits = word.rstrip("kKmMgGtTpPeEbBiI")
-        if not digits.isascii():
-            raise ConfParseError(f"expected integer, but got '{word}'")
-        unit = _SIZES.get(word[len(digits) :].lower())
-        if unit is None:
-            raise ConfParseError(f"integer '{word}' has an unknown suffix")
-        out_of_range = ConfParseError(f"integer '{word[:40]}' is out of the range")
-        if len(digits.lstrip("-0")) > len(str(MAX_INT64)):
-            raise out_of_range
-        number = int(digits) * unit
-        if not MIN_INT64 <= number <= MAX_INT64:
-            raise out_of_range
-        return self._node(number, start)
-
-    def _float_or_address(self, start: int) -> Node:
-        text = self._text
-        text.take()
-        if not text.match(_DIGITS):
-            char = text.take()
-            self._fail(f"Floats must have a digit after the '.', but got '{_shown(char)}' instead.")
-        if text.peek() == ".":
-            text.match(_IP_REST)
-            return self._node(text.text[start : text.pos], start)
-        word = text.text[start : text.pos]
-        if not word.isascii():
-            raise ConfParseError(f"expected float, but got '{word}'")
-        number = float(word)
-        if number in (float("inf"), float("-inf")):
-            raise ConfParseError(f"float '{word[:40]}' is out of the range")
-        return self._node(number, start)
-
-    def _datetime(self, start: int) -> Node:
-        """`2006-01-02T15:04:05Z`, of which the year and its dash have been taken."""
-        text = self._text
-        if text.size(start, text.pos) != len("2006-"):
-            self._fail("All ISO8601 dates must be in full Zulu form.")
-        for expected in _DATE_AFTER_YEAR:
-            char = text.take()
-            if expected == "0":
-                if not char.isdecimal():
-                    self._fail(
-                        f"Expected digit in ISO8601 datetime, but found '{_shown(char)}' instead."
-                    )
-            elif char != expected:
-                self._fail(
-                    f"Expected '{expected}' in ISO8601 datetime, "
-                    f"but found '{_shown(char)}' instead."
-                )
-        word = text.text[start : text.pos]
-        try:
-            if not word.isascii():
-                raise ValueError(word)
-            moment = datetime.strptime(word, "%Y-%m-%dT%H:%M:%SZ")
-        except ValueError as error:
-            raise ConfParseError(f"expected Zulu formatted DateTime, but got '{word}'") from error
-        return self._node(moment, start)
+            self._lexer.fail(f"Expected {expected}, but got '{shown(char)}' instead.")
 
     # --- variables and includes ----------------------------------------------------------------
 
     def _variable(self, name: str, start: int) -> Node:
-        line = self._text.line(self._text.pos)
+        line = self._lexer.line(self._lexer.pos)
         if name.startswith(_BCRYPT_VARIABLE):
             return self._node("$" + name, start)
         for scope in reversed(self._scopes):
@@ -733,7 +431,7 @@ class _Parser:
             ) from error
         if node is None:
             raise ConfParseError(f"variable reference for '{name}' on line {line} can not be found")
-        return self._reference(_moved(node, line, self._text.column(start), self._file), start)
+        return self._reference(_moved(node, line, self._lexer.column(start), self._file), start)
 
     def _environment_variable(self, name: str) -> Node | None:
         """The value of an environment variable, which is configuration text itself."""
@@ -763,42 +461,11 @@ class _Parser:
             raise ConfParseError(f"error parsing include file '{name}', {error}") from error
         into.update(nodes)
 
-    def _include_path(self) -> str:
-        text = self._text
-        text.match(_BLANK)
-        char = text.peek()
-        if char in "\"'":
-            text.take()
-            start = text.pos
-            text.pos = _first(text.text, char, start)
-            if text.peek() != char:
-                double = "double " if char == '"' else ""
-                self._fail(f"Unexpected EOF in {double}quoted include")
-            text.take()
-            return self._utf8(text.text[start : text.pos - 1])
-        kinds = _NO_INCLUDE_PATH | ({char: "start of a number"} if char.isdecimal() else {})
-        if char in kinds:
-            text.take()
-            self._fail(f"Expected include value but found {kinds[char]}")
-        path = self._utf8(text.match(_INCLUDE_PATH))
-        if text.peek() == "'":
-            text.take()
-        return path
-
     # --- nodes, limits, errors -----------------------------------------------------------------
 
-    def _node(self, value: "Scalar | list[Node] | dict[str, Node]", start: int) -> Node:
-        """A node for what was read from `start` to the cursor."""
-        text = self._text
-        column = text.column(start)
-        if isinstance(value, str):
-            # nats-server counts back from the end by what remained after escapes.
-            column += text.size(start, text.pos) - len(value.encode("utf-8", "surrogatepass"))
-        return Node(value, text.line(text.pos), column, self._file)
-
     def _node_here(self, value: "list[Node] | dict[str, Node]") -> Node:
-        pos = self._text.pos
-        return Node(value, self._text.line(pos), self._text.column(pos), self._file)
+        pos = self._lexer.pos
+        return Node(value, self._lexer.line(pos), self._lexer.column(pos), self._file)
 
     def _checked(self, node: Node) -> Node:
         """Sum up a container that is complete, within the limits."""
@@ -810,7 +477,7 @@ class _Parser:
         if node.height > NESTING_MAX:
             self._too_deep()
         if node.weight > VALUES_MAX:
-            self._fail(f"More than {VALUES_MAX} values, variables expanded.")
+            self._lexer.fail(f"More than {VALUES_MAX} values, variables expanded.")
         return node
 
     def _enter(self) -> None:
@@ -822,38 +489,7 @@ class _Parser:
         self._depth -= 1
 
     def _too_deep(self) -> NoReturn:
-        self._fail(f"Nested more than {NESTING_MAX} levels deep.")
-
-    def _utf8(self, text: str) -> str:
-        """Join escaped bytes to characters; nothing that is not text gets into a value."""
-        if not _SURROGATE.search(text):
-            return text
-        try:
-            return text.encode("utf-8", "surrogateescape").decode("utf-8")
-        except UnicodeError:
-            self._fail("Strings have to be valid UTF-8.")
-
-    def _fail(self, text: str) -> NoReturn:
-        line = self._text.line(self._text.pos)
-        raise ConfParseError(f"Parse error on line {line}: '{text}'")
-
-    def _invalid(self) -> NoReturn:
-        """The text ended after a key."""
-        text = self._text
-        where = f"{self._file}:{text.line(text.pos)}:{text.column(text.pos)}"
-        raise ConfParseError(f"config is invalid ({where})")
-
-
-def _is_space(char: str) -> bool:
-    return _SPACE.fullmatch(char) is not None
-
-
-def _first(text: str, char: str, start: int) -> int:
-    """Position of the first `char` or NUL from `start`; the text ends with a NUL."""
-    end = text.index(_END, start)
-    found = text.find(char, start, end)
-    return end if found < 0 else found
-
+        self._lexer.fail(f"Nested more than {NESTING_MAX} levels deep.")
 
 def _moved(node: Node, line: int, column: int, file: str) -> Node:
     """`node` and all in it, positioned where the environment variable was referred to."""
@@ -865,7 +501,3 @@ def _moved(node: Node, line: int, column: int, file: str) -> Node:
     moved = Node(value, line, column, file)
     moved.height, moved.weight = node.height, node.weight
     return moved
-
-
-def _shown(text: str) -> str:
-    return _SURROGATE.sub("\ufffd", text).replace("\n", "\\n")

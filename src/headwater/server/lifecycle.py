@@ -1,4 +1,4 @@
-"""Starting, running and stopping a server: sockets, signals' meanings, files for whoever started us.
+"""Starting, running and stopping a server: sockets, lame duck, reload, pid and ports files.
 
 `Server` joins a Node to the world. It is what embedding programs, tests and `headwater serve` all
 start; what differs between them is the Environment and who calls `stop`.
@@ -16,11 +16,11 @@ from headwater.runtime.client_connection import ClientConnection
 from headwater.runtime.environment import Environment, Listener
 from headwater.runtime.http import HttpConnection
 from headwater.server import closing
-from headwater.server.flags import changed_options
 from headwater.server.log import Log, Sink
 from headwater.server.monitoring import Monitor
 from headwater.server.node import Node
 from headwater.server.options import Options
+from headwater.server.reload_plan import changed_options
 from headwater.wire.info import NATS_VERSION
 
 # While lame, clients are closed one by one, at least so often and at most so far apart.
@@ -128,9 +128,7 @@ class Server:
             listener = await self._environment.network.listen(host, port, factory)
         except (OSError, OverflowError) as reason:
             where = f"{_bracketed(host)}:{port}"
-            raise StartError(
-                f"Error listening on port: {where}, {_reason(reason)!r}"
-            ) from reason
+            raise StartError(f"Error listening on port: {where}, {_reason(reason)!r}") from reason
         self._listeners.append(listener)
         return listener
 

@@ -6,7 +6,7 @@ Only formatting and levels live here. Where a line goes is the sink's business.
 """
 
 from collections.abc import Callable
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from typing import Final, final
 
 from headwater.base.clock import NS_PER_S, Clock
@@ -64,5 +64,5 @@ class Log:
     def _stamp(self) -> str:
         wall_ns = self._clock.wall_ns()
         seconds, rest_ns = divmod(wall_ns, NS_PER_S)
-        moment = datetime.fromtimestamp(seconds, timezone.utc if self.utc else None)
+        moment = datetime.fromtimestamp(seconds, UTC if self.utc else None)
         return f"{moment:%Y/%m/%d %H:%M:%S}.{rest_ns // _NS_PER_US:06d}"

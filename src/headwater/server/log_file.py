@@ -1,9 +1,9 @@
 """A log file that sets itself aside when it has grown enough.
 
-A full file is renamed to `<name>.<time>` and a new one begun; at most `files_max` old ones are kept.
+A full file is renamed to `<name>.<time>` and a new one begun; `files_max` old ones are kept.
 """
 
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from typing import final
 
 from headwater.base.clock import NS_PER_S, Clock
@@ -47,7 +47,7 @@ class LogFile:
 
     def _rotate(self) -> None:
         seconds, rest_ns = divmod(self._clock.wall_ns(), NS_PER_S)
-        moment = datetime.fromtimestamp(seconds, timezone.utc)
+        moment = datetime.fromtimestamp(seconds, UTC)
         target = f"{self._path}.{moment:%Y.%m.%d.%H.%M.%S}.{rest_ns:09d}"
         self._file.close()
         self._files.rename(self._path, target)

@@ -1,8 +1,8 @@
 """A whole server without its sockets: clients, accounts, and what each protocol operation does.
 
 The runtime hands in connections and bytes; everything that happens in return is a call on a
-Connection, a timer of the environment's scheduler, or a log line. Rules that need no client (who may
-publish what, who listens to what) live in their own modules; this one owns the life of a client:
+Connection, a timer of the environment's scheduler, or a log line. Rules that need no client (who
+may publish what, who listens to what) have modules of their own; this one owns a client's life:
 
     accepted ──CONNECT──▶ authenticating ──▶ ready ──▶ closed
         └──────────── any violation or time-out ──────────▶
@@ -274,28 +274,40 @@ class Node:
                 return
             if self.log.trace_on:
                 trace_segment(self.log, client.label, segment, self.options.max_traced_msg_len)
-            kind = type(segment)
-            if kind is not Connect and self._awaits_connect(client):
+            if not isinstance(segment, Connect) and self._awaits_connect(client):
                 self._without_connect(client)
                 if client.close_reason:
                     return
-            if kind is Run:
-                if self._headers_agreed(client, segment.header_size >= 0):  # type: ignore[union-attr]
-                    self.broker.publish_run(client, segment)  # type: ignore[arg-type]
-            elif kind is Publishes:
-                if client.headers or self._headers_agreed(
-                    client,
-                    max(segment.header_sizes) >= 0,  # type: ignore[union-attr]
-                ):
-                    self.broker.publish_many(client, segment)  # type: ignore[arg-type]
-            else:
-                _OPERATIONS[kind](self, client, segment)
-                if client.authenticating:
-                    client.postponed += segments[position + 1 :]
-                    return
+            self._perform(client, segment)
+            if client.authenticating:
+                client.postponed += segments[position + 1 :]
+                return
 
-    def _headers_agreed(self, client: Client, needed: bool) -> bool:
-        if needed and not client.headers:
+    def _perform(self, client: Client, segment: Segment) -> None:
+        if isinstance(segment, Publishes):
+            if client.headers or self._headers_agreed(client, max(segment.header_sizes)):
+                self.broker.publish_many(client, segment)
+        elif isinstance(segment, Run):
+            if client.headers or self._headers_agreed(client, segment.header_size):
+                self.broker.publish_run(client, segment)
+        elif isinstance(segment, Subscribe):
+            self._on_subscribe(client, segment)
+        elif isinstance(segment, Unsubscribe):
+            self._on_unsubscribe(client, segment)
+        elif isinstance(segment, Ping):
+            self._on_ping(client)
+        elif isinstance(segment, Pong):
+            self._on_pong(client)
+        elif isinstance(segment, Connect):
+            self._on_connect(client, segment)
+        elif isinstance(segment, ClientError):
+            self._on_client_error(client, segment)
+        else:
+            self._on_malformed(client, segment)
+
+    def _headers_agreed(self, client: Client, header_size: int) -> bool:
+        """Whether a client that did not ask for headers sends none; if it does, it is closed."""
+        if header_size >= 0:
             self.log.error(f"{client.label} - {HEADERS_NOT_SUPPORTED}")
             self.close(client, closing.PROTOCOL_VIOLATION)
             return False
@@ -483,7 +495,7 @@ class Node:
         for sub in [*client.subscriptions.values()]:
             self._end_subscription(sub)
 
-    def _on_ping(self, client: Client, segment: Ping) -> None:
+    def _on_ping(self, client: Client) -> None:
         client.last_activity_wall_ns = self.environment.clock.wall_ns()
         self.broker.tell(client, encoder.PONG)
         if not client.connect_received or client.first_pong_sent:
@@ -496,7 +508,7 @@ class Node:
             info.acc_is_sys = client.account is self.accounts.system
             self.broker.tell(client, info.encode())
 
-    def _on_pong(self, client: Client, segment: Pong) -> None:
+    def _on_pong(self, client: Client) -> None:
         client.pings_out = 0
         now_ns = self.environment.clock.monotonic_ns()
         client.rtt_ns = max(1, now_ns - client.ping_sent_ns)
@@ -602,14 +614,3 @@ class Node:
         for client in self.clients.values():
             if client.connect_received and client.connect.protocol >= PROTOCOL_INFO:
                 self.broker.tell(client, self._info_for(client).encode())
-
-
-_OPERATIONS: Final[dict[type, Callable[[Node, Client, object], None]]] = {
-    Connect: Node._on_connect,  # type: ignore[dict-item]
-    Subscribe: Node._on_subscribe,  # type: ignore[dict-item]
-    Unsubscribe: Node._on_unsubscribe,  # type: ignore[dict-item]
-    Ping: Node._on_ping,  # type: ignore[dict-item]
-    Pong: Node._on_pong,  # type: ignore[dict-item]
-    ClientError: Node._on_client_error,  # type: ignore[dict-item]
-    Malformed: Node._on_malformed,  # type: ignore[dict-item]
-}

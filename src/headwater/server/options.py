@@ -227,6 +227,8 @@ class Options:
     username: str = ""
     # Plain text or bcrypt.
     password: str = ""
+    # Whether the file had an authorization block, however empty. Matters to `is_global_open`.
+    has_authorization: bool = False
     # Shared secret instead of a name. Plain text or bcrypt.
     token: str = ""
     # Users of the authorization block. They live in the global account.
@@ -260,6 +262,32 @@ class Options:
     def auth_required(self) -> bool:
         """Whether a client has to present credentials (a no_auth_user may stand in for it)."""
         return bool(self.username or self.token or any(True for _ in self.all_users()))
+
+    @property
+    def is_global_open(self) -> bool:
+        """Whether clients without credentials are let into the global account.
+
+        So it is in a server where all that was said about users is who is in the system account:
+        nats-server makes up a no_auth_user there.
+        """
+        if self.has_authorization or self.no_auth_user or self.username or self.token:
+            return False
+        return [account.name for account in self.accounts] == [self.system_account]
+
+    def warnings(self) -> tuple[str, ...]:
+        """What the log warns about when a server starts with these options."""
+        found = []
+        if self.max_payload > MAX_PAYLOAD_WARNING_BYTES:
+            found.append(
+                f"Maximum payloads over {MAX_PAYLOAD_WARNING_BYTES / MIB:.2f} MB are generally "
+                "discouraged and could lead to poor performance"
+            )
+        secrets = [user.password for user in self.all_users()]
+        if self.password:
+            secrets.append(self.password)
+        if not all(is_bcrypt(secret) for secret in secrets):
+            found.append("Plaintext passwords detected, use nkeys or bcrypt")
+        return tuple(found)
 
     def all_users(self) -> Iterator[UserOptions]:
         """Users of the authorization block, then those of each account."""
@@ -331,7 +359,7 @@ class Options:
                         f'says it is of account "{user.account_name}"'
                     )
         if self.system_account not in seen | {DEFAULT_SYSTEM_ACCOUNT, GLOBAL_ACCOUNT, ""}:
-            raise OptionsError(f'system account "{self.system_account}" is not defined')
+            raise OptionsError("error resolving system account: account missing")
 
     def _validate_no_auth_user(self) -> None:
         name = self.no_auth_user

@@ -1,8 +1,8 @@
 """What a subject is.
 
-A subject is tokens joined by dots. In a pattern the whole token `*` stands for any one token and the
-whole last token `>` for one or more; `foo*` or `a>b` are ordinary tokens. Subjects are bytes here,
-as they are on the wire; nothing in this module knows who subscribes or publishes.
+A subject is tokens joined by dots. In a pattern the whole token `*` stands for any one token and
+the whole last token `>` for one or more; `foo*` or `a>b` are ordinary tokens. Subjects are bytes,
+as on the wire; nothing in this module knows who subscribes or publishes.
 """
 
 from typing import Final

@@ -1,1 +1,29 @@
-"""The public test kit: a simulated world in which real servers and real clients run."""
+"""The public test kit: a simulated world in which real servers and real clients run.
+
+Start at `World`; the faults it knows, and which of them a program can survive, are told in
+`headwater.testing.faults`.
+"""
+
+from headwater.testing.faults import Episode, FaultPlan
+from headwater.testing.host import Host, HostCrashed
+from headwater.testing.loop import Deadlock, Runaway, SimulationError, UnhandledException
+from headwater.testing.network import SimNetwork
+from headwater.testing.tcp import Connection, NetworkSettings
+from headwater.testing.world import World, seeds, simulated_environment
+
+__all__ = [
+    "Connection",
+    "Deadlock",
+    "Episode",
+    "FaultPlan",
+    "Host",
+    "HostCrashed",
+    "NetworkSettings",
+    "Runaway",
+    "SimNetwork",
+    "SimulationError",
+    "UnhandledException",
+    "World",
+    "seeds",
+    "simulated_environment",
+]

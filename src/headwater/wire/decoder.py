@@ -5,8 +5,8 @@ subscriptions, accounts or permissions, and raises nothing: what can not be deco
 last `Malformed` segment, after which the decoder accepts no more.
 
 Three speeds. Publishes that repeat the control line before them are cut out of the buffer by one
-`bytes.split` per run. Other publishes cost one pass of find, split and slice. The rest is dispatched
-by the operation's name, in any mixture of upper and lower case as the protocol allows.
+`bytes.split` per run. Other publishes cost one pass of find, split and slice. The rest goes by the
+operation's name, in any mixture of upper and lower case as the protocol allows.
 
 Bounds: an unfinished control line is at most `max_control_line` bytes of arguments, an unfinished
 payload at most `max_payload`, so a connection can not make the decoder hold more than their sum and
@@ -39,7 +39,7 @@ MAX_CONTROL_LINE: Final = "maximum control line exceeded"
 # nats-server reads at most nine digits of a size; more is a bad size, not a large one.
 SIZE_DIGITS_MAX: Final = 9
 
-# The first window of a run. Smaller runs are cheap either way; a wrong guess costs this many frames.
+# The first window of a run: what a wrong guess costs, in frames.
 _RUN_WINDOW_MIN: Final = 8
 _RUN_WINDOW_GROWTH: Final = 4
 
@@ -56,36 +56,33 @@ def parse_size(token: bytes) -> int:
 
 
 @final
+class _PublishLine:
+    """The last publish line and what it said, so that a repetition costs one comparison."""
+
+    __slots__ = ("header_size", "line", "reply", "size", "size_token", "subject")
+
+    def __init__(self) -> None:
+        self.line = b""
+        self.subject = b""
+        self.reply: bytes | None = None
+        self.header_size = NO_HEADERS
+        self.size_token = b""
+        self.size = 0
+
+
+@final
 class ClientDecoder:
     """The server's side of one client connection."""
 
-    __slots__ = (
-        "_dead",
-        "_header_size",
-        "_line",
-        "_reply",
-        "_rest",
-        "_size",
-        "_size_token",
-        "_subject",
-        "max_control_line",
-        "max_payload",
-        "needed",
-    )
+    __slots__ = ("_dead", "_last", "_rest", "max_control_line", "max_payload", "needed")
 
     def __init__(self, max_control_line: int, max_payload: int) -> None:
         self.max_control_line = max_control_line
         self.max_payload = max_payload
         self._rest = b""
         self._dead = False
-        # The last publish line seen and what it said, so that repeating it costs a comparison.
-        self._line = b""
-        self._subject = b""
-        self._reply: bytes | None = None
-        self._header_size = NO_HEADERS
-        self._size_token = b""
-        self._size = 0
-        # Bytes of a whole frame still missing before decoding again can make progress.
+        self._last = _PublishLine()
+        # Bytes a frame needs from its start; decoding again before they are there is wasted.
         self.needed = 0
 
     @property
@@ -118,122 +115,104 @@ class ClientDecoder:
         """Decode as many whole operations as there are; return where the next one starts."""
         position = 0
         end = len(data)
+        last = self._last
         publishes: Publishes | None = None
         while position < end:
             line_end = data.find(b"\n", position)
             if line_end < 0:
                 self._check_unfinished(data, position)
                 break
-            line = data[position : line_end + 1]
             start = line_end + 1
-            if line == self._line:
-                run = self._take_run(data, line, start)
+            line = data[position:start]
+            if line == last.line:
+                run = _take_run(data, line, start, last.size)
                 if run:
                     segments.append(
-                        Run(self._subject, self._reply, self._header_size, self._size_token, run)
+                        Run(last.subject, last.reply, last.header_size, last.size_token, run)
                     )
                     publishes = None
-                    position += len(run) * (len(line) + self._size + 2)
+                    position += len(run) * (len(line) + last.size + 2)
                     continue
-            elif not self._parse_publish(line):
+            elif not (
+                (line[:4] == b"PUB " and self._parse_plain_publish(line, last))
+                or self._parse_publish(line, last)
+            ):
                 publishes = None
                 self._parse_control(line, segments)
                 position = start
                 continue
-            after = start + self._size
-            if after + 2 > end:
-                self._check_line_end(data, after, end)
-                self.needed = after + 2 - position
-                break
-            if not data.startswith(CRLF, after):
+            after = start + last.size
+            if data[after : after + 2] != CRLF:
+                if after + 2 > end:
+                    self._check_line_end(data, after, end)
+                    self.needed = after + 2 - position
+                    break
                 raise _unknown(data, after)
             if publishes is None:
                 publishes = Publishes()
                 segments.append(publishes)
-            publishes.subjects.append(self._subject)
-            publishes.replies.append(self._reply)
-            publishes.header_sizes.append(self._header_size)
-            publishes.sizes.append(self._size_token)
+            publishes.subjects.append(last.subject)
+            publishes.replies.append(last.reply)
+            publishes.header_sizes.append(last.header_size)
+            publishes.sizes.append(last.size_token)
             publishes.payloads.append(data[start:after])
             position = after + 2
         return position
 
-    def _take_run(self, data: bytes, line: bytes, start: int) -> list[bytes]:
-        """The payloads of whole frames from `start` on that all have this control line.
-
-        A window of n frames is split at CRLF + line. When that gives n pieces of which none is
-        longer than the size, every piece has exactly the size, because together they fill the
-        window: so each frame ended and began where the control line says, whatever the payloads
-        contain. A window that does not divide so is tried smaller.
-        """
-        size = self._size
-        separator = CRLF + line
-        frame = size + len(separator)
-        if not data.startswith(line, start + size + len(CRLF)):
-            return []
-        available = (len(data) - start + len(line)) // frame
-        window = _RUN_WINDOW_MIN
-        taken: list[bytes] = []
-        while available >= 2 and window >= 2:
-            count = min(window, available)
-            stop = start + count * frame - len(separator)
-            pieces = data[start:stop].split(separator)
-            if (
-                len(pieces) == count
-                and len(max(pieces, key=len)) == size
-                and data.startswith(CRLF, stop)
-            ):
-                taken = taken + pieces if taken else pieces
-                start += count * frame
-                available -= count
-                window = count * _RUN_WINDOW_GROWTH
-                if available and not data.startswith(line, start - len(line)):
-                    break
-            else:
-                window = count // _RUN_WINDOW_GROWTH
-        return taken
-
-    def _parse_publish(self, line: bytes) -> bool:
-        """Read a PUB or HPUB line into the fields for it; False if it is another operation."""
+    def _parse_plain_publish(self, line: bytes, last: _PublishLine) -> bool:
+        """The common form of PUB in good order; False leaves the line to somebody who explains."""
         fields = line.split()
-        count = len(fields)
-        if line.startswith(b"PUB ") and 3 <= count <= 4 and len(line) < self.max_control_line:
-            token = fields[-1]
-            size = int(token) if token.isdigit() and len(token) <= SIZE_DIGITS_MAX else -1
-            header_size = NO_HEADERS
+        token = fields[-1]
+        if not token.isdigit() or len(token) > SIZE_DIGITS_MAX:
+            return False
+        size = int(token)
+        if size > self.max_payload or len(line) > self.max_control_line:
+            return False
+        if len(fields) == 4:
+            last.reply = fields[2]
+        elif len(fields) == 3:
+            last.reply = None
         else:
-            operation = line[:5].upper()
-            if operation[:3] == b"PUB" and operation[3:4] in (b" ", b"\t"):
-                self._check_publish(fields, line[4:].rstrip(CRLF))
-                token = fields[-1]
-                header_size = NO_HEADERS
-            elif operation[:4] == b"HPUB" and operation[4:] in (b" ", b"\t"):
-                header_size = self._check_header_publish(fields, line[5:].rstrip(CRLF))
-                token = fields[-2] + b" " + fields[-1]
-                count -= 1
-            else:
-                return False
-            size = parse_size(fields[-1])
-        if size < 0:
-            raise MalformedError(
-                "", f"processPub Bad or Missing Size: {_quote(line[4:].rstrip(CRLF))}"
-            )
+            return False
+        last.line = line
+        last.subject = fields[1]
+        last.header_size = NO_HEADERS
+        last.size_token = token
+        last.size = size
+        return True
+
+    def _parse_publish(self, line: bytes, last: _PublishLine) -> bool:
+        """Any PUB or HPUB line; False if it is another operation."""
+        operation = line[:5].upper()
+        fields = line.split()
+        if operation[:3] == b"PUB" and operation[3:4] in (b" ", b"\t"):
+            self._check_publish(fields, line[4:].rstrip(CRLF))
+            last.header_size = NO_HEADERS
+            last.size_token = fields[-1]
+            with_reply = 4
+        elif operation in (b"HPUB ", b"HPUB\t"):
+            last.header_size = self._check_header_publish(fields, line[5:].rstrip(CRLF))
+            last.size_token = fields[-2] + b" " + fields[-1]
+            with_reply = 5
+        else:
+            return False
+        size = parse_size(fields[-1])
         if size > self.max_payload:
             raise MalformedError(
                 MAX_PAYLOAD, f"maximum payload exceeded: {size} vs {self.max_payload}"
             )
-        self._line = line
-        self._subject = fields[1]
-        self._reply = fields[2] if count == 4 else None
-        self._header_size = header_size
-        self._size_token = token
-        self._size = size
+        last.line = line
+        last.subject = fields[1]
+        last.reply = fields[2] if len(fields) == with_reply else None
+        last.size = size
         return True
 
     def _check_publish(self, fields: list[bytes], arguments: bytes) -> None:
         self._check_length(arguments)
         if len(fields) not in (3, 4):
             raise MalformedError("", f"processPub Parse Error: {_quote(arguments)}")
+        if parse_size(fields[-1]) < 0:
+            raise MalformedError("", f"processPub Bad or Missing Size: {_quote(arguments)}")
 
     def _check_header_publish(self, fields: list[bytes], arguments: bytes) -> int:
         """The header size of an HPUB line in good order."""
@@ -327,6 +306,41 @@ class ClientDecoder:
         """Refuse a payload that is longer than it said as soon as that shows."""
         if after < end and data[after : after + 1] != b"\r":
             raise _unknown(data, after)
+
+
+def _take_run(data: bytes, line: bytes, start: int, size: int) -> list[bytes]:
+    """The payloads of whole frames from `start` on that all have this control line.
+
+    A window of n frames is split at CRLF + line. When that gives n pieces of which none is longer
+    than the size, every piece has exactly the size, because together they fill the window: so each
+    frame ended and began where the control line says, whatever the payloads contain. A window that
+    does not divide so is tried smaller.
+    """
+    taken: list[bytes] = []
+    if not data.startswith(line, start + size + len(CRLF)):
+        return taken
+    separator = CRLF + line
+    frame = size + len(separator)
+    available = (len(data) - start + len(line)) // frame
+    window = _RUN_WINDOW_MIN
+    while available >= 2 and window >= 2:
+        count = min(window, available)
+        stop = start + count * frame - len(separator)
+        pieces = data[start:stop].split(separator)
+        if (
+            len(pieces) == count
+            and len(max(pieces, key=len)) == size
+            and data.startswith(CRLF, stop)
+        ):
+            taken = taken + pieces if taken else pieces
+            start += count * frame
+            available -= count
+            window = count * _RUN_WINDOW_GROWTH
+            if available and not data.startswith(line, start - len(line)):
+                break
+        else:
+            window = count // _RUN_WINDOW_GROWTH
+    return taken
 
 
 def _unknown(data: bytes, position: int) -> MalformedError:

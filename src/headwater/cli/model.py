@@ -1,0 +1,52 @@
+"""The values that pass between the commands, the connection and the rendering.
+
+Knows neither click, rich nor nats, so that each of those stays behind its own module.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Target:
+    """Which server to talk to, and as whom."""
+
+    servers: tuple[str, ...]
+    connect_timeout_s: float
+    user: str | None = None
+    password: str | None = None
+    token: str | None = None
+    credentials_path: str | None = None
+    nkey_path: str | None = None
+
+    @property
+    def text(self) -> str:
+        """The servers as a person would write them."""
+        return ", ".join(self.servers)
+
+
+@dataclass(frozen=True)
+class Message:
+    """A message as it arrived, or as it is to be sent."""
+
+    subject: str
+    data: bytes
+    reply: str = ""
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass
+class Tally:
+    """What a command has done so far."""
+
+    messages: int = 0
+    data_bytes: int = 0
+    seconds: float = 0.0
+    dropped: int = 0
+    interrupted: bool = False
+
+    def add(self, data: bytes) -> int:
+        """Count one message and return its number, from 1."""
+        self.messages += 1
+        self.data_bytes += len(data)
+        return self.messages

@@ -1,0 +1,339 @@
+"""The fault model: what the simulated world can do to a program, and what may be asked of it then.
+
+Core NATS promises delivery at most once, in order per publisher and subscriber, to whoever is
+connected and subscribed. "Survivable" below means: after the fault ended and the clients
+reconnected, every message reaches every matching subscriber exactly once again; and during it
+nothing is invented, repeated or reordered. What was under way during the fault may be lost, and
+nobody is told which.
+
+Cut             A prefix of the bytes under way arrives, ending at any byte; then a reset, at
+                both ends. Survivable: an operation cut in half is never executed.
+HalfOpen        One end sees a reset, the other nothing. Survivable: the other finds out when it
+                next sends, which pings make it do.
+Partition       Nothing passes, both ways or one. Bytes wait and arrive in order after it; past
+                TCP's retransmission limit the sender's connection is lost. Survivable; shorter
+                than the ping limits, nothing at all is lost.
+Slow            High latency, or so little bandwidth that buffers fill. Survivable; a reader too
+                slow for the server's limits is disconnected, and others do not notice.
+Refuse          New connections are refused. Survivable: clients try again.
+Pause           Nothing on the host runs, while its kernel takes connections and bytes until its
+                buffers are full. Survivable; longer than the ping limits it is a lost connection.
+Crash "kill"    Tasks vanish between two callbacks, and the kernel closes the sockets, with a
+                reset where bytes are unread. Survivable: clients reconnect and subscribe anew;
+                the server held nothing else.
+Crash "power"   The same, but peers hear nothing until the host is back and answers what they
+                send on the old connection with a reset. Survivable, after pings gave up.
+Drift           The host's clocks and timers run fast or slow. Survivable while pings still fall
+                into their windows.
+Jump            The wall clock is set, either way. Survivable: only reports show it.
+
+Not in the model, because TCP or the operating system excludes it: bytes lost, repeated, reordered
+or flipped inside a living connection. Disks forget nothing yet: the `Files` of a server hold only
+whole files.
+
+Faults also strike each other: a host may be killed while paused behind a partition. Every fault
+has an end, and ends are harmless when there is nothing left to end.
+"""
+
+import asyncio
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from headwater.base.invariants import check
+from headwater.testing.network import Direction
+from headwater.testing.world import CrashMode, World
+
+_DIRECTIONS: Final[tuple[Direction, ...]] = ("both", "forward", "backward")
+_CRASH_MODES: Final[tuple[CrashMode, ...]] = ("kill", "power")
+
+# Durations: some shorter than any timeout of the programs, some longer than most.
+_SHORT_S: Final = (0.001, 0.2)
+_LONG_S: Final = (1.0, 20.0)
+_LONG_CHANCE: Final = 0.4
+
+# How long after the beginning of an episode its faults may begin.
+_SPREAD_S: Final = 5.0
+
+# Slow links: from a bad connection overseas to one that takes minutes for a megabyte.
+_LATENCY_S: Final = (0.05, 1.0)
+_BYTES_PER_S: Final = (2_000, 200_000)
+
+_DRIFT: Final = 0.05
+_JUMP_S: Final = 86_400.0
+
+
+@dataclass(frozen=True)
+class Fault:
+    """Something that goes wrong `at_s` after the beginning of its episode, for `lasts_s`."""
+
+    at_s: float
+    lasts_s: float
+
+    def begin(self, world: World) -> None:
+        """Let it go wrong."""
+        raise NotImplementedError
+
+    def end(self, world: World) -> None:
+        """Let it be over; harmless if it is already."""
+
+
+@dataclass(frozen=True)
+class Cut(Fault):
+    """All connections between two hosts are lost."""
+
+    a: str
+    b: str
+
+    def begin(self, world: World) -> None:
+        """Each at a byte boundary of its own."""
+        for connection in world.network.connections(self.a, self.b):
+            world.network.cut(connection)
+
+
+@dataclass(frozen=True)
+class HalfOpen(Fault):
+    """All connections between two hosts are lost, and only `loser` knows."""
+
+    loser: str
+    other: str
+
+    def begin(self, world: World) -> None:
+        """Tell one end."""
+        for connection in world.network.connections(self.loser, self.other):
+            world.network.half_open(connection, self.loser)
+
+
+@dataclass(frozen=True)
+class Partition(Fault):
+    """Nothing passes between two hosts, or one way only."""
+
+    a: str
+    b: str
+    direction: Direction
+
+    def begin(self, world: World) -> None:
+        """Block the links."""
+        world.network.partition(self.a, self.b, self.direction)
+
+    def end(self, world: World) -> None:
+        """Free them."""
+        world.network.heal(self.a, self.b)
+
+
+@dataclass(frozen=True)
+class Slow(Fault):
+    """A link with high latency or little bandwidth."""
+
+    a: str
+    b: str
+    latency_s: float | None
+    bytes_per_s: float | None
+
+    def begin(self, world: World) -> None:
+        """Slow it down."""
+        world.network.slow(
+            self.a,
+            self.b,
+            latency_s=self.latency_s,
+            jitter_s=self.latency_s,
+            bytes_per_s=self.bytes_per_s,
+        )
+
+    def end(self, world: World) -> None:
+        """Give it its usual speed."""
+        world.network.slow(self.a, self.b)
+
+
+@dataclass(frozen=True)
+class Refuse(Fault):
+    """A host refuses new connections."""
+
+    host: str
+
+    def begin(self, world: World) -> None:
+        """Refuse."""
+        world.network.refuse(self.host)
+
+    def end(self, world: World) -> None:
+        """Accept."""
+        world.network.accept(self.host)
+
+
+@dataclass(frozen=True)
+class Pause(Fault):
+    """A host stands still."""
+
+    host: str
+
+    def begin(self, world: World) -> None:
+        """Stop it."""
+        world.pause(self.host)
+
+    def end(self, world: World) -> None:
+        """Let it go on."""
+        world.resume(self.host)
+
+
+@dataclass(frozen=True)
+class Crash(Fault):
+    """A host dies and boots again; give the host a `boot` for anything to run there after."""
+
+    host: str
+    mode: CrashMode
+
+    def begin(self, world: World) -> None:
+        """Kill it."""
+        if world.host(self.host).alive:
+            world.crash(self.host, self.mode)
+
+    def end(self, world: World) -> None:
+        """Boot it."""
+        if not world.host(self.host).alive:
+            world.restart(self.host)
+
+
+@dataclass(frozen=True)
+class Drift(Fault):
+    """A host's clocks run fast or slow."""
+
+    host: str
+    rate: float
+
+    def begin(self, world: World) -> None:
+        """Bend the clock."""
+        world.drift(self.host, self.rate)
+
+    def end(self, world: World) -> None:
+        """Let it run true, from where it is."""
+        world.drift(self.host, 1.0)
+
+
+@dataclass(frozen=True)
+class Jump(Fault):
+    """A host's wall clock is set."""
+
+    host: str
+    by_s: float
+
+    def begin(self, world: World) -> None:
+        """Set it."""
+        world.jump_wall_clock(self.host, self.by_s)
+
+
+@dataclass(frozen=True)
+class Episode:
+    """Faults that overlap, and an end by which all of them are over."""
+
+    faults: tuple[Fault, ...]
+
+    async def run(self, world: World) -> None:
+        """Let every fault begin and end at its time. Call it from outside."""
+        loop = asyncio.get_running_loop()
+        beginning_s = loop.time()
+        for moment_s, begins, fault in self._moments():
+            await asyncio.sleep(beginning_s + moment_s - loop.time())
+            if begins:
+                fault.begin(world)
+            else:
+                fault.end(world)
+
+    def _moments(self) -> list[tuple[float, bool, Fault]]:
+        moments = []
+        for fault in self.faults:
+            moments.append((fault.at_s, True, fault))
+            moments.append((fault.at_s + fault.lasts_s, False, fault))
+        return sorted(moments, key=lambda moment: moment[0])
+
+
+@dataclass(frozen=True)
+class FaultPlan:
+    """Episodes of faults. What must hold between faults is checked between episodes:
+
+    for episode in plan:
+        await episode.run(world)
+        ... reconnect, then account for every message ...
+    """
+
+    episodes: tuple[Episode, ...]
+
+    def __iter__(self) -> Iterator[Episode]:
+        return iter(self.episodes)
+
+    @classmethod
+    def drawn(
+        cls,
+        dice: random.Random,
+        *,
+        servers: Sequence[str],
+        clients: Sequence[str],
+        episodes: int = 3,
+        faults_max: int = 4,
+        kinds: Sequence[type[Fault]] | None = None,
+    ) -> "FaultPlan":
+        """A plan drawn from the seed: up to `faults_max` faults in each episode."""
+        check(bool(servers), "faults strike servers and their links: name at least one")
+        draw = _Drawer(dice, servers, clients)
+        chosen = tuple(kinds) if kinds is not None else ALL_KINDS
+        return cls(
+            tuple(
+                Episode(
+                    tuple(
+                        draw.fault(dice.choice(chosen)) for _ in range(dice.randint(1, faults_max))
+                    )
+                )
+                for _ in range(episodes)
+            )
+        )
+
+
+ALL_KINDS: Final[tuple[type[Fault], ...]] = (
+    Cut,
+    HalfOpen,
+    Partition,
+    Slow,
+    Refuse,
+    Pause,
+    Crash,
+    Drift,
+    Jump,
+)
+
+
+class _Drawer:
+    """Draws the parameters of faults."""
+
+    def __init__(self, dice: random.Random, servers: Sequence[str], clients: Sequence[str]) -> None:
+        self._dice = dice
+        self._servers = servers
+        self._hosts = [*servers, *clients]
+
+    def fault(self, kind: type[Fault]) -> Fault:
+        dice = self._dice
+        at_s = dice.uniform(0.0, _SPREAD_S)
+        lasts_s = dice.uniform(*(_LONG_S if dice.random() < _LONG_CHANCE else _SHORT_S))
+        server = dice.choice(self._servers)
+        host = dice.choice(self._hosts)
+        peer = dice.choice([name for name in self._hosts if name != server] or [server])
+        if kind is Cut:
+            return Cut(at_s, 0.0, peer, server)
+        if kind is HalfOpen:
+            loser, other = dice.sample((peer, server), 2)
+            return HalfOpen(at_s, 0.0, loser, other)
+        if kind is Partition:
+            return Partition(at_s, lasts_s, peer, server, dice.choice(_DIRECTIONS))
+        if kind is Slow:
+            if dice.random() < 0.5:
+                return Slow(at_s, lasts_s, peer, server, dice.uniform(*_LATENCY_S), None)
+            return Slow(at_s, lasts_s, peer, server, None, dice.uniform(*_BYTES_PER_S))
+        if kind is Refuse:
+            return Refuse(at_s, lasts_s, server)
+        if kind is Pause:
+            return Pause(at_s, lasts_s, host)
+        if kind is Crash:
+            return Crash(at_s, lasts_s, host, dice.choice(_CRASH_MODES))
+        if kind is Drift:
+            return Drift(at_s, lasts_s, host, dice.uniform(1 - _DRIFT, 1 + _DRIFT))
+        check(kind is Jump, f"no way to draw {kind}")
+        return Jump(at_s, 0.0, host, dice.uniform(-_JUMP_S, _JUMP_S))

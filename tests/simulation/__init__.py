@@ -1,0 +1,1 @@
+"""Whole servers and real clients in the simulated world, judged by checkers."""
