@@ -1,4 +1,11 @@
-"""Monitoring over HTTP: h11 does the protocol, the server's monitor does the answers."""
+"""Monitoring over HTTP: h11 does the protocol, the server's monitor does the answers.
+
+A request is answered as soon as its head is read, in the order requests came; a body, which no
+monitoring request needs, is read past. One connection can make the server hold no more than one
+head, one answer, and what the peer has not yet taken of earlier answers.
+
+Must not know what is monitored.
+"""
 
 import asyncio
 from collections.abc import Callable
@@ -8,84 +15,177 @@ import h11
 
 
 class HttpResponse(NamedTuple):
-    """An answer to GET."""
+    """An answer. Length and connection headers are added on the way out."""
 
     status: int
     content_type: str
     body: bytes
+    headers: tuple[tuple[str, str], ...] = ()
 
 
 # path with query -> answer
 Respond = Callable[[str], HttpResponse]
 
-_REFUSED: Final = HttpResponse(400, "text/plain; charset=utf-8", b"400 Bad Request")
+# Far longer than any monitoring URL with the headers of any browser.
+HEAD_BYTES_MAX: Final = 16 * 1024
+# A body is only read to find the request after it; beyond this it is cheaper to connect again.
+BODY_BYTES_MAX: Final = 64 * 1024
+# A connection that says nothing for so long is closed; pollers come back every few seconds.
+IDLE_S_MAX: Final = 120.0
+
+_PLAIN: Final = "text/plain; charset=utf-8"
+_REASONS: Final = {
+    400: b"400 Bad Request",
+    405: b"405 Method Not Allowed",
+    413: b"413 Request Entity Too Large",
+    431: b"431 Request Header Fields Too Large",
+    501: b"501 Not Implemented",
+}
+_BAD_REQUEST: Final = 400
+_METHOD_NOT_ALLOWED: Final = 405
+_BODY_TOO_LARGE: Final = 413
 
 
 @final
 class HttpConnection(asyncio.Protocol):
-    """One HTTP/1.1 connection. Requests are answered in order; bodies are read and ignored."""
+    """One HTTP/1.1 connection."""
 
-    __slots__ = ("_http", "_respond", "_target", "_transport")
+    __slots__ = ("_body_bytes", "_congested", "_http", "_idle", "_respond", "_transport")
 
     def __init__(self, respond: Respond) -> None:
         self._respond = respond
-        self._http = h11.Connection(h11.SERVER)
+        self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=HEAD_BYTES_MAX)
         self._transport: asyncio.Transport | None = None
-        self._target = ""
+        self._idle: asyncio.TimerHandle | None = None
+        self._body_bytes = 0
+        self._congested = False
+
+    # --- called by the loop --------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """The socket is open."""
         self._transport = cast(asyncio.Transport, transport)
+        self._restart_idle_timer()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """The socket is gone."""
+        self._transport = None
+        if self._idle is not None:
+            self._idle.cancel()
 
     def data_received(self, data: bytes) -> None:
         """Read requests and answer each."""
-        try:
-            self._http.receive_data(data)
-            self._answer_what_is_there()
-        except h11.RemoteProtocolError:
-            self._refuse()
-
-    def eof_received(self) -> bool:
-        """The client has said all; what is queued still goes out."""
-        return False
-
-    def _answer_what_is_there(self) -> None:
-        while True:
-            event = self._http.next_event()
-            if isinstance(event, h11.Request):
-                self._target = event.target.decode("latin-1")
-            elif isinstance(event, h11.EndOfMessage):
-                self._send(self._respond(self._target))
-                if self._http.our_state is h11.MUST_CLOSE:
-                    self._close()
-                    return
-                self._http.start_next_cycle()
-            elif event is h11.NEED_DATA or event is h11.PAUSED:
-                return
-            elif isinstance(event, h11.ConnectionClosed):
-                self._close()
-                return
-
-    def _send(self, response: HttpResponse) -> None:
         if self._transport is None:
             return
-        head = h11.Response(
-            status_code=response.status,
-            headers=[
-                ("Content-Type", response.content_type),
-                ("Content-Length", str(len(response.body))),
-            ],
-        )
-        for event in (head, h11.Data(data=response.body), h11.EndOfMessage()):
-            data = self._http.send(event)
-            if data:
-                self._transport.write(data)
+        self._restart_idle_timer()
+        self._http.receive_data(data)
+        self._go_on()
 
-    def _refuse(self) -> None:
+    def eof_received(self) -> bool:
+        """The peer has said all; what is queued still goes out before the socket closes."""
+        self._http.receive_data(b"")
+        self._go_on()
+        return False
+
+    def pause_writing(self) -> None:
+        """The peer asks faster than it reads: stop listening to it."""
+        self._congested = True
+        if self._transport is not None:
+            self._transport.pause_reading()
+
+    def resume_writing(self) -> None:
+        """The peer has caught up: go on with what it had already asked."""
+        self._congested = False
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.resume_reading()
+            self._go_on()
+
+    # --- requests ------------------------------------------------------------------------------
+
+    def _go_on(self) -> None:
+        try:
+            self._answer_what_is_there()
+        except h11.RemoteProtocolError as error:
+            self._refuse(error.error_status_hint)
+
+    def _answer_what_is_there(self) -> None:
+        while not self._congested and self._transport is not None:
+            event = self._http.next_event()
+            if isinstance(event, h11.Request):
+                self._body_bytes = 0
+                self._answer(event)
+            elif isinstance(event, h11.Data):
+                self._body_bytes += len(event.data)
+                if self._body_bytes > BODY_BYTES_MAX:
+                    self._close()
+            elif isinstance(event, h11.ConnectionClosed):
+                self._close()
+            elif event is h11.NEED_DATA:
+                return
+            elif event is h11.PAUSED and not self._next_request():
+                return
+
+    def _next_request(self) -> bool:
+        """Make ready for the next request on this connection, if there may be one."""
+        if self._http.our_state is h11.DONE and self._http.their_state is h11.DONE:
+            self._http.start_next_cycle()
+            return True
+        self._close()
+        return False
+
+    def _answer(self, request: h11.Request) -> None:
+        if request.method == b"CONNECT":
+            self._refuse(_METHOD_NOT_ALLOWED)
+            return
+        if _announced_bytes(request) > BODY_BYTES_MAX:
+            self._refuse(_BODY_TOO_LARGE)
+            return
+        response = self._respond(request.target.decode("latin-1"))
+        # Whoever waits for leave to send a body gets the answer instead, and may send it or not:
+        # what follows on this connection could be either.
+        last = self._http.they_are_waiting_for_100_continue
+        self._send(response, has_body=request.method != b"HEAD", last=last)
+        if self._http.our_state is h11.MUST_CLOSE:
+            self._close()
+
+    def _refuse(self, status: int) -> None:
         if self._http.our_state in (h11.IDLE, h11.SEND_RESPONSE):
-            self._send(_REFUSED)
+            known = status if status in _REASONS else _BAD_REQUEST
+            self._send(HttpResponse(known, _PLAIN, _REASONS[known]), has_body=True, last=True)
         self._close()
 
-    def _close(self) -> None:
+    def _send(self, response: HttpResponse, has_body: bool, last: bool) -> None:
+        headers = [
+            ("Content-Type", response.content_type),
+            *response.headers,
+            ("Content-Length", str(len(response.body))),
+        ]
+        if last:
+            headers.append(("Connection", "close"))
+        parts = [self._http.send(h11.Response(status_code=response.status, headers=headers))]
+        if has_body:
+            parts.append(self._http.send(h11.Data(data=response.body)))
+        parts.append(self._http.send(h11.EndOfMessage()))
         if self._transport is not None:
-            self._transport.close()
+            self._transport.write(b"".join(part for part in parts if part))
+
+    # --- closing -------------------------------------------------------------------------------
+
+    def _restart_idle_timer(self) -> None:
+        if self._idle is not None:
+            self._idle.cancel()
+        self._idle = asyncio.get_running_loop().call_later(IDLE_S_MAX, self._close)
+
+    def _close(self) -> None:
+        """Write what is queued, then close; hear nothing more."""
+        transport, self._transport = self._transport, None
+        if transport is not None:
+            transport.close()
+
+
+def _announced_bytes(request: h11.Request) -> int:
+    """The length the request says its body has; h11 has checked that it is a number."""
+    for name, value in request.headers:
+        if name == b"content-length":
+            return int(value)
+    return 0

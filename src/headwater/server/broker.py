@@ -15,6 +15,7 @@ from typing import Final, final
 
 from headwater.base.clock import Clock
 from headwater.base.entropy import Entropy
+from headwater.base.quoting import quote_bytes
 from headwater.runtime.environment import Scheduler
 from headwater.server.client import Client, Subscription
 from headwater.subjects.grammar import is_valid_literal
@@ -27,8 +28,11 @@ _MSG: Final = b"MSG "
 _HMSG: Final = b"HMSG "
 
 # Subjects clients may not publish to, and replies they may not name: servers use them.
-_RESERVED_SUBJECTS: Final = (b"_GR_.", b"$NRG.")
-_RESERVED_REPLIES: Final = (b"_R_.", b"$JS.ACK.", b"_GR_.")
+_GATEWAY_PREFIX: Final = b"_GR_."
+_RAFT_PREFIX: Final = b"$NRG."
+_SERVICE_REPLY_PREFIX: Final = b"_R_."
+_ACK_PREFIX: Final = b"$JS.ACK."
+_RESERVED_REPLIES: Final = (_SERVICE_REPLY_PREFIX, _ACK_PREFIX, _GATEWAY_PREFIX)
 
 INVALID_PUBLISH_SUBJECT: Final = "Invalid Publish Subject"
 
@@ -54,8 +58,8 @@ class Counters:
 class Broker:
     """The router of one server.
 
-    `unsubscribe` is called when a subscription reaches its limit; `refuse` with an -ERR text for a
-    publisher; `overflow` when more waits for a client than `max_pending`.
+    `unsubscribe` is called when a subscription reaches its limit, `overflow` when more waits for a
+    client than `max_pending`.
     """
 
     __slots__ = (
@@ -109,7 +113,7 @@ class Broker:
                 guarded
                 or subject[:1] in b"$_"
                 or (reply is not None and reply.startswith(_RESERVED_REPLIES))
-            ) and not self._admits(source, subject, reply, 1):
+            ) and not self._admits(source, subject, reply):
                 continue
             route = match(subject)
             header_size = header_sizes[position]
@@ -161,33 +165,27 @@ class Broker:
                 self._answer_no_responders(source, subject, reply)
 
     def publish_run(self, source: Client, run: Run) -> None:
-        """Route publishes with one control line: one look-up, one join per receiver."""
-        payloads = run.payloads
-        subject = run.subject
-        self._count_in(source, len(payloads), len(payloads) * len(payloads[0]))
-        if (source.guarded or run.reply is not None or subject[:1] in b"$_") and (
-            not self._admits(source, subject, run.reply, len(payloads))
+        """Route publishes with one control line: one look-up, one join per receiver.
+
+        Where it could show that they are not routed one by one, they are.
+        """
+        route: Route[Subscription] = source.account.index.match(run.subject)
+        if (
+            source.guarded
+            or run.reply is not None
+            or run.subject[:1] in b"$_"
+            or not _is_simple(route)
         ):
+            self.publish_many(source, run.spread())
             return
-        permissions = source.permissions
-        if permissions is not None and permissions.tracks_replies:
-            # The right to respond is counted message by message; the first was counted above.
-            now_ns = self._clock.monotonic_ns()
-            for position in range(1, len(payloads)):
-                if not permissions.may_publish(subject, now_ns):
-                    self._refuse_publish(source, subject, len(payloads) - position)
-                    payloads = payloads[:position]
-                    break
-        route: Route[Subscription] = source.account.index.match(subject)
-        delivered = False
+        payloads = run.payloads
+        self._count_in(source, len(payloads), len(payloads) * len(payloads[0]))
         encoded: dict[bytes, bytes] = {}
         for sub in route.plain:
-            delivered = self._deliver_run(source, sub, run, payloads, encoded) or delivered
+            if self._accepts(source, sub, run.subject):
+                self._deliver_run(source, sub, run, payloads, encoded)
         for group in route.groups:
-            delivered = self._share_run(source, group, run, payloads) or delivered
-        if not delivered and run.reply is not None and source.no_responders:
-            for _ in payloads:
-                self._answer_no_responders(source, subject, run.reply)
+            self._share_run(source, group, run)
 
     def send(
         self,
@@ -211,36 +209,30 @@ class Broker:
 
     # --- admission -----------------------------------------------------------------------------
 
-    def _admits(self, source: Client, subject: bytes, reply: bytes | None, count: int) -> bool:
+    def _admits(self, source: Client, subject: bytes, reply: bytes | None) -> bool:
         """Whether the publisher may send this; if not it has been told."""
         if source.connect.pedantic and not is_valid_literal(subject):
-            self.refuse(source, INVALID_PUBLISH_SUBJECT, count)
-        if subject.startswith(_RESERVED_SUBJECTS):
-            self._refuse_publish(source, subject, count)
-            return False
+            self.refuse(source, INVALID_PUBLISH_SUBJECT)
         permissions = source.permissions
-        if (
+        if _is_reserved(subject, source.is_system) or (
             permissions is not None
             and permissions.restricts_publishing
             and not permissions.may_publish(subject, self._clock.monotonic_ns())
         ):
-            self._refuse_publish(source, subject, count)
+            self.refuse(source, f"Permissions Violation for Publish to {quote_bytes(subject)}")
             return False
-        if reply is not None and reply.startswith(_RESERVED_REPLIES):
-            text = f"Permissions Violation for Publish with Reply of {encoder.quoted(reply)}"
-            self.refuse(source, text, count)
+        if reply is not None and _is_reserved_reply(reply):
+            self.refuse(
+                source, f"Permissions Violation for Publish with Reply of {quote_bytes(reply)}"
+            )
             return False
         if source.connect.verbose:
-            self.tell(source, encoder.OK * count)
+            self.tell(source, encoder.OK)
         return True
 
-    def _refuse_publish(self, source: Client, subject: bytes, count: int) -> None:
-        text = f"Permissions Violation for Publish to {encoder.quoted(subject)}"
-        self.refuse(source, text, count)
-
-    def refuse(self, client: Client, text: str, count: int = 1) -> None:
+    def refuse(self, client: Client, text: str) -> None:
         """Send -ERR without closing."""
-        self.tell(client, encoder.error(text) * count)
+        self.tell(client, encoder.error(text))
 
     # --- one receiver --------------------------------------------------------------------------
 
@@ -258,6 +250,8 @@ class Broker:
         if not self._accepts(source, sub, subject):
             return False
         target = sub.client
+        if target.congested and not self.stalls_publishers:
+            return False
         sub.delivered += 1
         if sub.limit and sub.delivered >= sub.limit:
             self._unsubscribe(sub)
@@ -320,60 +314,38 @@ class Broker:
         run: Run,
         payloads: list[bytes],
         encoded: dict[bytes, bytes],
-    ) -> bool:
-        if not self._accepts(source, sub, run.subject):
-            return False
-        if not sub.plain:
-            delivered = False
-            for payload in payloads:
-                delivered = (
-                    self._deliver(
-                        source, sub, run.subject, run.reply, run.header_size, run.size, payload
-                    )
-                    or delivered
-                )
-            return delivered
-        data = encoded.get(sub.tail)
-        if data is None:
-            data = encoded[sub.tail] = _encode_run(run, sub, payloads)
+    ) -> None:
+        """Append a run, or its share of one, to a plain subscription that accepts it."""
         target = sub.client
+        if target.congested:
+            if not self.stalls_publishers:
+                return
+            self._stall(source)
+        data = encoded.get(sub.sid)
+        if data is None:
+            data = encoded[sub.sid] = _encode_run(run, sub, payloads)
         target.out.append(data)
         sub.delivered += len(payloads)
         target.out_msgs += len(payloads)
         target.out_bytes += len(payloads) * len(payloads[0])
         self.touch(target)
-        if target.congested:
-            self._stall(source)
-        return True
 
-    def _share_run(
-        self, source: Client, group: list[Subscription], run: Run, payloads: list[bytes]
-    ) -> bool:
+    def _share_run(self, source: Client, group: list[Subscription], run: Run) -> None:
         """Spread a run over a queue group; each message goes to one member."""
         able = [sub for sub in group if self._accepts(source, sub, run.subject)]
         if not able:
-            return False
+            return
         if len(able) == 1:
-            return self._deliver_run(source, able[0], run, payloads, {})
-        if not all(sub.plain for sub in able):
-            delivered = False
-            for payload in payloads:
-                delivered = (
-                    self._deliver_to_one(
-                        source, group, run.subject, run.reply, run.header_size, run.size, payload
-                    )
-                    or delivered
-                )
-            return delivered
+            self._deliver_run(source, able[0], run, run.payloads, {})
+            return
         count = len(able)
         below = self._entropy.below
         shares: list[list[bytes]] = [[] for _ in able]
-        for payload in payloads:
+        for payload in run.payloads:
             shares[below(count)].append(payload)
         for sub, share in zip(able, shares, strict=True):
             if share:
                 self._deliver_run(source, sub, run, share, {})
-        return True
 
     def _track_reply(self, target: Client, reply: bytes) -> None:
         permissions = target.permissions
@@ -453,6 +425,35 @@ class Broker:
         self.counters.in_bytes += size
         source.account.in_msgs += messages
         source.account.in_bytes += size
+
+
+def _is_simple(route: Route[Subscription]) -> bool:
+    """Whether nobody on the route could tell a run from its messages one by one.
+
+    All are plain, and no client is on it twice, which would see its two subscriptions take turns.
+    """
+    plain = route.plain
+    if not route.groups and len(plain) <= 1:
+        return not plain or plain[0].plain
+    everyone = [*plain, *(sub for group in route.groups for sub in group)]
+    return all(sub.plain for sub in everyone) and len({sub.client for sub in everyone}) == len(
+        everyone
+    )
+
+
+def _is_reserved(subject: bytes, is_system: bool) -> bool:
+    if len(subject) > len(_GATEWAY_PREFIX) and subject.startswith(_GATEWAY_PREFIX):
+        return True
+    return subject.startswith(_RAFT_PREFIX) and not is_system
+
+
+def _is_reserved_reply(reply: bytes) -> bool:
+    if reply.startswith(_SERVICE_REPLY_PREFIX):
+        return True
+    return any(
+        len(reply) > len(prefix) and reply.startswith(prefix)
+        for prefix in (_ACK_PREFIX, _GATEWAY_PREFIX)
+    )
 
 
 def _encode_run(run: Run, sub: Subscription, payloads: list[bytes]) -> bytes:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Protocol, final
 
 from headwater.server.accounts import Account
 from headwater.server.permissions import ConnectionPermissions
-from headwater.wire.batch import Segment
 from headwater.wire.decoder import ClientDecoder
 from headwater.wire.info import ConnectOptions
 
@@ -124,6 +123,7 @@ class Client:
         "headers",
         "in_bytes",
         "in_msgs",
+        "is_system",
         "label",
         "last_activity_wall_ns",
         "last_in_ns",
@@ -135,7 +135,6 @@ class Client:
         "ping_sent_ns",
         "ping_timer",
         "pings_out",
-        "postponed",
         "rtt_ns",
         "stall_timer",
         "stalled",
@@ -157,13 +156,13 @@ class Client:
         self.connect = ConnectOptions()
         self.connect_received = False
         self.authenticating = False
-        # Segments that arrived while a password was being checked elsewhere.
-        self.postponed: list[Segment] = []
         self.first_pong_sent = False
         self.username = ""
         self.permissions: ConnectionPermissions | None = None
         self.headers = False
         self.no_responders = False
+        # Whether the account is the system account.
+        self.is_system = False
         # Publishes have to be looked at one by one: verbose, pedantic, restricted or headerless.
         self.guarded = True
         self.subscriptions: dict[bytes, Subscription] = {}

@@ -37,6 +37,18 @@ from headwater.server.conf_lexer import (
 )
 from headwater.server.go_text import format_float, os_error_text
 
+__all__ = [
+    "INCLUDES_MAX",
+    "NESTING_MAX",
+    "VALUES_MAX",
+    "ConfParseError",
+    "Node",
+    "ReadFile",
+    "digest",
+    "parse_file",
+    "parse_text",
+]
+
 ReadFile: TypeAlias = Callable[[str], bytes]
 
 # Maps, arrays, includes and variables within one another. Real files stay below ten; the limit
@@ -124,15 +136,31 @@ def _string_json(text: str) -> str:
 class _Session:
     """What one parse shares with the parses of its includes and variables."""
 
-    __slots__ = ("_includes", "_open_files", "_read_file", "environ", "open_variables")
+    __slots__ = ("_environ", "_includes", "_open_files", "_read_file", "_variables")
 
     def __init__(self, read_file: ReadFile, environ: Mapping[str, str]) -> None:
         self._read_file = read_file
         self._includes = 0
         self._open_files: list[str] = []
-        self.environ = environ
-        # Environment variables being expanded, to find cycles.
-        self.open_variables: set[str] = set()
+        self._environ = environ
+        # Environment variables that have been parsed; None while one is being parsed.
+        self._variables: dict[str, Node | None] = {}
+
+    def environment_variable(self, name: str, depth: int) -> Node | None:
+        """The value of an environment variable, which is configuration text itself."""
+        if name in self._variables:
+            known = self._variables[name]
+            if known is None:
+                raise ConfParseError(f"variable reference cycle for '{name}'")
+            return known
+        text = self._environ.get(name)
+        if text is None:
+            return None
+        self._variables[name] = None
+        source = f"{_ENVIRONMENT_KEY}={text}".encode("utf-8", "surrogateescape")
+        node = _Parser(source, f"${name}", self, depth).parse()[_ENVIRONMENT_KEY]
+        self._variables[name] = node
+        return node
 
     def parse_file(self, path: str, depth: int) -> dict[str, Node]:
         """Read and parse one file."""
@@ -157,7 +185,7 @@ class _Session:
 class _Parser:
     """Recursive descent over one text."""
 
-    __slots__ = ("_depth", "_file", "_finished", "_scopes", "_session", "_lexer")
+    __slots__ = ("_depth", "_file", "_finished", "_lexer", "_scopes", "_session")
 
     def __init__(self, source: bytes, file: str, session: _Session, depth: int) -> None:
         self._lexer = Lexer(source, file)
@@ -176,7 +204,7 @@ class _Parser:
         self._enter()
         self._top_level(root)
         self._leave()
-        self._checked(Node(root, 0, 0, self._file))
+        self._container(root)
         return root
 
     # --- statements ----------------------------------------------------------------------------
@@ -206,7 +234,7 @@ class _Parser:
             if char in "\n\r\0;,}":
                 return
             if char != "/":  # a lone slash counts as blank
-                self._lexer.fail(
+                lexer.fail(
                     "Expected a top-level value to end with a new line, comment or EOF, "
                     f"but got '{shown(char)}' instead."
                 )
@@ -238,9 +266,10 @@ class _Parser:
         """Whether the text is over where a key could begin; what only looks so is an error."""
         if char not in "/\0":
             return False
-        if self._lexer.pos < self._lexer.end:
-            self._lexer.take()
-            self._lexer.fail("Unexpected EOF.")
+        lexer = self._lexer
+        if lexer.pos < lexer.end:
+            lexer.take()
+            lexer.fail("Unexpected EOF.")
         self._finished = True
         return True
 
@@ -257,7 +286,7 @@ class _Parser:
             if char in "\n\r;,":
                 return True
             if char != "/":
-                self._lexer.fail(
+                lexer.fail(
                     "Expected a block-level value to end with a new line, comment or EOF, "
                     f"but got '{shown(char)}' instead."
                 )
@@ -275,7 +304,7 @@ class _Parser:
             if char in ";,":
                 return False
             if char not in "\n\r/":
-                self._lexer.fail(
+                lexer.fail(
                     f"Expected a block-level to end with a '}}', but got '{shown(char)}' instead."
                 )
 
@@ -284,16 +313,19 @@ class _Parser:
         lexer = self._lexer
         char = lexer.peek()
         if char in SEPARATORS:
-            self._lexer.fail(f"Unexpected key separator '{char}'" + ("." if in_map else ""))
-        quoted = char in "\"'"
-        if quoted:
-            lexer.take()
-        start = lexer.pos
-        key = self._quoted_key(char, in_map) if quoted else self._bare_key(in_map)
-        line, column = lexer.line(lexer.pos - quoted), lexer.column(start)
-        if not quoted and key.lower() == "include" and _is_space(lexer.peek()):
-            self._include(into)
-            return True
+            lexer.fail(f"Unexpected key separator '{char}'" + ("." if in_map else ""))
+        if char in "\"'":
+            column = lexer.column(lexer.pos + 1)
+            key = lexer.quoted_key(in_map=in_map)
+        else:
+            if in_map and char == "/":
+                lexer.take()  # a lone slash before a key counts as blank
+            column = lexer.column(lexer.pos)
+            key = lexer.bare_key(in_map=in_map)
+            if key.lower() == "include" and lexer.at_space():
+                self._include(into)
+                return True
+        line = lexer.line(lexer.pos)
         if not self._value_follows(key, in_map):
             return False
         node = self._value()
@@ -311,7 +343,7 @@ class _Parser:
             lexer.take()
         elif lexer.peek() == END and not in_map:
             if key != "}":
-                self._invalid()
+                lexer.fail_after_key()
             self._finished = True
             return False
         if not in_map:
@@ -319,10 +351,10 @@ class _Parser:
         lexer.match(SPACE)
         if lexer.peek() == ",":
             lexer.take()
-            self._lexer.fail('Unexpected map value terminator ",".')
+            lexer.fail('Unexpected map value terminator ",".')
         if lexer.peek() == "}":
             lexer.take()
-            self._lexer.fail(f"Expected a value for key '{key}' but found the end of the map")
+            lexer.fail(f"Expected a value for key '{key}' but found the end of the map")
         return True
 
     # --- values --------------------------------------------------------------------------------
@@ -335,20 +367,10 @@ class _Parser:
             return self._array()
         if char == "{":
             return self._map()
-        if char == "'":
-            return self._single_quoted()
-        if char == '"':
-            return self._double_quoted()
-        if char == "(":
-            return self._block()
-        if char == "-" or char.isdecimal():
-            return self._number()
-        if char == ".":
-            self._lexer.fail("Floats must start with a digit")
-        if char in LINE_ENDS:
-            lexer.take()
-            self._lexer.fail("Expected value but found new line")
-        return self._bare(lexer.pos)
+        value, line, column = lexer.scalar()
+        if isinstance(value, Variable):
+            return self._variable(value.name, line, column)
+        return Node(value, line, column, self._file)
 
     def _map(self) -> Node:
         lexer = self._lexer
@@ -365,15 +387,15 @@ class _Parser:
                 lexer.take()
                 break
             if char == "]":
-                self._lexer.fail("Unexpected array end ']' processing map.")
+                lexer.fail("Unexpected array end ']' processing map.")
             if char == END:
-                self._lexer.fail("Unexpected EOF processing map.")
+                lexer.fail("Unexpected EOF processing map.")
             self._entry(nodes, in_map=True)
             if self._item_ended("}", 'a map value terminator "," or a map terminator "}"', ";,/"):
                 break
         self._scopes.pop()
         self._leave()
-        return self._checked(self._node_here(nodes))
+        return self._container(nodes)
 
     def _array(self) -> Node:
         lexer = self._lexer
@@ -386,7 +408,7 @@ class _Parser:
                 continue
             char = lexer.peek()
             if char in ",/":
-                self._lexer.fail("Unexpected array value terminator ','.")
+                lexer.fail("Unexpected array value terminator ','.")
             if char == "]":
                 lexer.take()
                 break
@@ -396,7 +418,7 @@ class _Parser:
             ):
                 break
         self._leave()
-        return self._checked(self._node_here(nodes))
+        return self._container(nodes)
 
     def _item_ended(self, closing: str, expected: str, terminators: str) -> bool:
         """Take what stands between two items; True when it closes the container."""
@@ -410,50 +432,31 @@ class _Parser:
                 return True
             if char in terminators or char in LINE_ENDS:
                 return False
-            self._lexer.fail(f"Expected {expected}, but got '{shown(char)}' instead.")
+            lexer.fail(f"Expected {expected}, but got '{shown(char)}' instead.")
 
     # --- variables and includes ----------------------------------------------------------------
 
-    def _variable(self, name: str, start: int) -> Node:
-        line = self._lexer.line(self._lexer.pos)
-        if name.startswith(_BCRYPT_VARIABLE):
-            return self._node("$" + name, start)
+    def _variable(self, name: str, line: int, column: int) -> Node:
         for scope in reversed(self._scopes):
-            found = scope.get(name)
-            if found is not None:
-                found.is_variable = True
-                return self._reference(found, start)
-        try:
-            node = self._environment_variable(name)
-        except ConfParseError as error:
-            raise ConfParseError(
-                f"variable reference for '{name}' on line {line} could not be parsed: {error}"
-            ) from error
-        if node is None:
+            target = scope.get(name)
+            if target is not None:
+                target.is_variable = True
+                break
+        else:
+            try:
+                target = self._session.environment_variable(name, self._depth)
+            except ConfParseError as error:
+                raise ConfParseError(
+                    f"variable reference for '{name}' on line {line} could not be parsed: {error}"
+                ) from error
+        if target is None:
             raise ConfParseError(f"variable reference for '{name}' on line {line} can not be found")
-        return self._reference(_moved(node, line, self._lexer.column(start), self._file), start)
-
-    def _environment_variable(self, name: str) -> Node | None:
-        """The value of an environment variable, which is configuration text itself."""
-        if name in self._session.open_variables:
-            raise ConfParseError(f"variable reference cycle for '{name}'")
-        text = self._session.environ.get(name)
-        if text is None:
-            return None
-        self._session.open_variables.add(name)
-        source = f"{_ENVIRONMENT_KEY}={text}".encode("utf-8", "surrogateescape")
-        try:
-            return _Parser(source, "", self._session, self._depth).parse().get(_ENVIRONMENT_KEY)
-        finally:
-            self._session.open_variables.discard(name)
-
-    def _reference(self, target: Node, start: int) -> Node:
-        node = self._node(target.value, start)
+        node = Node(target.value, line, column, self._file)
         node.height, node.weight = target.height, target.weight
         return node
 
     def _include(self, into: dict[str, Node]) -> None:
-        name = self._include_path()
+        name = self._lexer.include_path()
         path = posixpath.normpath(f"{posixpath.dirname(self._file) or '.'}/{name}")
         try:
             nodes = self._session.parse_file(path, self._depth)
@@ -461,43 +464,28 @@ class _Parser:
             raise ConfParseError(f"error parsing include file '{name}', {error}") from error
         into.update(nodes)
 
-    # --- nodes, limits, errors -----------------------------------------------------------------
+    # --- limits --------------------------------------------------------------------------------
 
-    def _node_here(self, value: "list[Node] | dict[str, Node]") -> Node:
-        pos = self._lexer.pos
-        return Node(value, self._lexer.line(pos), self._lexer.column(pos), self._file)
-
-    def _checked(self, node: Node) -> Node:
-        """Sum up a container that is complete, within the limits."""
-        value = node.value
-        children = list(value.values()) if isinstance(value, dict) else value
-        if isinstance(children, list):
-            node.height = 1 + max((child.height for child in children), default=0)
-            node.weight = 1 + sum(child.weight for child in children)
+    def _container(self, value: "list[Node] | dict[str, Node]") -> Node:
+        """A container that ends at the cursor, within the limits."""
+        lexer = self._lexer
+        children = value.values() if isinstance(value, dict) else value
+        node = Node(value, lexer.line(lexer.pos), lexer.column(lexer.pos), self._file)
+        node.height = 1 + max((child.height for child in children), default=0)
+        node.weight = 1 + sum(child.weight for child in children)
         if node.height > NESTING_MAX:
-            self._too_deep()
+            self._fail_too_deep()
         if node.weight > VALUES_MAX:
-            self._lexer.fail(f"More than {VALUES_MAX} values, variables expanded.")
+            lexer.fail(f"More than {VALUES_MAX} values, variables expanded.")
         return node
 
     def _enter(self) -> None:
         self._depth += 1
         if self._depth > NESTING_MAX:
-            self._too_deep()
+            self._fail_too_deep()
 
     def _leave(self) -> None:
         self._depth -= 1
 
-    def _too_deep(self) -> NoReturn:
+    def _fail_too_deep(self) -> NoReturn:
         self._lexer.fail(f"Nested more than {NESTING_MAX} levels deep.")
-
-def _moved(node: Node, line: int, column: int, file: str) -> Node:
-    """`node` and all in it, positioned where the environment variable was referred to."""
-    value = node.value
-    if isinstance(value, dict):
-        value = {key: _moved(child, line, column, file) for key, child in value.items()}
-    elif isinstance(value, list):
-        value = [_moved(child, line, column, file) for child in value]
-    moved = Node(value, line, column, file)
-    moved.height, moved.weight = node.height, node.weight
-    return moved

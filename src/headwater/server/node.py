@@ -17,6 +17,7 @@ from typing import Final, final
 from headwater import __version__
 from headwater.base.clock import NS_PER_S
 from headwater.base.errors import PeerError
+from headwater.base.quoting import quote_bytes
 from headwater.runtime.environment import Environment, TimerHandle
 from headwater.server import closing
 from headwater.server.accounts import Account, Accounts
@@ -25,7 +26,7 @@ from headwater.server.broker import Broker
 from headwater.server.client import Client, Connection, Subscription
 from headwater.server.identity import new_server_id
 from headwater.server.log import Log
-from headwater.server.options import Options
+from headwater.server.options import Options, UserOptions
 from headwater.server.permissions import ConnectionPermissions
 from headwater.server.tracing import trace_segment
 from headwater.subjects.grammar import is_valid_pattern
@@ -53,7 +54,6 @@ TOO_MANY_CONNECTIONS: Final = "maximum connections exceeded"
 TOO_MANY_SUBSCRIPTIONS: Final = "maximum subscriptions exceeded"
 STALE_CONNECTION: Final = "Stale Connection"
 INVALID_SUBJECT: Final = "Invalid Subject"
-HEADERS_NOT_SUPPORTED: Final = "message headers not supported"
 
 # Queue groups of servers; clients may not join them.
 _SYSTEM_QUEUE: Final = b"_sys_"
@@ -163,7 +163,7 @@ class Node:
                 self.options.auth_timeout_s, lambda: self._auth_timed_out(client)
             )
         else:
-            self._join(client, self.accounts.default)
+            self._move(client, self.accounts.default)
         self._set_ping_timer(client, self.options.ping_interval_s)
         return client
 
@@ -171,15 +171,13 @@ class Node:
         """Bytes arrived from a client."""
         if client.close_reason:
             return
-        client.last_in_ns = self.environment.clock.monotonic_ns()
-        segments = client.decoder.feed(data)
-        if client.authenticating:
-            client.postponed += segments
-            return
-        self._process(client, segments)
-        unfinished = client.decoder.unfinished[:1]
-        if unfinished and unfinished not in b"Cc" and self._awaits_connect(client):
-            self._process(client, [Malformed("", "")])
+        decoder = client.decoder
+        self._process(client, decoder.feed(data))
+        while decoder.stopped and not client.authenticating and not client.close_reason:
+            self._process(client, decoder.feed(b""))
+        first = decoder.unfinished[:1]
+        if first and first not in b"Cc" and self._awaits_connect(client):
+            self._without_connect(client)
 
     def lost(self, client: Client, reason: str = closing.CLIENT_CLOSED) -> None:
         """The connection is gone, by the client's doing or the network's."""
@@ -230,8 +228,13 @@ class Node:
         self.closed_clients.append(client)
         self.log.debug(f"{client.label} - Client connection closed: {reason}")
 
-    def _join(self, client: Client, account: Account) -> None:
+    def _move(self, client: Client, account: Account) -> None:
+        """Put a client into an account, out of the one it was in."""
+        if client in account.clients:
+            return
+        client.account.clients.pop(client, None)
         client.account = account
+        client.is_system = account is self.accounts.system
         account.clients[client] = None
         account.total_connections += 1
 
@@ -269,27 +272,24 @@ class Node:
     # --- operations ----------------------------------------------------------------------------
 
     def _process(self, client: Client, segments: list[Segment]) -> None:
-        for position, segment in enumerate(segments):
+        for segment in segments:
             if client.close_reason:
                 return
             if self.log.trace_on:
                 trace_segment(self.log, client.label, segment, self.options.max_traced_msg_len)
-            if not isinstance(segment, Connect) and self._awaits_connect(client):
+            if self._awaits_connect(client) and not _begins_connect(segment):
                 self._without_connect(client)
                 if client.close_reason:
                     return
             self._perform(client, segment)
-            if client.authenticating:
-                client.postponed += segments[position + 1 :]
-                return
 
     def _perform(self, client: Client, segment: Segment) -> None:
         if isinstance(segment, Publishes):
-            if client.headers or self._headers_agreed(client, max(segment.header_sizes)):
-                self.broker.publish_many(client, segment)
+            self._heard(client)
+            self.broker.publish_many(client, segment)
         elif isinstance(segment, Run):
-            if client.headers or self._headers_agreed(client, segment.header_size):
-                self.broker.publish_run(client, segment)
+            self._heard(client)
+            self.broker.publish_run(client, segment)
         elif isinstance(segment, Subscribe):
             self._on_subscribe(client, segment)
         elif isinstance(segment, Unsubscribe):
@@ -302,16 +302,14 @@ class Node:
             self._on_connect(client, segment)
         elif isinstance(segment, ClientError):
             self._on_client_error(client, segment)
-        else:
+        elif isinstance(segment, Malformed):
             self._on_malformed(client, segment)
 
-    def _headers_agreed(self, client: Client, header_size: int) -> bool:
-        """Whether a client that did not ask for headers sends none; if it does, it is closed."""
-        if header_size >= 0:
-            self.log.error(f"{client.label} - {HEADERS_NOT_SUPPORTED}")
-            self.close(client, closing.PROTOCOL_VIOLATION)
-            return False
-        return True
+    def _heard(self, client: Client) -> None:
+        """The client did something of its own accord, so it need not be pinged for a while."""
+        clock = self.environment.clock
+        client.last_in_ns = clock.monotonic_ns()
+        client.last_activity_wall_ns = clock.wall_ns()
 
     def _awaits_connect(self, client: Client) -> bool:
         return self.authenticator.required and not client.connect_received
@@ -342,9 +340,11 @@ class Node:
             self._drop_subscriptions(client)
         client.connect_received = True
         client.headers = client.connect.headers and not self.options.no_header_support
+        client.decoder.headers = client.headers
         judged = self.authenticator.check(client.connect)
         if isinstance(judged, SlowCheck):
             client.authenticating = True
+            client.connection.pause_reading()
             self.environment.scheduler.offload(
                 judged.work, lambda verdict: self._judged(client, verdict)
             )
@@ -357,9 +357,8 @@ class Node:
         if client.close_reason:
             return
         self._finish_connect(client, verdict)
-        postponed = client.postponed
-        client.postponed = []
-        self._process(client, postponed)
+        client.connection.resume_reading()
+        self.receive(client, b"")
 
     def _finish_connect(self, client: Client, verdict: Verdict) -> None:
         connect = client.connect
@@ -387,13 +386,9 @@ class Node:
         if user is None or account is None:
             self._authorization_violation(client)
             return False
-        if client in client.account.clients:
-            del client.account.clients[client]
-        self._join(client, account)
+        self._move(client, account)
         client.username = user.username or client.connect.user
-        client.permissions = (
-            None if user.permissions is None else ConnectionPermissions(user.permissions)
-        )
+        client.permissions = _permissions_of(user)
         client.settle()
         return True
 
@@ -425,7 +420,7 @@ class Node:
             client.auth_timer = None
 
     def _on_subscribe(self, client: Client, segment: Subscribe) -> None:
-        client.last_activity_wall_ns = self.environment.clock.wall_ns()
+        self._heard(client)
         subject, queue, sid = segment.subject, segment.queue, segment.sid
         permissions = client.permissions
         if queue == _SYSTEM_QUEUE or (
@@ -435,7 +430,7 @@ class Node:
             return
         tokens_max = self.options.max_subscription_tokens
         if tokens_max and subject.count(b".") + 1 > tokens_max:
-            text = f"Permissions Violation for Subscription to {encoder.quoted(subject)}"
+            text = f"Permissions Violation for Subscription to {quote_bytes(subject)}"
             self.broker.refuse(client, f"{text}, too many tokens")
             return
         limit = self.options.max_subscriptions
@@ -458,23 +453,23 @@ class Node:
         if client.connect.verbose:
             self.broker.tell(client, encoder.OK)
 
-    def _refuse_subscription(self, client: Client, segment: Subscribe) -> None:
-        subject = encoder.quoted(segment.subject)
+    def _refuse_subscription(self, client: Client, segment: Subscribe, detail: str = "") -> None:
+        subject = quote_bytes(segment.subject)
         sid = segment.sid.decode(errors="replace")
         if segment.queue is None:
             queue_text, queue_log = "", ""
         else:
-            queue = encoder.quoted(segment.queue)
+            queue = quote_bytes(segment.queue)
             queue_text, queue_log = f" using queue {queue}", f", Queue: {queue}"
         self.broker.refuse(
-            client, f"Permissions Violation for Subscription to {subject}{queue_text}"
+            client, f"Permissions Violation for Subscription to {subject}{queue_text}{detail}"
         )
         self.log.error(
             f"{client.label} - Subscription Violation - Subject {subject}{queue_log}, SID {sid}"
         )
 
     def _on_unsubscribe(self, client: Client, segment: Unsubscribe) -> None:
-        client.last_activity_wall_ns = self.environment.clock.wall_ns()
+        self._heard(client)
         sub = client.subscriptions.get(segment.sid)
         if client.connect.verbose:
             self.broker.tell(client, encoder.OK)
@@ -496,7 +491,7 @@ class Node:
             self._end_subscription(sub)
 
     def _on_ping(self, client: Client) -> None:
-        client.last_activity_wall_ns = self.environment.clock.wall_ns()
+        self._heard(client)
         self.broker.tell(client, encoder.PONG)
         if not client.connect_received or client.first_pong_sent:
             return
@@ -546,7 +541,9 @@ class Node:
         client.ping_timer = None
         interval_s = self.options.ping_interval_s
         now_ns = self.environment.clock.monotonic_ns()
-        rtt_stale = client.rtt_ns == 0 or now_ns - client.ping_sent_ns > _RTT_MAX_AGE_S * NS_PER_S
+        rtt_stale = (
+            client.ping_sent_ns == 0 or now_ns - client.ping_sent_ns > _RTT_MAX_AGE_S * NS_PER_S
+        )
         if rtt_stale or now_ns - client.last_in_ns >= interval_s * NS_PER_S:
             if client.pings_out + 1 > self.options.ping_max:
                 self.stale_connections += 1
@@ -575,8 +572,7 @@ class Node:
         self.broker.max_pending = options.max_pending
         self.broker.stalls_publishers = not options.no_fast_producer_stall
         for client in [*self.clients.values()]:
-            client.decoder.max_control_line = options.max_control_line
-            client.decoder.max_payload = options.max_payload
+            client.decoder.set_limits(options.max_control_line, options.max_payload)
             self._recheck(client)
         limit = options.max_connections
         if 0 < limit < len(self.clients):
@@ -590,27 +586,51 @@ class Node:
 
     def _recheck(self, client: Client) -> None:
         """After a reload: whoever would not be let in now goes; the rest get their new rights."""
-        if not client.connect_received:
+        if not client.connect_received or client.authenticating:
             return
-        user = self.authenticator.user(client.username) or self.authenticator.stand_in
         judged = self.authenticator.check(client.connect)
-        if isinstance(judged, Verdict):
-            user = judged.user
-        if user is None or self.accounts.get(user.account_name) is not client.account:
+        if isinstance(judged, SlowCheck):
+            self.environment.scheduler.offload(
+                judged.work, lambda verdict: self._rechecked(client, verdict)
+            )
+        else:
+            self._rechecked(client, judged)
+
+    def _rechecked(self, client: Client, verdict: Verdict) -> None:
+        user = verdict.user
+        if client.close_reason:
+            return
+        if user is None:
             self._authorization_violation(client)
             return
-        client.permissions = (
-            None if user.permissions is None else ConnectionPermissions(user.permissions)
-        )
-        permissions = client.permissions
-        if permissions is not None:
-            for sub in [*client.subscriptions.values()]:
-                if not permissions.may_subscribe(sub.subject, sub.queue):
-                    self._end_subscription(sub)
-                    self._refuse_subscription(client, Subscribe(sub.subject, sub.queue, sub.sid))
+        if self.accounts.get(user.account_name) is not client.account:
+            # Its subscriptions are in another subject space now; it has to come again.
+            self.close(client, closing.CLIENT_CLOSED)
+            return
+        client.permissions = _permissions_of(user)
+        for sub in [*client.subscriptions.values()]:
+            permissions = client.permissions
+            if permissions is not None and not permissions.may_subscribe(sub.subject, sub.queue):
+                self._end_subscription(sub)
+                self._refuse_subscription(
+                    client,
+                    Subscribe(sub.subject, sub.queue, sub.sid),
+                    f" (sid {quote_bytes(sub.sid)})",
+                )
         client.settle()
 
     def _send_info_to_all(self) -> None:
         for client in self.clients.values():
-            if client.connect_received and client.connect.protocol >= PROTOCOL_INFO:
+            if client.first_pong_sent and client.connect.protocol >= PROTOCOL_INFO:
                 self.broker.tell(client, self._info_for(client).encode())
+
+
+def _begins_connect(segment: Segment) -> bool:
+    """Whether this is CONNECT, or would have been: its first byte decides."""
+    if isinstance(segment, Malformed):
+        return segment.operation in (b"C", b"c")
+    return isinstance(segment, Connect)
+
+
+def _permissions_of(user: UserOptions) -> ConnectionPermissions | None:
+    return None if user.permissions is None else ConnectionPermissions(user.permissions)

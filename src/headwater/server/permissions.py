@@ -40,10 +40,11 @@ class _RuleList:
         self.rules: list[_Rule] = []
         for entry in entries:
             fields = entry.encode().split()
-            if not fields or len(fields) > 2 or not is_valid_pattern(fields[0]):
+            if not 1 <= len(fields) <= (2 if with_queues else 1):
                 continue
-            queue = fields[1] if with_queues and len(fields) == 2 else None
-            rule = _Rule(fields[0], queue)
+            if not all(map(is_valid_pattern, fields)):
+                continue
+            rule = _Rule(fields[0], fields[1] if len(fields) == 2 else None)
             self._index.insert(rule.subject, rule.queue, rule)
             self.rules.append(rule)
 
@@ -152,6 +153,8 @@ class ConnectionPermissions:
 
     def delivered_reply(self, reply: bytes, now_ns: int) -> None:
         """A message with this reply subject was delivered: responses to it are let through."""
+        if self.may_publish(reply, now_ns):
+            return
         if len(self._replies) >= REPLIES_MAX:
             self._prune_replies(now_ns)
         self._replies[reply] = [0, now_ns]

@@ -3,6 +3,7 @@
 import re
 from typing import Final
 
+from headwater.base.quoting import quote_bytes
 from headwater.server.log import Log
 from headwater.wire.batch import (
     Connect,
@@ -14,7 +15,6 @@ from headwater.wire.batch import (
     Subscribe,
     Unsubscribe,
 )
-from headwater.wire.encoder import quoted
 
 _SECRET: Final = re.compile(rb'("(?:pass|auth_token|jwt|sig|nkey)"\s*:\s*)"(?:[^"\\]|\\.)*"', re.I)
 
@@ -84,7 +84,7 @@ def _publish(
     )
     return [
         f"[{operation} {_joined(subject, reply, size)}]",
-        f"MSG_PAYLOAD: [{quoted(shown)}]",
+        f"MSG_PAYLOAD: [{quote_bytes(shown)}]",
     ]
 
 

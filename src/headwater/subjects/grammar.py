@@ -11,8 +11,6 @@ STAR: Final = b"*"
 FULL: Final = b">"
 SEPARATOR: Final = b"."
 
-_WHITE_SPACE: Final = frozenset(b" \t\n\r\f")
-
 
 def is_valid_pattern(subject: bytes) -> bool:
     """Whether `subject` may be subscribed to: no empty token, `>` only at the end."""
@@ -21,11 +19,9 @@ def is_valid_pattern(subject: bytes) -> bool:
 
 
 def is_valid_literal(subject: bytes) -> bool:
-    """Whether `subject` may be published to: a pattern without wildcards or white space."""
+    """Whether `subject` may be published to: a pattern without wildcards."""
     tokens = subject.split(SEPARATOR)
-    if b"" in tokens or STAR in tokens or FULL in tokens:
-        return False
-    return _WHITE_SPACE.isdisjoint(subject)
+    return b"" not in tokens and STAR not in tokens and FULL not in tokens
 
 
 def has_wildcard(subject: bytes) -> bool:

@@ -50,6 +50,17 @@ class Run:
         self.size = size
         self.payloads = payloads
 
+    def spread(self) -> Publishes:
+        """The same publishes, each for itself."""
+        count = len(self.payloads)
+        publishes = Publishes()
+        publishes.subjects = [self.subject] * count
+        publishes.replies = [self.reply] * count
+        publishes.header_sizes = [self.header_size] * count
+        publishes.sizes = [self.size] * count
+        publishes.payloads = self.payloads
+        return publishes
+
 
 @final
 class Subscribe:
@@ -109,27 +120,46 @@ class ClientError:
 
 
 @final
+class Meaningless:
+    """+OK or INFO, which a client may send and a server reads and forgets."""
+
+    __slots__ = ()
+
+
+@final
 class Malformed:
     """What can not be decoded; always the last segment a decoder returns.
 
-    `reply` is the -ERR text to send before closing, empty when nothing is sent.
+    `reply` is the -ERR text to send before closing, empty when nothing is sent. `operation` is the
+    first byte of what it was, because before CONNECT that byte decides what is answered.
     """
 
-    __slots__ = ("detail", "reply")
+    __slots__ = ("detail", "operation", "reply")
 
-    def __init__(self, reply: str, detail: str) -> None:
+    def __init__(self, reply: str, detail: str, operation: bytes) -> None:
         self.reply = reply
         self.detail = detail
+        self.operation = operation
 
 
 Segment: TypeAlias = (
-    Publishes | Run | Subscribe | Unsubscribe | Connect | Ping | Pong | ClientError | Malformed
+    Publishes
+    | Run
+    | Subscribe
+    | Unsubscribe
+    | Connect
+    | Ping
+    | Pong
+    | ClientError
+    | Meaningless
+    | Malformed
 )
 
 
 class MalformedError(PeerError):
     """Raised inside a decoder, returned as a Malformed segment."""
 
-    def __init__(self, reply: str, detail: str) -> None:
+    def __init__(self, reply: str, detail: str, operation: bytes) -> None:
         super().__init__(reply)
         self.detail = detail
+        self.operation = operation

@@ -8,6 +8,9 @@ Three speeds. Publishes that repeat the control line before them are cut out of 
 `bytes.split` per run. Other publishes cost one pass of find, split and slice. The rest goes by the
 operation's name, in any mixture of upper and lower case as the protocol allows.
 
+CONNECT changes what may follow it (headers, for one), so decoding stops behind a CONNECT; the
+caller acts on it, sets `headers`, and feeds nothing to go on.
+
 Bounds: an unfinished control line is at most `max_control_line` bytes of arguments, an unfinished
 payload at most `max_payload`, so a connection can not make the decoder hold more than their sum and
 one read.
@@ -15,12 +18,14 @@ one read.
 
 from typing import Final, final
 
+from headwater.base.quoting import quote_bytes
 from headwater.wire.batch import (
     NO_HEADERS,
     ClientError,
     Connect,
     Malformed,
     MalformedError,
+    Meaningless,
     Ping,
     Pong,
     Publishes,
@@ -35,6 +40,7 @@ CRLF: Final = b"\r\n"
 UNKNOWN_OPERATION: Final = "Unknown Protocol Operation"
 MAX_PAYLOAD: Final = "Maximum Payload Violation"
 MAX_CONTROL_LINE: Final = "maximum control line exceeded"
+HEADERS_NOT_SUPPORTED: Final = "message headers not supported"
 
 # nats-server reads at most nine digits of a size; more is a bad size, not a large one.
 SIZE_DIGITS_MAX: Final = 9
@@ -43,8 +49,13 @@ SIZE_DIGITS_MAX: Final = 9
 _RUN_WINDOW_MIN: Final = 8
 _RUN_WINDOW_GROWTH: Final = 4
 
-_OPERATIONS: Final = (b"CONNECT", b"PING", b"PONG", b"PUB", b"HPUB", b"SUB", b"UNSUB", b"INFO")
-_OPERATIONS_WITH_SPACE: Final = (b"PUB", b"HPUB", b"SUB", b"UNSUB", b"-ERR")
+# Every operation a client may send, as far as its name goes.
+_OPERATIONS: Final = (
+    *(b"PUB ", b"PUB\t", b"HPUB ", b"HPUB\t", b"SUB ", b"SUB\t", b"UNSUB ", b"UNSUB\t"),
+    *(b"CONNECT", b"PING", b"PONG", b"INFO", b"+OK", b"-ERR ", b"-ERR\t"),
+)
+# What a line has besides its arguments at the most: `CONNECT ` and CRLF.
+_LINE_BYTES_EXTRA: Final = 10
 _SNIPPET_BYTES: Final = 32
 
 
@@ -74,41 +85,69 @@ class _PublishLine:
 class ClientDecoder:
     """The server's side of one client connection."""
 
-    __slots__ = ("_dead", "_last", "_rest", "max_control_line", "max_payload", "needed")
+    __slots__ = (
+        "_dead",
+        "_held",
+        "_last",
+        "_needed",
+        "_pieces",
+        "headers",
+        "max_control_line",
+        "max_payload",
+        "stopped",
+    )
 
     def __init__(self, max_control_line: int, max_payload: int) -> None:
+        self._dead = False
+        # An operation that has not ended yet, as it came; joined once when there is enough of it.
+        self._pieces: list[bytes] = []
+        self._held = 0
+        # Bytes that operation needs; decoding again before they are there is wasted.
+        self._needed = 0
+        self.set_limits(max_control_line, max_payload)
+        # Whether HPUB is allowed; settled by CONNECT.
+        self.headers = False
+        # Decoding stopped behind a CONNECT; feeding nothing goes on.
+        self.stopped = False
+
+    def set_limits(self, max_control_line: int, max_payload: int) -> None:
+        """Bound what is accepted from now on."""
         self.max_control_line = max_control_line
         self.max_payload = max_payload
-        self._rest = b""
-        self._dead = False
+        # The remembered line was checked against other limits.
         self._last = _PublishLine()
-        # Bytes a frame needs from its start; decoding again before they are there is wasted.
-        self.needed = 0
 
     @property
     def unfinished(self) -> bytes:
-        """The bytes of an operation that has not ended yet."""
-        return self._rest
+        """The beginning of an operation that has not ended yet."""
+        return self._pieces[0] if self._pieces else b""
+
+    @property
+    def held_bytes(self) -> int:
+        """How much of an unfinished operation is kept."""
+        return self._held
 
     def feed(self, data: bytes) -> list[Segment]:
         """Decode `data` and whatever was left before."""
         segments: list[Segment] = []
         if self._dead:
             return segments
-        if self._rest:
-            data = self._rest + data
-            if len(data) < self.needed:
-                self._rest = data
+        if self._held:
+            self._pieces.append(data)
+            self._held += len(data)
+            if self._held < self._needed:
                 return segments
-        self.needed = 0
+            data = b"".join(self._pieces)
+        self._needed = 0
+        self.stopped = False
         try:
             position = self._decode(data, segments)
         except MalformedError as error:
             self._dead = True
-            self._rest = b""
-            segments.append(Malformed(error.reply, error.detail))
-            return segments
-        self._rest = data[position:] if position < len(data) else b""
+            position = len(data)
+            segments.append(Malformed(error.reply, error.detail, error.operation))
+        self._held = len(data) - position
+        self._pieces = [data[position:]] if self._held else []
         return segments
 
     def _decode(self, data: bytes, segments: list[Segment]) -> int:
@@ -140,14 +179,16 @@ class ClientDecoder:
                 publishes = None
                 self._parse_control(line, segments)
                 position = start
+                if self.stopped:
+                    break
                 continue
             after = start + last.size
             if data[after : after + 2] != CRLF:
                 if after + 2 > end:
                     self._check_line_end(data, after, end)
-                    self.needed = after + 2 - position
+                    self._needed = after + 2 - position
                     break
-                raise _unknown(data, after)
+                raise _unknown(data, after, b"P")
             if publishes is None:
                 publishes = Publishes()
                 segments.append(publishes)
@@ -161,21 +202,31 @@ class ClientDecoder:
 
     def _parse_plain_publish(self, line: bytes, last: _PublishLine) -> bool:
         """The common form of PUB in good order; False leaves the line to somebody who explains."""
-        fields = line.split()
+        fields = line[4:-2].split(b" ")
         token = fields[-1]
-        if not token.isdigit() or len(token) > SIZE_DIGITS_MAX:
+        if (
+            not token.isdigit()
+            or len(token) > SIZE_DIGITS_MAX
+            or b"\t" in line
+            or line[-2:] != CRLF
+        ):
             return False
         size = int(token)
         if size > self.max_payload or len(line) > self.max_control_line:
             return False
-        if len(fields) == 4:
-            last.reply = fields[2]
-        elif len(fields) == 3:
+        if len(fields) == 3:
+            reply = fields[1]
+            if not reply:
+                return False
+            last.reply = reply
+        elif len(fields) == 2:
             last.reply = None
         else:
             return False
+        if not fields[0]:
+            return False
         last.line = line
-        last.subject = fields[1]
+        last.subject = fields[0]
         last.header_size = NO_HEADERS
         last.size_token = token
         last.size = size
@@ -184,128 +235,126 @@ class ClientDecoder:
     def _parse_publish(self, line: bytes, last: _PublishLine) -> bool:
         """Any PUB or HPUB line; False if it is another operation."""
         operation = line[:5].upper()
-        fields = line.split()
-        if operation[:3] == b"PUB" and operation[3:4] in (b" ", b"\t"):
-            self._check_publish(fields, line[4:].rstrip(CRLF))
+        if operation[:4] in (b"PUB ", b"PUB\t"):
+            arguments = line[4:].rstrip(CRLF)
+            fields = _fields(arguments)
+            self._check_publish(fields, arguments)
             last.header_size = NO_HEADERS
             last.size_token = fields[-1]
-            with_reply = 4
+            with_reply = 3
         elif operation in (b"HPUB ", b"HPUB\t"):
-            last.header_size = self._check_header_publish(fields, line[5:].rstrip(CRLF))
-            last.size_token = fields[-2] + b" " + fields[-1]
-            with_reply = 5
+            arguments = line[5:].rstrip(CRLF)
+            fields = _fields(arguments)
+            last.header_size = self._check_header_publish(fields, arguments)
+            last.size_token = fields[-1]
+            if last.header_size != NO_HEADERS:
+                last.size_token = fields[-2] + b" " + fields[-1]
+            with_reply = 4
         else:
             return False
-        size = parse_size(fields[-1])
+        size = int(fields[-1])
         if size > self.max_payload:
             raise MalformedError(
-                MAX_PAYLOAD, f"maximum payload exceeded: {size} vs {self.max_payload}"
+                MAX_PAYLOAD, f"maximum payload exceeded: {size} vs {self.max_payload}", line[:1]
             )
         last.line = line
-        last.subject = fields[1]
-        last.reply = fields[2] if len(fields) == with_reply else None
+        last.subject = fields[0]
+        last.reply = fields[1] if len(fields) == with_reply else None
         last.size = size
         return True
 
     def _check_publish(self, fields: list[bytes], arguments: bytes) -> None:
-        self._check_length(arguments)
-        if len(fields) not in (3, 4):
-            raise MalformedError("", f"processPub Parse Error: {_quote(arguments)}")
+        self._check_length(arguments, b"P")
+        if len(fields) not in (2, 3):
+            raise _bad("processPub Parse Error", arguments, b"P")
         if parse_size(fields[-1]) < 0:
-            raise MalformedError("", f"processPub Bad or Missing Size: {_quote(arguments)}")
+            raise _bad("processPub Bad or Missing Size", arguments, b"P")
 
     def _check_header_publish(self, fields: list[bytes], arguments: bytes) -> int:
         """The header size of an HPUB line in good order."""
-        self._check_length(arguments)
-        quoted = _quote(arguments)
-        if len(fields) not in (4, 5):
-            raise MalformedError("", f"processHeaderPub Parse Error: {quoted}")
+        self._check_length(arguments, b"H")
+        if not self.headers:
+            raise MalformedError("", HEADERS_NOT_SUPPORTED, b"H")
+        if len(fields) not in (3, 4):
+            raise _bad("processHeaderPub Parse Error", arguments, b"H")
         header_size = parse_size(fields[-2])
         if header_size < 0:
-            raise MalformedError("", f"processHeaderPub Bad or Missing Header Size: {quoted}")
+            raise _bad("processHeaderPub Bad or Missing Header Size", arguments, b"H")
         size = parse_size(fields[-1])
         if size < 0:
-            raise MalformedError("", f"processHeaderPub Bad or Missing Total Size: {quoted}")
+            raise _bad("processHeaderPub Bad or Missing Total Size", arguments, b"H")
         if header_size > size:
-            raise MalformedError(
-                "", f"processHeaderPub Header Size larger then TotalSize: {quoted}"
-            )
-        return header_size
+            raise _bad("processHeaderPub Header Size larger then TotalSize", arguments, b"H")
+        # An empty header block is no header block: subscribers get MSG.
+        return header_size or NO_HEADERS
 
     def _parse_control(self, line: bytes, segments: list[Segment]) -> None:
         """Anything but a publish."""
-        upper = line[:8].upper()
-        if upper.startswith((b"SUB ", b"SUB\t")):
+        operation = line[:8].upper()
+        first = line[:1]
+        if len(line) > self.max_control_line + _LINE_BYTES_EXTRA:
+            raise _too_long(len(line), self.max_control_line, first)
+        if operation.startswith((b"SUB ", b"SUB\t")):
             segments.append(self._parse_subscribe(line[4:].rstrip(CRLF)))
-        elif upper.startswith((b"UNSUB ", b"UNSUB\t")):
+        elif operation.startswith((b"UNSUB ", b"UNSUB\t")):
             segments.append(self._parse_unsubscribe(line[6:].rstrip(CRLF)))
-        elif upper.startswith(b"PING"):
+        elif operation.startswith(b"PING"):
             segments.append(Ping())
-        elif upper.startswith(b"PONG"):
+        elif operation.startswith(b"PONG"):
             segments.append(Pong())
-        elif upper.startswith(b"CONNECT"):
+        elif operation.startswith(b"CONNECT"):
             document = line[7:].strip()
-            self._check_length(document)
+            self._check_length(document, first)
             segments.append(Connect(document))
-        elif upper.startswith(b"INFO"):
-            # A client has nothing to tell a server this way; nats-server reads and forgets it too.
-            self._check_length(line[4:].strip())
-        elif upper.startswith((b"-ERR ", b"-ERR\t")):
+            self.stopped = True
+        elif operation.startswith((b"INFO", b"+OK")):
+            segments.append(Meaningless())
+        elif operation.startswith((b"-ERR ", b"-ERR\t")):
+            self._check_length(line[5:].strip(), first)
             segments.append(ClientError(line[5:].strip()))
-        elif not upper.startswith(b"+OK"):
-            raise _unknown(line, 0)
+        else:
+            raise _unknown(line, 0, first)
 
     def _parse_subscribe(self, arguments: bytes) -> Subscribe:
-        self._check_length(arguments)
-        fields = arguments.split()
+        self._check_length(arguments, b"S")
+        fields = _fields(arguments.replace(b"\r", b" "))
         if len(fields) == 2:
             return Subscribe(fields[0], None, fields[1])
         if len(fields) == 3:
             return Subscribe(fields[0], fields[1], fields[2])
-        raise MalformedError("", f"processSub Parse Error: {_quote(arguments)}")
+        raise _bad("processSub Parse Error", arguments, b"S")
 
     def _parse_unsubscribe(self, arguments: bytes) -> Unsubscribe:
-        self._check_length(arguments)
-        fields = arguments.split()
+        self._check_length(arguments, b"U")
+        fields = _fields(arguments.replace(b"\r", b" "))
         if len(fields) == 1:
             return Unsubscribe(fields[0], -1)
         if len(fields) == 2:
             return Unsubscribe(fields[0], parse_size(fields[1]))
-        raise MalformedError("", f"processUnsub Parse Error: {_quote(arguments)}")
+        raise _bad("processUnsub Parse Error", arguments, b"U")
 
-    def _check_length(self, arguments: bytes) -> None:
+    def _check_length(self, arguments: bytes, operation: bytes) -> None:
         if len(arguments) > self.max_control_line:
-            raise MalformedError(
-                MAX_CONTROL_LINE,
-                f"{MAX_CONTROL_LINE}: {len(arguments)} vs {self.max_control_line}",
-            )
+            raise _too_long(len(arguments), self.max_control_line, operation)
 
     def _check_unfinished(self, data: bytes, position: int) -> None:
         """Refuse at once what no later byte can repair."""
-        partial = data[position : position + len(b"CONNECT") + 1].upper()
-        known = False
-        for name in _OPERATIONS:
-            if partial.startswith(name) or name.startswith(partial):
-                following = partial[len(name) : len(name) + 1]
-                known = name not in _OPERATIONS_WITH_SPACE or not following or following in b" \t"
-                break
-        if not known and not (
-            partial.startswith((b"+OK", b"-ERR ", b"-ERR\t"))
-            or b"+OK".startswith(partial)
-            or b"-ERR".startswith(partial)
-        ):
-            raise _unknown(data, position)
-        name_length = len(b"CONNECT ")
-        unfinished = len(data) - position - name_length
-        if unfinished > self.max_control_line:
-            raise MalformedError(
-                MAX_CONTROL_LINE, f"{MAX_CONTROL_LINE}: {unfinished} vs {self.max_control_line}"
-            )
+        partial = data[position : position + _LINE_BYTES_EXTRA].upper()
+        if not any(partial.startswith(name) or name.startswith(partial) for name in _OPERATIONS):
+            raise _unknown(data, position, partial[:1])
+        unfinished = len(data) - position
+        if unfinished > self.max_control_line + _LINE_BYTES_EXTRA:
+            raise _too_long(unfinished, self.max_control_line, partial[:1])
 
     def _check_line_end(self, data: bytes, after: int, end: int) -> None:
         """Refuse a payload that is longer than it said as soon as that shows."""
         if after < end and data[after : after + 1] != b"\r":
-            raise _unknown(data, after)
+            raise _unknown(data, after, b"P")
+
+
+def _fields(arguments: bytes) -> list[bytes]:
+    """Arguments between blanks and tabs, and nothing else."""
+    return [field for field in arguments.replace(b"\t", b" ").split(b" ") if field]
 
 
 def _take_run(data: bytes, line: bytes, start: int, size: int) -> list[bytes]:
@@ -332,7 +381,7 @@ def _take_run(data: bytes, line: bytes, start: int, size: int) -> list[bytes]:
             and len(max(pieces, key=len)) == size
             and data.startswith(CRLF, stop)
         ):
-            taken = taken + pieces if taken else pieces
+            taken += pieces
             start += count * frame
             available -= count
             window = count * _RUN_WINDOW_GROWTH
@@ -343,13 +392,17 @@ def _take_run(data: bytes, line: bytes, start: int, size: int) -> list[bytes]:
     return taken
 
 
-def _unknown(data: bytes, position: int) -> MalformedError:
-    snippet = data[position : position + _SNIPPET_BYTES]
+def _unknown(data: bytes, position: int, operation: bytes) -> MalformedError:
+    snippet = quote_bytes(data[position : position + _SNIPPET_BYTES])
     return MalformedError(
-        UNKNOWN_OPERATION, f"Client parser ERROR, i={position}: proto='{_quote(snippet)}...'"
+        UNKNOWN_OPERATION, f"Client parser ERROR, i={position}: proto='{snippet}...'", operation
     )
 
 
-def _quote(text: bytes) -> str:
-    """`text` in double quotes with everything unprintable escaped, as it appears in logs."""
-    return '"' + text.decode("latin-1").encode("unicode_escape").decode("ascii") + '"'
+def _bad(what: str, arguments: bytes, operation: bytes) -> MalformedError:
+    """Arguments that make no sense: the connection closes without a word, the log says why."""
+    return MalformedError("", f"{what}: {quote_bytes(arguments)}", operation)
+
+
+def _too_long(size: int, limit: int, operation: bytes) -> MalformedError:
+    return MalformedError(MAX_CONTROL_LINE, f"{MAX_CONTROL_LINE}: {size} vs {limit}", operation)

@@ -13,12 +13,6 @@ def error(text: str) -> bytes:
     return b"-ERR '%b'\r\n" % text.encode()
 
 
-def quoted(text: bytes) -> str:
-    """Bytes a client sent, in double quotes, fit for an error text or a log line."""
-    escaped = text.decode("utf-8", "backslashreplace").replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{escaped}"'
-
-
 def message_line(
     kind: bytes, subject: bytes, sid: bytes, reply: bytes | None, size: bytes
 ) -> bytes:

@@ -1,0 +1,40 @@
+"""Text in double quotes as Go's `%q` prints it: error texts and log lines have to equal its."""
+
+from typing import Final
+
+_ESCAPES: Final = {
+    "\a": "\\a",
+    "\b": "\\b",
+    "\f": "\\f",
+    "\n": "\\n",
+    "\r": "\\r",
+    "\t": "\\t",
+    "\v": "\\v",
+    "\\": "\\\\",
+    '"': '\\"',
+}
+_FIRST_LONE_BYTE: Final = 0xDC80
+_LAST_LONE_BYTE: Final = 0xDCFF
+
+
+def quote(text: str) -> str:
+    """Quote text; bytes that were not UTF-8 may be in it as lone surrogates."""
+    return '"' + "".join(map(_quoted, text)) + '"'
+
+
+def quote_bytes(data: bytes) -> str:
+    """Quote what a peer sent."""
+    return quote(data.decode("utf-8", "surrogateescape"))
+
+
+def _quoted(char: str) -> str:
+    if char in _ESCAPES:
+        return _ESCAPES[char]
+    if char.isprintable():
+        return char
+    code = ord(char)
+    if _FIRST_LONE_BYTE <= code <= _LAST_LONE_BYTE:
+        return f"\\x{code - 0xDC00:02x}"
+    if code < 0x80:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"

@@ -1,0 +1,304 @@
+"""/connz: connections, open and closed, with what they said, did and subscribed to."""
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Final
+
+from headwater.server.accounts import Account
+from headwater.server.client import Client, Subscription
+from headwater.server.monitor.documents import (
+    Refused,
+    View,
+    round_trip,
+    round_trip_ns,
+    text,
+    timestamp,
+    uptime,
+)
+from headwater.server.options import GLOBAL_ACCOUNT
+from headwater.subjects.grammar import FULL, collide
+
+if TYPE_CHECKING:
+    from headwater.server.node import Node
+
+LIST_SIZE: Final = 1024
+
+STATE_OPEN: Final = 0
+STATE_CLOSED: Final = 1
+STATE_ANY: Final = 2
+STATES: Final = {
+    "": STATE_OPEN,
+    "open": STATE_OPEN,
+    "closed": STATE_CLOSED,
+    "any": STATE_ANY,
+    "all": STATE_ANY,
+}
+
+_TOKEN_USER: Final = "[REDACTED]"
+
+
+class ConnzOptions(View):
+    """Which connections, how many of them, and what of each; by the names of the system service."""
+
+    sort: str = ""
+    auth: bool = False
+    subscriptions: bool = False
+    subscriptions_detail: bool = False
+    offset: int = 0
+    limit: int = 0
+    cid: int = 0
+    mqtt_client: str = ""
+    state: int = STATE_OPEN
+    user: str = ""
+    acc: str = ""
+    filter_subject: str = ""
+
+
+class SubDetail(View):
+    """One subscription."""
+
+    account: str = ""
+    account_tag: str = ""
+    subject: str
+    qgroup: str = ""
+    sid: str
+    msgs: int
+    max: int = 0
+    cid: int
+
+
+class ConnInfo(View):
+    """One connection."""
+
+    cid: int
+    kind: str
+    type: str
+    ip: str
+    port: int
+    start: str
+    last_activity: str
+    stop: str = ""
+    reason: str = ""
+    rtt: str
+    uptime: str
+    idle: str
+    pending_bytes: int
+    in_msgs: int
+    out_msgs: int
+    in_bytes: int
+    out_bytes: int
+    subscriptions: int
+    name: str = ""
+    lang: str = ""
+    version: str = ""
+    authorized_user: str = ""
+    account: str = ""
+    subscriptions_list: tuple[str, ...] = ()
+    subscriptions_list_detail: tuple[SubDetail, ...] = ()
+    name_tag: str = ""
+
+
+class Connz(View):
+    """A page of connections."""
+
+    server_id: str
+    now: str
+    num_connections: int
+    total: int
+    offset: int
+    limit: int
+    connections: list[ConnInfo] | None
+
+
+def connz(node: "Node", options: ConnzOptions) -> Connz:
+    """The page that was asked for. Raises Refused."""
+    _check(options)
+    now_ns = node.environment.clock.wall_ns()
+    limit = 1 if options.cid else options.limit if options.limit > 0 else LIST_SIZE
+    page = Connz(
+        server_id=node.server_id,
+        now=timestamp(now_ns),
+        num_connections=0,
+        total=0,
+        offset=max(options.offset, 0),
+        limit=limit,
+        connections=[],
+    )
+    account = node.accounts.get(options.acc)
+    if options.acc and account is None:
+        # As nats-server answers for an account it has never heard of.
+        page.server_id, page.connections = "", None
+        return page
+    opened = _open_clients(node, options, account)
+    closed = _closed_clients(node, options)
+    page.total = len(opened) + len(closed)
+    chosen = _choose(node, options, opened, closed)
+    ascending, key = _sort_key(options.sort, now_ns)
+    chosen.sort(key=_by_cid)
+    chosen.sort(key=key, reverse=not ascending)
+    shown = chosen[page.offset : page.offset + limit]
+    page.connections = [_connection(client, options, now_ns) for client in shown]
+    page.num_connections = len(shown)
+    return page
+
+
+def subscription_detail(subscription: Subscription) -> SubDetail:
+    """A subscription as listed under its connection."""
+    return SubDetail(
+        subject=text(subscription.subject),
+        qgroup=text(subscription.queue or b""),
+        sid=text(subscription.sid),
+        msgs=subscription.delivered,
+        max=subscription.limit,
+        cid=subscription.client.cid,
+    )
+
+
+def authorized_user(client: Client) -> str:
+    """Who a client is, or says it is; a token is not shown."""
+    connect = client.connect
+    user = connect.nkey or client.username or connect.user
+    if user or connect.jwt or not connect.auth_token:
+        return user
+    return _TOKEN_USER
+
+
+# --- selection ----------------------------------------------------------------------------------
+
+
+def _check(options: ConnzOptions) -> None:
+    if options.sort and options.sort not in _SORT_KEYS:
+        raise Refused(f"invalid sorting option: {options.sort}")
+    if options.sort in ("stop", "reason") and options.state != STATE_CLOSED:
+        raise Refused(f"sort by {options.sort} only valid on closed connections")
+    if options.filter_subject not in ("", FULL.decode()) and not options.acc:
+        raise Refused("filter by subject only valid with account filtering")
+
+
+def _open_clients(node: "Node", options: ConnzOptions, account: Account | None) -> list[Client]:
+    if options.state == STATE_CLOSED:
+        return []
+    return list(node.clients.values() if account is None else account.clients)
+
+
+def _closed_clients(node: "Node", options: ConnzOptions) -> list[Client]:
+    if options.state == STATE_OPEN:
+        return []
+    wanted = options.acc
+    return [client for client in node.closed_clients if wanted in ("", client.account.name)]
+
+
+def _choose(
+    node: "Node", options: ConnzOptions, opened: list[Client], closed: list[Client]
+) -> list[Client]:
+    """Apply the filters that do not change the total."""
+    if options.cid:
+        found = node.clients.get(options.cid) if options.state != STATE_CLOSED else None
+        if found is not None:
+            return [found]
+        closed = [client for client in closed if client.cid == options.cid][:1]
+        opened = []
+    if options.filter_subject not in ("", FULL.decode()):
+        pattern = options.filter_subject.encode()
+        opened = [client for client in opened if _listens(client, pattern)]
+    chosen: Iterable[Client] = [*opened, *closed]
+    if options.user:
+        chosen = [client for client in chosen if authorized_user(client) == options.user]
+    # No connection of this server speaks MQTT.
+    return [] if options.mqtt_client else list(chosen)
+
+
+def _listens(client: Client, pattern: bytes) -> bool:
+    return any(collide(pattern, sub.subject) for sub in client.subscriptions.values())
+
+
+# --- order --------------------------------------------------------------------------------------
+
+SortKey = Callable[[Client], int | str]
+
+
+def _by_cid(client: Client) -> int:
+    return client.cid
+
+
+def _pending_bytes(client: Client) -> int:
+    return sum(map(len, client.out)) + client.connection.buffered_bytes()
+
+
+# Name of the order -> whether it ascends, and by what.
+_SORT_KEYS: Final[dict[str, tuple[bool, SortKey]]] = {
+    "cid": (True, _by_cid),
+    "start": (True, _by_cid),
+    "subs": (False, lambda client: len(client.subscriptions)),
+    "pending": (False, _pending_bytes),
+    "msgs_to": (False, lambda client: client.out_msgs),
+    "msgs_from": (False, lambda client: client.in_msgs),
+    "bytes_to": (False, lambda client: client.out_bytes),
+    "bytes_from": (False, lambda client: client.in_bytes),
+    "last": (False, lambda client: client.last_activity_wall_ns),
+    "idle": (True, lambda client: client.last_activity_wall_ns),
+    "uptime": (True, _by_cid),
+    "stop": (False, lambda client: client.stopped_wall_ns),
+    "reason": (True, lambda client: client.close_reason),
+    "rtt": (False, lambda client: round_trip_ns(client.rtt_ns)),
+}
+
+
+def _sort_key(name: str, now_ns: int) -> tuple[bool, SortKey]:
+    if name != "uptime":
+        return _SORT_KEYS[name or "cid"]
+
+    def lived_ns(client: Client) -> int:
+        return (client.stopped_wall_ns or now_ns) - client.started_wall_ns
+
+    return True, lived_ns
+
+
+# --- one connection -----------------------------------------------------------------------------
+
+
+def _connection(client: Client, options: ConnzOptions, now_ns: int) -> ConnInfo:
+    is_closed = client.stopped_wall_ns != 0
+    until_ns = client.stopped_wall_ns if is_closed else now_ns
+    connect = client.connect
+    info = ConnInfo(
+        cid=client.cid,
+        kind="Client",
+        type="nats",
+        ip=client.connection.peer_host,
+        port=client.connection.peer_port,
+        start=timestamp(client.started_wall_ns),
+        last_activity=timestamp(client.last_activity_wall_ns),
+        stop=timestamp(client.stopped_wall_ns) if is_closed else "",
+        reason=client.close_reason,
+        rtt=round_trip(client.rtt_ns),
+        uptime=uptime(until_ns - client.started_wall_ns),
+        idle=uptime(until_ns - client.last_activity_wall_ns),
+        pending_bytes=_pending_bytes(client),
+        in_msgs=client.in_msgs,
+        out_msgs=client.out_msgs,
+        in_bytes=client.in_bytes,
+        out_bytes=client.out_bytes,
+        subscriptions=len(client.subscriptions),
+        name=connect.name,
+        lang=connect.lang,
+        version=connect.version,
+    )
+    if options.subscriptions_detail:
+        info.subscriptions_list_detail = tuple(
+            subscription_detail(sub) for sub in client.subscriptions.values()
+        )
+    elif options.subscriptions:
+        info.subscriptions_list = tuple(text(sub.subject) for sub in client.subscriptions.values())
+    if options.auth:
+        _add_identity(info, client, is_closed)
+    return info
+
+
+def _add_identity(info: ConnInfo, client: Client, is_closed: bool) -> None:
+    info.authorized_user = authorized_user(client)
+    account = client.account.name
+    if account != GLOBAL_ACCOUNT:
+        info.account = account
+    # nats-server names the global account of the living only.
+    if account != GLOBAL_ACCOUNT or not is_closed:
+        info.name_tag = account

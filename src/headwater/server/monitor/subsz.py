@@ -1,0 +1,126 @@
+"""/subsz: subscriptions of all accounts, in numbers and one by one."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+from headwater.server.accounts import Account
+from headwater.server.client import Subscription
+from headwater.server.monitor.connz import SubDetail, subscription_detail
+from headwater.server.monitor.documents import Refused, View, number, timestamp
+from headwater.subjects.grammar import is_valid_literal, matches
+
+if TYPE_CHECKING:
+    from headwater.server.node import Node
+
+LIST_SIZE: Final = 1024
+
+
+class SubszOptions(View):
+    """Which subscriptions, and how many of them; by the names of the system service."""
+
+    offset: int = 0
+    limit: int = 0
+    subscriptions: bool = False
+    account: str = ""
+    test: str = ""
+
+
+class IndexStats(View):
+    """What subscription indexes have done.
+
+    Fan-out is taken over cached routes in nats-server; only routes combined from several patterns
+    are cached here, so it would say nothing and is left at zero.
+    """
+
+    num_subscriptions: int
+    num_cache: int
+    num_inserts: int
+    num_removes: int
+    num_matches: int
+    cache_hit_rate: int | float
+    max_fanout: int
+    avg_fanout: int | float
+
+
+class Subsz(View):
+    """Numbers, and a page of subscriptions where they were asked for."""
+
+    server_id: str
+    now: str
+    num_subscriptions: int
+    num_cache: int
+    num_inserts: int
+    num_removes: int
+    num_matches: int
+    cache_hit_rate: int | float
+    max_fanout: int
+    avg_fanout: int | float
+    total: int
+    offset: int
+    limit: int
+    subscriptions_list: tuple[SubDetail, ...] = ()
+
+
+def subsz(node: "Node", options: SubszOptions) -> Subsz:
+    """The page that was asked for. Raises Refused."""
+    if options.test and not is_valid_literal(options.test.encode()):
+        raise Refused(f"invalid test subject, must be valid publish subject: {options.test}")
+    accounts = [account for account in node.accounts.all() if options.account in ("", account.name)]
+    stats = index_stats(accounts)
+    page = Subsz(
+        server_id=node.server_id,
+        now=timestamp(node.environment.clock.wall_ns()),
+        num_subscriptions=stats.num_subscriptions,
+        num_cache=stats.num_cache,
+        num_inserts=stats.num_inserts,
+        num_removes=stats.num_removes,
+        num_matches=stats.num_matches,
+        cache_hit_rate=stats.cache_hit_rate,
+        max_fanout=stats.max_fanout,
+        avg_fanout=stats.avg_fanout,
+        total=0,
+        offset=max(options.offset, 0),
+        limit=options.limit if options.limit > 0 else LIST_SIZE,
+    )
+    if options.subscriptions:
+        found = [
+            sub
+            for account in accounts
+            for sub in _subscriptions(node, account)
+            if not options.test or matches(sub.subject, options.test.encode())
+        ]
+        page.total = len(found)
+        page.subscriptions_list = tuple(
+            _detail(sub) for sub in found[page.offset : page.offset + page.limit]
+        )
+    return page
+
+
+def index_stats(accounts: list[Account]) -> IndexStats:
+    """The indexes of these accounts taken together."""
+    indexes = [account.index for account in accounts]
+    asked = sum(index.matches for index in indexes)
+    hits = sum(index.cache_hits for index in indexes)
+    return IndexStats(
+        num_subscriptions=sum(index.count for index in indexes),
+        num_cache=sum(index.cached for index in indexes),
+        num_inserts=sum(index.inserts for index in indexes),
+        num_removes=sum(index.removes for index in indexes),
+        num_matches=asked,
+        cache_hit_rate=number(hits / asked) if asked else 0,
+        max_fanout=0,
+        avg_fanout=0,
+    )
+
+
+def _subscriptions(node: "Node", account: Account) -> Iterator[Subscription]:
+    """Those of the server's own services first, then those of clients, oldest first."""
+    yield from node.system_services.subscriptions(account)
+    for client in account.clients:
+        yield from client.subscriptions.values()
+
+
+def _detail(subscription: Subscription) -> SubDetail:
+    detail = subscription_detail(subscription)
+    detail.account = detail.account_tag = subscription.client.account.name
+    return detail
