@@ -1,0 +1,114 @@
+# Needs Python 3.11 or newer (with venv) and make; everything else is installed into .venv.
+#
+# Stamp files in .venv say what has been installed from which requirements file, so that a second
+# `make run` installs nothing. All versions are pinned by hash in requirements/*.txt.
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-print-directory
+
+VENV   := .venv
+BIN    := $(VENV)/bin
+# `make PYTHON=/path/to/python` picks the interpreter; otherwise python3, then the newest that fits.
+PYTHON ?=
+PYTHON_CANDIDATES := $(or $(PYTHON),python3 python3.14 python3.13 python3.12 python3.11 python)
+
+# Where `make run` listens and keeps its store; ARGS adds any other flag of `headwater serve`.
+HOST  ?= 127.0.0.1
+PORT  ?= 4222
+STORE ?= data
+ARGS  ?=
+
+# How many processes pytest uses, which tests it runs, and what it is told besides.
+JOBS   ?= 2
+TESTS  ?= tests
+PYTEST ?= -q
+
+# What `make sim` runs: a count (`SEEDS=1000`) or one seed to replay (`SEEDS=seed:42`).
+SEEDS ?= 1000
+
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# A person's own pip settings may send an install into their home folder.
+export PIP_USER := 0
+PIP_INSTALL := $(BIN)/python -m pip install --quiet
+
+.PHONY: help run test test-server lint types format bench sim requirements clean
+
+help: ## Show this list
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+run: $(VENV)/.server ## Start the server on 127.0.0.1:4222, its store in ./data
+	@exec $(BIN)/headwater serve -a $(HOST) -p $(PORT) -sd $(STORE) $(ARGS)
+
+test: test-server ## Run every check and every test
+
+test-server: lint types ## The checks and tests that need no Spark
+	$(BIN)/python -m pytest -n $(JOBS) $(PYTEST) $(TESTS)
+
+lint: $(VENV)/.test ## Style, formatting and the import contracts
+	$(BIN)/ruff check --quiet
+	$(BIN)/ruff format --quiet --check
+	$(BIN)/lint-imports --no-logo
+
+types: $(VENV)/.test ## Type-check sources, tests and benchmarks
+	$(BIN)/mypy
+
+format: $(VENV)/.test ## Rewrite files in the project's format
+	$(BIN)/ruff check --fix --quiet
+	$(BIN)/ruff format --quiet
+
+bench: $(VENV)/.test ## Measure side by side with nats-server
+	$(BIN)/python -m benchmarks $(ARGS)
+
+sim: $(VENV)/.test ## Run the simulation over more seeds: SEEDS=5000
+	SEEDS=$(SEEDS) $(BIN)/python -m pytest -n $(JOBS) $(PYTEST) tests/simulation
+
+clean: ## Remove .venv and all that tools have left behind; keeps ./data
+	rm -rf $(VENV) build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+
+# --- what has been installed -------------------------------------------------------------------
+
+define FIND_PYTHON
+for candidate in $(PYTHON_CANDIDATES); do \
+  if "$$candidate" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; \
+  then python=$$candidate; break; fi; \
+done; \
+if [ -z "$$python" ]; then \
+  echo "Headwater needs Python 3.11 or newer with its venv module. Tried: $(PYTHON_CANDIDATES)." >&2; \
+  echo "Install one (on Debian and Ubuntu also its -venv package) or say make PYTHON=<path>." >&2; \
+  exit 1; \
+fi
+endef
+
+$(VENV)/.created:
+	@$(FIND_PYTHON); \
+	echo "Creating $(VENV) with $$("$$python" --version)"; \
+	"$$python" -m venv --clear $(VENV) && touch $@
+
+# --no-deps: a requirements file that has forgotten a dependency must fail here, not fetch it.
+$(VENV)/.server: requirements/build.txt requirements/server.txt pyproject.toml | $(VENV)/.created
+	@echo "Installing what the server needs"
+	@$(PIP_INSTALL) --require-hashes --no-deps -r requirements/build.txt -r requirements/server.txt
+	@$(PIP_INSTALL) --no-deps --no-build-isolation -e .
+	@touch $@
+
+$(VENV)/.test: requirements/test.txt $(VENV)/.server
+	@echo "Installing what the tests need"
+	@$(PIP_INSTALL) --require-hashes --no-deps -r requirements/test.txt
+	@touch $@
+
+# --- how the pins were made --------------------------------------------------------------------
+
+# Every wheel of every platform gets its hash; no index address is written down.
+PIP_COMPILE = cd requirements && CUSTOM_COMPILE_COMMAND="make requirements" \
+  ../$(VENV)-lock/bin/pip-compile --quiet --upgrade --no-config --generate-hashes --strip-extras \
+  --allow-unsafe --no-emit-index-url --no-emit-trusted-host --no-emit-find-links
+
+# Resolved with the oldest Python we support: what it needs and newer ones do not is then pinned too.
+requirements: PYTHON_CANDIDATES := python3.11
+requirements: ## Renew the pins in requirements/*.txt (needs the network and Python 3.11)
+	@$(FIND_PYTHON); "$$python" -m venv $(VENV)-lock
+	@$(VENV)-lock/bin/python -m pip install --quiet pip-tools
+	@for name in build server test; do \
+	  ( $(PIP_COMPILE) --output-file $$name.txt $$name.in ) || exit 1; done
