@@ -120,18 +120,17 @@ class HttpConnection(asyncio.Protocol):
                     self._close()
             elif isinstance(event, h11.ConnectionClosed):
                 self._close()
+            elif event is h11.PAUSED:
+                self._next_request()
             elif event is h11.NEED_DATA:
                 return
-            elif event is h11.PAUSED and not self._next_request():
-                return
 
-    def _next_request(self) -> bool:
+    def _next_request(self) -> None:
         """Make ready for the next request on this connection, if there may be one."""
         if self._http.our_state is h11.DONE and self._http.their_state is h11.DONE:
             self._http.start_next_cycle()
-            return True
-        self._close()
-        return False
+        else:
+            self._close()
 
     def _answer(self, request: h11.Request) -> None:
         if request.method == b"CONNECT":

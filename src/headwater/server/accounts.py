@@ -6,7 +6,7 @@ so isolation is where things are kept and not a check that could be forgotten.
 
 from typing import TYPE_CHECKING, final
 
-from headwater.server.options import GLOBAL_ACCOUNT, Options
+from headwater.server.options import GLOBAL_ACCOUNT, AccountLimits, Options
 from headwater.subjects.index import SubscriptionIndex
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ class Account:
         "in_bytes",
         "in_msgs",
         "index",
+        "limits",
         "name",
         "out_bytes",
         "out_msgs",
@@ -31,6 +32,7 @@ class Account:
 
     def __init__(self, name: str) -> None:
         self.name = name
+        self.limits = AccountLimits()
         self.index: SubscriptionIndex[Subscription] = SubscriptionIndex()
         self.clients: dict[Client, None] = {}
         self.total_connections = 0
@@ -73,6 +75,8 @@ class Accounts:
         for name in names:
             if name not in self._by_name:
                 self._by_name[name] = Account(name)
+        for account in options.accounts:
+            self._by_name[account.name].limits = account.limits
         self.system = self._by_name.get(options.system_account)
         for name in [*self._by_name]:
             if name not in names and not self._by_name[name].clients:

@@ -16,6 +16,9 @@ from headwater.wire.info import ConnectOptions
 # bcrypt reads no more than this; newer libraries refuse longer input instead of cutting it.
 _BCRYPT_BYTES_MAX: Final = 72
 
+# The only way in there is so far.
+_CONNECTION_TYPE: Final = "STANDARD"
+
 _ANYONE: Final = UserOptions(username="", account_name=GLOBAL_ACCOUNT)
 
 
@@ -46,12 +49,16 @@ _REFUSED: Final = Verdict(None)
 class Authenticator:
     """The credentials a server accepts. Rebuilt when the options change."""
 
-    __slots__ = ("_no_auth_user", "_single", "_token", "_users", "required")
+    __slots__ = ("_no_auth_user", "_single", "_token", "_users", "announced", "required")
 
     def __init__(self, options: Options) -> None:
         self.required = options.auth_required
         self._users = {user.username: user for user in options.all_users()}
         self._no_auth_user = self._users.get(options.no_auth_user)
+        # A server that says nothing of a stand-in still tells clients that it requires CONNECT.
+        self.announced = self.required and self._no_auth_user is None
+        if options.is_global_open:
+            self._no_auth_user = _ANYONE
         self._token = options.token
         self._single: UserOptions | None = None
         if options.username:
@@ -77,7 +84,7 @@ class Authenticator:
         if not self._presents_credentials(connect) and self._no_auth_user is not None:
             return Verdict(self._no_auth_user)
         user = self.user(connect.user)
-        if user is None:
+        if user is None or not _may_connect(user):
             return _REFUSED
         return _compare(user.password, connect.password, user)
 
@@ -85,6 +92,11 @@ class Authenticator:
         return bool(
             connect.user or connect.password or connect.auth_token or connect.nkey or connect.jwt
         )
+
+
+def _may_connect(user: UserOptions) -> bool:
+    kinds = user.allowed_connection_types
+    return not kinds or _CONNECTION_TYPE in kinds
 
 
 def _compare(expected: str, given: str, user: UserOptions) -> Verdict | SlowCheck:

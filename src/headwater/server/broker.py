@@ -18,6 +18,7 @@ from headwater.base.entropy import Entropy
 from headwater.base.quoting import quote_bytes
 from headwater.runtime.environment import Scheduler
 from headwater.server.client import Client, Subscription
+from headwater.server.tracing import Tracer
 from headwater.subjects.grammar import is_valid_literal
 from headwater.subjects.index import Route
 from headwater.wire import encoder
@@ -73,6 +74,7 @@ class Broker:
         "counters",
         "max_pending",
         "stalls_publishers",
+        "tracer",
     )
 
     def __init__(
@@ -80,6 +82,7 @@ class Broker:
         clock: Clock,
         entropy: Entropy,
         scheduler: Scheduler,
+        tracer: Tracer,
         max_pending: int,
         unsubscribe: Callable[[Subscription], None],
         overflow: Callable[[Client], None],
@@ -91,6 +94,7 @@ class Broker:
         self._overflow = overflow
         self._dirty: list[Client] = []
         self._flush_planned = False
+        self.tracer = tracer
         self.max_pending = max_pending
         self.stalls_publishers = True
         self.counters = Counters()
@@ -267,7 +271,10 @@ class Broker:
         if reply is not None and target.permissions is not None:
             self._track_reply(target, reply)
         kind = b"MSG" if header_size < 0 else b"HMSG"
-        target.out += (encoder.message_line(kind, subject, sub.sid, reply, size), payload, CRLF)
+        line = encoder.message_line(kind, subject, sub.sid, reply, size)
+        if target.traced:
+            self.tracer.delivered(target, line, header_size, payload)
+        target.out += (line, payload, CRLF)
         target.out_msgs += 1
         target.out_bytes += len(payload)
         self.touch(target)
@@ -363,6 +370,8 @@ class Broker:
     def tell(self, client: Client, data: bytes) -> None:
         """Queue protocol bytes for a client."""
         if not client.close_reason:
+            if client.traced:
+                self.tracer.told(client, data)
             client.out.append(data)
             self.touch(client)
 

@@ -95,6 +95,7 @@ class Subscription:
             self.handler is None
             and self.limit == 0
             and self.client.headers
+            and not self.client.traced
             and (
                 permissions is None
                 or not (permissions.filters_deliveries or permissions.tracks_replies)
@@ -127,6 +128,8 @@ class Client:
         "label",
         "last_activity_wall_ns",
         "last_in_ns",
+        "max_payload",
+        "max_subscriptions",
         "no_responders",
         "out",
         "out_bytes",
@@ -142,6 +145,7 @@ class Client:
         "started_wall_ns",
         "stopped_wall_ns",
         "subscriptions",
+        "traced",
         "username",
         "write_timer",
     )
@@ -161,6 +165,9 @@ class Client:
         self.permissions: ConnectionPermissions | None = None
         self.headers = False
         self.no_responders = False
+        # The server's limits, or the account's where they are lower; 0 subscriptions is no limit.
+        self.max_payload = decoder.max_payload
+        self.max_subscriptions = 0
         # Whether the account is the system account.
         self.is_system = False
         # Publishes have to be looked at one by one: verbose, pedantic, restricted or headerless.
@@ -170,6 +177,8 @@ class Client:
         self.dirty = False
         # More is queued for this client than it reads: publishers to it are held back.
         self.congested = False
+        # Every frame to this client is logged.
+        self.traced = False
         # This client is held back as a publisher.
         self.stalled = False
         self.close_reason = ""

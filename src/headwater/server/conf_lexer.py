@@ -34,6 +34,7 @@ COMMENT: Final = re.compile("(?:#|//)[^\n\r\0]*")
 _BARE_KEY: Final = re.compile(f"[^=:\0{_WHITE}]*")
 _BARE_CHUNK: Final = re.compile(r"[^\\\n\r\0;,\]}\t ']*")
 _QUOTED_CHUNK: Final = re.compile(r'[^"\\\0]*')
+_UP_TO_QUOTE: Final = {"'": re.compile("[^'\0]*"), '"': re.compile('[^"\0]*')}
 _DIGITS: Final = re.compile(r"\d*")
 _IP_REST: Final = re.compile(r"[\d.:\-]*")
 _BLOCK_END: Final = re.compile(r"\0|\n\)(?=[\n\0])")
@@ -136,11 +137,9 @@ class Lexer:
             return stop - start
         return self._byte_offsets[stop] - self._byte_offsets[start]
 
-    def _seek(self, char: str) -> None:
-        """Go to the first `char`, or to the end if none comes before it."""
-        end = self._text.index(END, self.pos)
-        found = self._text.find(char, self.pos, end)
-        self.pos = end if found < 0 else found
+    def _seek(self, quote: str) -> None:
+        """Go to the next `quote`, or to the end if that comes first."""
+        self.match(_UP_TO_QUOTE[quote])
 
     def _word(self, value: Scalar | Variable, start: int) -> Word:
         """What was read from `start` to the cursor."""

@@ -42,6 +42,7 @@ from headwater.server.options import (
     DEFAULT_HOST,
     DEFAULT_PORT,
     GLOBAL_ACCOUNT,
+    AccountLimits,
     AccountOptions,
     JetStreamOptions,
     Options,
@@ -437,6 +438,14 @@ def _account(draft: Draft, name: str, node: Node, taken: set[str]) -> AccountOpt
     )
 
 
+def _account_limits(draft: Draft, key: str, node: Node) -> None:
+    if not isinstance(node.value, dict):
+        raise Refusal(node, f"Expected account limits to be a map/struct, got {value_text(node)}")
+    entry = draft.section()
+    entry.read(node.value, ACCOUNT_LIMITS, "Unknown field {key} parsing account limits")
+    draft.values["limits"] = AccountLimits(**entry.values)
+
+
 def _check_account_name(node: Node, name: str) -> None:
     if name == GLOBAL_ACCOUNT:
         raise Refusal(node, f"{quote(name)} is a Reserved Account")
@@ -565,8 +574,15 @@ ACCOUNT: Final[Table] = table(
     ("exports", not_supported(_LATER)),
     ("jetstream", not_supported(_LATER)),
     ("mappings maps", not_supported(_LATER)),
-    ("limits", not_supported(_LATER)),
+    ("limits", _account_limits),
     ("msg_trace trace_dest", not_supported()),
+)
+
+ACCOUNT_LIMITS: Final[Table] = table(
+    ("max_connections max_conn", put("max_connections", integer)),
+    ("max_subscriptions max_subs", put("max_subscriptions", integer)),
+    ("max_payload max_pay", put("max_payload", integer)),
+    ("max_leafnodes max_leafs", not_supported(_LATER)),
 )
 
 PERMISSIONS: Final[Table] = table(

@@ -6,12 +6,14 @@ start; what differs between them is the Environment and who calls `stop`.
 
 import asyncio
 import json
+import os
 from collections.abc import Callable
 from typing import Final, final
 
 from headwater import __version__
 from headwater.base.clock import NS_PER_S
 from headwater.base.errors import OperatingError
+from headwater.base.quoting import quote
 from headwater.runtime.client_connection import ClientConnection
 from headwater.runtime.environment import Environment, Listener
 from headwater.runtime.http import HttpConnection
@@ -25,6 +27,8 @@ from headwater.wire.info import NATS_VERSION
 
 # While lame, clients are closed one by one, at least so often and at most so far apart.
 LAME_DUCK_STEP_S_MAX: Final = 1.0
+
+_PORT_MAX: Final = 65_535
 
 
 class StartError(OperatingError):
@@ -92,6 +96,8 @@ class Server:
         self.log.info(f"  ID:       {node.server_id}")
         if self.options.config_file:
             self.log.info(f"Using configuration file: {self.options.config_file}")
+        for warning in self.options.warnings():
+            self.log.warn(warning)
         if self.options.jetstream.enabled:
             self.log.warn(
                 "JetStream was asked for, but this version has no streams yet: "
@@ -124,11 +130,17 @@ class Server:
     async def _listen(
         self, host: str, port: int, factory: Callable[[], asyncio.Protocol]
     ) -> Listener:
+        where = f"{_bracketed(host)}:{port}"
+        # In the words of Go's net package. Some loops take such a port modulo 65536.
+        if port > _PORT_MAX:
+            reason = quote(f"listen tcp: address {port}: invalid port")
+            raise StartError(f"Error listening on port: {where}, {reason}")
         try:
             listener = await self._environment.network.listen(host, port, factory)
-        except (OSError, OverflowError) as reason:
-            where = f"{_bracketed(host)}:{port}"
-            raise StartError(f"Error listening on port: {where}, {_reason(reason)!r}") from reason
+        except OSError as error:
+            cause = os.strerror(error.errno).lower() if error.errno else str(error)
+            reason = quote(f"listen tcp {where}: bind: {cause}")
+            raise StartError(f"Error listening on port: {where}, {reason}") from error
         self._listeners.append(listener)
         return listener
 
@@ -232,8 +244,3 @@ class Server:
 
 def _bracketed(host: str) -> str:
     return f"[{host}]" if ":" in host else host
-
-
-def _reason(error: Exception) -> str:
-    text = getattr(error, "strerror", None) or str(error)
-    return str(text).lower()

@@ -8,7 +8,6 @@ import sys
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Final
 
-from headwater import __version__
 from headwater.base.errors import OperatingError
 from headwater.runtime.files import SystemFiles
 from headwater.runtime.loops import new_event_loop
@@ -46,7 +45,8 @@ def main(argv: Sequence[str]) -> int:
     try:
         command = parse()
     except flags.UsageError as error:
-        _print_error(f"{error}\n{flags.HELP}")
+        _print_error(str(error))
+        print(flags.HELP)
         return 0
     except OperatingError as error:
         _print_error(f"{PROGRAM}: {error}")
@@ -61,7 +61,7 @@ def main(argv: Sequence[str]) -> int:
 def _answer(command: flags.Command) -> int:
     """Everything but running a server."""
     if isinstance(command, flags.ShowVersion):
-        print(f"{PROGRAM}: v{NATS_VERSION}\nheadwater: v{__version__}")
+        print(f"{PROGRAM}: v{NATS_VERSION}")
     elif isinstance(command, flags.ShowHelp):
         print(flags.HELP)
     elif isinstance(command, flags.TestConfig):
@@ -78,7 +78,7 @@ def _send_signal(command: flags.SendSignal) -> int:
     try:
         os.kill(int(command.target), _SIGNALS[command.signal])
     except ProcessLookupError:
-        _print_error(f"{PROGRAM}: no process with pid {command.target}")
+        _print_error(f'{PROGRAM}: \nsignal "{command.signal}" {command.target}: no such process')
         return 1
     except PermissionError:
         _print_error(f"{PROGRAM}: not allowed to signal pid {command.target}")

@@ -17,7 +17,7 @@ from typing import Final, final
 from headwater import __version__
 from headwater.base.clock import NS_PER_S
 from headwater.base.errors import PeerError
-from headwater.base.quoting import quote_bytes
+from headwater.base.quoting import quote, quote_bytes
 from headwater.runtime.environment import Environment, TimerHandle
 from headwater.server import closing
 from headwater.server.accounts import Account, Accounts
@@ -28,7 +28,8 @@ from headwater.server.identity import new_server_id
 from headwater.server.log import Log
 from headwater.server.options import Options, UserOptions
 from headwater.server.permissions import ConnectionPermissions
-from headwater.server.tracing import trace_segment
+from headwater.server.system_services import SystemServices
+from headwater.server.tracing import Tracer
 from headwater.subjects.grammar import is_valid_pattern
 from headwater.wire import encoder
 from headwater.wire.batch import (
@@ -51,6 +52,7 @@ AUTHENTICATION_TIMEOUT: Final = "Authentication Timeout"
 BAD_CLIENT_PROTOCOL: Final = "invalid client protocol"
 NO_RESPONDERS_NEED_HEADERS: Final = "no responders requires headers support"
 TOO_MANY_CONNECTIONS: Final = "maximum connections exceeded"
+TOO_MANY_ACCOUNT_CONNECTIONS: Final = "maximum account active connections exceeded"
 TOO_MANY_SUBSCRIPTIONS: Final = "maximum subscriptions exceeded"
 STALE_CONNECTION: Final = "Stale Connection"
 INVALID_SUBJECT: Final = "Invalid Subject"
@@ -85,6 +87,7 @@ class Node:
             environment.clock,
             environment.entropy,
             environment.scheduler,
+            Tracer(log, options),
             options.max_pending,
             self._end_subscription,
             self._slow_consumer,
@@ -98,7 +101,10 @@ class Node:
         self.lame_duck = False
         self.client_port = options.port
         self.monitoring_port = 0
+        # Monitoring requests answered, by path.
+        self.monitoring_requests: dict[str, int] = {}
         self._last_cid = 0
+        self.system_services = SystemServices(self)
 
     # --- identity ------------------------------------------------------------------------------
 
@@ -115,29 +121,38 @@ class Node:
     def info(self) -> ServerInfo:
         """INFO as it is for everybody."""
         options = self.options
-        advertised = options.client_advertise
-        stand_in = self.authenticator.stand_in is not None
+        host, port = self._advertised()
         return ServerInfo(
             server_id=self.server_id,
             server_name=self.name,
             version=NATS_VERSION,
             proto=PROTOCOL_INFO,
             go="python",
-            host=options.host,
-            port=self.client_port,
+            host=host,
+            port=port,
             headers=not options.no_header_support,
-            auth_required=self.authenticator.required and not stand_in,
+            auth_required=self.authenticator.required,
             max_payload=options.max_payload,
-            connect_urls=[advertised] if advertised else [],
             ldm=self.lame_duck,
             api_lvl=_API_LEVEL,
             headwater=__version__,
         )
 
+    def _advertised(self) -> tuple[str, int]:
+        """The address clients are told: the one listened on, unless options name another."""
+        advertised = self.options.client_advertise
+        if not advertised:
+            return self.options.host, self.client_port
+        host, _, port = advertised.rpartition(":")
+        if not port.isdigit() or not host or (":" in host and not host.endswith("]")):
+            return advertised, self.client_port
+        return host.strip("[]"), int(port)
+
     def _info_for(self, client: Client) -> ServerInfo:
         info = self.info()
         info.client_id = client.cid
         info.client_ip = client.connection.peer_host
+        info.max_payload = client.max_payload
         return info
 
     # --- connections ---------------------------------------------------------------------------
@@ -151,7 +166,10 @@ class Node:
         client.started_wall_ns = client.last_activity_wall_ns = clock.wall_ns()
         self.total_connections += 1
         self.log.debug(f"{client.label} - Client connection created")
-        self.broker.tell(client, self._info_for(client).encode())
+        client.traced = self.broker.tracer.wants(client)
+        info = self._info_for(client)
+        info.auth_required = self.authenticator.announced
+        self.broker.tell(client, info.encode())
         limit = self.options.max_connections
         if limit < 0 or (limit > 0 and len(self.clients) >= limit):
             self.log.error(f"{client.label} - {TOO_MANY_CONNECTIONS}")
@@ -164,6 +182,7 @@ class Node:
             )
         else:
             self._move(client, self.accounts.default)
+            self._apply_limits(client)
         self._set_ping_timer(client, self.options.ping_interval_s)
         return client
 
@@ -212,6 +231,7 @@ class Node:
 
     def close_all(self, reason: str) -> None:
         """End every connection."""
+        self.system_services.shutting_down()
         for client in [*self.clients.values()]:
             self.close(client, reason)
 
@@ -227,6 +247,7 @@ class Node:
         self.clients.pop(client.cid, None)
         self.closed_clients.append(client)
         self.log.debug(f"{client.label} - Client connection closed: {reason}")
+        self.system_services.client_disconnected(client)
 
     def _move(self, client: Client, account: Account) -> None:
         """Put a client into an account, out of the one it was in."""
@@ -275,8 +296,8 @@ class Node:
         for segment in segments:
             if client.close_reason:
                 return
-            if self.log.trace_on:
-                trace_segment(self.log, client.label, segment, self.options.max_traced_msg_len)
+            if client.traced:
+                self.broker.tracer.received(client, segment)
             if self._awaits_connect(client) and not _begins_connect(segment):
                 self._without_connect(client)
                 if client.close_reason:
@@ -386,11 +407,32 @@ class Node:
         if user is None or account is None:
             self._authorization_violation(client)
             return False
+        limit = account.limits.max_connections
+        if limit >= 0 and client not in account.clients and len(account.clients) >= limit:
+            self.log.error(f"{client.label} - {TOO_MANY_ACCOUNT_CONNECTIONS}")
+            self.close(client, closing.MAX_ACCOUNT_CONNECTIONS, TOO_MANY_ACCOUNT_CONNECTIONS)
+            return False
         self._move(client, account)
         client.username = user.username or client.connect.user
         client.permissions = _permissions_of(user)
+        self._apply_limits(client)
         client.settle()
+        self.system_services.client_connected(client)
         return True
+
+    def _apply_limits(self, client: Client) -> None:
+        """The server's limits, or the account's where they are lower."""
+        server, account = self.options, client.account.limits
+        client.max_payload = server.max_payload
+        if 0 <= account.max_payload < server.max_payload:
+            client.max_payload = account.max_payload
+        client.max_subscriptions = server.max_subscriptions
+        if account.max_subscriptions >= 0 and (
+            server.max_subscriptions <= 0 or account.max_subscriptions < server.max_subscriptions
+        ):
+            client.max_subscriptions = account.max_subscriptions
+        client.decoder.set_limits(server.max_control_line, client.max_payload)
+        client.traced = self.broker.tracer.wants(client)
 
     def _describe(self, client: Client) -> None:
         """Give the client's log label what it said of itself."""
@@ -400,13 +442,21 @@ class Node:
             for part in (connect.version and f"v{connect.version}", connect.lang, connect.name)
             if part
         )
-        base = f"{client.connection.peer_host}:{client.connection.peer_port} - cid:{client.cid}"
-        client.label = f'{base} - "{said}"' if said else base
+        label = f"{client.connection.peer_host}:{client.connection.peer_port} - cid:{client.cid}"
+        if said:
+            label += f" - {quote(said)}"
+        whose = "token" if connect.auth_token else ""
+        whose = f"user:{connect.user}" if connect.user else whose
+        if whose:
+            label += f" - {quote(f'{client.account.name}/{whose}')}"
+        client.label = label
 
     def _authorization_violation(self, client: Client) -> None:
-        user = client.connect.user
-        whose = f' - User "{user}"' if user else ""
+        connect = client.connect
+        whose = ' - Token "[REDACTED]"' if connect.auth_token else ""
+        whose = f" - User {quote(connect.user)}" if connect.user else whose
         self.log.error(f"{client.label} - authentication error{whose}")
+        self.system_services.auth_failed(client)
         self.close(client, closing.AUTHENTICATION_VIOLATION, AUTHORIZATION_VIOLATION)
 
     def _auth_timed_out(self, client: Client) -> None:
@@ -433,7 +483,7 @@ class Node:
             text = f"Permissions Violation for Subscription to {quote_bytes(subject)}"
             self.broker.refuse(client, f"{text}, too many tokens")
             return
-        limit = self.options.max_subscriptions
+        limit = client.max_subscriptions
         if limit > 0 and len(client.subscriptions) >= limit:
             self.log.error(f"{client.label} - {TOO_MANY_SUBSCRIPTIONS}")
             self.broker.refuse(client, TOO_MANY_SUBSCRIPTIONS)
@@ -483,6 +533,8 @@ class Node:
 
     def _end_subscription(self, sub: Subscription) -> None:
         client = sub.client
+        if client.traced:
+            self.broker.tracer.unsubscribed(sub)
         if client.subscriptions.pop(sub.sid, None) is not None:
             client.account.index.remove(sub.subject, sub.queue, sub)
 
@@ -561,6 +613,7 @@ class Node:
         """Tell clients to go elsewhere."""
         self.lame_duck = True
         self._send_info_to_all()
+        self.system_services.lame_duck_entered()
 
     def reload(self, options: Options) -> None:
         """Take over new options, which the caller has checked to be reloadable."""
@@ -568,15 +621,17 @@ class Node:
         self.options = options
         self.config_loaded_wall_ns = self.environment.clock.wall_ns()
         self.accounts.configure(options)
+        self.system_services.accounts_changed()
         self.authenticator = Authenticator(options)
+        self.broker.tracer = Tracer(self.log, options)
         self.broker.max_pending = options.max_pending
         self.broker.stalls_publishers = not options.no_fast_producer_stall
         for client in [*self.clients.values()]:
-            client.decoder.set_limits(options.max_control_line, options.max_payload)
+            self._apply_limits(client)
             self._recheck(client)
         limit = options.max_connections
-        if 0 < limit < len(self.clients):
-            for client in [*self.clients.values()][limit:]:
+        if limit:
+            for client in [*self.clients.values()][max(limit, 0) :]:
                 self.close(client, closing.MAX_CONNECTIONS, TOO_MANY_CONNECTIONS)
         if (old.max_payload, old.client_advertise) != (
             options.max_payload,

@@ -100,11 +100,23 @@ class UserOptions:
 
 
 @dataclass(frozen=True)
+class AccountLimits:
+    """What an account's connections may use; below zero is as much as the server allows."""
+
+    max_connections: int = -1
+    # Per connection.
+    max_subscriptions: int = -1
+    # Per message, headers included.
+    max_payload: int = -1
+
+
+@dataclass(frozen=True)
 class AccountOptions:
     """An isolated subject space and the users in it."""
 
     name: str
     users: tuple[UserOptions, ...] = ()
+    limits: AccountLimits = AccountLimits()
     # Kept for display; `users` already carry them.
     default_permissions: Permissions | None = None
 
@@ -316,9 +328,6 @@ class Options:
             )
         if " " in self.server_name:
             raise OptionsError("server name cannot contain spaces")
-        for name, value in (("port", self.port), ("http_port", self.http_port)):
-            if not RANDOM_PORT <= value <= 65535:
-                raise OptionsError(f"{name} ({value}) has to be between -1 and 65535")
         for name, size in (
             ("max_payload", self.max_payload),
             ("max_control_line", self.max_control_line),

@@ -1,10 +1,16 @@
-"""Protocol tracing: what a client sent, as log lines, without its secrets."""
+"""Protocol tracing: what clients send and get, as log lines, without their secrets.
+
+<<- [PUB foo 2]          ->> [MSG foo 1 2]          <-> [DELSUB 1]
+<<- MSG_PAYLOAD: ["hi"]  ->> MSG_PAYLOAD: ["hi"]
+"""
 
 import re
-from typing import Final
+from typing import Final, final
 
 from headwater.base.quoting import quote_bytes
+from headwater.server.client import Client, Subscription
 from headwater.server.log import Log
+from headwater.server.options import Options
 from headwater.wire.batch import (
     Connect,
     Ping,
@@ -17,75 +23,90 @@ from headwater.wire.batch import (
 )
 
 _SECRET: Final = re.compile(rb'("(?:pass|auth_token|jwt|sig|nkey)"\s*:\s*)"(?:[^"\\]|\\.)*"', re.I)
+_IN: Final = "<<-"
+_OUT: Final = "->>"
+_LINE_END_BYTES: Final = 2
 
 
-def trace_segment(log: Log, label: str, segment: Segment, payload_bytes_max: int) -> None:
-    """Log one segment, a line per operation."""
-    for line in _lines(segment, payload_bytes_max):
-        log.trace(f"{label} - <<- {line}")
+@final
+class Tracer:
+    """Writes trace lines for clients that are `traced`; asked only about those."""
 
+    __slots__ = ("_log", "_options")
 
-def _lines(segment: Segment, payload_bytes_max: int) -> list[str]:
-    if isinstance(segment, Publishes):
-        lines: list[str] = []
+    def __init__(self, log: Log, options: Options) -> None:
+        self._log = log
+        self._options = options
+
+    def wants(self, client: Client) -> bool:
+        """Whether this client's protocol is to be logged."""
+        return self._log.trace_on and (self._options.trace_verbose or not client.is_system)
+
+    def received(self, client: Client, segment: Segment) -> None:
+        """A client sent this."""
+        if isinstance(segment, Run):
+            segment = segment.spread()
+        if not isinstance(segment, Publishes):
+            line = _control(segment)
+            if line:
+                self._write(client, _IN, line)
+            return
         for position, payload in enumerate(segment.payloads):
-            lines += _publish(
-                segment.subjects[position],
-                segment.replies[position],
-                segment.header_sizes[position],
-                segment.sizes[position],
-                payload,
-                payload_bytes_max,
+            header_size = segment.header_sizes[position]
+            operation = "PUB" if header_size < 0 else "HPUB"
+            words = _joined(
+                segment.subjects[position], segment.replies[position], segment.sizes[position]
             )
-        return lines
-    if isinstance(segment, Run):
-        return [
-            line
-            for payload in segment.payloads
-            for line in _publish(
-                segment.subject,
-                segment.reply,
-                segment.header_size,
-                segment.size,
-                payload,
-                payload_bytes_max,
-            )
-        ]
-    return _control(segment)
+            self._write(client, _IN, f"[{operation} {words}]")
+            self._payload(client, _IN, header_size, payload)
+
+    def told(self, client: Client, data: bytes) -> None:
+        """The server says something that is not a message."""
+        for line in data.split(b"\r\n")[:-1]:
+            if line.startswith(b"-ERR "):
+                self._write(client, _OUT, f"[-ERR {_text(line[6:-1])}]")
+            elif not line.startswith(b"INFO "):
+                self._write(client, _OUT, f"[{_text(line.lstrip(b'+'))}]")
+
+    def delivered(self, client: Client, line: bytes, header_size: int, payload: bytes) -> None:
+        """A message goes to a client."""
+        self._write(client, _OUT, f"[{_text(line[:-_LINE_END_BYTES])}]")
+        self._payload(client, _OUT, header_size, payload)
+
+    def unsubscribed(self, subscription: Subscription) -> None:
+        """A subscription has ended."""
+        self._write(subscription.client, "<->", f"[DELSUB {_text(subscription.sid)}]")
+
+    def _payload(self, client: Client, direction: str, header_size: int, payload: bytes) -> None:
+        if self._options.trace_headers:
+            payload = payload[: max(header_size - 2 * _LINE_END_BYTES, 0)]
+        if not payload:
+            return
+        limit = self._options.max_traced_msg_len
+        if 0 < limit < len(payload):
+            shown = quote_bytes(payload[:limit])[:-1] + '..."'
+        else:
+            shown = quote_bytes(payload)
+        self._write(client, direction, f"MSG_PAYLOAD: [{shown}]")
+
+    def _write(self, client: Client, direction: str, text: str) -> None:
+        self._log.trace(f"{client.label} - {direction} {text}")
 
 
-def _control(segment: Segment) -> list[str]:
+def _control(segment: Segment) -> str:
     if isinstance(segment, Connect):
         document = _SECRET.sub(rb'\1"[REDACTED]"', segment.document)
-        return [f"[CONNECT {_text(document)}]"]
+        return f"[CONNECT {_text(document)}]"
     if isinstance(segment, Subscribe):
-        return [f"[SUB {_joined(segment.subject, segment.queue, segment.sid)}]"]
+        return f"[SUB {_joined(segment.subject, segment.queue, segment.sid)}]"
     if isinstance(segment, Unsubscribe):
         limit = b"%d" % segment.limit if segment.limit > 0 else None
-        return [f"[UNSUB {_joined(segment.sid, limit)}]"]
+        return f"[UNSUB {_joined(segment.sid, limit)}]"
     if isinstance(segment, Ping):
-        return ["[PING]"]
+        return "[PING]"
     if isinstance(segment, Pong):
-        return ["[PONG]"]
-    return []
-
-
-def _publish(
-    subject: bytes,
-    reply: bytes | None,
-    header_size: int,
-    size: bytes,
-    payload: bytes,
-    payload_bytes_max: int,
-) -> list[str]:
-    operation = "PUB" if header_size < 0 else "HPUB"
-    shown = (
-        payload[:payload_bytes_max] + b"..." if 0 < payload_bytes_max < len(payload) else payload
-    )
-    return [
-        f"[{operation} {_joined(subject, reply, size)}]",
-        f"MSG_PAYLOAD: [{quote_bytes(shown)}]",
-    ]
+        return "[PONG]"
+    return ""
 
 
 def _joined(*fields: bytes | None) -> str:

@@ -1,7 +1,7 @@
-"""pytest fixtures for programs that talk to a server. Installed with the package; nothing to import.
+"""pytest fixtures for programs that talk to a server. They come with the package.
 
-    async def test_orders(headwater_server):
-        client = await nats.connect(headwater_server.url)
+async def test_orders(headwater_server):
+    client = await nats.connect(headwater_server.url)
 """
 
 from collections.abc import Iterator

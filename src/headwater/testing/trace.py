@@ -47,12 +47,12 @@ class Trace:
         self._absorb()
         return self._hash.hexdigest()
 
-    def tail(self) -> list[str]:
-        """The latest events, oldest first, with times in virtual seconds."""
+    def tail(self, origin_s: float = 0.0) -> list[str]:
+        """The latest events, oldest first, with times in seconds after `origin_s`."""
         lines = []
         for line in self._kept:
             time_ns, _, rest = line.rstrip("\n").partition(" ")
-            lines.append(f"{int(time_ns) / NS_PER_S:.6f} {rest}")
+            lines.append(f"{int(time_ns) / NS_PER_S - origin_s:.6f} {rest}")
         return lines
 
     def _absorb(self) -> None:

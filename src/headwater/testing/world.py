@@ -223,7 +223,7 @@ class World:
 
     def report(self) -> str:
         """The summary and the latest events, for a failure."""
-        events = "\n  ".join(self.trace.tail()) or "none"
+        events = "\n  ".join(self.trace.tail(BEGINNING_S)) or "none"
         return f"{self.summary()}\nlatest events:\n  {events}"
 
     def replay_command(self) -> str:

@@ -18,6 +18,7 @@ one read.
 
 from typing import Final, final
 
+from headwater.base.errors import PeerError
 from headwater.base.quoting import quote_bytes
 from headwater.wire.batch import (
     NO_HEADERS,
@@ -34,6 +35,7 @@ from headwater.wire.batch import (
     Subscribe,
     Unsubscribe,
 )
+from headwater.wire.info import decode_object
 
 CRLF: Final = b"\r\n"
 
@@ -307,13 +309,23 @@ class ClientDecoder:
             self._check_length(document, first)
             segments.append(Connect(document))
             self.stopped = True
-        elif operation.startswith((b"INFO", b"+OK")):
+        elif operation.startswith(b"INFO"):
+            segments.append(self._parse_info(line[4:].strip()))
+        elif operation.startswith(b"+OK"):
             segments.append(Meaningless())
         elif operation.startswith((b"-ERR ", b"-ERR\t")):
             self._check_length(line[5:].strip(), first)
             segments.append(ClientError(line[5:].strip()))
         else:
             raise _unknown(line, 0, first)
+
+    def _parse_info(self, document: bytes) -> Meaningless:
+        self._check_length(document, b"I")
+        try:
+            decode_object(document)
+        except PeerError as error:
+            raise MalformedError("", f"INFO is {error.reply}", b"I") from None
+        return Meaningless()
 
     def _parse_subscribe(self, arguments: bytes) -> Subscribe:
         self._check_length(arguments, b"S")

@@ -49,6 +49,15 @@ class ServerInfo(msgspec.Struct, omit_defaults=True, kw_only=True):
         return b"INFO %b \r\n" % msgspec.json.encode(self)
 
 
+def decode_object(document: bytes) -> dict[str, Any]:
+    """A JSON object, or null, which Go reads as one without fields. Raises PeerError."""
+    try:
+        fields = msgspec.json.decode(document, type=dict[str, Any] | None)
+    except (msgspec.DecodeError, RecursionError) as reason:
+        raise PeerError(f"not a JSON object: {reason}") from None
+    return fields or {}
+
+
 @final
 class ConnectOptions:
     """What a client says of itself. Absent fields keep the value they had, as in nats-server."""
@@ -97,9 +106,9 @@ class ConnectOptions:
     def update(self, document: bytes) -> None:
         """Take over the fields of a CONNECT document. Raises PeerError, changing nothing."""
         try:
-            fields = msgspec.json.decode(document, type=dict[str, Any])
-        except (msgspec.DecodeError, RecursionError) as reason:
-            raise PeerError(f"CONNECT is not a JSON object: {reason}") from None
+            fields = decode_object(document)
+        except PeerError as error:
+            raise PeerError(f"CONNECT is {error.reply}") from None
         # Go matches names without regard to case; the last one written wins.
         known = {_ATTRIBUTES.get(key.lower(), ""): value for key, value in fields.items()}
         known.pop("", None)

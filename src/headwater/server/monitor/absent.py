@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from headwater.server.node import Node
 
 
-class Routez(View):
+class Routez(View, kw_only=True):
     """Connections to servers of the same cluster."""
 
     server_id: str
@@ -22,7 +22,7 @@ class Routez(View):
     routes: list[object]
 
 
-class Gatewayz(View):
+class Gatewayz(View, kw_only=True):
     """Connections to other clusters."""
 
     server_id: str
@@ -31,7 +31,7 @@ class Gatewayz(View):
     inbound_gateways: dict[str, object]
 
 
-class Leafz(View):
+class Leafz(View, kw_only=True):
     """Connections to servers that extend this one."""
 
     server_id: str
@@ -40,7 +40,7 @@ class Leafz(View):
     leafs: list[object]
 
 
-class ApiStats(View):
+class ApiStats(View, kw_only=True):
     """Requests to JetStream."""
 
     level: int
@@ -48,14 +48,14 @@ class ApiStats(View):
     errors: int
 
 
-class StoreLimits(View):
+class StoreLimits(View, kw_only=True):
     """What streams may take."""
 
     max_memory: int
     max_storage: int
 
 
-class Jsz(View):
+class Jsz(View, kw_only=True):
     """JetStream, switched off."""
 
     memory: int

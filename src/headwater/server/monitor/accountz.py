@@ -10,20 +10,20 @@ if TYPE_CHECKING:
     from headwater.server.node import Node
 
 
-class AccountzOptions(View):
+class AccountzOptions(View, kw_only=True):
     """The account to show in full, or none for a list of all."""
 
     account: str = ""
 
 
-class AccountStatzOptions(View):
+class AccountStatzOptions(View, kw_only=True):
     """Which accounts; those without connections only where asked for."""
 
     accounts: tuple[str, ...] = ()
     include_unused: bool = False
 
 
-class ServiceImport(View):
+class ServiceImport(View, kw_only=True):
     """A service of the system account under the name another account knows it by."""
 
     subject: str
@@ -36,7 +36,7 @@ class ServiceImport(View):
     tracking: bool
 
 
-class AccountInfo(View):
+class AccountInfo(View, kw_only=True):
     """One account in full."""
 
     account_name: str
@@ -53,7 +53,7 @@ class AccountInfo(View):
     sublist_stats: IndexStats
 
 
-class Accountz(View):
+class Accountz(View, kw_only=True):
     """All accounts by name, or one in full."""
 
     server_id: str
@@ -63,7 +63,7 @@ class Accountz(View):
     account_detail: AccountInfo | None = None
 
 
-class Traffic(View):
+class Traffic(View, kw_only=True):
     """Messages through an account, by the kind of connection they came or went by."""
 
     msgs: int
@@ -73,7 +73,7 @@ class Traffic(View):
     leafs: MsgBytes
 
 
-class AccountStat(View):
+class AccountStat(View, kw_only=True):
     """One account in numbers."""
 
     acc: str
@@ -87,7 +87,7 @@ class AccountStat(View):
     slow_consumers: int
 
 
-class AccountStatz(View):
+class AccountStatz(View, kw_only=True):
     """Accounts in numbers."""
 
     server_id: str

@@ -36,7 +36,7 @@ STATES: Final = {
 _TOKEN_USER: Final = "[REDACTED]"
 
 
-class ConnzOptions(View):
+class ConnzOptions(View, kw_only=True):
     """Which connections, how many of them, and what of each; by the names of the system service."""
 
     sort: str = ""
@@ -53,7 +53,7 @@ class ConnzOptions(View):
     filter_subject: str = ""
 
 
-class SubDetail(View):
+class SubDetail(View, kw_only=True):
     """One subscription."""
 
     account: str = ""
@@ -66,7 +66,7 @@ class SubDetail(View):
     cid: int
 
 
-class ConnInfo(View):
+class ConnInfo(View, kw_only=True):
     """One connection."""
 
     cid: int
@@ -97,7 +97,7 @@ class ConnInfo(View):
     name_tag: str = ""
 
 
-class Connz(View):
+class Connz(View, kw_only=True):
     """A page of connections."""
 
     server_id: str
@@ -141,9 +141,11 @@ def connz(node: "Node", options: ConnzOptions) -> Connz:
     return page
 
 
-def subscription_detail(subscription: Subscription) -> SubDetail:
-    """A subscription as listed under its connection."""
+def subscription_detail(subscription: Subscription, account: str = "") -> SubDetail:
+    """A subscription, with its account where the list is not one of a connection."""
     return SubDetail(
+        account=account,
+        account_tag=account,
         subject=text(subscription.subject),
         qgroup=text(subscription.queue or b""),
         sid=text(subscription.sid),
@@ -284,8 +286,10 @@ def _connection(client: Client, options: ConnzOptions, now_ns: int) -> ConnInfo:
         version=connect.version,
     )
     if options.subscriptions_detail:
+        # nats-server keeps the subscriptions of the dead with their account.
+        account = client.account.name if is_closed else ""
         info.subscriptions_list_detail = tuple(
-            subscription_detail(sub) for sub in client.subscriptions.values()
+            subscription_detail(sub, account) for sub in client.subscriptions.values()
         )
     elif options.subscriptions:
         info.subscriptions_list = tuple(text(sub.subject) for sub in client.subscriptions.values())

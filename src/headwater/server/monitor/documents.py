@@ -34,7 +34,7 @@ class Refused(HeadwaterError):
     """The document can not be made as asked for; the text is nats-server's."""
 
 
-class MsgBytes(View):
+class MsgBytes(View, kw_only=True):
     """A number of messages and their bytes."""
 
     msgs: int

@@ -15,7 +15,7 @@ _BAD_REQUEST_TYPE: Final = "BAD_REQUEST"
 _CONNECTION_TYPE: Final = "CONNECTION"
 
 
-class HealthzOptions(View, rename="kebab"):
+class HealthzOptions(View, kw_only=True, rename="kebab"):
     """What is asked about. Nothing but connections can be unwell in a server without streams."""
 
     js_enabled: bool = False
@@ -28,14 +28,14 @@ class HealthzOptions(View, rename="kebab"):
     details: bool = False
 
 
-class HealthError(View):
+class HealthError(View, kw_only=True):
     """One thing that is wrong."""
 
     type: str
     error: str
 
 
-class Health(View):
+class Health(View, kw_only=True):
     """The verdict. HTTP has the code in its status line and not in the document."""
 
     status: str

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 LIST_SIZE: Final = 1024
 
 
-class SubszOptions(View):
+class SubszOptions(View, kw_only=True):
     """Which subscriptions, and how many of them; by the names of the system service."""
 
     offset: int = 0
@@ -25,7 +25,7 @@ class SubszOptions(View):
     test: str = ""
 
 
-class IndexStats(View):
+class IndexStats(View, kw_only=True):
     """What subscription indexes have done.
 
     Fan-out is taken over cached routes in nats-server; only routes combined from several patterns
@@ -42,7 +42,7 @@ class IndexStats(View):
     avg_fanout: int | float
 
 
-class Subsz(View):
+class Subsz(View, kw_only=True):
     """Numbers, and a page of subscriptions where they were asked for."""
 
     server_id: str
@@ -91,7 +91,8 @@ def subsz(node: "Node", options: SubszOptions) -> Subsz:
         ]
         page.total = len(found)
         page.subscriptions_list = tuple(
-            _detail(sub) for sub in found[page.offset : page.offset + page.limit]
+            subscription_detail(sub, sub.client.account.name)
+            for sub in found[page.offset : page.offset + page.limit]
         )
     return page
 
@@ -118,9 +119,3 @@ def _subscriptions(node: "Node", account: Account) -> Iterator[Subscription]:
     yield from node.system_services.subscriptions(account)
     for client in account.clients:
         yield from client.subscriptions.values()
-
-
-def _detail(subscription: Subscription) -> SubDetail:
-    detail = subscription_detail(subscription)
-    detail.account = detail.account_tag = subscription.client.account.name
-    return detail

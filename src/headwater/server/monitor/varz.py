@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING, Final
 
+import msgspec
 from msgspec import UNSET, UnsetType
 
 from headwater import __version__
@@ -15,20 +16,22 @@ if TYPE_CHECKING:
 TLS_TIMEOUT_S: Final = 2
 # One thread runs the server, whatever the machine has.
 THREADS: Final = 1
-# Switches of nats-server 2.15, at their defaults.
-FEATURE_FLAGS: Final = {
-    "js_ack_fc_v2": False,
-    "js_api_reply_v2": False,
-    "js_raft_delete_range": True,
-    "js_snapshot_sources": False,
-}
 
 
-class Absent(View, frozen=True):
+class FeatureFlags(View, kw_only=True, omit_defaults=False):
+    """Switches of nats-server 2.15, at their defaults."""
+
+    js_ack_fc_v2: bool = False
+    js_api_reply_v2: bool = False
+    js_raft_delete_range: bool = True
+    js_snapshot_sources: bool = False
+
+
+class Absent(View, kw_only=True):
     """A part that this server does not have."""
 
 
-class KindCounts(View, omit_defaults=False):
+class KindCounts(View, kw_only=True, omit_defaults=False):
     """A number for each kind of connection. There are only clients here."""
 
     clients: int
@@ -37,7 +40,7 @@ class KindCounts(View, omit_defaults=False):
     leafs: int = 0
 
 
-class DiskWaits(View, frozen=True, omit_defaults=False):
+class DiskWaits(View, kw_only=True, omit_defaults=False):
     """Waiting for the disk, which nobody does."""
 
     waiters: int = 0
@@ -46,7 +49,7 @@ class DiskWaits(View, frozen=True, omit_defaults=False):
     max_wait_time: int = 0
 
 
-class Varz(View, omit_defaults=False):
+class Varz(View, kw_only=True, omit_defaults=False):
     """The document, in nats-server's order.
 
     Defaults are what a server without that feature shows; what is UNSET is left out.
@@ -74,12 +77,12 @@ class Varz(View, omit_defaults=False):
     max_control_line: int
     max_payload: int
     max_pending: int
-    cluster: Absent = Absent()
-    gateway: Absent = Absent()
-    leaf: Absent = Absent()
-    mqtt: Absent = Absent()
-    websocket: Absent = Absent()
-    jetstream: Absent = Absent()
+    cluster: Absent = msgspec.field(default_factory=Absent)
+    gateway: Absent = msgspec.field(default_factory=Absent)
+    leaf: Absent = msgspec.field(default_factory=Absent)
+    mqtt: Absent = msgspec.field(default_factory=Absent)
+    websocket: Absent = msgspec.field(default_factory=Absent)
+    jetstream: Absent = msgspec.field(default_factory=Absent)
     tls_timeout: int | float = TLS_TIMEOUT_S
     write_deadline: int
     start: str
@@ -111,11 +114,11 @@ class Varz(View, omit_defaults=False):
     config_digest: str
     tags: list[str] | UnsetType = UNSET
     metadata: dict[str, str] | UnsetType = UNSET
-    feature_flags: dict[str, bool] = FEATURE_FLAGS
+    feature_flags: FeatureFlags = msgspec.field(default_factory=FeatureFlags)
     system_account: str | UnsetType = UNSET
     slow_consumer_stats: KindCounts
     stale_connection_stats: KindCounts
-    disk_io_wait_stats: DiskWaits = DiskWaits()
+    disk_io_wait_stats: DiskWaits = msgspec.field(default_factory=DiskWaits)
     # Ours, as in INFO.
     headwater: str = __version__
 
