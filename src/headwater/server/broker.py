@@ -254,7 +254,7 @@ class Broker:
         if not self._accepts(source, sub, subject):
             return False
         target = sub.client
-        if target.congested and not self.stalls_publishers:
+        if target.congested and self._drops(target):
             return False
         sub.delivered += 1
         if sub.limit and sub.delivered >= sub.limit:
@@ -325,7 +325,7 @@ class Broker:
         """Append a run, or its share of one, to a plain subscription that accepts it."""
         target = sub.client
         if target.congested:
-            if not self.stalls_publishers:
+            if self._drops(target):
                 return
             self._stall(source)
         data = encoded.get(sub.sid)
@@ -406,11 +406,21 @@ class Broker:
         if buffered > self.max_pending:
             self._overflow(client)
         else:
-            client.congested = buffered > self.max_pending // 4 * 3
+            client.congested = self._is_congested(buffered)
 
     def drained(self, client: Client) -> None:
         """A client has read what was queued for it."""
         client.congested = False
+
+    def _drops(self, target: Client) -> bool:
+        """Whether a message to a client that does not keep up is dropped instead of waiting."""
+        if self.stalls_publishers:
+            return False
+        target.congested = self._is_congested(target.connection.buffered_bytes())
+        return target.congested
+
+    def _is_congested(self, buffered_bytes: int) -> bool:
+        return buffered_bytes > self.max_pending // 4 * 3
 
     def _stall(self, source: Client) -> None:
         """Read no more from a publisher for a moment, so that its receivers can catch up."""
@@ -424,7 +434,7 @@ class Broker:
     def _resume(self, source: Client) -> None:
         source.stalled = False
         source.stall_timer = None
-        if not source.close_reason:
+        if not source.close_reason and not source.authenticating:
             source.connection.resume_reading()
 
     def _count_in(self, source: Client, messages: int, size: int) -> None:

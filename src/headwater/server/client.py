@@ -122,6 +122,7 @@ class Client:
         "first_pong_sent",
         "guarded",
         "headers",
+        "held",
         "in_bytes",
         "in_msgs",
         "is_system",
@@ -160,6 +161,8 @@ class Client:
         self.connect = ConnectOptions()
         self.connect_received = False
         self.authenticating = False
+        # Bytes that arrived while a password was being checked elsewhere.
+        self.held: list[bytes] = []
         self.first_pong_sent = False
         self.username = ""
         self.permissions: ConnectionPermissions | None = None

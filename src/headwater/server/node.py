@@ -190,6 +190,10 @@ class Node:
         """Bytes arrived from a client."""
         if client.close_reason:
             return
+        if client.authenticating:
+            # Reading is paused; a loop may still hand over what it had already read.
+            client.held.append(data)
+            return
         decoder = client.decoder
         self._process(client, decoder.feed(data))
         while decoder.stopped and not client.authenticating and not client.close_reason:
@@ -284,7 +288,7 @@ class Node:
         client.account.slow_consumers += 1
         self.log.info(
             f"{client.label} - Slow Consumer Detected: WriteDeadline of "
-            f"{self.options.write_deadline_s:g}s exceeded with "
+            f"{self.options.write_deadline_s:g}s exceeded with 1 chunks of "
             f"{client.connection.buffered_bytes()} total bytes."
         )
         self._forget(client, closing.SLOW_CONSUMER_DEADLINE)
@@ -378,8 +382,11 @@ class Node:
         if client.close_reason:
             return
         self._finish_connect(client, verdict)
-        client.connection.resume_reading()
-        self.receive(client, b"")
+        if not client.stalled and not client.close_reason:
+            client.connection.resume_reading()
+        data = b"".join(client.held)
+        client.held.clear()
+        self.receive(client, data)
 
     def _finish_connect(self, client: Client, verdict: Verdict) -> None:
         connect = client.connect

@@ -35,22 +35,19 @@ class _RuleList:
 
     __slots__ = ("_index", "rules")
 
-    def __init__(self, entries: tuple[str, ...], with_queues: bool) -> None:
+    def __init__(self, rules: list[_Rule]) -> None:
         self._index: SubscriptionIndex[_Rule] = SubscriptionIndex()
-        self.rules: list[_Rule] = []
-        for entry in entries:
-            fields = entry.encode().split()
-            if not 1 <= len(fields) <= (2 if with_queues else 1):
-                continue
-            if not all(map(is_valid_pattern, fields)):
-                continue
-            rule = _Rule(fields[0], fields[1] if len(fields) == 2 else None)
+        self.rules = rules
+        for rule in rules:
             self._index.insert(rule.subject, rule.queue, rule)
-            self.rules.append(rule)
 
     def names(self, subject: bytes) -> bool:
-        """Whether an entry without a queue covers `subject`."""
+        """Whether an entry without a queue matches `subject`, its wildcards taken as tokens."""
         return bool(self._index.match(subject).plain)
+
+    def covers(self, pattern: bytes) -> bool:
+        """Whether an entry without a queue matches all that `pattern` matches."""
+        return any(is_subset(pattern, rule.subject) for rule in self._index.match(pattern).plain)
 
     def queue_verdict(self, subject: bytes, queue: bytes) -> bool | None:
         """Whether entries with a queue name this one; None if no such entry covers the subject."""
@@ -84,10 +81,19 @@ class ConnectionPermissions:
         self.source = source
         publish = source.publish
         subscribe = source.subscribe
-        self._publish_allow = _some_rules(publish.allow if publish else None, keep_empty=True)
-        self._publish_deny = _some_rules(publish.deny if publish else None)
-        self._subscribe_allow = _some_rules(subscribe.allow if subscribe else None, queues=True)
-        self._subscribe_deny = _some_rules(subscribe.deny if subscribe else None, queues=True)
+        self._publish_allow: _RuleList | None = None
+        self._publish_deny: _RuleList | None = None
+        self._subscribe_allow: _RuleList | None = None
+        self._subscribe_deny: _RuleList | None = None
+        if publish is not None and publish.allow is not None:
+            # Not even an empty list lets everything through.
+            self._publish_allow = _RuleList(_subject_rules(publish.allow))
+        if publish is not None and publish.deny:
+            self._publish_deny = _RuleList(_subject_rules(publish.deny, drop_queues=True))
+        if subscribe is not None and subscribe.allow:
+            self._subscribe_allow = _RuleList(_queue_rules(subscribe.allow))
+        if subscribe is not None and subscribe.deny:
+            self._subscribe_deny = _RuleList(_queue_rules(subscribe.deny))
         self._response: ResponsePermission | None = source.allow_responses
         self._answers: dict[bytes, bool] = {}
         # Reply subject -> [replies sent, monotonic time of delivery in ns].
@@ -123,7 +129,7 @@ class ConnectionPermissions:
         """Whether the subscription may be made; also turns on delivery filtering it needs."""
         allowed = True
         if self._subscribe_allow is not None:
-            allowed = self._subscribe_allow.names(subject)
+            allowed = self._subscribe_allow.covers(subject)
             if queue is not None:
                 verdict = self._subscribe_allow.queue_verdict(subject, queue)
                 allowed = allowed if verdict is None else verdict
@@ -184,10 +190,24 @@ class ConnectionPermissions:
             self._replies = dict(newest)
 
 
-def _some_rules(
-    entries: tuple[str, ...] | None, keep_empty: bool = False, queues: bool = False
-) -> _RuleList | None:
-    """None where there is no list; an empty allow list for publishing is still a list."""
-    if entries is None or (not entries and not keep_empty):
-        return None
-    return _RuleList(entries, with_queues=queues)
+def _subject_rules(entries: tuple[str, ...], drop_queues: bool = False) -> list[_Rule]:
+    """Entries for publishing, where a queue means nothing.
+
+    An entry with one is void, unless that would widen rights: then its subject counts.
+    """
+    rules = []
+    for entry in entries:
+        fields = entry.encode().split()
+        if (len(fields) == 1 or (drop_queues and fields)) and is_valid_pattern(fields[0]):
+            rules.append(_Rule(fields[0], None))
+    return rules
+
+
+def _queue_rules(entries: tuple[str, ...]) -> list[_Rule]:
+    """Entries for subscribing: a subject, or a subject and the queues allowed or denied on it."""
+    rules = []
+    for entry in entries:
+        fields = entry.encode().split()
+        if 1 <= len(fields) <= 2 and all(map(is_valid_pattern, fields)):
+            rules.append(_Rule(fields[0], fields[1] if len(fields) == 2 else None))
+    return rules
