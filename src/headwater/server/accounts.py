@@ -30,10 +30,10 @@ class Account:
         "total_connections",
     )
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, caching: bool = True) -> None:
         self.name = name
         self.limits = AccountLimits()
-        self.index: SubscriptionIndex[Subscription] = SubscriptionIndex()
+        self.index: SubscriptionIndex[Subscription] = SubscriptionIndex(caching)
         self.clients: dict[Client, None] = {}
         self.total_connections = 0
         self.in_msgs = 0
@@ -74,7 +74,7 @@ class Accounts:
             names.append(options.system_account)
         for name in names:
             if name not in self._by_name:
-                self._by_name[name] = Account(name)
+                self._by_name[name] = Account(name, not options.disable_sublist_cache)
         for account in options.accounts:
             self._by_name[account.name].limits = account.limits
         self.system = self._by_name.get(options.system_account)

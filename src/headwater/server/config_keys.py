@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from headwater.base.errors import OperatingError
+from headwater.base.quoting import quote
 from headwater.server.conf_parser import Node, ReadFile, digest, parse_file
 from headwater.server.config_reading import (
     Draft,
@@ -36,7 +37,7 @@ from headwater.server.config_reading import (
     type_name,
     value_text,
 )
-from headwater.server.go_text import format_duration, quote
+from headwater.server.go_text import format_duration
 from headwater.server.options import (
     CONNECTION_TYPES,
     DEFAULT_HOST,

@@ -14,9 +14,10 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, TypeAlias
 
 from headwater.base.errors import OperatingError
+from headwater.base.quoting import quote
 from headwater.server.conf_parser import ReadFile
 from headwater.server.config_keys import ConfigError, LoadedConfig, load_config
-from headwater.server.go_text import MAX_INT64, MIN_INT64, quote
+from headwater.server.go_text import MAX_INT64, MIN_INT64
 from headwater.server.options import DEFAULT_HOST, DEFAULT_PORT, Options
 from headwater.server.reload_plan import ReloadPlan, changed_options
 

@@ -1,12 +1,14 @@
 """Values in the spelling of Go, for messages and formats that have to equal nats-server's.
 
-Quoting, durations, numbers and type names as `fmt`, `strconv`, `time` and `encoding/json` write
+Durations, numbers and type names as `fmt`, `strconv`, `time` and `encoding/json` write
 them. Pure text in, pure text out; nothing here knows what the text is about.
 """
 
 import re
 from decimal import Decimal
 from typing import Final
+
+from headwater.base.quoting import quote
 
 NS_PER_UNIT: Final = {
     "ns": 1,
@@ -21,39 +23,10 @@ NS_PER_UNIT: Final = {
 MAX_INT64: Final = 2**63 - 1
 MIN_INT64: Final = -(2**63)
 
-_ESCAPES: Final = {
-    "\a": "\\a",
-    "\b": "\\b",
-    "\f": "\\f",
-    "\n": "\\n",
-    "\r": "\\r",
-    "\t": "\\t",
-    "\v": "\\v",
-    "\\": "\\\\",
-    '"': '\\"',
-}
 _NUMBER: Final = re.compile(r"[0-9]*(?:\.[0-9]*)?")
 _UNIT: Final = re.compile(r"[^.0-9]*")
 # Longer numbers are out of range in any unit; parsing them would only cost time.
 _DIGITS_MAX: Final = 40
-
-
-def quote(text: str) -> str:
-    """Text as `%q` prints it."""
-    return '"' + "".join(_quoted(char) for char in text) + '"'
-
-
-def _quoted(char: str) -> str:
-    if char in _ESCAPES:
-        return _ESCAPES[char]
-    code = ord(char)
-    if char == " " or char.isprintable():
-        return char
-    if 0xDC80 <= code <= 0xDCFF:  # a byte that was not UTF-8
-        return f"\\x{code - 0xDC00:02x}"
-    if code < 0x80:
-        return f"\\x{code:02x}"
-    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
 def parse_duration_ns(text: str) -> int:

@@ -16,7 +16,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from headwater.base.errors import OperatingError
-from headwater.server.go_text import format_duration, quote
+from headwater.base.quoting import quote
+from headwater.server.go_text import format_duration
 
 KIB: Final = 1024
 MIB: Final = 1024 * KIB
@@ -116,9 +117,9 @@ class AccountOptions:
 
     name: str
     users: tuple[UserOptions, ...] = ()
-    limits: AccountLimits = AccountLimits()
     # Kept for display; `users` already carry them.
     default_permissions: Permissions | None = None
+    limits: AccountLimits = AccountLimits()
 
 
 @dataclass(frozen=True)

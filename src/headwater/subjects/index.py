@@ -101,6 +101,7 @@ class SubscriptionIndex(Generic[M]):
 
     __slots__ = (
         "_cache",
+        "_caching",
         "_combined_hits",
         "_literals",
         "_nothing",
@@ -112,7 +113,8 @@ class SubscriptionIndex(Generic[M]):
         "removes",
     )
 
-    def __init__(self) -> None:
+    def __init__(self, caching: bool = True) -> None:
+        self._caching = caching
         self._literals: dict[bytes, _Node[M]] = {}
         self._prefixes: dict[bytes, _Node[M]] = {}
         self._root: _Level[M] = _Level()
@@ -188,7 +190,7 @@ class SubscriptionIndex(Generic[M]):
         if len(nodes) == 1:
             return nodes[0].route()
         route = _combine(nodes)
-        if by_prefix is None:
+        if by_prefix is None and self._caching:
             if len(self._cache) >= CACHED_ROUTES_MAX:
                 self._cache.clear()
             self._cache[subject] = route

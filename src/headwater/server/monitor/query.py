@@ -8,7 +8,8 @@ import re
 from typing import Final, final
 from urllib.parse import unquote_plus
 
-from headwater.server.go_text import MAX_INT64, MIN_INT64, quote
+from headwater.base.quoting import quote
+from headwater.server.go_text import MAX_INT64, MIN_INT64
 from headwater.server.monitor.documents import Refused
 
 MAX_UINT64: Final = 2**64 - 1

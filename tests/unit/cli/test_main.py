@@ -1,0 +1,126 @@
+"""The command as a whole: dispatch, help, versions, terminals, and what `serve` must not load."""
+
+import json
+import os
+import pty
+import re
+import subprocess
+import sys
+from itertools import takewhile
+
+import pytest
+
+from headwater import __version__
+from tests.unit.cli.conftest import ENVIRONMENT, HEADWATER, PATIENCE_S, Tool
+
+COMMANDS = ("serve", "pub", "sub", "request", "reply", "version")
+
+
+def test_serving_loads_no_command_line_toolkit_and_no_client() -> None:
+    with subprocess.Popen(
+        [
+            sys.executable,
+            "-X",
+            "importtime",
+            "-m",
+            "headwater",
+            "serve",
+            "-a",
+            "127.0.0.1",
+            "-p=-1",
+        ],
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stderr is not None
+        log = list(takewhile(lambda line: "Server is ready" not in line, process.stderr))
+        process.kill()
+    loaded = {line.rpartition("|")[2].strip() for line in log}
+    assert "headwater.server.main" in loaded
+    assert not {"click", "rich", "nats"} & loaded
+
+
+def test_a_server_only_install_says_what_the_other_commands_need() -> None:
+    code = "import sys; sys.modules['click'] = None; from headwater.cli.main import main\n"
+    done = subprocess.run(
+        [sys.executable, "-c", code + "sys.exit(main(['pub', 'a', 'b']))"],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert done.stderr == "This command needs click: pip install 'headwater[cli]'\n"
+
+
+def test_the_top_help_shows_the_commands_a_first_session_and_the_exit_codes() -> None:
+    ended = Tool().run("--help")
+    assert ended.code == 0
+    for command in COMMANDS:
+        assert f"\n  {command} " in ended.out
+    assert "A first session:\n  headwater serve " in ended.out
+    assert "\n  3    no connection to the server\n" in ended.out
+
+
+@pytest.mark.parametrize("command", ["pub", "sub", "request", "reply"])
+def test_every_command_has_examples_that_parse(command: str) -> None:
+    out = Tool().run(command, "--help").out
+    examples = out.partition("Examples:\n")[2].splitlines()
+    assert len(examples) >= 4
+    assert all(f"headwater {command} " in example for example in examples)
+
+
+def test_a_mistyped_command_is_answered_with_the_nearest() -> None:
+    ended = Tool().run("pubb", "a", "b")
+    assert ended.code == 2
+    assert "Did you mean 'pub'?" in ended.err
+
+
+def test_no_command_is_a_usage_error_that_shows_the_help() -> None:
+    ended = Tool().run()
+    assert ended.code == 2
+    assert "A first session:" in ended.err
+
+
+def test_versions_are_a_table_for_people_and_json_for_programs() -> None:
+    assert re.match(rf"headwater +{re.escape(__version__)}\s", Tool().run("version").out)
+    assert json.loads(Tool().run("version", "--json").out)["headwater"] == __version__
+
+
+def in_terminal(*arguments: str, url: str = "") -> str:
+    """What a person sees of a command."""
+    ours, theirs = pty.openpty()
+    with (
+        os.fdopen(ours, "rb", buffering=0) as screen,
+        subprocess.Popen(
+            [*HEADWATER, *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=theirs,
+            stderr=theirs,
+            env=ENVIRONMENT | {"NATS_URL": url},
+        ),
+    ):
+        os.close(theirs)
+        seen = b""
+        while chunk := read_screen(screen.fileno()):
+            seen += chunk
+    return seen.decode()
+
+
+def read_screen(fd: int) -> bytes:
+    """The next output, or nothing once the command has ended, which Linux reports as an error."""
+    try:
+        return os.read(fd, 4096)
+    except OSError:
+        return b""
+
+
+def test_colour_is_for_terminals() -> None:
+    assert "\x1b[" in in_terminal("version")
+    assert "\x1b[" not in Tool().run("version").out
+
+
+def test_a_long_publish_shows_its_progress_on_a_terminal_only(server: str) -> None:
+    long_run = ("pub", "progress", "x", "--count", "3000")
+    assert "Publishing" in in_terminal(*long_run, url=server)
+    assert Tool(server).run(*long_run).err == ""

@@ -1,0 +1,93 @@
+"""Network and scheduler on a real asyncio loop."""
+
+import asyncio
+import threading
+
+import pytest
+
+from headwater.runtime.environment import Listener, Network, Scheduler
+from headwater.runtime.loop_adapters import LoopNetwork, LoopScheduler
+
+
+class Echo(asyncio.Protocol):
+    """Sends everything back."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self.transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        self.transport.write(data)
+
+
+class TestNetwork:
+    @pytest.mark.parametrize("port", [0, -1])
+    def test_a_free_port_is_found_and_told(self, port: int) -> None:
+        async def run() -> bytes:
+            network: Network = LoopNetwork()
+            listener: Listener = await network.listen("127.0.0.1", port, Echo)
+            assert listener.port > 0
+            reader, writer = await asyncio.open_connection("127.0.0.1", listener.port)
+            writer.write(b"hello")
+            echoed = await reader.readexactly(5)
+            listener.close()
+            with pytest.raises(ConnectionRefusedError):
+                await asyncio.open_connection("127.0.0.1", listener.port)
+            # Those already accepted go on.
+            writer.write(b"again")
+            echoed += await reader.readexactly(5)
+            writer.close()
+            await writer.wait_closed()
+            return echoed
+
+        assert asyncio.run(run()) == b"helloagain"
+
+    def test_a_port_in_use_is_an_error_of_the_system(self) -> None:
+        async def run() -> None:
+            network = LoopNetwork()
+            first = await network.listen("127.0.0.1", 0, Echo)
+            with pytest.raises(OSError, match="in use"):
+                await network.listen("127.0.0.1", first.port, Echo)
+            first.close()
+
+        asyncio.run(run())
+
+
+class TestScheduler:
+    def test_soon_is_in_order_and_not_at_once(self) -> None:
+        async def run() -> list[int]:
+            scheduler: Scheduler = LoopScheduler()
+            calls: list[int] = []
+            for number in range(3):
+                scheduler.call_soon(lambda number=number: calls.append(number))  # type: ignore[misc]
+            assert calls == []
+            await asyncio.sleep(0)
+            return calls
+
+        assert asyncio.run(run()) == [0, 1, 2]
+
+    def test_later_comes_unless_it_is_cancelled(self) -> None:
+        async def run() -> list[str]:
+            scheduler = LoopScheduler()
+            calls: list[str] = []
+            done = asyncio.get_running_loop().create_future()
+            scheduler.call_later(0.001, lambda: calls.append("cancelled")).cancel()
+            scheduler.call_later(0.002, lambda: calls.append("kept"))
+            scheduler.call_later(0.003, lambda: done.set_result(None))
+            await done
+            return calls
+
+        assert asyncio.run(run()) == ["kept"]
+
+    def test_offloaded_work_runs_elsewhere_and_its_result_comes_back(self) -> None:
+        async def run() -> tuple[int, int]:
+            done: asyncio.Future[tuple[int, int]] = asyncio.get_running_loop().create_future()
+            LoopScheduler().offload(
+                threading.get_ident,
+                lambda worker: done.set_result((worker, threading.get_ident())),
+            )
+            return await done
+
+        worker, loop_thread = asyncio.run(run())
+        assert worker != loop_thread
+        assert loop_thread == threading.get_ident()

@@ -1,0 +1,24 @@
+"""Server ids."""
+
+import base64
+import binascii
+import re
+
+from headwater.server.identity import new_server_id
+from tests.scenarios.world import SeededEntropy
+
+
+def test_an_id_has_the_form_of_a_server_key() -> None:
+    for seed in range(50):
+        assert re.fullmatch(r"N[A-D][A-Z2-7]{54}", new_server_id(SeededEntropy(seed)))
+
+
+def test_its_checksum_is_right() -> None:
+    raw = base64.b32decode(new_server_id(SeededEntropy(1)))
+    assert raw[0] == 13 << 3
+    assert int.from_bytes(raw[-2:], "little") == binascii.crc_hqx(raw[:-2], 0)
+
+
+def test_ids_come_from_the_dice_alone() -> None:
+    assert new_server_id(SeededEntropy(1)) == new_server_id(SeededEntropy(1))
+    assert new_server_id(SeededEntropy(1)) != new_server_id(SeededEntropy(2))

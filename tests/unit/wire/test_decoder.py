@@ -1,0 +1,363 @@
+"""Every operation decoded whole, byte by byte and with more behind it, and cut anywhere."""
+
+import itertools
+
+import pytest
+
+from headwater.wire.batch import Malformed, Run
+from headwater.wire.decoder import ClientDecoder
+from tests.unit.wire.plain_decoder import (
+    Operation,
+    decode,
+    decode_plainly,
+    feed,
+    flat,
+    one_by_one,
+)
+
+MAX_CONTROL_LINE = 64
+MAX_PAYLOAD = 32
+READ_BYTES = 16
+
+HELLO = ("PUB", b"foo", None, -1, b"5", b"hello")
+
+OPERATIONS: list[tuple[bytes, list[Operation]]] = [
+    (b"PUB foo 5\r\nhello\r\n", [HELLO]),
+    (b"PUB foo bar 5\r\nhello\r\n", [("PUB", b"foo", b"bar", -1, b"5", b"hello")]),
+    (b"PUB foo 0\r\n\r\n", [("PUB", b"foo", None, -1, b"0", b"")]),
+    # The size goes to subscribers as it was written.
+    (b"PUB foo 005\r\nhello\r\n", [("PUB", b"foo", None, -1, b"005", b"hello")]),
+    # Any case, blanks and tabs in any number, and a bare newline after the arguments.
+    (b"pUb\tfoo \t 5 \nhello\r\n", [HELLO]),
+    (b"PUB foo 12\nhello, world\r\n", [("PUB", b"foo", None, -1, b"12", b"hello, world")]),
+    (b"PUB foo bar 12\nhello, world\r\n", [("PUB", b"foo", b"bar", -1, b"12", b"hello, world")]),
+    (b"PUB  foo\tbar  5\t\r\nhello\r\n", [("PUB", b"foo", b"bar", -1, b"5", b"hello")]),
+    (b"PUB foo 4\r\n\r\n\r\n\r\n", [("PUB", b"foo", None, -1, b"4", b"\r\n\r\n")]),
+    (b"PUB foo 6\r\nPING\r\n\r\n", [("PUB", b"foo", None, -1, b"6", b"PING\r\n")]),
+    # Only blank and tab separate: other white space belongs to the subject.
+    (b"PUB a\x0bb\x0cc 1\r\nx\r\n", [("PUB", b"a\x0bb\x0cc", None, -1, b"1", b"x")]),
+    (b"PUB \xc3\xa9.\xff\x00 1\r\nx\r\n", [("PUB", b"\xc3\xa9.\xff\x00", None, -1, b"1", b"x")]),
+    (b"HPUB foo 12 17\r\nNATS/1.0\r\n\r\nhello\r\n",
+     [("PUB", b"foo", None, 12, b"12 17", b"NATS/1.0\r\n\r\nhello")]),
+    (b"hpub foo bar 12 12\r\nNATS/1.0\r\n\r\n\r\n",
+     [("PUB", b"foo", b"bar", 12, b"12 12", b"NATS/1.0\r\n\r\n")]),
+    (b"HPUB foo  012\t17\r\nNATS/1.0\r\n\r\nhello\r\n",
+     [("PUB", b"foo", None, 12, b"012 17", b"NATS/1.0\r\n\r\nhello")]),
+    # An empty header block is none.
+    (b"HPUB foo 0 5\r\nhello\r\n", [HELLO]),
+    (b"SUB foo 1\r\n", [("SUB", b"foo", None, b"1")]),
+    (b"sub\tfoo.*  group\tabc \r\n", [("SUB", b"foo.*", b"group", b"abc")]),
+    (b"UNSUB 1\r\n", [("UNSUB", b"1", -1)]),
+    (b"unsub 1 10\n", [("UNSUB", b"1", 10)]),
+    (b"UNSUB 1 ten\r\n", [("UNSUB", b"1", -1)]),
+    (b"UNSUB 1 1234567890\r\n", [("UNSUB", b"1", -1)]),
+    (b'CONNECT {"verbose":false}\r\n', [("CONNECT", b'{"verbose":false}')]),
+    (b'connect{}\n', [("CONNECT", b"{}")]),
+    (b"CONNECT \t {} \r\n", [("CONNECT", b"{}")]),
+    (b"PING\r\n", [("PING",)]),
+    (b"ping\n", [("PING",)]),
+    (b"PING and more\r\n", [("PING",)]),
+    (b"PONG\r\n", [("PONG",)]),
+    (b"pongo\n", [("PONG",)]),
+    (b"-ERR 'gone wrong'\r\n", [("-ERR", b"'gone wrong'")]),
+    (b"+OK\r\n", [("MEANINGLESS",)]),
+    (b"+ok whatever\r\n", [("MEANINGLESS",)]),
+    (b'INFO {"server_id":"x"}\r\n', [("MEANINGLESS",)]),
+]  # fmt: skip
+
+MIXED = (
+    b"CONNECT {}\r\nPUB a 1\r\nx\r\nPUB a 1\r\ny\r\nPUB a 1\r\nz\r\nPING\r\n"
+    b"SUB a.* q 7\r\nHPUB a r 2 3\r\n\r\n!\r\n+OK\r\nPUB a 0\r\n\r\nPUB a 0\r\n\r\nunsub 7 2\r\n"
+)
+
+REFUSED = [
+    # Nothing the protocol has.
+    (b"XYZ", "Unknown Protocol Operation"),
+    (b"\r\n", "Unknown Protocol Operation"),
+    (b" PING\r\n", "Unknown Protocol Operation"),
+    (b"PUBX foo 1\r\n", "Unknown Protocol Operation"),
+    (b"PUB\r\n", "Unknown Protocol Operation"),
+    (b"SUB\r\n", "Unknown Protocol Operation"),
+    (b"HPUB\n", "Unknown Protocol Operation"),
+    (b"UNSUBx", "Unknown Protocol Operation"),
+    (b"-ERRx", "Unknown Protocol Operation"),
+    (b"CONNEXT", "Unknown Protocol Operation"),
+    (b"MSG foo 1 1\r\nx\r\n", "Unknown Protocol Operation"),
+    (b"HMSG foo 1 1\r\nx\r\n", "Unknown Protocol Operation"),
+    (b"RMSG foo 1\r\n", "Unknown Protocol Operation"),
+    (b"\x16\x03\x01", "Unknown Protocol Operation"),
+    # A payload that is longer, or shorter, than it said.
+    (b"PUB foo 2\r\nabc\r\n", "Unknown Protocol Operation"),
+    (b"PUB foo 2\r\nab\rx", "Unknown Protocol Operation"),
+    (b"PUB foo 2\r\nab\n", "Unknown Protocol Operation"),
+    (b"PUB foo 0\r\nx", "Unknown Protocol Operation"),
+    # Arguments that make no sense are closed on without a word.
+    (b"PUB foo\r\n", ""),
+    (b"PUB \r\n", ""),
+    (b"PUB foo bar baz 1\r\n", ""),
+    (b"PUB foo -1\r\n", ""),
+    (b"PUB foo +1\r\n", ""),
+    (b"PUB foo 1.0\r\n", ""),
+    (b"PUB foo x\r\n", ""),
+    (b"PUB foo \xb2\r\n", ""),
+    (b"PUB foo 1234567890\r\n", ""),
+    (b"HPUB foo 1\r\n", ""),
+    (b"HPUB foo bar baz 1 1\r\n", ""),
+    (b"HPUB foo x 1\r\n", ""),
+    (b"HPUB foo 1 x\r\n", ""),
+    (b"HPUB foo 2 1\r\n", ""),
+    (b"SUB foo\r\n", ""),
+    (b"SUB \r\n", ""),
+    (b"SUB foo bar baz 1\r\n", ""),
+    (b"UNSUB \r\n", ""),
+    (b"UNSUB 1 2 3\r\n", ""),
+    # Limits.
+    (b"PUB foo 33\r\n", "Maximum Payload Violation"),
+    (b"PUB foo 999999999\r\n", "Maximum Payload Violation"),
+    (b"HPUB foo 1 33\r\n", "Maximum Payload Violation"),
+    (b"SUB " + b"x" * 63 + b" 1\r\n", "maximum control line exceeded"),
+    (b"UNSUB " + b"x" * 65 + b"\r\n", "maximum control line exceeded"),
+    (b"PUB " + b"x" * 63 + b" 1\r\n", "maximum control line exceeded"),
+    (b"HPUB " + b"x" * 61 + b" 1 1\r\n", "maximum control line exceeded"),
+    (b"CONNECT " + b"x" * 65 + b"\r\n", "maximum control line exceeded"),
+    (b"-ERR " + b"x" * 65 + b"\r\n", "maximum control line exceeded"),
+]  # fmt: skip
+
+
+def small(pieces: list[bytes]) -> list[Operation]:
+    return decode(pieces, MAX_CONTROL_LINE, MAX_PAYLOAD)
+
+
+@pytest.mark.parametrize(("stream", "expected"), OPERATIONS, ids=lambda v: repr(v)[:40])
+class TestEveryOperation:
+    def test_whole(self, stream: bytes, expected: list[Operation]) -> None:
+        assert small([stream]) == expected
+
+    def test_byte_by_byte(self, stream: bytes, expected: list[Operation]) -> None:
+        assert small(one_by_one(stream)) == expected
+
+    def test_with_more_behind_it(self, stream: bytes, expected: list[Operation]) -> None:
+        assert small([stream + b"PING\r\nPUB foo 5\r\nhel"]) == [*expected, ("PING",)]
+
+    def test_many_in_one_read(self, stream: bytes, expected: list[Operation]) -> None:
+        assert small([stream * 25]) == expected * 25
+
+    def test_the_plain_decoder_agrees(self, stream: bytes, expected: list[Operation]) -> None:
+        assert decode_plainly(stream, MAX_PAYLOAD) == expected
+
+
+@pytest.mark.parametrize(("stream", "reply"), REFUSED, ids=lambda v: repr(v)[:40])
+class TestRefusals:
+    def test_whole_with_good_operations_before(self, stream: bytes, reply: str) -> None:
+        assert small([b"PING\r\nPUB foo 5\r\nhello\r\n" + stream + b"PING\r\n"]) == [
+            ("PING",),
+            HELLO,
+            ("ERROR", reply),
+        ]
+
+    def test_byte_by_byte(self, stream: bytes, reply: str) -> None:
+        assert small(one_by_one(stream + b"PING\r\n")) == [("ERROR", reply)]
+
+    def test_nothing_is_accepted_afterwards(self, stream: bytes, reply: str) -> None:
+        decoder = ClientDecoder(MAX_CONTROL_LINE, MAX_PAYLOAD)
+        segments = decoder.feed(stream + b"PING\r\n")
+        assert isinstance(segments[-1], Malformed)
+        assert decoder.feed(b"PING\r\n") == []
+        assert decoder.unfinished == b""
+
+
+def test_a_mixed_stream_cut_at_every_pair_of_positions() -> None:
+    expected = decode_plainly(MIXED, MAX_PAYLOAD)
+    assert len(expected) == 11
+    assert small([MIXED]) == expected
+    for first, second in itertools.combinations(range(1, len(MIXED)), 2):
+        pieces = [MIXED[:first], MIXED[first:second], MIXED[second:]]
+        assert small(pieces) == expected, (first, second)
+
+
+def test_a_run_cut_at_every_position() -> None:
+    stream = b"PUB a 3\r\nabc\r\n" * 40
+    expected = [("PUB", b"a", None, -1, b"3", b"abc")] * 40
+    for cut in range(1, len(stream)):
+        assert small([stream[:cut], stream[cut:]]) == expected, cut
+
+
+def test_a_broken_operation_in_a_cut_stream_ends_it_at_the_same_place() -> None:
+    stream = MIXED + b"PUB a 1\r\nxy\r\n" + MIXED
+    expected = decode_plainly(stream, MAX_PAYLOAD)
+    assert expected[-1] == ("ERROR", "Unknown Protocol Operation")
+    for cut in range(1, len(stream)):
+        assert small([stream[:cut], stream[cut:]]) == expected, cut
+
+
+class TestLimits:
+    @pytest.mark.parametrize(
+        ("before", "behind"),
+        [
+            (b"SUB ", b" 1\r\n"),
+            (b"UNSUB ", b" 1\r\n"),
+            (b"CONNECT ", b"\r\n"),
+            (b"-ERR ", b"\r\n"),
+            (b"PUB ", b" 0\r\n\r\n"),
+            (b"HPUB ", b" 0 0\r\n\r\n"),
+            (b"pub ", b" 0\r\n\r\n"),
+        ],
+    )
+    def test_arguments_at_the_limit_pass_and_one_more_byte_does_not(
+        self, before: bytes, behind: bytes
+    ) -> None:
+        room = MAX_CONTROL_LINE - (len(behind.partition(b"\r\n")[0]))
+        at_limit = before + b"x" * room + behind
+        past_limit = before + b"x" * (room + 1) + behind
+        for cut in (lambda stream: [stream], one_by_one):
+            assert small(cut(at_limit))[-1][0] != "ERROR"
+            assert small(cut(past_limit)) == [("ERROR", "maximum control line exceeded")]
+
+    @pytest.mark.parametrize("start", [b"PING", b"PONG", b"+OK", b"INFO ", b"CONNECT "])
+    def test_a_long_line_is_judged_the_same_however_it_was_cut(self, start: bytes) -> None:
+        stream = start + b" " * (4 * MAX_CONTROL_LINE) + b"{}\r\n"
+        assert small([stream]) == small(one_by_one(stream))
+
+    def test_a_payload_at_the_limit_passes(self) -> None:
+        stream = b"PUB foo %d\r\n%b\r\n" % (MAX_PAYLOAD, b"x" * MAX_PAYLOAD)
+        assert small([stream])[0][-1] == b"x" * MAX_PAYLOAD
+
+    def test_an_oversized_payload_is_refused_before_it_arrives(self) -> None:
+        assert small([b"PUB foo 33\r\n"]) == [("ERROR", "Maximum Payload Violation")]
+
+    def test_limits_can_change_between_reads(self) -> None:
+        decoder = ClientDecoder(MAX_CONTROL_LINE, 5)
+        line = b"PUB foo 5\r\nhello\r\n"
+        assert feed(decoder, line * 3) == [HELLO] * 3
+        decoder.set_limits(MAX_CONTROL_LINE, 4)
+        assert feed(decoder, line) == [("ERROR", "Maximum Payload Violation")]
+
+    @pytest.mark.parametrize("start", [
+        b"PUB foo 32\r\n", b"HPUB foo 0 32\r\n", b"SUB ", b"PING", b"CONNECT ", b"INFO ", b"+OK",
+        b"-ERR ", b"UNSUB ",
+    ])  # fmt: skip
+    def test_memory_is_bounded_by_the_limits_and_one_read(self, start: bytes) -> None:
+        decoder = ClientDecoder(MAX_CONTROL_LINE, MAX_PAYLOAD)
+        held = 0
+        decoder.feed(start)
+        for _ in range(100):
+            decoder.feed(b" " * READ_BYTES)
+            held = max(held, len(decoder.unfinished))
+        assert held <= MAX_CONTROL_LINE + MAX_PAYLOAD + len(b"CONNECT \r\n") + READ_BYTES
+
+
+class TestRuns:
+    """Payloads that look like the protocol must not fool the splitting of runs."""
+
+    def test_a_run_is_one_segment(self) -> None:
+        decoder = ClientDecoder(MAX_CONTROL_LINE, MAX_PAYLOAD)
+        segments = decoder.feed(b"PUB foo 5\r\nhello\r\n" * 1000)
+        assert sum(len(s.payloads) for s in segments if isinstance(s, Run)) >= 900
+        assert flat(segments) == [HELLO] * 1000
+
+    @pytest.mark.parametrize("count", [*range(1, 45), 200])
+    def test_every_length_of_run(self, count: int) -> None:
+        stream = b"".join(b"PUB foo 3\r\n%03d\r\n" % i for i in range(count))
+        expected = [("PUB", b"foo", None, -1, b"3", b"%03d" % i) for i in range(count)]
+        assert decode([stream]) == expected
+
+    @pytest.mark.parametrize("count", [1, 2, 3, 7, 8, 9, 40])
+    def test_empty_payloads(self, count: int) -> None:
+        stream = b"PUB foo 0\r\n\r\n" * count
+        assert decode([stream]) == [("PUB", b"foo", None, -1, b"0", b"")] * count
+
+    @pytest.mark.parametrize(
+        "payload",
+        [
+            b"PUB foo 13\r\n\r",
+            b"\r\nPUB foo 13\r",
+            b"\nPUB foo 13\r\n",
+            b"\r\n\r\n\r\n\r\n\r\n\r\n\r",
+            b"PUB foo 13\r\n.",
+            b"\r\nPING\r\n\r\n\r\n.",
+        ],
+    )
+    @pytest.mark.parametrize("spread", [1, 2, 3, 5, 9])
+    def test_payloads_that_contain_the_control_line(self, payload: bytes, spread: int) -> None:
+        assert len(payload) == 13
+        payloads = [payload if i % spread == 0 else b"ordinary here" for i in range(60)]
+        stream = b"".join(b"PUB foo 13\r\n%b\r\n" % p for p in payloads)
+        expected = [("PUB", b"foo", None, -1, b"13", p) for p in payloads]
+        assert decode([stream]) == expected
+        assert decode([stream[:500], stream[500:]]) == expected
+
+    def test_a_payload_of_whole_frames_with_the_same_line(self) -> None:
+        # Eight frames inside one payload, one of which is shorter: pieces of the right number and
+        # total length, none of them where a frame really starts.
+        inner = (b"\r\nPUB foo 30\r\n" * 3)[:30]
+        payloads = [inner, inner[::-1], b"x" * 30, inner, inner]
+        stream = b"".join(b"PUB foo 30\r\n%b\r\n" % p for p in payloads * 7)
+        assert [op[-1] for op in decode([stream])] == payloads * 7
+
+    @pytest.mark.parametrize("position", [1, 5, 8, 9, 30, 38, 39])
+    def test_a_frame_that_ends_wrongly_in_a_run_is_found(self, position: int) -> None:
+        frames = [b"PUB foo 3\r\nabc\r\n"] * 40
+        frames[position] = b"PUB foo 3\r\nabc\n\r"
+        operations = decode([b"".join(frames)])
+        assert len(operations) == position + 1
+        assert operations[-1] == ("ERROR", "Unknown Protocol Operation")
+
+    def test_the_same_line_is_recognised_across_other_operations_and_reads(self) -> None:
+        line = b"PUB foo 5\r\nhello\r\n"
+        assert decode([line, b"PING\r\n" + line * 2, line]) == [HELLO, ("PING",), *[HELLO] * 3]
+
+    def test_after_a_failed_line_of_another_kind_the_remembered_one_is_intact(self) -> None:
+        stream = b"HPUB foo 1 5\r\nhello\r\nPUB foo 5\r\nhello\r\nHPUB foo 1 5\r\nhello\r\n"
+        with_header = ("PUB", b"foo", None, 1, b"1 5", b"hello")
+        assert decode([stream]) == [with_header, HELLO, with_header]
+
+
+class TestConnect:
+    """CONNECT decides what may follow it, so the decoder waits there."""
+
+    def test_decoding_stops_behind_it_and_goes_on_when_fed_nothing(self) -> None:
+        decoder = ClientDecoder(MAX_CONTROL_LINE, MAX_PAYLOAD)
+        stream = b"PING\r\nCONNECT {}\r\nHPUB foo 1 5\r\nhello\r\nPING\r\n"
+        assert flat(decoder.feed(stream)) == [("PING",), ("CONNECT", b"{}")]
+        assert decoder.stopped
+        decoder.headers = True
+        assert flat(decoder.feed(b"")) == [("PUB", b"foo", None, 1, b"1 5", b"hello"), ("PING",)]
+        assert not decoder.stopped
+
+    def test_headers_are_refused_on_the_control_line(self) -> None:
+        decoder = ClientDecoder(MAX_CONTROL_LINE, MAX_PAYLOAD)
+        assert feed(decoder, b"CONNECT {}\r\nPUB foo 5\r\nhello\r\nHPUB foo 1 999\r\n") == [
+            ("CONNECT", b"{}"),
+            HELLO,
+            ("ERROR", ""),
+        ]
+
+    def test_an_error_says_what_the_operation_began_with(self) -> None:
+        for stream in (b"CONNEX", b"connect" + b"x" * 99, b"PUB foo\r\n", b"x", b"\r\n"):
+            decoder = ClientDecoder(MAX_CONTROL_LINE, MAX_PAYLOAD)
+            [malformed] = decoder.feed(stream)
+            assert isinstance(malformed, Malformed)
+            assert malformed.operation.upper() == stream[:1].upper()
+
+
+class CountedRead(bytes):
+    """A read that counts the bytes copied when it is joined to what was left before."""
+
+    copied = 0
+
+    def __radd__(self, left: bytes) -> bytes:
+        CountedRead.copied += len(left) + len(self)
+        return bytes(left) + bytes(self)
+
+
+def test_a_payload_that_arrives_in_many_reads_is_not_copied_once_per_read() -> None:
+    size, reads = 64 * 1024, 1024
+    stream = b"PUB foo %d\r\n%b\r\n" % (size, b"x" * size)
+    step = len(stream) // reads
+    decoder = ClientDecoder(MAX_CONTROL_LINE, size)
+    CountedRead.copied = 0
+    operations = []
+    for start in range(0, len(stream), step):
+        operations += feed(decoder, CountedRead(stream[start : start + step]))
+    assert [len(op[-1]) for op in operations] == [size]  # type: ignore[arg-type]
+    assert CountedRead.copied <= 8 * len(stream)
