@@ -95,7 +95,8 @@ class Server:
         self.log.info(f"  Name:     {node.name}")
         self.log.info(f"  ID:       {node.server_id}")
         if self.options.config_file:
-            self.log.info(f"Using configuration file: {self.options.config_file}")
+            digest = self.options.config_digest
+            self.log.info(f"Using configuration file: {self.options.config_file} ({digest})")
         for warning in self.options.warnings():
             self.log.warn(warning)
         if self.options.jetstream.enabled:
@@ -159,7 +160,7 @@ class Server:
                 host = _bracketed(options.monitoring_host)
                 ports["monitoring"] = [f"http://{host}:{self.monitoring_port}"]
             try:
-                files.replace_bytes(path, json.dumps(ports).encode())
+                files.replace_bytes(path, json.dumps(ports, separators=(",", ":")).encode())
             except OSError as reason:
                 self.log.error(f"Error writing ports file ({path}): {reason}")
 
@@ -176,10 +177,9 @@ class Server:
         self.log.info("Initiating Shutdown...")
         self._close_listeners()
         self.node.close_all(closing.SERVER_SHUTDOWN)
-        files = self._environment.files
-        for path in (self.options.pid_file, self._ports_file()):
-            if path:
-                files.remove(path)
+        # The pid file stays, as nats-server's does: whoever reads it has to look anyway.
+        if self._ports_file():
+            self._environment.files.remove(self._ports_file())
         # One turn of the loop, so that what was queued for clients leaves.
         await asyncio.sleep(0)
         self.log.info("Server Exiting..")
@@ -227,13 +227,22 @@ class Server:
         """Take over a changed configuration; refuses, in the log, what needs a restart."""
         plan = changed_options(self.options, options)
         if plan.error:
-            self.log.error(f"Failed to reload server configuration: {plan.error}")
+            self.refuse_reload(plan.error)
             return
+        old_ports_file = self._ports_file()
         self._configure_log(plan.options)
         self.node.reload(plan.options)
+        if {"pid_file", "ports_file_dir"} & set(plan.changed):
+            if old_ports_file:
+                self._environment.files.remove(old_ports_file)
+            self._write_files()
         for line in plan.changes:
             self.log.info(f"Reloaded: {line}")
-        self.log.info("Reloaded server configuration")
+        self.log.info(f"Reloaded server configuration ({plan.options.config_digest})")
+
+    def refuse_reload(self, reason: str) -> None:
+        """Say in the log why everything stays as it is."""
+        self.log.error(f"Failed to reload server configuration: {reason}")
 
     def _configure_log(self, options: Options) -> None:
         self.log.debug_on = options.debug

@@ -9,6 +9,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import Final
 
 from headwater.base.errors import OperatingError
+from headwater.runtime.environment import Environment
 from headwater.runtime.files import SystemFiles
 from headwater.runtime.loops import new_event_loop
 from headwater.runtime.real import real_environment
@@ -29,6 +30,8 @@ _SIGNALS: Final = {
     "reopen": signal.SIGUSR1,
     "reload": signal.SIGHUP,
 }
+
+_NO_FILE: Final = "can only reload config when a file is provided using -c or --config"
 
 # Young garbage is collected this seldom: messages are bytes, which the collector does not see, and
 # walking the lists that hold them is wasted.
@@ -105,20 +108,13 @@ class _Process:
     async def run(self, options: Options) -> int:
         """Serve until stopped; returns the exit code."""
         environment = real_environment()
-        if options.log_file:
-            try:
-                self._log_file = LogFile(
-                    environment.files,
-                    environment.clock,
-                    options.log_file,
-                    options.log_size_limit,
-                    options.log_max_num,
-                )
-            except OSError as error:
-                _print_error(f"{PROGRAM}: error opening logfile: {error}")
-                return 1
+        try:
+            self._open_log(options, environment)
+        except OSError as error:
+            _print_error(f"{PROGRAM}: error opening logfile: {error}")
+            return 1
         server = Server(options, environment, self._log_line, PROGRAM)
-        self._handle_signals(server)
+        self._handle_signals(server, environment)
         try:
             await server.start()
         except StartError:
@@ -129,6 +125,21 @@ class _Process:
         await server.wait_stopped()
         return 0
 
+    def _open_log(self, options: Options, environment: Environment) -> None:
+        """Log where the options say; raises OSError and goes on as before if that can not be."""
+        log_file = None
+        if options.log_file:
+            log_file = LogFile(
+                environment.files,
+                environment.clock,
+                options.log_file,
+                options.log_size_limit,
+                options.log_max_num,
+            )
+        if self._log_file is not None:
+            self._log_file.close()
+        self._log_file = log_file
+
     def _log_line(self, line: bytes) -> None:
         if self._log_file is None:
             # Unbuffered, so that whoever waits for a line sees it at once.
@@ -136,37 +147,65 @@ class _Process:
         else:
             self._log_file.write(line)
 
-    def _handle_signals(self, server: Server) -> None:
-        loop = asyncio.get_running_loop()
-
-        def stop(name: str) -> None:
-            server.log.info(f'Trapped "{name}" signal')
+    def _handle_signals(self, server: Server, environment: Environment) -> None:
+        def stop() -> None:
             self._start(server.stop())
 
-        loop.add_signal_handler(signal.SIGINT, stop, "interrupt")
-        loop.add_signal_handler(signal.SIGTERM, stop, "terminated")
-        loop.add_signal_handler(signal.SIGUSR2, lambda: self._start(server.lame_duck()))
-        loop.add_signal_handler(signal.SIGUSR1, self._reopen_log)
-        loop.add_signal_handler(signal.SIGHUP, self._reload, server)
+        def reload() -> None:
+            self._reload(server, environment)
+
+        actions: dict[signal.Signals, tuple[str, Callable[[], None]]] = {
+            signal.SIGINT: ("interrupt", stop),
+            signal.SIGTERM: ("terminated", stop),
+            signal.SIGUSR1: ("user defined signal 1", lambda: self._reopen_log(server)),
+            signal.SIGUSR2: ("user defined signal 2", lambda: self._start(server.lame_duck())),
+            signal.SIGHUP: ("hangup", reload),
+        }
+
+        def trapped(number: signal.Signals) -> None:
+            name, action = actions[number]
+            server.log.info(f'Trapped "{name}" signal')
+            action()
+
+        loop = asyncio.get_running_loop()
+        for number in actions:
+            loop.add_signal_handler(number, trapped, number)
 
     def _start(self, work: Coroutine[object, object, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    def _reopen_log(self) -> None:
-        if self._log_file is not None:
+    def _reopen_log(self, server: Server) -> None:
+        if self._log_file is None:
+            server.log.info("File log re-open ignored, not a file logger")
+        else:
             self._log_file.reopen()
+            server.log.info("File log re-opened")
 
-    def _reload(self, server: Server) -> None:
+    def _reload(self, server: Server, environment: Environment) -> None:
         """Read the same command line and file again; what is wrong with them changes nothing."""
+        if not server.options.config_file:
+            server.refuse_reload(_NO_FILE)
+            return
         try:
             command = self._parse()
         except OperatingError as error:
-            server.log.error(f"Failed to reload server configuration: {error}")
+            server.refuse_reload(str(error))
             return
-        if isinstance(command, flags.Run):
-            server.reload(command.options)
+        if not isinstance(command, flags.Run):
+            return
+        logging = _log_settings(server.options)
+        server.reload(command.options)
+        if logging != _log_settings(server.options):
+            try:
+                self._open_log(server.options, environment)
+            except OSError as error:
+                server.log.error(f"Can not log to {server.options.log_file}: {error}")
+
+
+def _log_settings(options: Options) -> tuple[str, int, int]:
+    return options.log_file, options.log_size_limit, options.log_max_num
 
 
 def _print_error(text: str) -> None:

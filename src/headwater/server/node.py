@@ -640,10 +640,8 @@ class Node:
         if limit:
             for client in [*self.clients.values()][max(limit, 0) :]:
                 self.close(client, closing.MAX_CONNECTIONS, TOO_MANY_CONNECTIONS)
-        if (old.max_payload, old.client_advertise) != (
-            options.max_payload,
-            options.client_advertise,
-        ):
+        # nats-server does not tell of a new max_payload either; it holds all the same.
+        if old.client_advertise != options.client_advertise:
             self._send_info_to_all()
 
     def _recheck(self, client: Client) -> None:
@@ -663,7 +661,11 @@ class Node:
         if client.close_reason:
             return
         if user is None:
-            self._authorization_violation(client)
+            if client.username and self.authenticator.user(client.username) is None:
+                # Removed: nats-server does not explain that.
+                self.close(client, closing.AUTHENTICATION_VIOLATION)
+            else:
+                self._authorization_violation(client)
             return
         if self.accounts.get(user.account_name) is not client.account:
             # Its subscriptions are in another subject space now; it has to come again.
