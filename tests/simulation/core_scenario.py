@@ -1,4 +1,4 @@
-"""Clients of a server that connect, publish, die and reconnect while the world fails around them."""
+"""Clients that connect, publish, die and reconnect while the world fails around them."""
 
 import asyncio
 import contextlib
@@ -39,13 +39,13 @@ async def connected() -> NatsClient:
             await client.connect(
                 URL,
                 max_reconnect_attempts=-1,
-                reconnect_time_wait=0.2,
+                reconnect_time_wait=1,
                 connect_timeout=1,
                 ping_interval=1,
                 max_outstanding_pings=2,
                 error_cb=_unheard,
             )
-        except (nats.errors.Error, OSError, asyncio.TimeoutError):
+        except (nats.errors.Error, OSError, TimeoutError):
             with contextlib.suppress(Exception):
                 await client.close()
             await asyncio.sleep(0.2)
@@ -81,7 +81,7 @@ class Participant:
             return False
         try:
             await self.client.flush(timeout=2)
-        except (nats.errors.Error, OSError, asyncio.TimeoutError):
+        except (nats.errors.Error, OSError, TimeoutError):
             return False
         return True
 
@@ -175,9 +175,7 @@ class CoreScenario:
         for name in PUBLISHERS:
             self.publishers.append(Publisher(world, self.ledger, world.host(name)))
         for name, pattern, queue in SUBSCRIPTIONS:
-            listener = Listener(
-                world, self.ledger, world.host(name), pattern=pattern, queue=queue
-            )
+            listener = Listener(world, self.ledger, world.host(name), pattern=pattern, queue=queue)
             self.listeners.append(listener)
         for participant in self._participants():
             participant.install()

@@ -7,6 +7,9 @@ from typing import Any, Final, Protocol, cast, final
 WRITE_HIGH_BYTES: Final = 64 * 1024
 WRITE_LOW_BYTES: Final = 0
 
+# How long a closed connection may take to accept its last bytes.
+LAST_WRITE_S_MAX: Final = 2.0
+
 
 class ConnectionHandler(Protocol):
     """What a server does with connections; the `Any` is its own notion of a client."""
@@ -84,9 +87,13 @@ class ClientConnection(asyncio.Protocol):
             self._transport.resume_reading()
 
     def close(self) -> None:
-        """Write what is queued, then close."""
-        if self._transport is not None:
-            self._transport.close()
+        """Write what is queued, then close; a peer that does not read is not waited for long."""
+        transport = self._transport
+        if transport is None:
+            return
+        transport.close()
+        if transport.get_write_buffer_size():
+            asyncio.get_running_loop().call_later(LAST_WRITE_S_MAX, transport.abort)
 
     def abort(self) -> None:
         """Close at once."""

@@ -89,9 +89,7 @@ class Authenticator:
         return _compare(user.password, connect.password, user)
 
     def _presents_credentials(self, connect: ConnectOptions) -> bool:
-        return bool(
-            connect.user or connect.password or connect.auth_token or connect.nkey or connect.jwt
-        )
+        return bool(connect.user or connect.password or connect.auth_token)
 
 
 def _may_connect(user: UserOptions) -> bool:

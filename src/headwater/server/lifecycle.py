@@ -125,7 +125,7 @@ class Server:
         listener = await self._listen(
             host, options.http_port, lambda: HttpConnection(monitor.respond)
         )
-        self.monitoring_port = self.node.monitoring_port = listener.port
+        self.monitoring_port = listener.port
         self.log.info(f"Starting http monitor on {_bracketed(host)}:{listener.port}")
 
     async def _listen(

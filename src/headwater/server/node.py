@@ -100,7 +100,6 @@ class Node:
         self.stale_connections = 0
         self.lame_duck = False
         self.client_port = options.port
-        self.monitoring_port = 0
         # Monitoring requests answered, by path.
         self.monitoring_requests: dict[str, int] = {}
         self._last_cid = 0
@@ -133,7 +132,6 @@ class Node:
             headers=not options.no_header_support,
             auth_required=self.authenticator.required,
             max_payload=options.max_payload,
-            ldm=self.lame_duck,
             api_lvl=_API_LEVEL,
             headwater=__version__,
         )
@@ -149,7 +147,10 @@ class Node:
         return host.strip("[]"), int(port)
 
     def _info_for(self, client: Client) -> ServerInfo:
-        info = self.info()
+        return self._addressed(self.info(), client)
+
+    def _addressed(self, info: ServerInfo, client: Client) -> ServerInfo:
+        """INFO with what is this client's own."""
         info.client_id = client.cid
         info.client_ip = client.connection.peer_host
         info.max_payload = client.max_payload
@@ -510,20 +511,22 @@ class Node:
         if client.connect.verbose:
             self.broker.tell(client, encoder.OK)
 
-    def _refuse_subscription(self, client: Client, segment: Subscribe, detail: str = "") -> None:
+    def _refuse_subscription(self, client: Client, segment: Subscribe) -> None:
         subject = quote_bytes(segment.subject)
         sid = segment.sid.decode(errors="replace")
-        if segment.queue is None:
-            queue_text, queue_log = "", ""
-        else:
-            queue = quote_bytes(segment.queue)
-            queue_text, queue_log = f" using queue {queue}", f", Queue: {queue}"
-        self.broker.refuse(
-            client, f"Permissions Violation for Subscription to {subject}{queue_text}{detail}"
-        )
+        queue_log = "" if segment.queue is None else f", Queue: {quote_bytes(segment.queue)}"
+        what = _with_queue(segment.subject, segment.queue)
+        self.broker.refuse(client, f"Permissions Violation for Subscription to {what}")
         self.log.error(
             f"{client.label} - Subscription Violation - Subject {subject}{queue_log}, SID {sid}"
         )
+
+    def _explain_removal(self, client: Client, sub: Subscription) -> None:
+        """A reload took away the right to a subscription."""
+        what = f"{_with_queue(sub.subject, sub.queue)} (sid {quote_bytes(sub.sid)})"
+        self.broker.refuse(client, f"Permissions Violation for Subscription to {what}")
+        user = quote(client.username or "N/A")
+        self.log.info(f"Removed sub {what} for User {user} - not authorized")
 
     def _on_unsubscribe(self, client: Client, segment: Unsubscribe) -> None:
         self._heard(client)
@@ -619,7 +622,9 @@ class Node:
     def announce_lame_duck(self) -> None:
         """Tell clients to go elsewhere."""
         self.lame_duck = True
-        self._send_info_to_all()
+        info = self.info()
+        info.ldm = True
+        self._send_to_all(info)
         self.system_services.lame_duck_entered()
 
     def reload(self, options: Options) -> None:
@@ -642,11 +647,15 @@ class Node:
                 self.close(client, closing.MAX_CONNECTIONS, TOO_MANY_CONNECTIONS)
         # nats-server does not tell of a new max_payload either; it holds all the same.
         if old.client_advertise != options.client_advertise:
-            self._send_info_to_all()
+            self._send_to_all(self.info())
 
     def _recheck(self, client: Client) -> None:
         """After a reload: whoever would not be let in now goes; the rest get their new rights."""
-        if not client.connect_received or client.authenticating:
+        if client.authenticating:
+            return
+        if not client.connect_received:
+            if self.authenticator.required and self.authenticator.stand_in is None:
+                self._authorization_violation(client)
             return
         judged = self.authenticator.check(client.connect)
         if isinstance(judged, SlowCheck):
@@ -676,17 +685,14 @@ class Node:
             permissions = client.permissions
             if permissions is not None and not permissions.may_subscribe(sub.subject, sub.queue):
                 self._end_subscription(sub)
-                self._refuse_subscription(
-                    client,
-                    Subscribe(sub.subject, sub.queue, sub.sid),
-                    f" (sid {quote_bytes(sub.sid)})",
-                )
+                self._explain_removal(client, sub)
         client.settle()
 
-    def _send_info_to_all(self) -> None:
+    def _send_to_all(self, info: ServerInfo) -> None:
+        """INFO to every client that understands one it did not ask for."""
         for client in self.clients.values():
             if client.first_pong_sent and client.connect.protocol >= PROTOCOL_INFO:
-                self.broker.tell(client, self._info_for(client).encode())
+                self.broker.tell(client, self._addressed(info, client).encode())
 
 
 def _begins_connect(segment: Segment) -> bool:
@@ -698,3 +704,9 @@ def _begins_connect(segment: Segment) -> bool:
 
 def _permissions_of(user: UserOptions) -> ConnectionPermissions | None:
     return None if user.permissions is None else ConnectionPermissions(user.permissions)
+
+
+def _with_queue(subject: bytes, queue: bytes | None) -> str:
+    if queue is None:
+        return quote_bytes(subject)
+    return f"{quote_bytes(subject)} using queue {quote_bytes(queue)}"

@@ -4,9 +4,11 @@
 <<- MSG_PAYLOAD: ["hi"]  ->> MSG_PAYLOAD: ["hi"]
 """
 
-import re
 from typing import Final, final
 
+import msgspec
+
+from headwater.base.errors import PeerError
 from headwater.base.quoting import quote_bytes
 from headwater.server.client import Client, Subscription
 from headwater.server.log import Log
@@ -21,8 +23,10 @@ from headwater.wire.batch import (
     Subscribe,
     Unsubscribe,
 )
+from headwater.wire.info import decode_object
 
-_SECRET: Final = re.compile(rb'("(?:pass|auth_token|jwt|sig|nkey)"\s*:\s*)"(?:[^"\\]|\\.)*"', re.I)
+_SECRETS: Final = frozenset({"pass", "auth_token", "jwt", "sig", "nkey"})
+_REDACTED: Final = "[REDACTED]"
 _IN: Final = "<<-"
 _OUT: Final = "->>"
 _LINE_END_BYTES: Final = 2
@@ -95,8 +99,7 @@ class Tracer:
 
 def _control(segment: Segment) -> str:
     if isinstance(segment, Connect):
-        document = _SECRET.sub(rb'\1"[REDACTED]"', segment.document)
-        return f"[CONNECT {_text(document)}]"
+        return f"[CONNECT {_without_secrets(segment.document)}]"
     if isinstance(segment, Subscribe):
         return f"[SUB {_joined(segment.subject, segment.queue, segment.sid)}]"
     if isinstance(segment, Unsubscribe):
@@ -107,6 +110,18 @@ def _control(segment: Segment) -> str:
     if isinstance(segment, Pong):
         return "[PONG]"
     return ""
+
+
+def _without_secrets(document: bytes) -> str:
+    """A CONNECT document by what it means, so that no spelling of a key gets a secret through."""
+    try:
+        fields = decode_object(document)
+    except PeerError:
+        return _REDACTED
+    for key in fields:
+        if key.lower() in _SECRETS:
+            fields[key] = _REDACTED
+    return msgspec.json.encode(fields).decode()
 
 
 def _joined(*fields: bytes | None) -> str:

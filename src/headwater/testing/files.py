@@ -50,6 +50,10 @@ class MemoryFiles:
         self._contents: dict[str, bytearray] = {}
         self._folders: dict[str, None] = {"/": None}
 
+    def paths(self) -> list[str]:
+        """Every file there is."""
+        return list(self._contents)
+
     def read_bytes(self, path: str) -> bytes:
         """The whole file."""
         normal = _normal(path)

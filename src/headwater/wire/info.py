@@ -50,9 +50,12 @@ class ServerInfo(msgspec.Struct, omit_defaults=True, kw_only=True):
 
 
 def decode_object(document: bytes) -> dict[str, Any]:
-    """A JSON object, or null, which Go reads as one without fields. Raises PeerError."""
+    """A JSON object, or null, which Go reads as one without fields. Raises PeerError.
+
+    Go also takes strings that are not UTF-8, with a replacement character for what is not.
+    """
     try:
-        fields = msgspec.json.decode(document, type=dict[str, Any] | None)
+        fields = msgspec.json.decode(document.decode(errors="replace"), type=dict[str, Any] | None)
     except (msgspec.DecodeError, RecursionError) as reason:
         raise PeerError(f"not a JSON object: {reason}") from None
     return fields or {}

@@ -228,12 +228,17 @@ def reload_without_file(session: Session) -> Observation:
 
 @catalogue.case("lifecycle.reload.log-lines", setup=Setup(LISTENING + USERS, ()), own_server=True)
 def reload_log_lines(session: Session) -> Observation:
-    """A reload logs each thing it changed, and that it is done."""
+    """A reload logs each thing it changed, and that it is done.
+
+    nats-server says `accounts` at every reload, whether they changed or not (docs/divergence.md).
+    """
     before = len(session.server.log)
     changed = USERS.replace("password: b", "password: c")
     reload(session.server, LISTENING + changed + "max_payload: 50\nping_max: 3\n")
     return sorted(
-        f"{line.level} {DIGEST.sub('DIGEST', line.text)}" for line in session.server.log[before:]
+        f"{line.level} {DIGEST.sub('DIGEST', line.text)}"
+        for line in session.server.log[before:]
+        if line.text != "Reloaded: accounts"
     )
 
 

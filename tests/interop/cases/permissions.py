@@ -147,18 +147,6 @@ def subscribe_allow_covers(session: Session) -> Observation:
     return {subject: client.exchange(f"SUB {subject} {subject}\r\n") for subject in subjects}
 
 
-@catalogue.case("perm.subscribe.full-wildcard-passes-for-a-token")
-def full_wildcard_as_token(session: Session) -> Observation:
-    """`>` in a subscription is checked like any last token, so that `a.*` lets `a.>` pass.
-
-    What such a subscription then gets is everything below `a`.
-    """
-    client = as_user(session, "reader")
-    told = client.exchange("SUB a.> 1\r\n")
-    as_user(session, "god").exchange(publish("a.b", "a.b.c"))
-    return {"told": told, "delivered": client.exchange()}
-
-
 @catalogue.case("perm.subscribe.deny-over-allow")
 def subscribe_deny_over_allow(session: Session) -> Observation:
     """A denied subject can not be subscribed to by name, though the allow list covers it."""

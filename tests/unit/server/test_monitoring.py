@@ -6,7 +6,6 @@ documents with a running one.
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,7 +13,8 @@ import pytest
 from headwater.runtime.http import HttpResponse
 from headwater.server.monitoring import Monitor
 from headwater.server.options import AccountOptions, Options, UserOptions
-from tests.scenarios.world import Peer, World
+from tests.scenarios.world import Peer
+from tests.unit.server.monitored_world import CORES, RSS_BYTES, monitored_world
 
 ACCOUNTS = (
     AccountOptions("A", (UserOptions("alice", "pa", "A"), UserOptions("adam", "pa", "A"))),
@@ -84,27 +84,12 @@ VARZ_FIELDS = [
 ]
 
 
-class FixedProcess:
-    """A process that never changes."""
-
-    def rss_bytes(self) -> int:
-        return 12_345_678
-
-    def cpu_percent(self) -> float:
-        return 2.0
-
-    def cores(self) -> int:
-        return 4
-
-
 class Site:
     """A node and its monitoring port."""
 
     def __init__(self, options: Options | None = None) -> None:
-        self.world = World(options)
-        node = self.world.node
-        node.environment = replace(node.environment, process=FixedProcess())
-        self.monitor = Monitor(node)
+        self.world = monitored_world(options)
+        self.monitor = Monitor(self.world.node)
 
     def get(self, target: str) -> HttpResponse:
         return self.monitor.respond(target)
@@ -229,7 +214,7 @@ class TestVarz:
         assert page["start"] == page["config_load_time"] == "2026-01-02T03:04:05Z"
         assert page["now"] == "2026-01-02T03:06:08Z"
         assert page["uptime"] == "2m3s"
-        assert (page["mem"], page["cores"], page["cpu"]) == (12_345_678, 4, 2)
+        assert (page["mem"], page["cores"], page["cpu"]) == (RSS_BYTES, CORES, 1.2)
         assert page["ping_interval"] == 120_000_000_000
         assert page["write_deadline"] == 10_000_000_000
         assert page["cluster"] == page["jetstream"] == {}
@@ -252,6 +237,10 @@ class TestVarz:
         assert page["auth_required"] is True
         assert page["auth_timeout"] == 1.5
         assert "system_account" not in page
+
+    def test_a_stand_in_does_not_hide_that_there_are_users(self) -> None:
+        page = Site(Options(accounts=ACCOUNTS, no_auth_user="bob")).page("/varz")
+        assert page["auth_required"] is True
 
     def test_counters_go_on_when_a_client_goes(self, site: Site) -> None:
         sub, pub = site.world.modern(), site.world.modern()

@@ -1,0 +1,29 @@
+"""The progress bar of a long publish."""
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+
+class ProgressBar(AbstractContextManager[Callable[[int], None]]):
+    """How far a publish has come, on standard error, gone when it is done."""
+
+    def __init__(self, console: Console, total: int) -> None:
+        self._progress = Progress(
+            TextColumn("Publishing"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeRemainingColumn(),
+            console=console,
+            transient=True,
+        )
+        self._task = self._progress.add_task("publish", total=total)
+
+    def __enter__(self) -> Callable[[int], None]:
+        self._progress.start()
+        return lambda done: self._progress.update(self._task, completed=done)
+
+    def __exit__(self, *_: object) -> None:
+        self._progress.stop()

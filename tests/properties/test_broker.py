@@ -1,0 +1,161 @@
+"""Nobody can tell publishes that came in one read from the same ones one at a time.
+
+Two servers with the same clients: one gets what a publisher sends in one read, so that repeated
+control lines become runs; the other gets it frame by frame within the same turn. Every receiver
+must read the same bytes. Which member of a queue group is chosen is up to dice, so of groups only
+how many messages all members got together is compared.
+"""
+
+import re
+from dataclasses import dataclass, field
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from headwater.server.options import (
+    Options,
+    Permissions,
+    ResponsePermission,
+    SubjectPermission,
+    UserOptions,
+)
+from tests.scenarios.world import Peer, World
+
+RIGHTS = {
+    "all": None,
+    "deny": Permissions(SubjectPermission(deny=("b",)), SubjectPermission(deny=("a.x", "b q"))),
+    "respond": Permissions(SubjectPermission(allow=("a",)), None, ResponsePermission(max_msgs=2)),
+    "few": Permissions(SubjectPermission(allow=("a.>", "c")), SubjectPermission(allow=(">",))),
+}
+OPTIONS = Options(
+    users=tuple(UserOptions(name, "p", permissions=rights) for name, rights in RIGHTS.items()),
+)
+FRAME = re.compile(rb"H?MSG .* (\d+)\r\n")
+
+subjects = st.sampled_from(
+    [b"a", b"b", b"c", b"a.x", b"a.y", b"a.*", b"a..b", b"$NRG.x", b"_GR_.x"]
+)
+patterns = st.sampled_from([b"a", b"b", b"a.x", b"a.*", b"a.>", b"*", b">", b"inbox"])
+queues = st.sampled_from([b"", b"", b" q", b" r"])
+replies = st.sampled_from([None, None, b"inbox", b"b", b"_R_.x"])
+
+
+@dataclass(frozen=True)
+class Guest:
+    """A client and what it does before the publisher starts."""
+
+    user: str
+    fields: dict[str, object]
+    subscriptions: list[tuple[bytes, bytes, int]]
+
+    def join(self, world: World) -> Peer:
+        peer = world.modern(user=self.user, password="p", **self.fields)
+        for sid, (pattern, queue, limit) in enumerate(self.subscriptions, start=1):
+            peer.send(b"SUB %b%b %d\r\n" % (pattern, queue, sid))
+            if limit:
+                peer.send(b"UNSUB %d %d\r\n" % (sid, limit))
+        peer.take()
+        return peer
+
+
+flags = st.fixed_dictionaries(
+    {
+        "verbose": st.sampled_from([False, False, True]),
+        "pedantic": st.sampled_from([False, False, True]),
+        "echo": st.booleans(),
+        "headers": st.sampled_from([True, True, False]),
+    }
+).map(lambda said: said | {"no_responders": said["headers"]})
+guests = st.builds(
+    Guest,
+    st.sampled_from(list(RIGHTS)),
+    flags,
+    st.lists(st.tuples(patterns, queues, st.sampled_from([0, 0, 0, 1, 3])), max_size=4),
+)
+
+
+@st.composite
+def frames(draw: st.DrawFn) -> list[bytes]:
+    """A publish, repeated."""
+    subject, reply = draw(subjects), draw(replies)
+    payload = draw(st.sampled_from([b"", b"x", b"payload", b"\r\nPUB a 1\r\n"]))
+    words = [subject, *([] if reply is None else [reply])]
+    if draw(st.sampled_from([False, False, True])):
+        block = b"NATS/1.0\r\n\r\n"
+        head = [b"HPUB", *words, b"%d" % len(block), b"%d" % len(block + payload)]
+        payload = block + payload
+    else:
+        head = [b"PUB", *words, b"%d" % len(payload)]
+    return [b" ".join(head) + b"\r\n" + payload + b"\r\n"] * draw(st.integers(1, 12))
+
+
+@dataclass
+class Heard:
+    """What one client read: frame by frame but for queue groups, and those counted."""
+
+    alone: list[bytes] = field(default_factory=list)
+    grouped: int = 0
+
+
+def heard(peer: Peer, grouped_sids: set[bytes]) -> Heard:
+    data = bytes(peer.connection.received)
+    result = Heard()
+    position = 0
+    while position < len(data):
+        line_end = data.index(b"\r\n", position) + 2
+        match = FRAME.fullmatch(data[position:line_end])
+        end = line_end if match is None else line_end + int(match[1]) + 2
+        if match is not None and data[position:line_end].split()[2] in grouped_sids:
+            result.grouped += 1
+        else:
+            result.alone.append(re.sub(rb"^INFO .*", b"INFO", data[position:end]))
+        position = end
+    return result
+
+
+def play(clients: list[Guest], reads: list[bytes]) -> tuple[list[Heard], list[str]]:
+    """Let everybody join, feed the first one's reads, and listen to what all got."""
+    world = World(OPTIONS)
+    peers = [guest.join(world) for guest in clients]
+    for data in reads:
+        peers[0].push(data)
+    world.settle()
+    listened = []
+    for guest, peer in zip(clients, peers, strict=True):
+        in_groups = {b"%d" % i for i, s in enumerate(guest.subscriptions, start=1) if s[1]}
+        listened.append(heard(peer, in_groups))
+    return listened, [peer.reason for peer in peers]
+
+
+def without_chance(clients: list[Guest]) -> list[Guest]:
+    """No limits in groups, and no publisher whose rights depend on what a group gives it."""
+    plain: list[Guest] = []
+    for guest in clients:
+        queue_ok = plain or guest.user != "respond"
+        subs = [(p, q if queue_ok else b"", 0 if q else n) for p, q, n in guest.subscriptions]
+        plain.append(Guest(guest.user, guest.fields, subs))
+    return plain
+
+
+@settings(max_examples=150)
+@given(st.lists(guests, min_size=1, max_size=4), st.lists(frames(), min_size=1, max_size=4))
+def test_together_or_one_by_one(clients: list[Guest], batches: list[list[bytes]]) -> None:
+    clients = without_chance(clients)
+    single = [frame for batch in batches for frame in batch]
+    together, reasons = play(clients, [b"".join(single)])
+    apart, reasons_apart = play(clients, single)
+    assert reasons == reasons_apart
+    assert [one.alone for one in together] == [one.alone for one in apart]
+    assert sum(one.grouped for one in together) == sum(one.grouped for one in apart)
+
+
+@settings(max_examples=50)
+@given(st.lists(st.integers(1, 6), min_size=1, max_size=5), st.integers(1, 40))
+def test_a_group_with_limits_takes_no_more_and_no_less(limits: list[int], count: int) -> None:
+    members = [Guest("all", {}, [(b"a", b" q", limit)]) for limit in limits]
+    sender = Guest("all", {}, [])
+    for reads in ([b"PUB a 1\r\nx\r\n" * count], [b"PUB a 1\r\nx\r\n"] * count):
+        [_, *got], _ = play([sender, *members], reads)
+        taken = [one.grouped for one in got]
+        assert sum(taken) == min(count, sum(limits))
+        assert all(have <= limit for have, limit in zip(taken, limits, strict=True))

@@ -1,0 +1,18 @@
+"""`pytest tests/scenarios --rewrite` writes what happens into the scenario files."""
+
+import pytest
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--rewrite",
+        action="store_true",
+        default=False,
+        help="write what really happens into the scenario files; read the diff before you commit",
+    )
+
+
+@pytest.fixture
+def rewrite(request: pytest.FixtureRequest) -> bool:
+    """Whether outcomes are written instead of compared."""
+    return bool(request.config.getoption("--rewrite", default=False))

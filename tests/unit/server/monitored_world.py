@@ -1,0 +1,34 @@
+"""The world of the server's tests, with a process to look at."""
+
+from dataclasses import replace
+from typing import Final
+
+from headwater.server.options import Options
+from tests.scenarios.world import World
+
+RSS_BYTES: Final = 12_345_678
+CPU_PERCENT: Final = 1.25
+CORES: Final = 4
+
+
+class FixedProcess:
+    """A process that never changes."""
+
+    def pid(self) -> int:
+        return 7
+
+    def rss_bytes(self) -> int:
+        return RSS_BYTES
+
+    def cpu_percent(self) -> float:
+        return CPU_PERCENT
+
+    def cores(self) -> int:
+        return CORES
+
+
+def monitored_world(options: Options | None = None) -> World:
+    """A server that can say what it costs the machine."""
+    world = World(options)
+    world.node.environment = replace(world.node.environment, process=FixedProcess())
+    return world
