@@ -48,12 +48,13 @@ _BODY_TOO_LARGE: Final = 413
 
 @final
 class HttpConnection(asyncio.Protocol):
-    """One HTTP/1.1 connection."""
+    """One HTTP/1.1 connection. `alive` holds it while its socket is open."""
 
-    __slots__ = ("_body_bytes", "_congested", "_http", "_idle", "_respond", "_transport")
+    __slots__ = ("_alive", "_body_bytes", "_congested", "_http", "_idle", "_respond", "_transport")
 
-    def __init__(self, respond: Respond) -> None:
+    def __init__(self, respond: Respond, alive: "dict[HttpConnection, None] | None" = None) -> None:
         self._respond = respond
+        self._alive = {} if alive is None else alive
         self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=HEAD_BYTES_MAX)
         self._transport: asyncio.Transport | None = None
         self._idle: asyncio.TimerHandle | None = None
@@ -65,10 +66,12 @@ class HttpConnection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """The socket is open."""
         self._transport = cast(asyncio.Transport, transport)
+        self._alive[self] = None
         self._restart_idle_timer()
 
     def connection_lost(self, error: Exception | None) -> None:
         """The socket is gone."""
+        self._alive.pop(self, None)
         self._transport = None
         if self._idle is not None:
             self._idle.cancel()
@@ -117,9 +120,9 @@ class HttpConnection(asyncio.Protocol):
             elif isinstance(event, h11.Data):
                 self._body_bytes += len(event.data)
                 if self._body_bytes > BODY_BYTES_MAX:
-                    self._close()
+                    self.close()
             elif isinstance(event, h11.ConnectionClosed):
-                self._close()
+                self.close()
             elif event is h11.PAUSED:
                 self._next_request()
             elif event is h11.NEED_DATA:
@@ -130,7 +133,7 @@ class HttpConnection(asyncio.Protocol):
         if self._http.our_state is h11.DONE and self._http.their_state is h11.DONE:
             self._http.start_next_cycle()
         else:
-            self._close()
+            self.close()
 
     def _answer(self, request: h11.Request) -> None:
         if request.method == b"CONNECT":
@@ -145,13 +148,13 @@ class HttpConnection(asyncio.Protocol):
         last = self._http.they_are_waiting_for_100_continue
         self._send(response, has_body=request.method != b"HEAD", last=last)
         if self._http.our_state is h11.MUST_CLOSE:
-            self._close()
+            self.close()
 
     def _refuse(self, status: int) -> None:
         if self._http.our_state in (h11.IDLE, h11.SEND_RESPONSE):
             known = status if status in _REASONS else _BAD_REQUEST
             self._send(HttpResponse(known, _PLAIN, _REASONS[known]), has_body=True, last=True)
-        self._close()
+        self.close()
 
     def _send(self, response: HttpResponse, has_body: bool, last: bool) -> None:
         headers = [
@@ -173,9 +176,9 @@ class HttpConnection(asyncio.Protocol):
     def _restart_idle_timer(self) -> None:
         if self._idle is not None:
             self._idle.cancel()
-        self._idle = asyncio.get_running_loop().call_later(IDLE_S_MAX, self._close)
+        self._idle = asyncio.get_running_loop().call_later(IDLE_S_MAX, self.close)
 
-    def _close(self) -> None:
+    def close(self) -> None:
         """Write what is queued, then close; hear nothing more."""
         transport, self._transport = self._transport, None
         if transport is not None:

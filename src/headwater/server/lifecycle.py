@@ -55,6 +55,7 @@ class Server:
         self.node = Node(options, environment, self.log)
         self._listeners: list[Listener] = []
         self._client_listener: Listener | None = None
+        self._http_connections: dict[HttpConnection, None] = {}
         self._stopped: asyncio.Future[None] | None = None
         self.client_port = 0
         self.monitoring_port = 0
@@ -123,7 +124,7 @@ class Server:
         monitor = Monitor(self.node)
         host = options.monitoring_host
         listener = await self._listen(
-            host, options.http_port, lambda: HttpConnection(monitor.respond)
+            host, options.http_port, lambda: HttpConnection(monitor.respond, self._http_connections)
         )
         self.monitoring_port = listener.port
         self.log.info(f"Starting http monitor on {_bracketed(host)}:{listener.port}")
@@ -177,6 +178,8 @@ class Server:
         self.log.info("Initiating Shutdown...")
         self._close_listeners()
         self.node.close_all(closing.SERVER_SHUTDOWN)
+        for connection in [*self._http_connections]:
+            connection.close()
         # The pid file stays, as nats-server's does: whoever reads it has to look anyway.
         if self._ports_file():
             self._environment.files.remove(self._ports_file())

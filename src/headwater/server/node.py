@@ -245,7 +245,10 @@ class Node:
         client.close_reason = reason
         client.stopped_wall_ns = self.environment.clock.wall_ns()
         client.cancel_timers()
+        # The client itself is kept for a while, for /connz; its buffers are not.
         client.out.clear()
+        client.held.clear()
+        client.decoder.close()
         for sub in client.subscriptions.values():
             client.account.index.remove(sub.subject, sub.queue, sub)
         self._leave(client)

@@ -129,6 +129,13 @@ class ClientDecoder:
         """How much of an unfinished operation is kept."""
         return self._held
 
+    def close(self) -> None:
+        """Accept no more, and let go of what was kept."""
+        self._dead = True
+        self._pieces = []
+        self._held = 0
+        self._last = _PublishLine()
+
     def feed(self, data: bytes) -> list[Segment]:
         """Decode `data` and whatever was left before."""
         segments: list[Segment] = []

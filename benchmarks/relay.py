@@ -1,0 +1,67 @@
+"""The generator's ceiling: a relay that copies what it is sent to all other subscribers, unread.
+
+It knows just enough of the protocol for the generator to connect: INFO, and a PONG for a PING at
+the end of what arrived. Whatever else arrives is copied, back to its sender if it is alone.
+"""
+
+import selectors
+import socket
+import sys
+from typing import Final
+
+READ_BYTES: Final = 1 << 20
+INFO: Final = b'INFO {"server_id":"relay","version":"0","max_payload":1048576,"headers":true}\r\n'
+
+
+def serve(listener: socket.socket) -> None:
+    """Relay until killed."""
+    subscribers: list[socket.socket] = []
+    with selectors.DefaultSelector() as selector:
+        selector.register(listener, selectors.EVENT_READ)
+        while True:
+            for key, _ in selector.select():
+                if key.fileobj is listener:
+                    connection, _ = listener.accept()
+                    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                    connection.sendall(INFO)
+                    selector.register(connection, selectors.EVENT_READ)
+                else:
+                    source = key.fileobj
+                    assert isinstance(source, socket.socket)
+                    if not relay(source, subscribers):
+                        selector.unregister(source)
+                        source.close()
+
+
+def relay(source: socket.socket, subscribers: list[socket.socket]) -> bool:
+    """Pass on what `source` has sent; false once it has gone."""
+    try:
+        data = source.recv(READ_BYTES)
+    except ConnectionError:
+        data = b""
+    if not data:
+        if source in subscribers:
+            subscribers.remove(source)
+        return False
+    if data.endswith(b"PING\r\n"):
+        if b"SUB " in data and source not in subscribers:
+            subscribers.append(source)
+        source.sendall(b"PONG\r\n")
+        return True
+    others = [subscriber for subscriber in subscribers if subscriber is not source]
+    for subscriber in others or [source]:
+        subscriber.sendall(data)
+    return True
+
+
+def main() -> None:
+    """Listen on a free port and say so as a server would."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        print(f"Listening for client connections on 127.0.0.1:{port}", file=sys.stderr)
+        print("Server is ready", file=sys.stderr, flush=True)
+        serve(listener)
+
+
+if __name__ == "__main__":
+    main()
