@@ -9,13 +9,16 @@ import socket
 import sys
 from typing import Final
 
-READ_BYTES: Final = 1 << 20
+# Small enough to stay in a core's own cache between reading and writing.
+READ_BYTES: Final = 1 << 18
+PING: Final = b"PING\r\n"
 INFO: Final = b'INFO {"server_id":"relay","version":"0","max_payload":1048576,"headers":true}\r\n'
 
 
 def serve(listener: socket.socket) -> None:
     """Relay until killed."""
     subscribers: list[socket.socket] = []
+    buffer = memoryview(bytearray(READ_BYTES))
     with selectors.DefaultSelector() as selector:
         selector.register(listener, selectors.EVENT_READ)
         while True:
@@ -28,23 +31,24 @@ def serve(listener: socket.socket) -> None:
                 else:
                     source = key.fileobj
                     assert isinstance(source, socket.socket)
-                    if not relay(source, subscribers):
+                    if not relay(source, subscribers, buffer):
                         selector.unregister(source)
                         source.close()
 
 
-def relay(source: socket.socket, subscribers: list[socket.socket]) -> bool:
+def relay(source: socket.socket, subscribers: list[socket.socket], buffer: memoryview) -> bool:
     """Pass on what `source` has sent; false once it has gone."""
     try:
-        data = source.recv(READ_BYTES)
+        size = source.recv_into(buffer)
     except ConnectionError:
-        data = b""
-    if not data:
+        size = 0
+    if not size:
         if source in subscribers:
             subscribers.remove(source)
         return False
-    if data.endswith(b"PING\r\n"):
-        if b"SUB " in data and source not in subscribers:
+    data = buffer[:size]
+    if bytes(data[-len(PING) :]) == PING:
+        if b"SUB " in bytes(data) and source not in subscribers:
             subscribers.append(source)
         source.sendall(b"PONG\r\n")
         return True

@@ -84,9 +84,9 @@ def significant(value: float) -> str:
     return f"{value:,.{decimals}f}"
 
 
-def table(rows: Sequence[Row]) -> str:
+def table(rows: Sequence[Row], ours: str = "headwater") -> str:
     """The figures under one another."""
-    header = ("", "headwater", "nats-server", "unit", "ratio", "spread", "aim", "")
+    header = ("", ours, "nats-server", "unit", "ratio", "spread", "aim", "")
     cells = [header] + [
         (
             row.name,
@@ -119,17 +119,15 @@ def verdict(row: Row) -> str:
     return "met" if row.aim.is_met(row) else "MISSED"
 
 
-def sentence(row: Row) -> str:
+def sentence(row: Row, ours: str = "headwater") -> str:
     """One figure in words."""
     figures = f"{figure(median(row.ours))} against {figure(median(row.theirs))} {row.unit}"
     if not row.is_comparable:
         text = f"{row.name}: {figures}"
     elif row.standing == "level":
-        text = f"{row.name}: headwater and nats-server are level ({figures})"
+        text = f"{row.name}: {ours} and nats-server are level ({figures})"
     else:
-        text = (
-            f"{row.name}: headwater is {row.standing}, {row.ratio:.2f} of nats-server ({figures})"
-        )
+        text = f"{row.name}: {ours} is {row.standing}, {row.ratio:.2f} of nats-server ({figures})"
     if row.aim is not None:
         text += f"; the aim, {row.aim.text}, is {verdict(row).lower()}"
     return text + "."

@@ -9,7 +9,7 @@ that is the bottleneck makes every server look alike.
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from statistics import median
 from typing import Final
@@ -112,9 +112,9 @@ def generator_notes(
     fastest = max(each.per_second for each in (*ours, *theirs)) * subscribers
     return [
         f"generator alone (through a byte relay): {figure(ceiling)} msg/s, "
-        f"{ceiling / fastest:.0f} times the fastest round above",
+        f"{ceiling / fastest:.1f} times the fastest round above",
         "processor use, generator / server: "
-        f"{cpu_shares(ours)} (headwater), {cpu_shares(theirs)} (nats-server)",
+        f"{cpu_shares(ours)} ({settings.ours}), {cpu_shares(theirs)} ({NATS_SERVER})",
     ]
 
 
@@ -161,21 +161,8 @@ def few_of_many(settings: Settings) -> list[Row]:
     kept = [
         median(getattr(crowded, side)) / median(getattr(alone, side)) for side in ("ours", "theirs")
     ]
-    note = f"speed kept in the crowd: headwater {kept[0]:.0%}, nats-server {kept[1]:.0%}"
-    return [alone, with_note(crowded, note)]
-
-
-def with_note(row: Row, note: str) -> Row:
-    """`row` with one more note, in front."""
-    return Row(
-        row.name,
-        row.unit,
-        row.ours,
-        row.theirs,
-        row.higher_is_better,
-        row.aim,
-        [note, *row.notes],
-    )
+    note = f"speed kept in the crowd: {settings.ours} {kept[0]:.0%}, {NATS_SERVER} {kept[1]:.0%}"
+    return [alone, replace(crowded, notes=[note, *crowded.notes])]
 
 
 def reply_subjects(settings: Settings) -> list[Row]:

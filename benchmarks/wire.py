@@ -3,7 +3,7 @@
 import socket
 from typing import Final
 
-READ_BYTES: Final = 1 << 20
+READ_BYTES: Final = 1 << 18
 SOCKET_BUFFER_BYTES: Final = 1 << 22
 # A round that stands still this long has lost something.
 STALL_S: Final = 60.0

@@ -1,4 +1,5 @@
-"""Nobody can tell publishes that came in one read from the same ones one at a time.
+"""Nobody can tell publishes that came in one read from the same ones one at a time, and whatever
+clients send, the server's books stay in order.
 
 Two servers with the same clients: one gets what a publisher sends in one read, so that repeated
 control lines become runs; the other gets it frame by frame within the same turn. Every receiver
@@ -159,3 +160,55 @@ def test_a_group_with_limits_takes_no_more_and_no_less(limits: list[int], count:
         taken = [one.grouped for one in got]
         assert sum(taken) == min(count, sum(limits))
         assert all(have <= limit for have, limit in zip(taken, limits, strict=True))
+
+
+operations = st.sampled_from(
+    [
+        b'CONNECT {"user":"all","pass":"p","verbose":false,"headers":true}\r\n',
+        b'CONNECT {"user":"few","pass":"p","protocol":1}\r\n',
+        b'CONNECT {"user":"few","pass":"wrong"}\r\n',
+        b'CONNECT {"name":"\xff\xed\xa0\x80","pass":[]}\r\n',
+        b"CONNECT " + b'{"a":' * 1000,
+        b"SUB a 1\r\n",
+        b"SUB a.> q 2\r\n",
+        b"SUB \xff.* \xfe 3\r\n",
+        b"UNSUB 1 1\r\nUNSUB 2\r\n",
+        b"PUB a 1\r\nx\r\n",
+        b"PUB a.x inbox 0\r\n\r\n" * 3,
+        b"HPUB a 12 12\r\nNATS/1.0\r\n\r\n\r\n",
+        b"PING\r\nPONG\r\n",
+        b"PUB a 1\r",
+        b"-ERR \xff\r\n",
+    ]
+) | st.binary(max_size=30)
+
+
+@settings(max_examples=150)
+@given(
+    st.booleans(),
+    st.lists(st.tuples(st.integers(0, 2), operations, st.booleans()), max_size=25),
+)
+def test_whatever_clients_send_the_books_stay_in_order(
+    asks_for_users: bool, steps: list[tuple[int, bytes, bool]]
+) -> None:
+    world = World(OPTIONS if asks_for_users else Options())
+    index = world.node.accounts.default.index
+    of_the_server_itself = index.count
+    peers = [world.open() for _ in range(3)]
+    for who, data, turn_ends in steps:
+        peers[who].push(data)
+        if turn_ends:
+            world.settle()
+        if peers[who].connection.ended:
+            world.settle()
+            peers[who] = world.open()
+        assert index.count - of_the_server_itself == sum(
+            len(peer.client.subscriptions) for peer in peers if not peer.reason
+        )
+    world.settle()
+    for peer in peers:
+        peer.connection.leave()
+    world.settle()
+    assert world.node.clients == {}
+    assert world.node.accounts.default.clients == {}
+    assert index.count == of_the_server_itself

@@ -199,7 +199,7 @@ class Node:
         self._process(client, decoder.feed(data))
         while decoder.stopped and not client.authenticating and not client.close_reason:
             self._process(client, decoder.feed(b""))
-        first = decoder.unfinished[:1]
+        first = decoder.unfinished
         if first and first not in b"Cc" and self._awaits_connect(client):
             self._without_connect(client)
 
@@ -675,7 +675,7 @@ class Node:
         if user is None:
             if client.username and self.authenticator.user(client.username) is None:
                 # Removed: nats-server does not explain that.
-                self.close(client, closing.AUTHENTICATION_VIOLATION)
+                self.close(client, closing.CLIENT_CLOSED)
             else:
                 self._authorization_violation(client)
             return

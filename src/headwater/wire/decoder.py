@@ -92,7 +92,6 @@ class ClientDecoder:
         "_held",
         "_last",
         "_needed",
-        "_pieces",
         "headers",
         "max_control_line",
         "max_payload",
@@ -101,9 +100,8 @@ class ClientDecoder:
 
     def __init__(self, max_control_line: int, max_payload: int) -> None:
         self._dead = False
-        # An operation that has not ended yet, as it came; joined once when there is enough of it.
-        self._pieces: list[bytes] = []
-        self._held = 0
+        # An operation that has not ended yet. Growing it is cheap however small the reads are.
+        self._held = bytearray()
         # Bytes that operation needs; decoding again before they are there is wasted.
         self._needed = 0
         self.set_limits(max_control_line, max_payload)
@@ -121,19 +119,18 @@ class ClientDecoder:
 
     @property
     def unfinished(self) -> bytes:
-        """The beginning of an operation that has not ended yet."""
-        return self._pieces[0] if self._pieces else b""
+        """The first byte of an operation that has not ended yet; empty if there is none."""
+        return bytes(self._held[:1])
 
     @property
     def held_bytes(self) -> int:
         """How much of an unfinished operation is kept."""
-        return self._held
+        return len(self._held)
 
     def close(self) -> None:
         """Accept no more, and let go of what was kept."""
         self._dead = True
-        self._pieces = []
-        self._held = 0
+        self._held.clear()
         self._last = _PublishLine()
 
     def feed(self, data: bytes) -> list[Segment]:
@@ -142,11 +139,11 @@ class ClientDecoder:
         if self._dead:
             return segments
         if self._held:
-            self._pieces.append(data)
-            self._held += len(data)
-            if self._held < self._needed:
+            self._held.extend(data)
+            if len(self._held) < self._needed:
                 return segments
-            data = b"".join(self._pieces)
+            data = bytes(self._held)
+            self._held.clear()
         self._needed = 0
         self.stopped = False
         try:
@@ -155,8 +152,8 @@ class ClientDecoder:
             self._dead = True
             position = len(data)
             segments.append(Malformed(error.reply, error.detail, error.operation))
-        self._held = len(data) - position
-        self._pieces = [data[position:]] if self._held else []
+        if position < len(data):
+            self._held.extend(data[position:])
         return segments
 
     def _decode(self, data: bytes, segments: list[Segment]) -> int:
@@ -195,7 +192,8 @@ class ClientDecoder:
             if data[after : after + 2] != CRLF:
                 if after + 2 > end:
                     self._check_line_end(data, after, end)
-                    self._needed = after + 2 - position
+                    # The first byte behind the payload can already be wrong.
+                    self._needed = after + (1 if end <= after else 2) - position
                     break
                 raise _unknown(data, after, b"P")
             if publishes is None:

@@ -82,8 +82,8 @@ def test_a_sentence_says_who_is_ahead_and_by_how_much() -> None:
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [(0.1234, "0.123"), (1.234, "1.23"), (9.999, "10.0"), (12.34, "12.3"), (9999, "9,999"), (12_345, "12.3 k"),
-     (999_499, "999 k"), (999_500, "1.00 M"), (12_345_678, "12.3 M")],
+    [(0.1234, "0.123"), (1.234, "1.23"), (9.999, "10.0"), (12.34, "12.3"), (9999, "9,999"),
+     (12_345, "12.3 k"), (999_499, "999 k"), (999_500, "1.00 M"), (12_345_678, "12.3 M")],
 )  # fmt: skip
 def test_figures_have_three_digits(value: float, text: str) -> None:
     assert figure(value) == text

@@ -163,7 +163,7 @@ class TestRefusals:
         segments = decoder.feed(stream + b"PING\r\n")
         assert isinstance(segments[-1], Malformed)
         assert decoder.feed(b"PING\r\n") == []
-        assert decoder.unfinished == b""
+        assert (decoder.unfinished, decoder.held_bytes) == (b"", 0)
 
 
 def test_a_mixed_stream_cut_at_every_pair_of_positions() -> None:
@@ -180,6 +180,13 @@ def test_a_run_cut_at_every_position() -> None:
     expected = [("PUB", b"a", None, -1, b"3", b"abc")] * 40
     for cut in range(1, len(stream)):
         assert small([stream[:cut], stream[cut:]]) == expected, cut
+
+
+def test_a_wrong_byte_behind_a_payload_is_refused_when_it_arrives() -> None:
+    decoder = ClientDecoder(MAX_CONTROL_LINE, MAX_PAYLOAD)
+    assert feed(decoder, b"PUB a 2\r\nx") == []
+    assert feed(decoder, b"y") == []
+    assert feed(decoder, b"\n") == [("ERROR", "Unknown Protocol Operation")]
 
 
 def test_a_broken_operation_in_a_cut_stream_ends_it_at_the_same_place() -> None:
@@ -242,7 +249,7 @@ class TestLimits:
         decoder.feed(start)
         for _ in range(100):
             decoder.feed(b" " * READ_BYTES)
-            held = max(held, len(decoder.unfinished))
+            held = max(held, decoder.held_bytes)
         assert held <= MAX_CONTROL_LINE + MAX_PAYLOAD + len(b"CONNECT \r\n") + READ_BYTES
 
 
@@ -341,7 +348,7 @@ class TestConnect:
 
 
 class CountedRead(bytes):
-    """A read that counts the bytes copied when it is joined to what was left before."""
+    """A read that counts the bytes copied when it is added to what was left before."""
 
     copied = 0
 
