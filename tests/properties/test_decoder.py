@@ -123,6 +123,24 @@ def test_valid_streams_decode_as_the_plain_decoder_says(stream: bytes, places: l
     assert decode(cut(stream, places), MAX_CONTROL_LINE, MAX_PAYLOAD) == expected
 
 
+@settings(max_examples=100)
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from([b"PUB a 17\r\n"] * 8 + [b"PUB b 17\r\n", b"pub a 17\r\n"]),
+            st.sampled_from(
+                [b"0123456789abcdefg"] * 8 + [b"...\r\nPUB a 17\r\n..", b"\r\n" * 8 + b"."]
+            ),
+        ),
+        max_size=60,
+    )
+)
+def test_runs_with_strangers_and_look_alikes(frames: list[tuple[bytes, bytes]]) -> None:
+    stream = b"".join(line + payload + b"\r\n" for line, payload in frames)
+    expected = [("PUB", line[4:5], None, -1, b"17", payload) for line, payload in frames]
+    assert decode([stream]) == expected
+
+
 @settings(max_examples=400)
 @given(mutations(), cuts)
 @example(b"PUB a 1\r\nx\r\nPUB a 1\r\nx\rPUB a 1\r\nx\r\n", [])

@@ -103,6 +103,9 @@ class Session:
     async def flush(self) -> None:
         """Return once the server has seen all that was sent and has not complained."""
         try:
+            # nats-py writes its PING at once and what was published or subscribed just before a
+            # moment later. The second PING is the one that comes after all of it.
+            await self.client.flush(FLUSH_TIMEOUT_S)
             await self.client.flush(FLUSH_TIMEOUT_S)
         except nats.errors.TimeoutError as error:
             raise CommandFailed(

@@ -33,6 +33,7 @@ _GATEWAY_PREFIX: Final = b"_GR_."
 _RAFT_PREFIX: Final = b"$NRG."
 _SERVICE_REPLY_PREFIX: Final = b"_R_."
 _ACK_PREFIX: Final = b"$JS.ACK."
+_RESERVED_SUBJECTS: Final = (_GATEWAY_PREFIX, _RAFT_PREFIX)
 _RESERVED_REPLIES: Final = (_SERVICE_REPLY_PREFIX, _ACK_PREFIX, _GATEWAY_PREFIX)
 
 INVALID_PUBLISH_SUBJECT: Final = "Invalid Publish Subject"
@@ -110,12 +111,13 @@ class Broker:
         sizes = batch.sizes
         payloads = batch.payloads
         guarded = source.guarded
+        echo = source.connect.echo
         self._count_in(source, len(payloads), sum(map(len, payloads)))
         for position, subject in enumerate(batch.subjects):
             reply = replies[position]
             if (
                 guarded
-                or subject[:1] in b"$_"
+                or subject.startswith(_RESERVED_SUBJECTS)
                 or (reply is not None and reply.startswith(_RESERVED_REPLIES))
             ) and not self._admits(source, subject, reply):
                 continue
@@ -126,12 +128,7 @@ class Broker:
             delivered = False
             for sub in route.plain:
                 target = sub.client
-                if (
-                    sub.plain
-                    and not target.congested
-                    and not target.close_reason
-                    and (target is not source or source.connect.echo)
-                ):
+                if sub.plain and not target.congested and (echo or target is not source):
                     if not target.dirty:
                         self.touch(target)
                     if reply is None:
@@ -177,7 +174,7 @@ class Broker:
         if (
             source.guarded
             or run.reply is not None
-            or run.subject[:1] in b"$_"
+            or run.subject.startswith(_RESERVED_SUBJECTS)
             or not _is_simple(route)
         ):
             self.publish_many(source, run.spread())

@@ -243,6 +243,8 @@ class Node:
     def _forget(self, client: Client, reason: str) -> None:
         """Take a client out of everything."""
         client.close_reason = reason
+        # Whoever has it on a route in hand takes the long way, and finds it closed.
+        client.congested = True
         client.stopped_wall_ns = self.environment.clock.wall_ns()
         client.cancel_timers()
         # The client itself is kept for a while, for /connz; its buffers are not.

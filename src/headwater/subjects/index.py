@@ -8,8 +8,8 @@ Three places hold a subscription, by the form of its pattern:
 * the rest live in a trie of tokens, entered only where its first level can match.
 
 A subject that only one place answers gets that place's own Route, so a million different reply
-subjects cost two look-ups each and leave nothing behind. Only combined answers are cached, never
-those of the second kind; the cache is bounded and dropped when a wildcard subscription changes.
+subjects cost two look-ups each and leave nothing behind. Only answers of the trie are cached, never
+for replies; the cache is bounded, and dropped when a wildcard subscription changes.
 
 Invariant: a Route is never changed after it was handed out; a change makes a new one.
 """
@@ -20,6 +20,9 @@ from headwater.subjects.grammar import FULL, SEPARATOR, STAR
 
 # Enough for the hot subjects of a busy server; at about 400 bytes an entry it stays under 4 MB.
 CACHED_ROUTES_MAX: Final = 8192
+
+# Replies, which are hardly ever published to twice.
+_INBOX_PREFIX: Final = b"_INBOX."
 
 M = TypeVar("M")
 
@@ -102,11 +105,11 @@ class SubscriptionIndex(Generic[M]):
     __slots__ = (
         "_cache",
         "_caching",
-        "_combined_hits",
         "_literals",
         "_nothing",
         "_prefixes",
         "_root",
+        "cache_hits",
         "count",
         "inserts",
         "matches",
@@ -120,7 +123,7 @@ class SubscriptionIndex(Generic[M]):
         self._root: _Level[M] = _Level()
         self._cache: dict[bytes, Route[M]] = {}
         self._nothing: Route[M] = Route([], [])
-        self._combined_hits = 0
+        self.cache_hits = 0
         self.count = 0
         self.inserts = 0
         self.removes = 0
@@ -128,13 +131,8 @@ class SubscriptionIndex(Generic[M]):
 
     @property
     def cached(self) -> int:
-        """How many combined routes are remembered."""
+        """How many routes are remembered."""
         return len(self._cache)
-
-    @property
-    def cache_hits(self) -> int:
-        """How many matches were answered from the cache."""
-        return self._combined_hits
 
     def insert(self, pattern: bytes, queue: bytes | None, member: M) -> None:
         """Add a member. The pattern must be valid."""
@@ -158,28 +156,29 @@ class SubscriptionIndex(Generic[M]):
     def match(self, subject: bytes) -> Route[M]:
         """The route of a published subject."""
         self.matches += 1
+        route = self._cache.get(subject)
+        if route is not None:
+            self.cache_hits += 1
+            return route
         found = self._literals.get(subject)
-        by_prefix = None
-        if self._prefixes:
-            by_prefix = self._prefixes.get(subject[: subject.rfind(b".") + 1])
+        by_prefix = self._prefixes.get(subject[: subject.rfind(b".") + 1])
         root = self._root
-        if root.star is not None or root.full is not None or root.children:
+        # A trie pattern that begins with a literal token has more tokens than that one.
+        if (
+            root.star is not None
+            or root.full is not None
+            or (root.children and subject[: subject.find(b".")] in root.children)
+        ):
             return self._match_with_trie(subject, found, by_prefix)
         if by_prefix is None:
             return self._nothing if found is None else found.route()
-        if subject[-1:] == b"." or not subject:
-            return self._nothing
-        if found is None:
-            return by_prefix.route() if _has_no_empty_token(subject) else self._nothing
-        return _combine([found, by_prefix])
+        if found is not None:
+            return _combine([found, by_prefix])
+        return by_prefix.route() if _has_no_empty_token(subject) else self._nothing
 
     def _match_with_trie(
         self, subject: bytes, found: _Node[M] | None, by_prefix: _Node[M] | None
     ) -> Route[M]:
-        cached = self._cache.get(subject)
-        if cached is not None:
-            self._combined_hits += 1
-            return cached
         tokens = subject.split(SEPARATOR)
         if b"" in tokens:
             return self._nothing
@@ -187,10 +186,8 @@ class SubscriptionIndex(Generic[M]):
         _collect(self._root, tokens, 0, nodes)
         if not nodes:
             return self._nothing
-        if len(nodes) == 1:
-            return nodes[0].route()
-        route = _combine(nodes)
-        if by_prefix is None and self._caching:
+        route = nodes[0].route() if len(nodes) == 1 else _combine(nodes)
+        if by_prefix is None and self._caching and not subject.startswith(_INBOX_PREFIX):
             if len(self._cache) >= CACHED_ROUTES_MAX:
                 self._cache.clear()
             self._cache[subject] = route
@@ -319,4 +316,4 @@ def _combine(nodes: list[_Node[M]]) -> Route[M]:
 
 
 def _has_no_empty_token(subject: bytes) -> bool:
-    return b".." not in subject and subject[:1] != b"."
+    return b".." not in subject and subject[:1] not in b"." and subject[-1:] != b"."

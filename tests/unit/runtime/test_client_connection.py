@@ -4,6 +4,9 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+import pytest
+
+from headwater.runtime import client_connection
 from headwater.runtime.client_connection import WRITE_HIGH_BYTES, ClientConnection
 from headwater.runtime.loop_adapters import LoopNetwork
 
@@ -111,6 +114,21 @@ def test_close_sends_what_is_queued() -> None:
         server.open.write(b"x" * size)
         server.open.close()
         assert len(await reader.read(-1)) == size
+        await server.until(lambda: "lost" in server.events)
+
+    converse(talk)
+
+
+def test_close_does_not_wait_for_ever_for_a_peer_that_does_not_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(client_connection, "LAST_WRITE_S_MAX", 0.001)
+
+    async def talk(
+        server: Recorder, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        server.open.write(b"x" * 64 * 1024 * 1024)
+        server.open.close()
         await server.until(lambda: "lost" in server.events)
 
     converse(talk)

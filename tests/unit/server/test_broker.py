@@ -167,6 +167,15 @@ class TestLimits:
         assert sub.client.subscriptions == {}
         assert world.node.accounts.default.index.match(b"foo").size == 0
 
+    def test_the_last_message_ends_it_and_not_the_one_after(self, world: World) -> None:
+        sub = listener(world, b"foo")
+        sub.send(b"UNSUB 1 3\r\n")
+        source = world.modern()
+        source.send(pub(b"foo") * 2)
+        assert list(sub.client.subscriptions) == [b"1"]
+        source.send(pub(b"foo"))
+        assert sub.client.subscriptions == {}
+
     def test_counts_what_came_before_it(self, world: World) -> None:
         sub = listener(world, b"foo")
         source = world.modern()

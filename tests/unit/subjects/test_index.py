@@ -197,14 +197,13 @@ class TestCache:
     @pytest.mark.parametrize(
         "patterns",
         [
+            [],
             [b"_INBOX.*"],
             [b"_INBOX.me.*"],
-            [b"_INBOX.*", b">"],
             [b"_INBOX.me.*", b">", b"_INBOX.>"],
             [b"_INBOX.me.*", b"*.*.*"],
-            [b">"],
-            [b"_INBOX.>"],
-            [],
+            [b"_INBOX.me.*", b"elsewhere.*.x"],
+            [b"elsewhere.>"],
         ],
     )
     def test_reply_subjects_leave_nothing_behind(self, patterns: list[bytes]) -> None:

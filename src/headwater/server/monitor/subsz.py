@@ -28,8 +28,8 @@ class SubszOptions(View, kw_only=True):
 class IndexStats(View, kw_only=True):
     """What subscription indexes have done.
 
-    Fan-out is taken over cached routes in nats-server; only routes combined from several patterns
-    are cached here, so it would say nothing and is left at zero.
+    Fan-out is taken over cached routes in nats-server; only some routes are cached here, so it
+    would say nothing and is left at zero.
     """
 
     num_subscriptions: int
