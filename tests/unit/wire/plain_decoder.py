@@ -4,6 +4,7 @@ It takes a whole stream at a time, looks at nothing twice and is in no hurry. `f
 real decoder returns into the same form: one tuple per operation, an error as the last one.
 """
 
+import json
 import re
 from collections.abc import Iterable
 
@@ -98,9 +99,18 @@ def _control(name: bytes, arguments: bytes) -> list[Operation]:
             return [SILENT]
         known = len(fields) == 2 and re.fullmatch(rb"[0-9]{1,9}", fields[1])
         return [("UNSUB", fields[0], int(fields[1]) if known else -1)]
+    if name == b"INFO" and not _is_object(arguments):
+        return [SILENT]
     if name in (b"INFO", b"+OK"):
         return [("MEANINGLESS",)]
     return [(name.decode(),) if name in (b"PING", b"PONG") else (name.decode(), arguments.strip())]
+
+
+def _is_object(document: bytes) -> bool:
+    try:
+        return isinstance(json.loads(document.decode(errors="replace")), dict | None)
+    except ValueError:
+        return False
 
 
 def flat(segments: Iterable[Segment]) -> list[Operation]:

@@ -111,6 +111,8 @@ REFUSED = [
     (b"SUB foo bar baz 1\r\n", ""),
     (b"UNSUB \r\n", ""),
     (b"UNSUB 1 2 3\r\n", ""),
+    (b"INFO {\r\n", ""),
+    (b"INFO []\r\n", ""),
     # Limits.
     (b"PUB foo 33\r\n", "Maximum Payload Violation"),
     (b"PUB foo 999999999\r\n", "Maximum Payload Violation"),
