@@ -256,8 +256,6 @@ class Broker:
         sub.delivered += 1
         if sub.limit and sub.delivered >= sub.limit:
             self._unsubscribe(sub)
-            if sub.delivered > sub.limit:
-                return False
         if sub.handler is not None:
             sub.handler(source, subject, reply, header_size, payload)
             return True
@@ -378,6 +376,9 @@ class Broker:
             return
         client.dirty = True
         self._dirty.append(client)
+        self._plan_flush()
+
+    def _plan_flush(self) -> None:
         if not self._flush_planned:
             self._flush_planned = True
             self._scheduler.call_soon(self.flush)
@@ -387,8 +388,16 @@ class Broker:
         self._flush_planned = False
         dirty = self._dirty
         self._dirty = []
-        for client in dirty:
-            self.flush_client(client)
+        done = 0
+        try:
+            for client in dirty:
+                done += 1
+                self.flush_client(client)
+        finally:
+            # A bug that shows at one client must not silence the rest.
+            if done < len(dirty):
+                self._dirty = dirty[done:] + self._dirty
+                self._plan_flush()
 
     def flush_client(self, client: Client) -> None:
         """Write what one client has waiting."""

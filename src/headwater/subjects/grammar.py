@@ -57,9 +57,7 @@ def is_subset(inner: bytes, outer: bytes) -> bool:
         if token == FULL:
             return True
         have = inner_tokens[position]
-        if have == FULL or (have == STAR and token != STAR):
-            return False
-        if token not in (STAR, have):
+        if have == FULL or token not in (STAR, have):
             return False
     return len(inner_tokens) == len(outer_tokens)
 

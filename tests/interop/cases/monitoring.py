@@ -201,7 +201,7 @@ def root_page(session: Session) -> Observation:
     return {
         "status": page["status"],
         "type": page["type"],
-        "links": [link for link in links if f'/{link}"' in page["text"]],
+        "links": [link for link in links if f"/{link}" in page["text"]],
     }
 
 

@@ -562,3 +562,24 @@ class TestCounters:
         source = world.modern()
         source.send(pub(b"$NRG.x", b"12345") * 3)
         assert (source.client.in_msgs, source.client.in_bytes) == (3, 15)
+
+
+class TestFlush:
+    def test_a_bug_at_one_client_does_not_silence_the_others(
+        self, world: World, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        broken, sound = listener(world, b"foo"), listener(world, b"foo")
+
+        def fail(data: bytes) -> None:
+            raise RuntimeError("planted")
+
+        monkeypatch.setattr(broken.connection, "write", fail)
+        source = world.modern()
+        with pytest.raises(RuntimeError, match="planted"):
+            source.send(pub(b"foo"))
+        monkeypatch.undo()
+        world.settle()
+        assert sound.take() == msg(b"foo", b"1")
+        source.send(pub(b"foo", b"again"))
+        assert sound.take() == msg(b"foo", b"1", b"again")
+        assert broken.take() == msg(b"foo", b"1", b"again")
