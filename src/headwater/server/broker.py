@@ -106,15 +106,17 @@ class Broker:
         """Route publishes that share nothing but the read they came in."""
         account = source.account
         match = account.index.match
-        replies = batch.replies
-        header_sizes = batch.header_sizes
-        sizes = batch.sizes
-        payloads = batch.payloads
         guarded = source.guarded
         echo = source.connect.echo
-        self._count_in(source, len(payloads), sum(map(len, payloads)))
-        for position, subject in enumerate(batch.subjects):
-            reply = replies[position]
+        self._count_in(source, len(batch.payloads), sum(map(len, batch.payloads)))
+        for subject, reply, header_size, size, payload in zip(
+            batch.subjects,
+            batch.replies,
+            batch.header_sizes,
+            batch.sizes,
+            batch.payloads,
+            strict=True,
+        ):
             if (
                 guarded
                 or subject.startswith(_RESERVED_SUBJECTS)
@@ -122,9 +124,6 @@ class Broker:
             ) and not self._admits(source, subject, reply):
                 continue
             route = match(subject)
-            header_size = header_sizes[position]
-            size = sizes[position]
-            payload = payloads[position]
             delivered = False
             for sub in route.plain:
                 target = sub.client

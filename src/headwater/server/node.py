@@ -44,7 +44,7 @@ from headwater.wire.batch import (
     Subscribe,
     Unsubscribe,
 )
-from headwater.wire.decoder import MAX_CONTROL_LINE, MAX_PAYLOAD, ClientDecoder
+from headwater.wire.decoder import MAX_CONTROL_LINE, MAX_PAYLOAD, ClientDecoder, PublishLines
 from headwater.wire.info import NATS_VERSION, PROTOCOL_INFO, ServerInfo
 
 AUTHORIZATION_VIOLATION: Final = "Authorization Violation"
@@ -93,6 +93,7 @@ class Node:
             self._slow_consumer,
         )
         self.broker.stalls_publishers = not options.no_fast_producer_stall
+        self._publish_lines = PublishLines()
         self.clients: dict[int, Client] = {}
         self.closed_clients: deque[Client] = deque(maxlen=options.max_closed_clients)
         self.total_connections = 0
@@ -160,7 +161,9 @@ class Node:
 
     def accept(self, connection: Connection) -> Client:
         """A connection was made."""
-        decoder = ClientDecoder(self.options.max_control_line, self.options.max_payload)
+        decoder = ClientDecoder(
+            self.options.max_control_line, self.options.max_payload, self._publish_lines
+        )
         client = Client(self.next_cid(), connection, decoder, self.accounts.default)
         clock = self.environment.clock
         client.started_ns = client.last_in_ns = clock.monotonic_ns()

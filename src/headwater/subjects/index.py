@@ -161,7 +161,9 @@ class SubscriptionIndex(Generic[M]):
             self.cache_hits += 1
             return route
         found = self._literals.get(subject)
-        by_prefix = self._prefixes.get(subject[: subject.rfind(b".") + 1])
+        dot = subject.rfind(b".") + 1
+        # A prefix has no empty token; the token after it must not be empty either.
+        by_prefix = self._prefixes.get(subject[:dot]) if dot < len(subject) else None
         root = self._root
         # A trie pattern that begins with a literal token has more tokens than that one.
         if (
@@ -174,7 +176,7 @@ class SubscriptionIndex(Generic[M]):
             return self._nothing if found is None else found.route()
         if found is not None:
             return _combine([found, by_prefix])
-        return by_prefix.route() if _has_no_empty_token(subject) else self._nothing
+        return by_prefix.route()
 
     def _match_with_trie(
         self, subject: bytes, found: _Node[M] | None, by_prefix: _Node[M] | None
@@ -313,7 +315,3 @@ def _combine(nodes: list[_Node[M]]) -> Route[M]:
         for queue, members in node.groups.items():
             groups.setdefault(queue, []).extend(members)
     return Route(plain, list(groups.values()))
-
-
-def _has_no_empty_token(subject: bytes) -> bool:
-    return b".." not in subject and subject[:1] not in b"." and subject[-1:] != b"."

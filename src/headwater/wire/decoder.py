@@ -16,7 +16,7 @@ payload at most `max_payload`, so a connection can not make the decoder hold mor
 one read.
 """
 
-from typing import Final, final
+from typing import Final, TypeAlias, final
 
 from headwater.base.errors import PeerError
 from headwater.base.quoting import quote_bytes
@@ -47,6 +47,12 @@ HEADERS_NOT_SUPPORTED: Final = "message headers not supported"
 # nats-server reads at most nine digits of a size; more is a bad size, not a large one.
 SIZE_DIGITS_MAX: Final = 9
 
+# About 250 bytes each: at most a few megabytes, whatever clients send.
+LINES_KNOWN_MAX: Final = 16_384
+
+# What clients call the subjects they want replies on.
+_REPLY_LINE: Final = b"PUB _INBOX."
+
 # The first window of a run: what a wrong guess costs, in frames.
 _RUN_WINDOW_MIN: Final = 8
 _RUN_WINDOW_GROWTH: Final = 4
@@ -68,19 +74,29 @@ def parse_size(token: bytes) -> int:
     return -1
 
 
-@final
-class _PublishLine:
-    """The last publish line and what it said, so that a repetition costs one comparison."""
+# What a publish line says: subject, reply, header size, size token(s) as written, size.
+_PublishLine: TypeAlias = tuple[bytes, bytes | None, int, bytes, int]
+_NO_LINE: Final[_PublishLine] = (b"", None, NO_HEADERS, b"", 0)
 
-    __slots__ = ("header_size", "line", "reply", "size", "size_token", "subject")
+
+@final
+class PublishLines:
+    """Publish lines read before, and what they said; one for all connections of a server.
+
+    Most publishers use few subjects and sizes, and a line met again costs one look-up. Requests and
+    replies are hardly ever met again and do not enter.
+    """
+
+    __slots__ = ("known",)
 
     def __init__(self) -> None:
-        self.line = b""
-        self.subject = b""
-        self.reply: bytes | None = None
-        self.header_size = NO_HEADERS
-        self.size_token = b""
-        self.size = 0
+        self.known: dict[bytes, _PublishLine] = {}
+
+    def remember(self, line: bytes, said: _PublishLine) -> None:
+        """Keep a line; all are forgotten when there are too many."""
+        if len(self.known) >= LINES_KNOWN_MAX:
+            self.known.clear()
+        self.known[line] = said
 
 
 @final
@@ -90,7 +106,9 @@ class ClientDecoder:
     __slots__ = (
         "_dead",
         "_held",
-        "_last",
+        "_last_line",
+        "_last_said",
+        "_lines",
         "_needed",
         "headers",
         "max_control_line",
@@ -98,8 +116,11 @@ class ClientDecoder:
         "stopped",
     )
 
-    def __init__(self, max_control_line: int, max_payload: int) -> None:
+    def __init__(
+        self, max_control_line: int, max_payload: int, lines: PublishLines | None = None
+    ) -> None:
         self._dead = False
+        self._lines = PublishLines() if lines is None else lines
         # An operation that has not ended yet. Growing it is cheap however small the reads are.
         self._held = bytearray()
         # Bytes that operation needs; decoding again before they are there is wasted.
@@ -114,8 +135,9 @@ class ClientDecoder:
         """Bound what is accepted from now on."""
         self.max_control_line = max_control_line
         self.max_payload = max_payload
-        # The remembered line was checked against other limits.
-        self._last = _PublishLine()
+        # The last publish line; a repetition of it begins a run.
+        self._last_line = b""
+        self._last_said = _NO_LINE
 
     @property
     def unfinished(self) -> bytes:
@@ -131,7 +153,6 @@ class ClientDecoder:
         """Accept no more, and let go of what was kept."""
         self._dead = True
         self._held.clear()
-        self._last = _PublishLine()
 
     def feed(self, data: bytes) -> list[Segment]:
         """Decode `data` and whatever was left before."""
@@ -160,115 +181,103 @@ class ClientDecoder:
         """Decode as many whole operations as there are; return where the next one starts."""
         position = 0
         end = len(data)
-        last = self._last
+        known = self._lines.known
+        max_payload = self.max_payload
+        last_line = self._last_line
+        said = self._last_said
         publishes: Publishes | None = None
         while position < end:
-            line_end = data.find(b"\n", position)
-            if line_end < 0:
+            start = data.find(b"\n", position) + 1
+            if start == 0:
                 self._check_unfinished(data, position)
                 break
-            start = line_end + 1
             line = data[position:start]
-            if line == last.line:
-                run = _take_run(data, line, start, last.size)
+            if line == last_line:
+                run = _take_run(data, line, start, said[4])
                 if run:
-                    segments.append(
-                        Run(last.subject, last.reply, last.header_size, last.size_token, run)
-                    )
+                    segments.append(Run(said[0], said[1], said[2], said[3], run))
                     publishes = None
-                    position += len(run) * (len(line) + last.size + 2)
+                    position += len(run) * (len(line) + said[4] + 2)
                     continue
-            elif not (
-                (line[:4] == b"PUB " and self._parse_plain_publish(line, last))
-                or self._parse_publish(line, last)
-            ):
-                publishes = None
-                self._parse_control(line, segments)
-                position = start
-                if self.stopped:
-                    break
-                continue
-            after = start + last.size
+            else:
+                found = known.get(line) or self._parse_publish(line)
+                if found is None:
+                    publishes = None
+                    self._parse_control(line, segments)
+                    position = start
+                    if self.stopped:
+                        break
+                    continue
+                last_line, said = line, found
+            subject, reply, header_size, size_token, size = said
+            after = start + size
+            if size > max_payload:
+                raise _too_large(size, max_payload, line[:1])
             if data[after : after + 2] != CRLF:
-                if after + 2 > end:
-                    self._check_line_end(data, after, end)
-                    # The first byte behind the payload can already be wrong.
-                    self._needed = after + (1 if end <= after else 2) - position
-                    break
-                raise _unknown(data, after, b"P")
+                self._check_payload(data, position, after)
+                break
             if publishes is None:
                 publishes = Publishes()
                 segments.append(publishes)
-            publishes.subjects.append(last.subject)
-            publishes.replies.append(last.reply)
-            publishes.header_sizes.append(last.header_size)
-            publishes.sizes.append(last.size_token)
+            publishes.subjects.append(subject)
+            publishes.replies.append(reply)
+            publishes.header_sizes.append(header_size)
+            publishes.sizes.append(size_token)
             publishes.payloads.append(data[start:after])
             position = after + 2
+        self._last_line, self._last_said = last_line, said
         return position
 
-    def _parse_plain_publish(self, line: bytes, last: _PublishLine) -> bool:
-        """The common form of PUB in good order; False leaves the line to somebody who explains."""
-        fields = line[4:-2].split(b" ")
-        token = fields[-1]
-        if (
-            not token.isdigit()
-            or len(token) > SIZE_DIGITS_MAX
-            or b"\t" in line
-            or line[-2:] != CRLF
-        ):
-            return False
-        size = int(token)
-        if size > self.max_payload or len(line) > self.max_control_line:
-            return False
-        if len(fields) == 3:
-            reply = fields[1]
-            if not reply:
-                return False
-            last.reply = reply
-        elif len(fields) == 2:
-            last.reply = None
-        else:
-            return False
-        if not fields[0]:
-            return False
-        last.line = line
-        last.subject = fields[0]
-        last.header_size = NO_HEADERS
-        last.size_token = token
-        last.size = size
-        return True
+    def _check_payload(self, data: bytes, position: int, after: int) -> None:
+        """A payload that does not end here yet may do so later, unless it already can not."""
+        end = len(data)
+        if after + 2 <= end or (after < end and data[after : after + 1] != b"\r"):
+            raise _unknown(data, after, b"P")
+        # The first byte behind the payload can already be wrong.
+        self._needed = after + (1 if end <= after else 2) - position
 
-    def _parse_publish(self, line: bytes, last: _PublishLine) -> bool:
-        """Any PUB or HPUB line; False if it is another operation."""
+    def _parse_publish(self, line: bytes) -> _PublishLine | None:
+        """A PUB or HPUB line; None if it is another operation."""
+        if line[:4] == b"PUB " and line[-2:] == CRLF and b"\t" not in line:
+            fields = line[4:-2].split(b" ")
+            token = fields[-1]
+            if (
+                token.isdigit()
+                and len(token) <= SIZE_DIGITS_MAX
+                and b"" not in fields
+                and len(line) <= self.max_control_line
+            ):
+                if len(fields) == 3:
+                    return fields[0], fields[1], NO_HEADERS, token, int(token)
+                if len(fields) == 2:
+                    said: _PublishLine = (fields[0], None, NO_HEADERS, token, int(token))
+                    if not line.startswith(_REPLY_LINE):
+                        self._lines.remember(line, said)
+                    return said
+        return self._parse_unusual_publish(line)
+
+    def _parse_unusual_publish(self, line: bytes) -> _PublishLine | None:
+        """HPUB, and PUB in other spellings or not in order."""
         operation = line[:5].upper()
         if operation[:4] in (b"PUB ", b"PUB\t"):
             arguments = line[4:].rstrip(CRLF)
             fields = _fields(arguments)
             self._check_publish(fields, arguments)
-            last.header_size = NO_HEADERS
-            last.size_token = fields[-1]
+            header_size = NO_HEADERS
+            size_token = fields[-1]
             with_reply = 3
         elif operation in (b"HPUB ", b"HPUB\t"):
             arguments = line[5:].rstrip(CRLF)
             fields = _fields(arguments)
-            last.header_size = self._check_header_publish(fields, arguments)
-            last.size_token = fields[-1]
-            if last.header_size != NO_HEADERS:
-                last.size_token = fields[-2] + b" " + fields[-1]
+            header_size = self._check_header_publish(fields, arguments)
+            size_token = fields[-1]
+            if header_size != NO_HEADERS:
+                size_token = fields[-2] + b" " + fields[-1]
             with_reply = 4
         else:
-            return False
-        size = int(fields[-1])
-        if size > self.max_payload:
-            raise MalformedError(
-                MAX_PAYLOAD, f"maximum payload exceeded: {size} vs {self.max_payload}", line[:1]
-            )
-        last.line = line
-        last.subject = fields[0]
-        last.reply = fields[1] if len(fields) == with_reply else None
-        last.size = size
-        return True
+            return None
+        reply = fields[1] if len(fields) == with_reply else None
+        return fields[0], reply, header_size, size_token, int(fields[-1])
 
     def _check_publish(self, fields: list[bytes], arguments: bytes) -> None:
         self._check_length(arguments, b"P")
@@ -363,11 +372,6 @@ class ClientDecoder:
         if unfinished > self.max_control_line + _LINE_BYTES_EXTRA:
             raise _too_long(unfinished, self.max_control_line, partial[:1])
 
-    def _check_line_end(self, data: bytes, after: int, end: int) -> None:
-        """Refuse a payload that is longer than it said as soon as that shows."""
-        if after < end and data[after : after + 1] != b"\r":
-            raise _unknown(data, after, b"P")
-
 
 def _fields(arguments: bytes) -> list[bytes]:
     """Arguments between blanks and tabs, and nothing else."""
@@ -423,3 +427,7 @@ def _bad(what: str, arguments: bytes, operation: bytes) -> MalformedError:
 
 def _too_long(size: int, limit: int, operation: bytes) -> MalformedError:
     return MalformedError(MAX_CONTROL_LINE, f"{MAX_CONTROL_LINE}: {size} vs {limit}", operation)
+
+
+def _too_large(size: int, limit: int, operation: bytes) -> MalformedError:
+    return MalformedError(MAX_PAYLOAD, f"maximum payload exceeded: {size} vs {limit}", operation)
