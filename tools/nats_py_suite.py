@@ -83,8 +83,13 @@ def main() -> int:
         real = Path(sys.executable).parent
         oracle = _run(arguments.checkout, real, scratch / "oracle.xml", arguments.select)
         ours = _run(arguments.checkout, shims, scratch / "ours.xml", arguments.select)
-    tests = dict.fromkeys([*oracle, *ours])
-    rows = [Row(test, oracle.get(test, "absent"), ours.get(test, "absent")) for test in tests]
+        rows = _rows(oracle, ours)
+        for row in rows:
+            # Some tests allow a few milliseconds: what fails once is tried again, alone.
+            if row.is_regression:
+                name = row.test.rpartition("::")[2]
+                ours.update(_run(arguments.checkout, shims, scratch / "again.xml", name))
+    rows = _rows(oracle, ours)
     print(_summary(rows))
     for row in rows:
         if row.is_regression:
@@ -92,6 +97,11 @@ def main() -> int:
     if arguments.write:
         _write(arguments.write, commit, rows)
     return 1 if any(row.is_regression for row in rows) else 0
+
+
+def _rows(oracle: dict[str, str], ours: dict[str, str]) -> list[Row]:
+    tests = dict.fromkeys([*oracle, *ours])
+    return [Row(test, oracle.get(test, "absent"), ours.get(test, "absent")) for test in tests]
 
 
 def _git(checkout: Path, *words: str) -> str:
