@@ -18,7 +18,9 @@ class ConnectionHandler(Protocol):
 
     def receive(self, client: Any, data: bytes) -> None: ...
 
-    def lost(self, client: Any) -> None: ...
+    def lost(self, client: Any, was_broken: bool) -> None:
+        """`was_broken`: not closed by either side, but by an error."""
+        ...
 
     def writable(self, client: Any) -> None: ...
 
@@ -55,7 +57,7 @@ class ClientConnection(asyncio.Protocol):
     def connection_lost(self, error: Exception | None) -> None:
         """The socket is gone."""
         self._transport = None
-        self._handler.lost(self._client)
+        self._handler.lost(self._client, error is not None)
 
     def pause_writing(self) -> None:
         """The peer reads more slowly than we write."""

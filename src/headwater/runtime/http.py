@@ -30,8 +30,11 @@ Respond = Callable[[str], HttpResponse]
 HEAD_BYTES_MAX: Final = 16 * 1024
 # A body is only read to find the request after it; beyond this it is cheaper to connect again.
 BODY_BYTES_MAX: Final = 64 * 1024
-# A connection that says nothing for so long is closed; pollers come back every few seconds.
+# A connection that asks nothing for so long is closed, however slowly it is still saying it;
+# pollers come back every few seconds.
 IDLE_S_MAX: Final = 120.0
+# How long a closed connection may take to accept its last bytes.
+LAST_WRITE_S_MAX: Final = 10.0
 
 _PLAIN: Final = "text/plain; charset=utf-8"
 _REASONS: Final = {
@@ -80,7 +83,6 @@ class HttpConnection(asyncio.Protocol):
         """Read requests and answer each."""
         if self._transport is None:
             return
-        self._restart_idle_timer()
         self._http.receive_data(data)
         self._go_on()
 
@@ -142,6 +144,7 @@ class HttpConnection(asyncio.Protocol):
         if _announced_bytes(request) > BODY_BYTES_MAX:
             self._refuse(_BODY_TOO_LARGE)
             return
+        self._restart_idle_timer()
         response = self._respond(request.target.decode("latin-1"))
         # Whoever waits for leave to send a body gets the answer instead, and may send it or not:
         # what follows on this connection could be either.
@@ -179,10 +182,12 @@ class HttpConnection(asyncio.Protocol):
         self._idle = asyncio.get_running_loop().call_later(IDLE_S_MAX, self.close)
 
     def close(self) -> None:
-        """Write what is queued, then close; hear nothing more."""
+        """Write what is queued, then close; a peer that does not read is not waited for long."""
         transport, self._transport = self._transport, None
         if transport is not None:
             transport.close()
+            if transport.get_write_buffer_size():
+                asyncio.get_running_loop().call_later(LAST_WRITE_S_MAX, transport.abort)
 
 
 def _announced_bytes(request: h11.Request) -> int:

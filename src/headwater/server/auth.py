@@ -66,8 +66,9 @@ class Authenticator:
 
     @property
     def stand_in(self) -> UserOptions | None:
-        """The user of clients that present no credentials."""
-        return self._no_auth_user
+        """The user of clients that present no credentials; None if they are refused."""
+        user = self._no_auth_user
+        return user if user is not None and _may_connect(user) else None
 
     def user(self, name: str) -> UserOptions | None:
         """The configured user of that name."""
@@ -82,7 +83,7 @@ class Authenticator:
         if self._token:
             return _compare(self._token, connect.auth_token, _ANYONE)
         if not self._presents_credentials(connect) and self._no_auth_user is not None:
-            return Verdict(self._no_auth_user)
+            return Verdict(self.stand_in)
         user = self.user(connect.user)
         if user is None or not _may_connect(user):
             return _REFUSED

@@ -5,6 +5,10 @@ encoded frames to each receiver's `out` list and remembers who became dirty; at 
 `flush` joins each list into one write. Nothing here waits, and nothing is copied on the way: the
 payload object that the decoder cut out is the one that is joined into every receiver's write.
 
+Bounds: what one turn makes for a client is written in parts where it is much, and large fan-outs
+are written before the turn ends, so that `max_pending` ends a client with thousands of equal
+subscriptions before its copies of a message fill the memory.
+
 Two ways to a receiver. `plain` subscriptions, nearly all, get their frame appended right in the
 loop. Those with a limit, a filter, tracked replies, a client without headers or a handler of the
 server's own go through `_deliver`, which looks at everything.
@@ -40,6 +44,15 @@ INVALID_PUBLISH_SUBJECT: Final = "Invalid Publish Subject"
 
 # A publisher to a client that does not keep up waits this long after each read.
 STALL_S: Final = 0.010
+
+# More than this for one client is written in several parts, each checked against `max_pending`:
+# bytes of payload, or pieces of frames, of which no other is longer than a control line.
+WRITE_BYTES_MAX: Final = 8 * 1024 * 1024
+WRITE_PIECES_MAX: Final = 128 * 1024
+# What large fan-outs may let wait for the end of the turn: payloads, and what each delivery takes
+# besides. Small ones are bounded by the read that brought them.
+WAITING_BYTES_MAX: Final = 64 * 1024 * 1024
+_DELIVERY_BYTES: Final = 64
 
 
 @final
@@ -108,6 +121,7 @@ class Broker:
         match = account.index.match
         guarded = source.guarded
         echo = source.connect.echo
+        waiting_bytes = 0
         self._count_in(source, len(batch.payloads), sum(map(len, batch.payloads)))
         for subject, reply, header_size, size, payload in zip(
             batch.subjects,
@@ -163,6 +177,13 @@ class Broker:
                     delivered = True
             if not delivered and reply is not None and source.no_responders:
                 self._answer_no_responders(source, subject, reply)
+            if route.is_large:
+                waiting_bytes += route.fan_out * (len(payload) + _DELIVERY_BYTES)
+                if waiting_bytes > WAITING_BYTES_MAX:
+                    waiting_bytes = 0
+                    self.flush()
+                    if source.close_reason:
+                        return
 
     def publish_run(self, source: Client, run: Run) -> None:
         """Route publishes with one control line: one look-up, one join per receiver.
@@ -198,13 +219,11 @@ class Broker:
         size = b"%d" % len(payload)
         delivered = False
         for sub in account_route.plain:
-            delivered = self._deliver(None, sub, subject, reply, NO_HEADERS, size, payload) or (
-                delivered
-            )
+            if self._deliver(None, sub, subject, reply, NO_HEADERS, size, payload):
+                delivered = True
         for group in account_route.groups:
-            delivered = self._deliver_to_one(
-                None, group, subject, reply, NO_HEADERS, size, payload
-            ) or (delivered)
+            if self._deliver_to_one(None, group, subject, reply, NO_HEADERS, size, payload):
+                delivered = True
         return delivered
 
     # --- admission -----------------------------------------------------------------------------
@@ -401,10 +420,34 @@ class Broker:
     def flush_client(self, client: Client) -> None:
         """Write what one client has waiting."""
         client.dirty = False
-        data = b"".join(client.out)
-        client.out.clear()
-        if client.close_reason or not data:
+        pieces = client.out
+        payload_bytes = client.out_bytes - client.written_bytes
+        client.written_bytes = client.out_bytes
+        if payload_bytes > WRITE_BYTES_MAX or len(pieces) > WRITE_PIECES_MAX:
+            client.out = []
+            self._write_in_parts(client, pieces)
             return
+        data = b"".join(pieces)
+        pieces.clear()
+        if data and not client.close_reason:
+            self._write(client, data)
+
+    def _write_in_parts(self, client: Client, pieces: list[bytes]) -> None:
+        part: list[bytes] = []
+        size = 0
+        for piece in pieces:
+            part.append(piece)
+            size += len(piece)
+            if size > WRITE_BYTES_MAX:
+                if client.close_reason:
+                    return
+                self._write(client, b"".join(part))
+                part.clear()
+                size = 0
+        if part and not client.close_reason:
+            self._write(client, b"".join(part))
+
+    def _write(self, client: Client, data: bytes) -> None:
         connection = client.connection
         connection.write(data)
         buffered = connection.buffered_bytes()

@@ -149,6 +149,7 @@ class Client:
         "traced",
         "username",
         "write_timer",
+        "written_bytes",
     )
 
     def __init__(
@@ -190,6 +191,8 @@ class Client:
         self.in_bytes = 0
         self.out_msgs = 0
         self.out_bytes = 0
+        # `out_bytes` when `out` was last written.
+        self.written_bytes = 0
         self.started_ns = 0
         self.started_wall_ns = 0
         self.stopped_wall_ns = 0

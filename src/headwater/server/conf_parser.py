@@ -212,10 +212,7 @@ class _Parser:
     def _top_level(self, into: dict[str, Node]) -> None:
         lexer = self._lexer
         while not self._finished:
-            lexer.match(SPACE)
-            if lexer.match(COMMENT):
-                continue
-            char = lexer.peek()
+            char = self._next_char()
             if char == "{":
                 lexer.take()
                 self._braces(into)
@@ -244,10 +241,7 @@ class _Parser:
         lexer = self._lexer
         open_braces = 1
         while open_braces and not self._finished:
-            lexer.match(SPACE)
-            if lexer.match(COMMENT):
-                continue
-            char = lexer.peek()
+            char = self._next_char()
             if char == "{":
                 lexer.take()
                 open_braces += 1
@@ -261,6 +255,14 @@ class _Parser:
                 continue
             while open_braces and self._closing_brace():
                 open_braces -= 1
+
+    def _next_char(self) -> str:
+        """What comes behind white space and comments."""
+        lexer = self._lexer
+        lexer.match(SPACE)
+        while lexer.match(COMMENT):
+            lexer.match(SPACE)
+        return lexer.peek()
 
     def _at_end(self, char: str) -> bool:
         """Whether the text is over where a key could begin; what only looks so is an error."""
@@ -379,10 +381,7 @@ class _Parser:
         nodes: dict[str, Node] = {}
         self._scopes.append(nodes)
         while True:
-            lexer.match(SPACE)
-            if lexer.match(COMMENT):
-                continue
-            char = lexer.peek()
+            char = self._next_char()
             if char == "}":
                 lexer.take()
                 break
@@ -403,10 +402,7 @@ class _Parser:
         self._enter()
         nodes: list[Node] = []
         while True:
-            lexer.match(SPACE)
-            if lexer.match(COMMENT):
-                continue
-            char = lexer.peek()
+            char = self._next_char()
             if char in ",/":
                 lexer.fail("Unexpected array value terminator ','.")
             if char == "]":

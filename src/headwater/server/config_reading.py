@@ -13,11 +13,10 @@ from contextlib import contextmanager
 from datetime import datetime
 from typing import Any, Final, TypeAlias
 
+from headwater.base.clock import NS_PER_S
 from headwater.base.quoting import quote
 from headwater.server.conf_parser import Node
 from headwater.server.go_text import format_float, parse_duration_ns
-
-NS_PER_S: Final = 10**9
 
 _PORT: Final = re.compile(r"[+-]?[0-9]{1,9}")
 

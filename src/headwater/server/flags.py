@@ -19,20 +19,17 @@ from headwater.server.conf_parser import ReadFile
 from headwater.server.config_keys import ConfigError, LoadedConfig, load_config
 from headwater.server.go_text import MAX_INT64, MIN_INT64
 from headwater.server.options import DEFAULT_HOST, DEFAULT_PORT, Options
-from headwater.server.reload_plan import ReloadPlan, changed_options
 
 __all__ = [
     "HELP",
     "Command",
     "FlagError",
-    "ReloadPlan",
     "Run",
     "SendSignal",
     "ShowHelp",
     "ShowVersion",
     "TestConfig",
     "UsageError",
-    "changed_options",
     "parse_command_line",
 ]
 

@@ -31,14 +31,22 @@ class LogFile:
     def write(self, line: bytes) -> None:
         """Append a line, beginning a new file first if this one is full."""
         if self.bytes_max and self._written and self._written + len(line) > self.bytes_max:
-            self._rotate()
+            try:
+                self._rotate()
+            except OSError:
+                # Better one file that is too long than no log; tried again when it is full again.
+                self._written = 0
         self._file.write(line)
         self._written += len(line)
 
     def reopen(self) -> None:
-        """Open the path anew, for tools that move log files away."""
+        """Open the path anew, for tools that move log files away.
+
+        Raises OSError and goes on with the file it has if that can not be.
+        """
+        file = self._files.open_append(self._path)
         self._file.close()
-        self._file = self._files.open_append(self._path)
+        self._file = file
         self._written = 0
 
     def close(self) -> None:
@@ -49,10 +57,9 @@ class LogFile:
         seconds, rest_ns = divmod(self._clock.wall_ns(), NS_PER_S)
         moment = datetime.fromtimestamp(seconds, UTC)
         target = f"{self._path}.{moment:%Y.%m.%d.%H.%M.%S}.{rest_ns:09d}"
-        self._file.close()
+        # The open file follows its new name, so a line is never without a file to go to.
         self._files.rename(self._path, target)
         self._old.append(target)
+        self.reopen()
         while self.files_max and len(self._old) > self.files_max:
             self._files.remove(self._old.pop(0))
-        self._file = self._files.open_append(self._path)
-        self._written = 0

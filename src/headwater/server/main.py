@@ -1,6 +1,7 @@
 """`headwater serve`: from a command line to a running process, and what signals mean to it."""
 
 import asyncio
+import contextlib
 import gc
 import os
 import signal
@@ -75,7 +76,8 @@ def _answer(command: flags.Command) -> int:
 
 
 def _send_signal(command: flags.SendSignal) -> int:
-    if not command.target.isdigit():
+    # Process 0 would be this one and everything started with it.
+    if not command.target.isdigit() or int(command.target) == 0:
         _print_error(f"{PROGRAM}: name the process: --signal {command.signal}=<pid or pid file>")
         return 1
     try:
@@ -141,11 +143,13 @@ class _Process:
         self._log_file = log_file
 
     def _log_line(self, line: bytes) -> None:
-        if self._log_file is None:
-            # Unbuffered, so that whoever waits for a line sees it at once.
-            os.write(2, line)
-        else:
-            self._log_file.write(line)
+        # A full disk or a closed pipe costs the log, not the clients it speaks of.
+        with contextlib.suppress(OSError):
+            if self._log_file is None:
+                # Unbuffered, so that whoever waits for a line sees it at once.
+                os.write(2, line)
+            else:
+                self._log_file.write(line)
 
     def _handle_signals(self, server: Server, environment: Environment) -> None:
         def stop() -> None:
@@ -180,8 +184,12 @@ class _Process:
         if self._log_file is None:
             server.log.info("File log re-open ignored, not a file logger")
         else:
-            self._log_file.reopen()
-            server.log.info("File log re-opened")
+            try:
+                self._log_file.reopen()
+            except OSError as error:
+                server.log.error(f"Can not log to {server.options.log_file}: {error}")
+            else:
+                server.log.info("File log re-opened")
 
     def _reload(self, server: Server, environment: Environment) -> None:
         """Read the same command line and file again; what is wrong with them changes nothing."""

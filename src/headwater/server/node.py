@@ -206,10 +206,10 @@ class Node:
         if first and first not in b"Cc" and self._awaits_connect(client):
             self._without_connect(client)
 
-    def lost(self, client: Client, reason: str = closing.CLIENT_CLOSED) -> None:
+    def lost(self, client: Client, was_broken: bool = False) -> None:
         """The connection is gone, by the client's doing or the network's."""
         if not client.close_reason:
-            self._forget(client, reason)
+            self._forget(client, closing.READ_ERROR if was_broken else closing.CLIENT_CLOSED)
 
     def writable(self, client: Client) -> None:
         """What was queued for the client has been taken."""
@@ -250,10 +250,12 @@ class Node:
         client.congested = True
         client.stopped_wall_ns = self.environment.clock.wall_ns()
         client.cancel_timers()
-        # The client itself is kept for a while, for /connz; its buffers are not.
+        # The client itself is kept for a while, for /connz; its buffers and caches are not.
         client.out.clear()
         client.held.clear()
         client.decoder.close()
+        if client.permissions is not None:
+            client.permissions.forget()
         for sub in client.subscriptions.values():
             client.account.index.remove(sub.subject, sub.queue, sub)
         self._leave(client)
@@ -379,17 +381,33 @@ class Node:
         if isinstance(judged, SlowCheck):
             client.authenticating = True
             client.connection.pause_reading()
-            self.environment.scheduler.offload(
-                judged.work, lambda verdict: self._judged(client, verdict)
-            )
+            self._judge_elsewhere(client, judged, self._judged)
         else:
             self._finish_connect(client, judged)
 
-    def _judged(self, client: Client, verdict: Verdict) -> None:
+    def _judge_elsewhere(
+        self,
+        client: Client,
+        check: SlowCheck,
+        done: Callable[[Client, Verdict, Authenticator], None],
+    ) -> None:
+        """Check a password off the loop. A reload may come in between: `done` is told by whom."""
+        authenticator = self.authenticator
+        self.environment.scheduler.offload(
+            check.work, lambda verdict: done(client, verdict, authenticator)
+        )
+
+    def _judged(self, client: Client, verdict: Verdict, authenticator: Authenticator) -> None:
         """A password has been checked elsewhere; go on where the client was left."""
-        client.authenticating = False
         if client.close_reason:
             return
+        if authenticator is not self.authenticator:
+            judged = self.authenticator.check(client.connect)
+            if isinstance(judged, SlowCheck):
+                self._judge_elsewhere(client, judged, self._judged)
+                return
+            verdict = judged
+        client.authenticating = False
         self._finish_connect(client, verdict)
         if not client.stalled and not client.close_reason:
             client.connection.resume_reading()
@@ -511,11 +529,8 @@ class Node:
             sub = Subscription(client, subject, queue, sid)
             client.subscriptions[sid] = sub
             client.account.index.insert(subject, queue, sub)
-            # A subscription can turn delivery filtering on for those before it.
-            if permissions is not None and permissions.filters_deliveries:
-                client.settle()
-            else:
-                sub.settle()
+            # If this turned delivery filtering on: those before it were asked and need none.
+            sub.settle()
         if client.connect.verbose:
             self.broker.tell(client, encoder.OK)
 
@@ -576,7 +591,8 @@ class Node:
     def _on_pong(self, client: Client) -> None:
         client.pings_out = 0
         now_ns = self.environment.clock.monotonic_ns()
-        client.rtt_ns = max(1, now_ns - client.ping_sent_ns)
+        # A PONG that nobody asked for is measured from the beginning, as the one of CONNECT is.
+        client.rtt_ns = max(1, now_ns - (client.ping_sent_ns or client.started_ns))
 
     def _on_client_error(self, client: Client, segment: ClientError) -> None:
         text = segment.text.decode(errors="replace")
@@ -645,6 +661,8 @@ class Node:
         self.authenticator = Authenticator(options)
         self.broker.tracer = Tracer(self.log, options)
         self.broker.max_pending = options.max_pending
+        if old.max_control_line != options.max_control_line:
+            self._publish_lines.forget()
         self.broker.stalls_publishers = not options.no_fast_producer_stall
         for client in [*self.clients.values()]:
             self._apply_limits(client)
@@ -667,15 +685,14 @@ class Node:
             return
         judged = self.authenticator.check(client.connect)
         if isinstance(judged, SlowCheck):
-            self.environment.scheduler.offload(
-                judged.work, lambda verdict: self._rechecked(client, verdict)
-            )
+            self._judge_elsewhere(client, judged, self._rechecked)
         else:
-            self._rechecked(client, judged)
+            self._rechecked(client, judged, self.authenticator)
 
-    def _rechecked(self, client: Client, verdict: Verdict) -> None:
+    def _rechecked(self, client: Client, verdict: Verdict, authenticator: Authenticator) -> None:
         user = verdict.user
-        if client.close_reason:
+        # Another reload has had the client checked again.
+        if client.close_reason or authenticator is not self.authenticator:
             return
         if user is None:
             if client.username and self.authenticator.user(client.username) is None:

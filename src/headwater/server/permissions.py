@@ -36,7 +36,8 @@ class _RuleList:
     __slots__ = ("_index", "rules")
 
     def __init__(self, rules: list[_Rule]) -> None:
-        self._index: SubscriptionIndex[_Rule] = SubscriptionIndex()
+        # Answers are remembered by whoever asks; every connection has several of these.
+        self._index: SubscriptionIndex[_Rule] = SubscriptionIndex(caching=False)
         self.rules = rules
         for rule in rules:
             self._index.insert(rule.subject, rule.queue, rule)
@@ -164,6 +165,12 @@ class ConnectionPermissions:
         if len(self._replies) >= REPLIES_MAX:
             self._prune_replies(now_ns)
         self._replies[reply] = [0, now_ns]
+
+    def forget(self) -> None:
+        """Let go of what was remembered. Says the same as before, except that nobody is owed a
+        response any more."""
+        self._answers.clear()
+        self._replies.clear()
 
     def _may_respond(self, subject: bytes, response: ResponsePermission, now_ns: int) -> bool:
         tracked = self._replies.get(subject)

@@ -83,36 +83,36 @@ class ClientIdentity(View, kw_only=True):
     client_type: str
 
 
-class ConnectEvent(View, kw_only=True):
-    """A client is in its account."""
+class Event(View, kw_only=True):
+    """What every event begins with."""
 
     type: str
     id: str
     timestamp: str
     server: ServerIdentity
+
+
+class ConnectEvent(Event, kw_only=True):
+    """A client is in its account."""
+
     client: ClientIdentity
 
 
-class DisconnectEvent(View, kw_only=True):
+class DisconnectEvent(Event, kw_only=True):
     """A client has gone. Sent and received are the client's, not the server's."""
 
-    type: str
-    id: str
-    timestamp: str
-    server: ServerIdentity
     client: ClientIdentity
     sent: MsgBytes
     received: MsgBytes
     reason: str
 
 
-class AccountConnections(View, kw_only=True):
-    """How many connections an account has now."""
+class AccountConnections(Event, kw_only=True):
+    """How many connections an account has now: an event that goes on with an AccountStat.
 
-    type: str
-    id: str
-    timestamp: str
-    server: ServerIdentity
+    Its fields are written out, because a document has one base only.
+    """
+
     acc: str
     name: str
     conns: int

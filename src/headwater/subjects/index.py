@@ -18,8 +18,14 @@ from typing import Final, Generic, TypeVar, final
 
 from headwater.subjects.grammar import FULL, SEPARATOR, STAR
 
-# Enough for the hot subjects of a busy server; at about 400 bytes an entry it stays under 4 MB.
+# Enough for the hot subjects of a busy server, and what their subjects and lists of members may
+# take together, whatever clients publish and subscribe to.
 CACHED_ROUTES_MAX: Final = 8192
+CACHED_BYTES_MAX: Final = 8 * 1024 * 1024
+_REFERENCE_BYTES: Final = 8
+
+# Copies of a message from which on a route counts as large.
+LARGE_FAN_OUT_MIN: Final = 16
 
 # Replies, which are hardly ever published to twice.
 _INBOX_PREFIX: Final = b"_INBOX."
@@ -31,11 +37,18 @@ M = TypeVar("M")
 class Route(Generic[M]):
     """The members that get a message: all of `plain`, and one of each list in `groups`."""
 
-    __slots__ = ("groups", "plain")
+    __slots__ = ("groups", "is_large", "plain")
 
     def __init__(self, plain: list[M], groups: list[list[M]]) -> None:
         self.plain = plain
         self.groups = groups
+        # Settled once, because it is asked for every message.
+        self.is_large = self.fan_out > LARGE_FAN_OUT_MIN
+
+    @property
+    def fan_out(self) -> int:
+        """How many members get each message."""
+        return len(self.plain) + len(self.groups)
 
     @property
     def size(self) -> int:
@@ -104,6 +117,7 @@ class SubscriptionIndex(Generic[M]):
 
     __slots__ = (
         "_cache",
+        "_cached_bytes",
         "_caching",
         "_literals",
         "_nothing",
@@ -122,6 +136,8 @@ class SubscriptionIndex(Generic[M]):
         self._prefixes: dict[bytes, _Node[M]] = {}
         self._root: _Level[M] = _Level()
         self._cache: dict[bytes, Route[M]] = {}
+        # What was put into the cache since it was last dropped.
+        self._cached_bytes = 0
         self._nothing: Route[M] = Route([], [])
         self.cache_hits = 0
         self.count = 0
@@ -185,22 +201,32 @@ class SubscriptionIndex(Generic[M]):
         if b"" in tokens:
             return self._nothing
         nodes = [node for node in (found, by_prefix) if node is not None]
-        _collect(self._root, tokens, 0, nodes)
+        _collect(self._root, tokens, nodes)
         if not nodes:
             return self._nothing
         route = nodes[0].route() if len(nodes) == 1 else _combine(nodes)
         if by_prefix is None and self._caching and not subject.startswith(_INBOX_PREFIX):
-            if len(self._cache) >= CACHED_ROUTES_MAX:
-                self._cache.clear()
-            self._cache[subject] = route
+            self._remember(subject, route, len(nodes) > 1)
         return route
+
+    def _remember(self, subject: bytes, route: Route[M], is_own: bool) -> None:
+        """Cache a route; `is_own` if its lists of members are not a pattern's."""
+        size = len(subject) + (_REFERENCE_BYTES * route.size if is_own else 0)
+        if len(self._cache) >= CACHED_ROUTES_MAX or self._cached_bytes + size > CACHED_BYTES_MAX:
+            self._drop_cache()
+        self._cache[subject] = route
+        self._cached_bytes += size
+
+    def _drop_cache(self) -> None:
+        self._cache.clear()
+        self._cached_bytes = 0
 
     def _forget(self, pattern: bytes) -> None:
         """Drop what a change of `pattern` makes stale."""
         if not self._cache:
             return
         if STAR in pattern or FULL in pattern:
-            self._cache.clear()
+            self._drop_cache()
         else:
             self._cache.pop(pattern, None)
 
@@ -290,20 +316,36 @@ def _descend(level: _Level[M], token: bytes) -> _Level[M]:
     return below
 
 
-def _collect(level: _Level[M], tokens: list[bytes], depth: int, nodes: list[_Node[M]]) -> None:
-    """Gather every trie node that matches `tokens[depth:]` below `level`."""
-    while depth < len(tokens):
-        if level.full is not None:
-            nodes.append(level.full)
-        if level.star is not None:
-            _collect(level.star, tokens, depth + 1, nodes)
-        below = level.children.get(tokens[depth])
-        if below is None:
+def _collect(root: _Level[M], tokens: list[bytes], nodes: list[_Node[M]]) -> None:
+    """Gather every trie node that matches `tokens`.
+
+    Not recursive: a subject may have more tokens than Python has stack.
+    """
+    end = len(tokens)
+    # Levels whose literal branch is still to be taken, with the depth of its token.
+    left: list[tuple[_Level[M], int]] = []
+    level: _Level[M] | None = root
+    depth = 0
+    while True:
+        while level is not None:
+            if depth == end:
+                if level.node is not None:
+                    nodes.append(level.node)
+                break
+            if level.full is not None:
+                nodes.append(level.full)
+            if level.star is None:
+                level = level.children.get(tokens[depth])
+            else:
+                if level.children:
+                    left.append((level, depth))
+                level = level.star
+            depth += 1
+        if not left:
             return
-        level = below
+        level, depth = left.pop()
+        level = level.children.get(tokens[depth])
         depth += 1
-    if level.node is not None:
-        nodes.append(level.node)
 
 
 def _combine(nodes: list[_Node[M]]) -> Route[M]:

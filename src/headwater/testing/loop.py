@@ -240,10 +240,8 @@ class SimLoop(asyncio.BaseEventLoop):
         context: contextvars.Context | None = None,
     ) -> SimHandle:
         """Run in the next turn of the process that `context` belongs to."""
-        if context is None:
-            context = contextvars.copy_context()
-        process = context.get(CURRENT_PROCESS, self.outside)
-        handle = SimHandle(callback, args, context, process)
+        handle = self._handle(callback, args, context)
+        process = handle.process
         if not process.dead and not self._ended:
             process.ready.append(handle)
             if not process.queued and not process.paused:
@@ -271,10 +269,8 @@ class SimLoop(asyncio.BaseEventLoop):
         context: contextvars.Context | None = None,
     ) -> SimHandle:
         """Run when the clock of the process shows `when`."""
-        if context is None:
-            context = contextvars.copy_context()
-        process = context.get(CURRENT_PROCESS, self.outside)
-        handle = SimHandle(callback, args, context, process)
+        handle = self._handle(callback, args, context)
+        process = handle.process
         handle.when_s = when
         if not process.dead and not self._ended:
             handle.heap = self
@@ -282,6 +278,16 @@ class SimLoop(asyncio.BaseEventLoop):
             entry = (process.time.to_true(when), self._sequence, handle)
             heapq.heappush(self._timers, entry)
         return handle
+
+    def _handle(
+        self,
+        callback: Callable[..., object],
+        args: tuple[Any, ...],
+        context: contextvars.Context | None,
+    ) -> SimHandle:
+        if context is None:
+            context = contextvars.copy_context()
+        return SimHandle(callback, args, context, context.get(CURRENT_PROCESS, self.outside))
 
     def call_kernel_at(
         self, true_s: float, callback: Callable[..., object], *args: Any

@@ -4,12 +4,14 @@ One call per read. The decoder keeps only the bytes of an unfinished operation; 
 subscriptions, accounts or permissions, and raises nothing: what can not be decoded comes back as a
 last `Malformed` segment, after which the decoder accepts no more.
 
-Three speeds. Publishes that repeat the control line before them are cut out of the buffer by one
-`bytes.split` per run. Other publishes cost one pass of find, split and slice. The rest goes by the
-operation's name, in any mixture of upper and lower case as the protocol allows.
+Four speeds. Publishes that repeat the control line before them are cut out of the buffer by one
+`bytes.split` per run. A publish line that any connection sent before costs one look-up. Other
+publishes cost one pass of find, split and slice. The rest goes by the operation's name, in any
+mixture of upper and lower case as the protocol allows.
 
 CONNECT changes what may follow it (headers, for one), so decoding stops behind a CONNECT; the
-caller acts on it, sets `headers`, and feeds nothing to go on.
+caller acts on it, sets `headers`, and feeds nothing to go on. What is left of the read is not
+copied for that: a read may be full of CONNECTs.
 
 Bounds: an unfinished control line is at most `max_control_line` bytes of arguments, an unfinished
 payload at most `max_payload`, so a connection can not make the decoder hold more than their sum and
@@ -47,8 +49,11 @@ HEADERS_NOT_SUPPORTED: Final = "message headers not supported"
 # nats-server reads at most nine digits of a size; more is a bad size, not a large one.
 SIZE_DIGITS_MAX: Final = 9
 
-# About 250 bytes each: at most a few megabytes, whatever clients send.
+# What is remembered of publish lines, whatever clients send: an entry takes about twice its line
+# and 250 bytes more, so at most 12 MB. Subjects people choose are far shorter than a control line
+# may be.
 LINES_KNOWN_MAX: Final = 16_384
+LINE_KNOWN_BYTES_MAX: Final = 256
 
 # What clients call the subjects they want replies on.
 _REPLY_LINE: Final = b"PUB _INBOX."
@@ -98,6 +103,10 @@ class PublishLines:
             self.known.clear()
         self.known[line] = said
 
+    def forget(self) -> None:
+        """A limit has changed, and what was read under another may not be let through by this."""
+        self.known.clear()
+
 
 @final
 class ClientDecoder:
@@ -110,6 +119,8 @@ class ClientDecoder:
         "_last_said",
         "_lines",
         "_needed",
+        "_rest",
+        "_rest_start",
         "headers",
         "max_control_line",
         "max_payload",
@@ -125,6 +136,9 @@ class ClientDecoder:
         self._held = bytearray()
         # Bytes that operation needs; decoding again before they are there is wasted.
         self._needed = 0
+        # Where a read was left behind a CONNECT. Nothing is held at the same time.
+        self._rest = b""
+        self._rest_start = 0
         self.set_limits(max_control_line, max_payload)
         # Whether HPUB is allowed; settled by CONNECT.
         self.headers = False
@@ -141,45 +155,55 @@ class ClientDecoder:
 
     @property
     def unfinished(self) -> bytes:
-        """The first byte of an operation that has not ended yet; empty if there is none."""
-        return bytes(self._held[:1])
+        """The first byte of what has not been decoded yet; empty if there is nothing."""
+        return bytes(self._held[:1]) or self._rest[self._rest_start : self._rest_start + 1]
 
     @property
     def held_bytes(self) -> int:
-        """How much of an unfinished operation is kept."""
-        return len(self._held)
+        """How much that has not been decoded yet is kept."""
+        return len(self._held) + len(self._rest) - self._rest_start
 
     def close(self) -> None:
         """Accept no more, and let go of what was kept."""
         self._dead = True
         self._held.clear()
+        self._rest, self._rest_start = b"", 0
 
     def feed(self, data: bytes) -> list[Segment]:
         """Decode `data` and whatever was left before."""
         segments: list[Segment] = []
         if self._dead:
             return segments
+        position = 0
         if self._held:
             self._held.extend(data)
             if len(self._held) < self._needed:
                 return segments
             data = bytes(self._held)
             self._held.clear()
+        elif self._rest:
+            if data:
+                data = self._rest[self._rest_start :] + data
+            else:
+                data, position = self._rest, self._rest_start
+            self._rest, self._rest_start = b"", 0
         self._needed = 0
         self.stopped = False
         try:
-            position = self._decode(data, segments)
+            position = self._decode(data, position, segments)
         except MalformedError as error:
             self._dead = True
             position = len(data)
             segments.append(Malformed(error.reply, error.detail, error.operation))
         if position < len(data):
-            self._held.extend(data[position:])
+            if self.stopped:
+                self._rest, self._rest_start = data, position
+            else:
+                self._held.extend(data[position:])
         return segments
 
-    def _decode(self, data: bytes, segments: list[Segment]) -> int:
-        """Decode as many whole operations as there are; return where the next one starts."""
-        position = 0
+    def _decode(self, data: bytes, position: int, segments: list[Segment]) -> int:
+        """Decode the whole operations from `position` on; return where the next one starts."""
         end = len(data)
         known = self._lines.known
         max_payload = self.max_payload
@@ -251,7 +275,7 @@ class ClientDecoder:
                     return fields[0], fields[1], NO_HEADERS, token, int(token)
                 if len(fields) == 2:
                     said: _PublishLine = (fields[0], None, NO_HEADERS, token, int(token))
-                    if not line.startswith(_REPLY_LINE):
+                    if len(line) <= LINE_KNOWN_BYTES_MAX and not line.startswith(_REPLY_LINE):
                         self._lines.remember(line, said)
                     return said
         return self._parse_unusual_publish(line)

@@ -1,6 +1,8 @@
 """A client's socket, as the loop sees it and as the server does."""
 
 import asyncio
+import socket
+import struct
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -31,8 +33,8 @@ class Recorder:
         self.received += data
         self._note("receive", client)
 
-    def lost(self, client: Any) -> None:
-        self._note("lost", client)
+    def lost(self, client: Any, was_broken: bool) -> None:
+        self._note("broken" if was_broken else "lost", client)
 
     def writable(self, client: Any) -> None:
         self._note("writable", client)
@@ -103,6 +105,19 @@ def test_a_peer_that_leaves_is_reported_once_and_writing_goes_nowhere() -> None:
         assert connection.buffered_bytes() == 0
 
     assert converse(talk).events == ["accept", "lost"]
+
+
+def test_a_connection_that_broke_is_told_from_one_that_was_closed() -> None:
+    async def talk(
+        server: Recorder, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        # Closing without lingering sends a reset instead of an end.
+        raw = writer.get_extra_info("socket")
+        raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        writer.transport.abort()
+        await server.until(lambda: "broken" in server.events)
+
+    assert converse(talk).events == ["accept", "broken"]
 
 
 def test_close_sends_what_is_queued() -> None:

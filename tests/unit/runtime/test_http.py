@@ -223,6 +223,7 @@ class Transport(asyncio.Transport):
         self.written = bytearray()
         self.reading = True
         self.closed = False
+        self.aborted = asyncio.Event()
 
     def write(self, data: object) -> None:
         self.written += data  # type: ignore[arg-type]
@@ -235,6 +236,13 @@ class Transport(asyncio.Transport):
 
     def is_closing(self) -> bool:
         return self.closed
+
+    def get_write_buffer_size(self) -> int:
+        """Nothing has been taken by the system yet."""
+        return len(self.written)
+
+    def abort(self) -> None:
+        self.aborted.set()
 
     def close(self) -> None:
         self.closed = True
@@ -269,5 +277,36 @@ def test_nothing_is_written_to_a_connection_that_was_lost() -> None:
         connection.eof_received()
         connection.resume_writing()
         assert transport.written == b""
+
+    asyncio.run(main())
+
+
+def test_a_request_that_never_ends_does_not_keep_a_connection_open() -> None:
+    async def main() -> None:
+        connection, transport = HttpConnection(echo), Transport()
+        connection.connection_made(transport)
+        timer = connection._idle
+        connection.data_received(b"GET / HTTP/1.1\r\n")
+        connection.data_received(b"Host: x\r\n")
+        assert connection._idle is timer
+        connection.data_received(b"\r\n")
+        assert connection._idle is not timer
+        connection.connection_lost(None)
+
+    asyncio.run(main())
+
+
+def test_a_peer_that_never_reads_its_answer_is_not_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(http, "LAST_WRITE_S_MAX", 0.0)
+
+    async def main() -> None:
+        connection, transport = HttpConnection(echo), Transport()
+        connection.connection_made(transport)
+        connection.data_received(request())
+        connection.close()
+        await asyncio.wait_for(transport.aborted.wait(), timeout=10)
+        connection.connection_lost(None)
 
     asyncio.run(main())

@@ -150,3 +150,9 @@ class TestStandIn:
     def test_is_known_to_those_who_ask(self) -> None:
         assert name_of(Authenticator(self.OPTIONS).stand_in) == "guest"
         assert Authenticator(Options()).stand_in is None
+
+    def test_does_not_stand_in_where_it_could_not_connect_itself(self) -> None:
+        guest = UserOptions("guest", "g", allowed_connection_types=("WEBSOCKET",))
+        options = Options(users=(guest,), no_auth_user="guest")
+        assert judge(options) is None
+        assert Authenticator(options).stand_in is None

@@ -2,6 +2,7 @@
 
 import pytest
 
+from headwater.server import broker as broker_module
 from headwater.server.options import Permissions, ResponsePermission, SubjectPermission, UserOptions
 from tests.scenarios.world import Peer, World
 from tests.unit.server.conftest import MakeWorld
@@ -431,6 +432,32 @@ class TestSlowConsumers:
         assert slow.reason == ""
         source.send(pub(b"foo"))
         assert slow.reason == "Slow Consumer (Pending Bytes)"
+
+    @pytest.mark.parametrize("queue", [b"", b" q%d"])
+    def test_equal_subscriptions_can_not_make_more_copies_than_may_wait(
+        self, make_world: MakeWorld, monkeypatch: pytest.MonkeyPatch, queue: bytes
+    ) -> None:
+        monkeypatch.setattr(broker_module, "WRITE_BYTES_MAX", 64 * KIB)
+        monkeypatch.setattr(broker_module, "WAITING_BYTES_MAX", 64 * KIB)
+        _, slow, source = self.slow(make_world)
+        for sid in range(2, 200):
+            slow.push(b"SUB foo%b %d\r\n" % (queue and queue % sid, sid))
+        # All in one turn: waiting for its end would make 60 copies of each subscription.
+        source.push(b"".join(pub(b"foo", b"%010d" % number) for number in range(20)) * 3)
+        assert slow.reason == "Slow Consumer (Pending Bytes)"
+        assert slow.client.out == []
+        assert source.reason == ""
+
+    def test_much_is_written_in_parts_and_arrives_whole(
+        self, world: World, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(broker_module, "WRITE_BYTES_MAX", 1000)
+        sub, source = listener(world, b">"), world.modern()
+        before = sub.connection.writes
+        sent = [(b"s%d" % number, b"x" * number) for number in range(100)]
+        source.send(b"".join(pub(subject, payload) for subject, payload in sent))
+        assert sub.take() == b"".join(msg(subject, b"1", payload) for subject, payload in sent)
+        assert 5 <= sub.connection.writes - before <= 7
 
     def test_a_publisher_to_a_congested_client_is_held_back_for_a_moment(
         self, make_world: MakeWorld

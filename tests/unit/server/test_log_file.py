@@ -1,9 +1,11 @@
 """Log files that set themselves aside."""
 
+import errno
+
 import pytest
 
 from headwater.server.log_file import LogFile
-from headwater.testing.files import MemoryFiles
+from headwater.testing.files import MemoryAppendFile, MemoryFiles
 
 
 class SteppingClock:
@@ -64,3 +66,38 @@ def test_reopening_begins_a_file_that_was_moved_away(files: MemoryFiles) -> None
     log.reopen()
     log.write(b"after\n")
     assert written(files) == {"/log/moved": b"before\n", "/log/server.log": b"after\n"}
+
+
+class StubbornFiles(MemoryFiles):
+    """A disk on which nothing can be renamed or opened any more."""
+
+    def rename(self, source: str, target: str) -> None:
+        raise OSError(errno.EACCES, "permission denied")
+
+    def deny_opening(self) -> None:
+        self.open_append = self._refuse  # type: ignore[method-assign]
+
+    def _refuse(self, path: str) -> MemoryAppendFile:
+        raise OSError(errno.EMFILE, "too many open files")
+
+
+class TestTrouble:
+    @pytest.fixture
+    def stubborn(self) -> StubbornFiles:
+        files = StubbornFiles()
+        files.make_dirs("/log")
+        return files
+
+    def test_a_file_that_can_not_be_set_aside_goes_on(self, stubborn: StubbornFiles) -> None:
+        log = LogFile(stubborn, SteppingClock(), "/log/server.log", bytes_max=4, files_max=0)
+        for line in (b"one\n", b"two\n", b"three\n"):
+            log.write(line)
+        assert written(stubborn) == {"/log/server.log": b"one\ntwo\nthree\n"}
+
+    def test_a_file_that_can_not_be_opened_anew_goes_on(self, stubborn: StubbornFiles) -> None:
+        log = LogFile(stubborn, SteppingClock(), "/log/server.log", 0, 0)
+        stubborn.deny_opening()
+        with pytest.raises(OSError, match="too many open files"):
+            log.reopen()
+        log.write(b"still here\n")
+        assert written(stubborn) == {"/log/server.log": b"still here\n"}

@@ -6,6 +6,7 @@ import bcrypt
 import msgspec
 import pytest
 
+from headwater.base.clock import NS_PER_S
 from headwater.server.options import (
     AccountOptions,
     Options,
@@ -310,6 +311,30 @@ class TestSlowCheck:
         peer.world.advance(60)
         assert peer.reason == ""
 
+    @pytest.mark.parametrize(
+        ("password", "stays"),
+        [(HASHED, True), ("secret", True), ("x", False)],
+        ids=["hashed", "plain", "changed"],
+    )
+    def test_a_reload_in_between_has_the_last_word(
+        self, make_world: MakeWorld, password: str, stays: bool
+    ) -> None:
+        peer = self.started(make_world, "secret", b"PING\r\n")
+        node = peer.world.node
+        node.reload(replace(node.options, users=(UserOptions("u", password),)))
+        peer.world.finish_checks()
+        peer.world.finish_checks()
+        assert (peer.reason == "") is stays
+        assert peer.take().startswith(b"PONG\r\n" if stays else VIOLATION)
+
+    def test_a_user_removed_in_between_is_not_let_in(self, make_world: MakeWorld) -> None:
+        peer = self.started(make_world, "secret", b"SUB foo 1\r\n")
+        node = peer.world.node
+        node.reload(replace(node.options, users=(ALICE,)))
+        peer.world.finish_checks()
+        assert peer.take() == VIOLATION
+        assert peer.client.subscriptions == {}
+
     def test_two_in_a_row(self, make_world: MakeWorld) -> None:
         again = b"CONNECT %b\r\nPING\r\n" % connect_document(user="u", password="secret")
         peer = self.started(make_world, "secret", again)
@@ -427,6 +452,14 @@ class TestPings:
         world.advance(1.0)
         assert peer.take() == b"-ERR 'Stale Connection'\r\n"
 
+    def test_a_pong_nobody_asked_for_measures_no_more_than_the_connection_s_age(
+        self, world: World
+    ) -> None:
+        peer = world.modern()
+        world.advance(1)
+        peer.send(b"PONG\r\n")
+        assert peer.client.rtt_ns == NS_PER_S
+
 
 class TestSubscribing:
     @pytest.mark.parametrize("subject", [b"foo..bar", b".", b"foo.", b"foo.>.bar", b">.foo"])
@@ -492,6 +525,14 @@ class TestConnections:
         first.connection.leave()
         world.settle()
         assert world.open().reason == ""
+
+    @pytest.mark.parametrize(
+        ("was_broken", "reason"), [(False, "Client Closed"), (True, "Read Error")]
+    )
+    def test_why_one_is_gone(self, world: World, was_broken: bool, reason: str) -> None:
+        peer = world.modern()
+        world.node.lost(peer.client, was_broken)
+        assert peer.reason == reason
 
     def test_below_zero_nobody_is_let_in(self, make_world: MakeWorld) -> None:
         assert make_world(max_connections=-1).open().reason == "Maximum Connections Exceeded"
@@ -604,6 +645,24 @@ class TestReload:
         self.reload(world, users=(UserOptions("alice", HASHED),))
         world.finish_checks()
         assert (peer.reason == "") is stays
+
+    def test_of_two_in_a_row_the_second_counts(self, make_world: MakeWorld) -> None:
+        world = make_world(users=(UserOptions("alice", "secret"),))
+        peer = world.modern(user="alice", password="secret")
+        rights = Permissions(SubjectPermission(deny=("foo",)))
+        self.reload(world, users=(UserOptions("alice", HASHED),))
+        self.reload(world, users=(UserOptions("alice", HASHED, permissions=rights),))
+        # Other threads may finish in any order.
+        world.scheduler.offloaded.reverse()
+        world.finish_checks()
+        assert b"Permissions Violation" in peer.ask(b"PUB foo 1\r\nx\r\n")
+
+    def test_a_shorter_control_line_holds_for_lines_read_before(self, world: World) -> None:
+        peer = world.modern()
+        line = b"PUB %b 1\r\nx\r\n" % (b"x" * 100)
+        peer.send(line)
+        self.reload(world, max_control_line=50)
+        assert b"maximum control line exceeded" in peer.ask(line)
 
     def test_a_hashed_token_that_did_not_change(self, make_world: MakeWorld) -> None:
         world = make_world(token=HASHED)

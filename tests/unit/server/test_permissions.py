@@ -246,3 +246,15 @@ class TestResponses:
         rules.delivered_reply(b"fresh", now_ns)
         rules.delivered_reply(b"one.more", now_ns)
         assert set(rules._replies) == {b"fresh", b"one.more"}
+
+
+def test_who_has_gone_may_do_no_more_than_before() -> None:
+    rights = ConnectionPermissions(
+        Permissions(SubjectPermission(allow=("mine",)), None, ResponsePermission())
+    )
+    rights.delivered_reply(b"reply", 0)
+    assert rights.may_publish(b"mine", 0)
+    rights.forget()
+    assert rights.may_publish(b"mine", 0)
+    assert not rights.may_publish(b"other", 0)
+    assert not rights.may_publish(b"reply", 0)

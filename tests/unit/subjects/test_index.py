@@ -219,3 +219,40 @@ class TestCache:
             tracemalloc.stop()
         assert index.cached == 0
         assert after - before < 4096
+
+    def test_its_bytes_are_bounded_too(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(index_module, "CACHED_BYTES_MAX", 1000)
+        index, _ = indexed(*[(b">", None)] * 30, (b"foo.>", None))
+        for number in range(100):
+            assert index.match(b"foo.%d" % number).size == 31
+            # Each has a list of 31 references of its own.
+            assert index.cached <= 1000 // (31 * 8)
+
+    def test_routes_that_share_a_pattern_s_members_cost_only_their_subject(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(index_module, "CACHED_BYTES_MAX", 1000)
+        index, _ = indexed(*[(b">", None)] * 200)
+        for number in range(100):
+            index.match(b"foo.%d" % number)
+        assert index.cached == 100
+
+
+def test_subjects_may_have_more_tokens_than_python_has_stack() -> None:
+    tokens = 2000
+    stars = b".".join([b"*"] * tokens)
+    index, members = indexed((b"*." + stars, None), (stars + b".>", None), (b"*.x." + stars, None))
+    assert set(index.match(b"a." + b".".join([b"b"] * tokens)).plain) == {members[0], members[1]}
+
+
+@pytest.mark.parametrize(
+    ("route", "large"),
+    [
+        (Route([1] * 16, []), False),
+        (Route([1] * 17, []), True),
+        (Route([1], [[2]] * 16), True),
+        (Route([], [[1] * 100]), False),
+    ],
+)
+def test_a_route_is_large_by_the_copies_it_makes(route: Route[int], large: bool) -> None:
+    assert route.is_large is large

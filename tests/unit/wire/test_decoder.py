@@ -4,8 +4,9 @@ import itertools
 
 import pytest
 
+from headwater.wire import decoder as decoder_module
 from headwater.wire.batch import Malformed, Run
-from headwater.wire.decoder import ClientDecoder
+from headwater.wire.decoder import LINE_KNOWN_BYTES_MAX, ClientDecoder, PublishLines
 from tests.unit.wire.plain_decoder import (
     Operation,
     decode,
@@ -354,6 +355,25 @@ class TestConnect:
         assert flat(decoder.feed(b"")) == [("PUB", b"foo", None, 1, b"1 5", b"hello"), ("PING",)]
         assert not decoder.stopped
 
+    def test_what_is_behind_it_is_kept_and_not_copied_for_each(self) -> None:
+        decoder = ClientDecoder(MAX_CONTROL_LINE, MAX_PAYLOAD)
+        stream = b"CONNECT {}\r\n" * 3 + b"PI"
+        assert flat(decoder.feed(stream)) == [("CONNECT", b"{}")]
+        assert (decoder.unfinished, decoder.held_bytes) == (b"C", 2 * 12 + 2)
+        assert decoder._rest is stream
+        assert flat(decoder.feed(b"")) == [("CONNECT", b"{}")]
+        assert decoder._rest is stream
+        # More may have arrived while the first was being looked at.
+        assert flat(decoder.feed(b"NG\r\n")) == [("CONNECT", b"{}")]
+        assert flat(decoder.feed(b"")) == [("PING",)]
+        assert (decoder.unfinished, decoder.held_bytes) == (b"", 0)
+
+    def test_closing_lets_go_of_what_is_behind_it(self) -> None:
+        decoder = ClientDecoder(MAX_CONTROL_LINE, MAX_PAYLOAD)
+        decoder.feed(b"CONNECT {}\r\nPING\r\n")
+        decoder.close()
+        assert (decoder.held_bytes, decoder.feed(b"")) == (0, [])
+
     def test_headers_are_refused_on_the_control_line(self) -> None:
         decoder = ClientDecoder(MAX_CONTROL_LINE, MAX_PAYLOAD)
         assert feed(decoder, b"CONNECT {}\r\nPUB foo 5\r\nhello\r\nHPUB foo 1 999\r\n") == [
@@ -391,3 +411,49 @@ def test_a_payload_that_arrives_in_many_reads_is_not_copied_once_per_read() -> N
         operations += feed(decoder, CountedRead(stream[start : start + step]))
     assert [len(op[-1]) for op in operations] == [size]  # type: ignore[arg-type]
     assert CountedRead.copied <= 8 * len(stream)
+
+
+class TestKnownLines:
+    """Publish lines are remembered for all connections together, within bounds."""
+
+    def test_a_line_of_one_connection_is_known_to_the_next(self) -> None:
+        lines = PublishLines()
+        for _ in range(2):
+            decoder = ClientDecoder(MAX_CONTROL_LINE, MAX_PAYLOAD, lines)
+            assert flat(decoder.feed(b"PUB foo 5\r\nhello\r\n")) == [HELLO]
+        assert list(lines.known) == [b"PUB foo 5\r\n"]
+
+    @pytest.mark.parametrize(
+        "line",
+        [b"PUB foo reply 0", b"PUB _INBOX.me.1 0", b"HPUB foo 0 0", b"pub foo 0", b"PUB  foo 0"],
+    )
+    def test_lines_that_hardly_come_again_do_not_enter(self, line: bytes) -> None:
+        lines = PublishLines()
+        decoder = ClientDecoder(MAX_CONTROL_LINE, MAX_PAYLOAD, lines)
+        decoder.headers = True
+        decoder.feed(line + b"\r\n\r\n")
+        assert lines.known == {}
+
+    @pytest.mark.parametrize(("excess", "known"), [(0, 1), (1, 0)])
+    def test_long_lines_do_not_enter(self, excess: int, known: int) -> None:
+        lines = PublishLines()
+        decoder = ClientDecoder(4096, MAX_PAYLOAD, lines)
+        subject = b"x" * (LINE_KNOWN_BYTES_MAX + excess - len(b"PUB  0\r\n"))
+        assert len(decoder.feed(b"PUB %b 0\r\n\r\n" % subject)) == 1
+        assert len(lines.known) == known
+
+    def test_all_are_forgotten_when_there_are_too_many(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(decoder_module, "LINES_KNOWN_MAX", 3)
+        lines = PublishLines()
+        decoder = ClientDecoder(MAX_CONTROL_LINE, MAX_PAYLOAD, lines)
+        for number in range(10):
+            decoder.feed(b"PUB s%d 0\r\n\r\n" % number)
+            assert 1 <= len(lines.known) <= 3
+
+    def test_the_payload_limit_is_each_connection_s_own(self) -> None:
+        lines = PublishLines()
+        ClientDecoder(MAX_CONTROL_LINE, MAX_PAYLOAD, lines).feed(b"PUB foo 5\r\nhello\r\n")
+        [malformed] = ClientDecoder(MAX_CONTROL_LINE, 4, lines).feed(b"PUB foo 5\r\nhello\r\n")
+        assert isinstance(malformed, Malformed)

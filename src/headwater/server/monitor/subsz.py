@@ -3,6 +3,8 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
+import msgspec
+
 from headwater.server.accounts import Account
 from headwater.server.client import Subscription
 from headwater.server.monitor.connz import SubDetail, subscription_detail
@@ -43,7 +45,7 @@ class IndexStats(View, kw_only=True):
 
 
 class Subsz(View, kw_only=True):
-    """Numbers, and a page of subscriptions where they were asked for."""
+    """IndexStats, and a page of subscriptions where they were asked for."""
 
     server_id: str
     now: str
@@ -66,18 +68,10 @@ def subsz(node: "Node", options: SubszOptions) -> Subsz:
     if options.test and not is_valid_literal(options.test.encode()):
         raise Refused(f"invalid test subject, must be valid publish subject: {options.test}")
     accounts = [account for account in node.accounts.all() if options.account in ("", account.name)]
-    stats = index_stats(accounts)
     page = Subsz(
         server_id=node.server_id,
         now=timestamp(node.environment.clock.wall_ns()),
-        num_subscriptions=stats.num_subscriptions,
-        num_cache=stats.num_cache,
-        num_inserts=stats.num_inserts,
-        num_removes=stats.num_removes,
-        num_matches=stats.num_matches,
-        cache_hit_rate=stats.cache_hit_rate,
-        max_fanout=stats.max_fanout,
-        avg_fanout=stats.avg_fanout,
+        **msgspec.structs.asdict(index_stats(accounts)),
         total=0,
         offset=max(options.offset, 0),
         limit=options.limit if options.limit > 0 else LIST_SIZE,
