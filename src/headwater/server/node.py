@@ -254,6 +254,7 @@ class Node:
         client.out.clear()
         client.held.clear()
         client.decoder.close()
+        client.connect.forget_secrets()
         if client.permissions is not None:
             client.permissions.forget()
         for sub in client.subscriptions.values():

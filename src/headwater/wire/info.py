@@ -120,6 +120,10 @@ class ConnectOptions:
             if value is not None:
                 setattr(self, attribute, value)
 
+    def forget_secrets(self) -> None:
+        """The client has gone; what it proved itself by is nobody's business any more."""
+        self.password = self.auth_token = self.jwt = self.sig = ""
+
     def _check_types(self, fields: Mapping[str, object]) -> None:
         for attribute, value in fields.items():
             if value is not None and type(value) is not type(getattr(self, attribute)):

@@ -6,7 +6,8 @@ the order they were published, and a message goes to at most one member of a que
 In a quiet stretch, when nothing fails and everybody is connected: every message reaches every
 matching plain subscriber, and one member of every matching queue group.
 
-A publisher or subscriber that was restarted is a new one here. Numbers count up per publisher.
+A publisher or subscriber that was restarted is a new one here. Numbers count up from 1 per
+publisher.
 """
 
 from dataclasses import dataclass, field
