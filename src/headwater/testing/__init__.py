@@ -4,6 +4,7 @@ Start at `World`; the faults it knows, and which of them a program can survive, 
 `headwater.testing.faults`.
 """
 
+from headwater.testing.disk import SimDisk, crash_points
 from headwater.testing.faults import Episode, FaultPlan
 from headwater.testing.host import Host, HostCrashed
 from headwater.testing.loop import Deadlock, Runaway, SimulationError, UnhandledException
@@ -20,10 +21,12 @@ __all__ = [
     "HostCrashed",
     "NetworkSettings",
     "Runaway",
+    "SimDisk",
     "SimNetwork",
     "SimulationError",
     "UnhandledException",
     "World",
+    "crash_points",
     "seeds",
     "simulated_environment",
 ]

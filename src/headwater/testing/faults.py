@@ -28,8 +28,8 @@ Drift           The host's clocks and timers run fast or slow. Survivable while 
 Jump            The wall clock is set, either way. Survivable: only reports show it.
 
 Not in the model, because TCP or the operating system excludes it: bytes lost, repeated, reordered
-or flipped inside a living connection. Disks forget nothing yet: the `Files` of a server hold only
-whole files.
+or flipped inside a living connection. Disks fail on their own (`headwater.testing.disk`); the
+`Files` of a server hold only whole files and forget nothing.
 
 Faults also strike each other: a host may be killed while paused behind a partition. Every fault
 has an end, and ends are harmless when there is nothing left to end.

@@ -1,0 +1,163 @@
+"""The store's FileSystem port with every way to change something taken out.
+
+What reads a store beside a server, or before anybody has made a copy of it, must leave no trace.
+Files are opened for reading only, so that reading needs no more rights than that.
+"""
+
+import fcntl
+import os
+from typing import Final, NoReturn
+
+from headwater.runtime.entropy import SystemEntropy
+from headwater.runtime.filesystem import SystemFileSystem
+from headwater.store.cipher import ServerKey
+from headwater.store.encoding import Encoding
+from headwater.store.filesystem import File, FileSystem, Lock
+
+PID_BYTES_MAX: Final = 20
+
+
+class ReadOnlyError(OSError):
+    """Something tried to change a store that is only looked at."""
+
+
+def _refuse(path: str) -> NoReturn:
+    raise ReadOnlyError(f"{path} is open for reading only")
+
+
+class ReadOnlyFile:
+    """A file that can only be read, as it is on the disk or as it would be after a restart."""
+
+    def __init__(self, path: str, instead: bytes | None = None) -> None:
+        self._path = path
+        self._instead = instead
+        self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        self._size = os.fstat(self._descriptor).st_size if instead is None else len(instead)
+
+    @property
+    def size(self) -> int:
+        return self._size
+
+    def read(self, offset: int, size: int) -> bytes:
+        if self._instead is not None:
+            return self._instead[offset : offset + size]
+        parts = []
+        while size > 0 and (part := os.pread(self._descriptor, size, offset)):
+            parts.append(part)
+            offset += len(part)
+            size -= len(part)
+        return b"".join(parts)
+
+    def write(self, data: bytes) -> None:
+        _refuse(self._path)
+
+    def overwrite(self, offset: int, data: bytes) -> None:
+        _refuse(self._path)
+
+    def truncate(self, size: int) -> None:
+        _refuse(self._path)
+
+    def sync(self) -> None:
+        _refuse(self._path)
+
+    def close(self) -> None:
+        os.close(self._descriptor)
+
+
+class ReadOnlyFiles:
+    """The store's FileSystem port on the operating system, without any way to change anything."""
+
+    def __init__(self) -> None:
+        self._system = SystemFileSystem()
+
+    def open(self, path: str) -> File:
+        return ReadOnlyFile(path)
+
+    def list_folder(self, path: str) -> list[str]:
+        return self._system.list_folder(path)
+
+    def exists(self, path: str) -> bool:
+        return self._system.exists(path)
+
+    def is_folder(self, path: str) -> bool:
+        return self._system.is_folder(path)
+
+    def free_bytes(self, path: str) -> int:
+        return self._system.free_bytes(path)
+
+    def create(self, path: str) -> File:
+        _refuse(path)
+
+    def make_folder(self, path: str) -> None:
+        _refuse(path)
+
+    def remove(self, path: str) -> None:
+        _refuse(path)
+
+    def remove_folder(self, path: str) -> None:
+        _refuse(path)
+
+    def rename(self, source: str, target: str) -> None:
+        _refuse(source)
+
+    def sync_folder(self, path: str) -> None:
+        _refuse(path)
+
+    def lock(self, path: str) -> Lock:
+        _refuse(path)
+
+    def disk_bytes(self, path: str) -> int:
+        """What a file, or all in a folder, takes; what vanishes meanwhile takes nothing."""
+        if self.is_folder(path):
+            return sum(self.disk_bytes(f"{path}/{name}") for name in self.list_folder(path))
+        try:
+            return os.stat(path).st_size
+        except FileNotFoundError:
+            return 0
+
+
+class DecodedFiles(ReadOnlyFiles):
+    """Files as the store sees them: in plain, and completed where a server would do that.
+
+    Raises StoreError where a key is needed that `server_key` does not open.
+    """
+
+    def __init__(self, root: str, server_key: ServerKey | None) -> None:
+        super().__init__()
+        self._root = root
+        self._encoding = Encoding(server_key=server_key)
+        self._by_folder: dict[str, FileSystem] = {}
+        # The bytes of files into which a server would put something back.
+        self.instead: dict[str, bytes] = {}
+
+    def open(self, path: str) -> File:
+        if path in self.instead:
+            return ReadOnlyFile(path, self.instead[path])
+        return self._in_folder(path.rpartition("/")[0]).open(path)
+
+    def _in_folder(self, folder: str) -> FileSystem:
+        """Each folder has a key of its own."""
+        found = self._by_folder.get(folder)
+        if found is None:
+            context = "" if folder == self._root else folder.rpartition("/")[2]
+            found = self._by_folder[folder] = self._encoding.files_in(
+                ReadOnlyFiles(), folder, context, SystemEntropy(), is_new=False
+            )
+        return found
+
+
+def lock_holder(path: str) -> str:
+    """Who holds a lock file, empty if nobody does.
+
+    The shared lock that finds it out is let go at once and leaves the file as it is.
+    """
+    try:
+        with open(path, "rb", buffering=0) as file:
+            try:
+                fcntl.flock(file.fileno(), fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                text = file.read(PID_BYTES_MAX).strip()
+                return f"process {int(text)}" if text.isdigit() else "another process"
+    except FileNotFoundError:
+        pass
+    return ""

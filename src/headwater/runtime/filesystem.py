@@ -1,0 +1,317 @@
+"""FileSystem port of the store on the operating system: synchronous and unbuffered.
+
+Every call is one system call in the common case and reaches the operating system before it
+returns, so that what was written survives the death of the process. Calls that a signal interrupts
+are repeated by Python itself (PEP 475); transfers that the kernel cuts short are continued here.
+
+A file knows its own end and writes there. Whoever opens one file twice writes through one of the
+two only. A file may be synced on one thread while another one writes to it.
+
+It must not know what is in the files.
+"""
+
+import errno
+import fcntl
+import os
+import stat
+import subprocess
+import sys
+import weakref
+from typing import Final
+
+from headwater.store.store import BOOT_UNKNOWN
+
+FILE_MODE: Final = 0o640
+FOLDER_MODE: Final = 0o750
+
+_LINUX_BOOT_ID: Final = "/proc/sys/kernel/random/boot_id"
+# The boot time moves when somebody sets the clock; that looks like a restart, which is the safe
+# side. macOS also has an identifier that does not move.
+_SYSCTL_NAMES: Final = ("kern.bootsessionuuid", "kern.boottime")
+_SYSCTL_TIMEOUT_S: Final = 5.0
+
+# How file systems say that they have nothing to sync for this kind of file.
+_CAN_NOT_SYNC: Final = (errno.EINVAL, errno.ENOTSUP)
+_PID_BYTES_MAX: Final = 20
+
+
+def _refusal(code: int, path: str) -> OSError:
+    return OSError(code, os.strerror(code), path)
+
+
+def _flush(descriptor: int, *, folder: bool = False) -> None:
+    """Return when what is needed to read a file or folder back is on the disk."""
+    if sys.platform == "darwin":
+        # fsync stops at the cache of the drive there.
+        try:
+            fcntl.fcntl(descriptor, fcntl.F_FULLFSYNC)
+        except OSError as error:
+            if error.errno not in (*_CAN_NOT_SYNC, errno.ENOTTY):
+                raise
+            os.fsync(descriptor)
+    elif folder:
+        # The entries of a folder are metadata: fdatasync may leave them out.
+        os.fsync(descriptor)
+    else:
+        # Leaves out the times of the file, never its size.
+        os.fdatasync(descriptor)
+
+
+class SystemFile:
+    """An open file of the operating system."""
+
+    __slots__ = ("_descriptor", "_path", "_size")
+
+    def __init__(self, path: str, flags: int) -> None:
+        self._path = path
+        self._descriptor = os.open(path, flags | os.O_RDWR | os.O_CLOEXEC, FILE_MODE)
+        self._size = os.fstat(self._descriptor).st_size
+
+    def __repr__(self) -> str:
+        return f"<SystemFile {self._path} {self._size} bytes>"
+
+    @property
+    def size(self) -> int:
+        """Bytes in the file when it was opened, and all that this object has seen since."""
+        return self._size
+
+    def write(self, data: bytes) -> None:
+        """Append all of `data`; after an error `size` counts the part that got there."""
+        written = os.pwrite(self._descriptor, data, self._size)
+        self._size += written
+        if written < len(data):
+            view = memoryview(data)[written:]
+            while view:
+                written = os.pwrite(self._descriptor, view, self._size)
+                self._size += written
+                view = view[written:]
+
+    def overwrite(self, offset: int, data: bytes) -> None:
+        """Replace bytes that are there."""
+        if offset < 0 or offset + len(data) > self._size:
+            raise _refusal(errno.EINVAL, self._path)
+        view = memoryview(data)
+        while view:
+            written = os.pwrite(self._descriptor, view, offset)
+            offset += written
+            view = view[written:]
+
+    def read(self, offset: int, size: int) -> bytes:
+        """Up to `size` bytes from `offset`; fewer only at the end of the file."""
+        if offset < 0 or size < 0:
+            raise _refusal(errno.EINVAL, self._path)
+        if offset + size > self._size:
+            # Asking beyond the end would make room for bytes that are not there.
+            self._size = max(self._size, os.fstat(self._descriptor).st_size)
+            size = max(0, min(size, self._size - offset))
+        data = os.pread(self._descriptor, size, offset)
+        if len(data) == size:
+            return data
+        parts = [data]
+        while data:
+            size -= len(data)
+            offset += len(data)
+            data = os.pread(self._descriptor, size, offset)
+            parts.append(data)
+        return b"".join(parts)
+
+    def truncate(self, size: int) -> None:
+        """Cut the file to `size` bytes."""
+        if not 0 <= size <= self._size:
+            raise _refusal(errno.EINVAL, self._path)
+        os.ftruncate(self._descriptor, size)
+        self._size = size
+
+    def sync(self) -> None:
+        """Return when all that was written is on the disk."""
+        if self._descriptor < 0:
+            raise _refusal(errno.EBADF, self._path)
+        _flush(self._descriptor)
+
+    def close(self) -> None:
+        """Release the file; once more is harmless."""
+        if self._descriptor >= 0:
+            descriptor, self._descriptor = self._descriptor, -1
+            os.close(descriptor)
+
+
+class SystemLock:
+    """A lock file that we hold until `release`, or until the process ends however it ends."""
+
+    __slots__ = ("__weakref__", "_descriptor")
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        _held_locks.add(self)
+
+    def release(self) -> None:
+        """Let others have it; the file stays, since removing it would race with them."""
+        if self._descriptor >= 0:
+            # Unlocking by name would take the lock from a forked parent too; closing does not.
+            descriptor, self._descriptor = self._descriptor, -1
+            os.close(descriptor)
+
+
+_held_locks: Final[weakref.WeakSet[SystemLock]] = weakref.WeakSet()
+
+
+def _leave_locks_to_the_parent() -> None:
+    for lock in list(_held_locks):
+        lock.release()
+
+
+# A child that is forked and not replaced by another program would hold the lock after its parent.
+os.register_at_fork(after_in_child=_leave_locks_to_the_parent)
+
+
+def _holder(descriptor: int) -> str:
+    text = os.pread(descriptor, _PID_BYTES_MAX, 0).strip()
+    return f"process {int(text)}" if text.isdigit() else "another process"
+
+
+def _take(path: str, descriptor: int) -> bool:
+    """Lock the open lock file `path`; False when somebody has removed it meanwhile."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        raise BlockingIOError(error.errno, f"held by {_holder(descriptor)}", path) from None
+    try:
+        there = os.stat(path)
+    except FileNotFoundError:
+        return False
+    ours = os.fstat(descriptor)
+    if (there.st_dev, there.st_ino) != (ours.st_dev, ours.st_ino):
+        return False
+    try:
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+    except OSError:
+        # The number is there for people. A full disk is no reason not to start and let them read.
+        pass
+    return True
+
+
+class SystemFileSystem:
+    """Files in folders of the operating system."""
+
+    __slots__ = ()
+
+    def open(self, path: str) -> SystemFile:
+        """Open a file that exists for reading and appending."""
+        return SystemFile(path, 0)
+
+    def create(self, path: str) -> SystemFile:
+        """Create a file that does not exist yet."""
+        return SystemFile(path, os.O_CREAT | os.O_EXCL)
+
+    def list_folder(self, path: str) -> list[str]:
+        """Names in a folder, sorted. A folder that does not exist is empty."""
+        try:
+            return sorted(os.listdir(path))
+        except FileNotFoundError:
+            return []
+
+    def exists(self, path: str) -> bool:
+        """Whether there is a file or folder of that name; raises when that can not be told."""
+        try:
+            os.stat(path)
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        return True
+
+    def is_folder(self, path: str) -> bool:
+        """Whether there is a folder of that name; raises when that can not be told."""
+        try:
+            return stat.S_ISDIR(os.stat(path).st_mode)
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+
+    def make_folder(self, path: str) -> None:
+        """Create a folder and those above it; one that exists is fine."""
+        try:
+            os.mkdir(path, FOLDER_MODE)
+        except FileExistsError:
+            if not self.is_folder(path):
+                raise
+        except FileNotFoundError:
+            above = os.path.dirname(path.rstrip("/"))
+            if above in ("", path):
+                raise
+            self.make_folder(above)
+            self.make_folder(path)
+
+    def remove(self, path: str) -> None:
+        """Remove a file; absent is an error."""
+        os.unlink(path)
+
+    def remove_folder(self, path: str) -> None:
+        """Remove an empty folder."""
+        os.rmdir(path)
+
+    def rename(self, source: str, target: str) -> None:
+        """Give a file another name in one step, replacing what had it."""
+        if stat.S_ISDIR(os.lstat(source).st_mode):
+            raise _refusal(errno.EISDIR, source)
+        os.replace(source, target)
+
+    def sync_folder(self, path: str) -> None:
+        """Return when creations, renames and removals in this folder are on the disk."""
+        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            _flush(descriptor, folder=True)
+        except OSError as error:
+            if error.errno not in _CAN_NOT_SYNC:
+                raise
+        finally:
+            os.close(descriptor)
+
+    def free_bytes(self, path: str) -> int:
+        """Room left for us on the disk that holds `path`, or will hold it once it is created."""
+        place = os.path.abspath(path)
+        while True:
+            try:
+                status = os.statvfs(place)
+            except FileNotFoundError:
+                place = os.path.dirname(place)
+            else:
+                return status.f_bavail * status.f_frsize
+
+    def lock(self, path: str) -> SystemLock:
+        """Take a lock file; raises BlockingIOError with the path and who holds it."""
+        while True:
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
+            try:
+                taken = _take(path, descriptor)
+            except BaseException:
+                os.close(descriptor)
+                raise
+            if taken:
+                return SystemLock(descriptor)
+            os.close(descriptor)
+
+
+def boot_id(source: str = _LINUX_BOOT_ID, sysctl: str = "sysctl") -> str:
+    """What stays the same as long as the machine was not restarted, or BOOT_UNKNOWN.
+
+    It tells a process that was killed, which loses nothing the operating system had taken, from a
+    machine that lost power, which loses what was not synced.
+    """
+    try:
+        with open(source, encoding="ascii") as file:
+            return file.read().strip() or BOOT_UNKNOWN
+    except OSError:
+        pass
+    for name in _SYSCTL_NAMES:
+        try:
+            found = subprocess.run(
+                [sysctl, "-n", name],
+                capture_output=True,
+                check=True,
+                text=True,
+                timeout=_SYSCTL_TIMEOUT_S,
+            )
+        except (OSError, subprocess.SubprocessError):
+            continue
+        if found.stdout.strip():
+            return found.stdout.strip()
+    return BOOT_UNKNOWN

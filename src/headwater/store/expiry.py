@@ -1,0 +1,55 @@
+"""Messages that go at their own time: which are due, without looking at the others.
+
+A heap of plain integers (time in the high bits, sequence in the low), so that a million of them are
+nothing to the garbage collector. Messages that were deleted meanwhile stay in it until their time;
+the caller, who knows what is still there, ignores them.
+"""
+
+from heapq import heapify, heappop, heappush
+from typing import Final, final
+
+_SEQUENCE_BITS: Final = 64
+_SEQUENCE_MASK: Final = (1 << _SEQUENCE_BITS) - 1
+
+
+@final
+class ExpiryQueue:
+    """Expiry times by sequence."""
+
+    __slots__ = ("_heap",)
+
+    def __init__(self) -> None:
+        self._heap: list[int] = []
+
+    def __len__(self) -> int:
+        return len(self._heap)
+
+    def add(self, sequence: int, expiry_ns: int) -> None:
+        """A message that goes at `expiry_ns`."""
+        heappush(self._heap, expiry_ns << _SEQUENCE_BITS | sequence)
+
+    def extend(self, pairs: list[tuple[int, int]]) -> None:
+        """Many at once: sequence and time."""
+        self._heap.extend(expiry_ns << _SEQUENCE_BITS | sequence for sequence, expiry_ns in pairs)
+        heapify(self._heap)
+
+    def next_ns(self) -> int:
+        """When the next message is due; 0 if none ever is."""
+        return self._heap[0] >> _SEQUENCE_BITS if self._heap else 0
+
+    def due(self, now_ns: int) -> list[tuple[int, int]]:
+        """Messages whose time has come, oldest first, and when it was. They are taken out."""
+        found = []
+        while self._heap and self._heap[0] >> _SEQUENCE_BITS <= now_ns:
+            item = heappop(self._heap)
+            found.append((item & _SEQUENCE_MASK, item >> _SEQUENCE_BITS))
+        return found
+
+    def cut(self, last_sequence: int) -> None:
+        """Forget the sequences after one: they will be given to other messages."""
+        self._heap = [item for item in self._heap if item & _SEQUENCE_MASK <= last_sequence]
+        heapify(self._heap)
+
+    def pending(self) -> list[tuple[int, int]]:
+        """Everything still to come: sequence and time, in no order."""
+        return [(item & _SEQUENCE_MASK, item >> _SEQUENCE_BITS) for item in self._heap]

@@ -1,0 +1,134 @@
+"""What the store needs of a disk: a synchronous port, for a real disk and a simulated one.
+
+Contracts that everything above relies on:
+
+* `write` puts all bytes at the end of the file, or raises. After a raise any prefix of them may be
+  there; whoever called knows how long the file was before and cuts it back or gives up.
+* What was written is safe from the process dying. It is safe from the machine dying only after
+  `sync` of the file returned, and, for a file that was created, renamed or removed, after
+  `sync_folder` of its folder returned as well. A folder is such an entry of the one above it.
+* A `sync` that raised may have lost the data for good although it is still readable now. It is
+  never tried again as if nothing had happened: the file is not written to any more.
+
+All operations raise OSError.
+"""
+
+from typing import Protocol
+
+
+class File(Protocol):
+    """An open file."""
+
+    @property
+    def size(self) -> int:
+        """Bytes in the file, as far as this object has read or written it."""
+        ...
+
+    def write(self, data: bytes) -> None:
+        """Append all of `data`."""
+        ...
+
+    def overwrite(self, offset: int, data: bytes) -> None:
+        """Replace bytes that are there; never makes the file longer."""
+        ...
+
+    def read(self, offset: int, size: int) -> bytes:
+        """Up to `size` bytes from `offset`; fewer only at the end of the file."""
+        ...
+
+    def truncate(self, size: int) -> None:
+        """Cut the file to `size` bytes."""
+        ...
+
+    def sync(self) -> None:
+        """Return when all that was written is on the disk."""
+        ...
+
+    def close(self) -> None:
+        """Release the file; writes nothing more."""
+        ...
+
+
+class Lock(Protocol):
+    """A folder that is ours."""
+
+    def release(self) -> None:
+        """Let others have it."""
+        ...
+
+
+class FileSystem(Protocol):
+    """Files in folders. Paths use `/`."""
+
+    def open(self, path: str) -> File:
+        """Open a file that exists for reading and appending."""
+        ...
+
+    def create(self, path: str) -> File:
+        """Create a file that does not exist yet."""
+        ...
+
+    def list_folder(self, path: str) -> list[str]:
+        """Names in a folder, sorted. A folder that does not exist is empty."""
+        ...
+
+    def exists(self, path: str) -> bool:
+        """Whether there is a file or folder of that name."""
+        ...
+
+    def is_folder(self, path: str) -> bool:
+        """Whether there is a folder of that name."""
+        ...
+
+    def make_folder(self, path: str) -> None:
+        """Create a folder and those above it; one that exists is fine."""
+        ...
+
+    def remove(self, path: str) -> None:
+        """Remove a file; absent is an error."""
+        ...
+
+    def remove_folder(self, path: str) -> None:
+        """Remove an empty folder."""
+        ...
+
+    def rename(self, source: str, target: str) -> None:
+        """Give a file another name in one step, replacing what had it."""
+        ...
+
+    def sync_folder(self, path: str) -> None:
+        """Return when creations, renames and removals in this folder are on the disk."""
+        ...
+
+    def free_bytes(self, path: str) -> int:
+        """Room left on the disk that holds `path`."""
+        ...
+
+    def lock(self, path: str) -> Lock:
+        """Take a lock file that no other process can take meanwhile; raises BlockingIOError."""
+        ...
+
+
+def replace_file(files: FileSystem, path: str, data: bytes) -> None:
+    """Put `data` in place of a file: after a crash it is the old or the new, never half."""
+    folder, _, name = path.rpartition("/")
+    temporary = f"{folder}/.{name}.new"
+    if files.exists(temporary):
+        files.remove(temporary)
+    file = files.create(temporary)
+    try:
+        file.write(data)
+        file.sync()
+    finally:
+        file.close()
+    files.rename(temporary, path)
+    files.sync_folder(folder)
+
+
+def read_file(files: FileSystem, path: str) -> bytes:
+    """All bytes of a file."""
+    file = files.open(path)
+    try:
+        return file.read(0, file.size)
+    finally:
+        file.close()

@@ -1,0 +1,137 @@
+"""A log in memory: the same answers as a log on disk, until the process ends."""
+
+from collections.abc import Sequence
+from typing import Final, final
+
+from headwater.store.index import LogIndex
+from headwater.store.message_log import Batch, MessageBatch, MessageLog, StoredMessage
+
+# A segment's lists are freed when all its messages are gone.
+SEGMENT_MESSAGES_MAX: Final = 32_768
+
+# What nats-server counts for a message in memory besides its bytes.
+MESSAGE_OVERHEAD_BYTES: Final = 16
+
+
+@final
+class MemoryLog(MessageLog):
+    """Messages as plain bytes objects in two lists per segment."""
+
+    def __init__(
+        self, first_sequence: int = 1, segment_messages_max: int = SEGMENT_MESSAGES_MAX
+    ) -> None:
+        super().__init__(LogIndex(first_sequence))
+        self._segment_messages_max = segment_messages_max
+        # By the first sequence of their segment.
+        self._headers: dict[int, list[bytes]] = {first_sequence: []}
+        self._payloads: dict[int, list[bytes]] = {first_sequence: []}
+
+    def append(self, batch: Batch) -> int:
+        """Store messages."""
+        self._roll_if_full()
+        index = self.index
+        segment = index.segments[-1]
+        first = segment.next_sequence
+        sizes = [
+            len(subject) + len(header) + len(payload) + MESSAGE_OVERHEAD_BYTES
+            for subject, header, payload in zip(
+                batch.subjects, batch.headers, batch.payloads, strict=True
+            )
+        ]
+        # Offsets only have to be other than zero here.
+        ones = [1] * len(sizes)
+        index.append(len(segment.offsets) + 1, ones, batch.subjects, batch.timestamps_ns, sizes)
+        self._headers[segment.first_sequence] += batch.headers
+        self._payloads[segment.first_sequence] += batch.payloads
+        self.note_expiries(first, batch.expiries_ns)
+        return first
+
+    def skip(self, count: int, timestamp_ns: int) -> None:
+        """Give out sequences without messages."""
+        self._roll_if_full()
+        first = self.index.segments[-1].first_sequence
+        self.index.skip(count, timestamp_ns)
+        self._headers[first] += [b""] * count
+        self._payloads[first] += [b""] * count
+
+    def get(self, sequence: int) -> StoredMessage | None:
+        """A message, or None."""
+        segment = self.index.segment_of(sequence)
+        if not segment.has(sequence):
+            return None
+        position = sequence - segment.first_sequence
+        return StoredMessage(
+            sequence,
+            self.index.subjects.names[segment.subject_ids[position]],
+            self._headers[segment.first_sequence][position],
+            self._payloads[segment.first_sequence][position],
+            segment.timestamps_ns[position],
+        )
+
+    def read(self, sequence: int, count_max: int, bytes_max: int) -> MessageBatch:
+        """Messages from `sequence` on."""
+        batch = MessageBatch()
+        sequence = self.index.next_message(sequence)
+        while sequence and len(batch) < count_max:
+            message = self.get(sequence)
+            if message is None:
+                break
+            bytes_max -= len(message.header) + len(message.payload)
+            if len(batch) and bytes_max < 0:
+                break
+            batch.sequences.append(sequence)
+            batch.subjects.append(message.subject)
+            batch.headers.append(message.header)
+            batch.payloads.append(message.payload)
+            batch.timestamps_ns.append(message.timestamp_ns)
+            sequence = self.index.next_message(sequence + 1)
+        return batch
+
+    def delete(self, sequences: Sequence[int], erase: bool = False) -> int:
+        """Remove messages; memory is given back, so erasing is the same."""
+        removed = 0
+        for sequence in sequences:
+            segment = self.index.segment_of(sequence)
+            if self.index.delete(sequence) < 0:
+                continue
+            removed += 1
+            position = sequence - segment.first_sequence
+            self._headers[segment.first_sequence][position] = b""
+            self._payloads[segment.first_sequence][position] = b""
+            if segment.live == 0 and segment is not self.index.segments[-1]:
+                self._forget(segment.first_sequence)
+                self.index.remove_segment(segment)
+        return removed
+
+    def truncate(self, last_sequence: int) -> None:
+        """Forget everything after a sequence."""
+        if last_sequence >= self.last_sequence:
+            return
+        self.expiries.cut(last_sequence)
+        self.delete(range(last_sequence + 1, self.last_sequence + 1))
+        for segment in self.index.cut(last_sequence + 1):
+            self._forget(segment.first_sequence)
+        first = self.index.segments[-1].first_sequence
+        keep = len(self.index.segments[-1].offsets)
+        del self._headers.setdefault(first, [])[keep:]
+        del self._payloads.setdefault(first, [])[keep:]
+
+    def close(self) -> None:
+        """Let go of everything."""
+        self._headers.clear()
+        self._payloads.clear()
+
+    def _roll_if_full(self) -> None:
+        if len(self.index.segments[-1].offsets) >= self._segment_messages_max:
+            full = self.index.segments[-1]
+            first = self.index.begin_segment().first_sequence
+            self._headers[first] = []
+            self._payloads[first] = []
+            if full.live == 0:
+                # Emptied while it was the last one, as in a work queue.
+                self._forget(full.first_sequence)
+                self.index.remove_segment(full)
+
+    def _forget(self, first_sequence: int) -> None:
+        del self._headers[first_sequence]
+        del self._payloads[first_sequence]

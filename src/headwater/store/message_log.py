@@ -1,0 +1,277 @@
+"""The log of one stream as everything above the store sees it, on disk or in memory.
+
+Sequences are given out once, in order, and never again. Messages go in batches, as parallel lists.
+What is asked of the index is answered here, the same for both kinds of log; what has to be stored,
+and where, is theirs (`headwater.store.log`, `headwater.store.memory`).
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Final, final
+
+from headwater.base.errors import OperatingError
+from headwater.base.invariants import check
+from headwater.store.expiry import ExpiryQueue
+from headwater.store.format import SUBJECT_BYTES_MAX
+from headwater.store.index import NO_SEQUENCE, LogIndex
+from headwater.store.ranges import RangeSet
+from headwater.subjects.grammar import has_wildcard, matches
+
+ALL_SUBJECTS: Final = b">"
+
+
+class StoreError(OperatingError):
+    """The disk, or what is on it, made something impossible; the text says what to do."""
+
+
+class OfflineError(StoreError):
+    """A stream whose disk failed: it can be read, and written again after a restart."""
+
+
+@final
+class StoredMessage:
+    """A message as it was stored."""
+
+    __slots__ = ("header", "payload", "sequence", "subject", "timestamp_ns")
+
+    def __init__(
+        self, sequence: int, subject: bytes, header: bytes, payload: bytes, timestamp_ns: int
+    ) -> None:
+        self.sequence = sequence
+        self.subject = subject
+        self.header = header
+        self.payload = payload
+        self.timestamp_ns = timestamp_ns
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, StoredMessage) and self._values() == other._values()
+
+    def __repr__(self) -> str:
+        return f"StoredMessage{self._values()}"
+
+    def _values(self) -> tuple[int, bytes, bytes, bytes, int]:
+        return self.sequence, self.subject, self.header, self.payload, self.timestamp_ns
+
+
+@final
+class MessageBatch:
+    """Messages that were read, as parallel lists."""
+
+    __slots__ = ("headers", "payloads", "sequences", "subjects", "timestamps_ns")
+
+    def __init__(self) -> None:
+        self.sequences: list[int] = []
+        self.subjects: list[bytes] = []
+        self.headers: list[bytes] = []
+        self.payloads: list[bytes] = []
+        self.timestamps_ns: list[int] = []
+
+    def __len__(self) -> int:
+        return len(self.sequences)
+
+
+@final
+class Batch:
+    """Messages to append, as parallel lists; headers are empty where there is none.
+
+    `expiries_ns` is empty, or says for each message when it goes; 0 for never.
+    """
+
+    __slots__ = ("expiries_ns", "headers", "payloads", "subjects", "timestamps_ns")
+
+    def __init__(
+        self,
+        subjects: list[bytes],
+        headers: list[bytes],
+        payloads: list[bytes],
+        timestamps_ns: list[int],
+        expiries_ns: list[int] | None = None,
+    ) -> None:
+        self.subjects = subjects
+        self.headers = headers
+        self.payloads = payloads
+        self.timestamps_ns = timestamps_ns
+        self.expiries_ns = expiries_ns or []
+        count = len(subjects)
+        check(count > 0, "a batch has messages")
+        check(
+            count == len(headers) == len(payloads) == len(timestamps_ns)
+            and len(self.expiries_ns) in (0, count),
+            "the lists of a batch are of one length",
+        )
+        check(max(map(len, subjects)) <= SUBJECT_BYTES_MAX, "a subject fits its record")
+
+
+class MessageLog(ABC):
+    """What both kinds of log can do."""
+
+    def __init__(self, index: LogIndex) -> None:
+        self.index = index
+        self.expiries = ExpiryQueue()
+        # Ranges of sequences whose messages were stored and can not be read any more.
+        self.lost = RangeSet()
+
+    # --- state ---------------------------------------------------------------------------------
+
+    @property
+    def first_sequence(self) -> int:
+        """Of the first message; one past the last sequence where there is none."""
+        return self.index.first_sequence
+
+    @property
+    def last_sequence(self) -> int:
+        """The last sequence given out."""
+        return self.index.last_sequence
+
+    @property
+    def messages(self) -> int:
+        """How many messages there are."""
+        return self.index.messages
+
+    @property
+    def byte_count(self) -> int:
+        """What they count, as nats-server counts it for this kind of storage."""
+        return self.index.byte_count
+
+    @property
+    def subject_count(self) -> int:
+        """How many subjects have messages."""
+        return len(self.index.subjects)
+
+    @property
+    def deleted_count(self) -> int:
+        """How many sequences between the first message and the last sequence have none."""
+        if not self.messages:
+            return 0
+        return self.last_sequence - self.first_sequence + 1 - self.messages
+
+    def deleted_ranges(self) -> list[tuple[int, int]]:
+        """Those sequences, as ranges of first and last."""
+        return list(self.index.gaps())
+
+    # --- what each kind does -------------------------------------------------------------------
+
+    @abstractmethod
+    def append(self, batch: Batch) -> int:
+        """Store messages; returns the sequence of the first. All of them, or none and an error."""
+
+    @abstractmethod
+    def skip(self, count: int, timestamp_ns: int) -> None:
+        """Give out sequences without messages."""
+
+    @abstractmethod
+    def get(self, sequence: int) -> StoredMessage | None:
+        """A message, or None if there is none of that sequence or it can not be read."""
+
+    @abstractmethod
+    def read(self, sequence: int, count_max: int, bytes_max: int) -> MessageBatch:
+        """Messages from `sequence` on, in order, at least one if there is one.
+
+        `bytes_max` bounds headers and payloads together.
+        """
+
+    @abstractmethod
+    def delete(self, sequences: Sequence[int], erase: bool = False) -> int:
+        """Remove messages; `erase` also overwrites what they held. Returns how many there were."""
+
+    @abstractmethod
+    def truncate(self, last_sequence: int) -> None:
+        """Forget everything after a sequence, which will be given out again.
+
+        Only for what was never visible: a tail that another replica does not have.
+        """
+
+    @abstractmethod
+    def close(self) -> None:
+        """Release everything; a log on disk is complete there afterwards."""
+
+    # --- looking up ----------------------------------------------------------------------------
+
+    def matching_ids(self, patterns: Sequence[bytes]) -> set[int]:
+        """Ids of the subjects that match one of the patterns."""
+        ids: set[int] = set()
+        known = self.index.subjects.ids
+        for pattern in patterns:
+            if not has_wildcard(pattern):
+                found = known.get(pattern)
+                if found is not None:
+                    ids.add(found)
+            elif pattern == ALL_SUBJECTS:
+                ids.update(known.values())
+            else:
+                ids.update(sid for name, sid in known.items() if matches(pattern, name))
+        return ids
+
+    def next_sequence_of(self, patterns: Sequence[bytes], sequence: int) -> int:
+        """The first message at or after `sequence` on a matching subject; 0 if there is none."""
+        if ALL_SUBJECTS in patterns:
+            return self.index.next_message(sequence)
+        return self.index.next_of(self.matching_ids(patterns), sequence)
+
+    def last_sequence_of(self, patterns: Sequence[bytes], up_to: int | None = None) -> int:
+        """The last message on a matching subject, at or before `up_to`; 0 if there is none."""
+        limit = self.last_sequence if up_to is None else up_to
+        return self.index.last_of(self.matching_ids(patterns), limit)
+
+    def last_of_each(self, patterns: Sequence[bytes], up_to: int | None = None) -> list[int]:
+        """The last message of each matching subject, at or before `up_to`, in order."""
+        limit = self.last_sequence if up_to is None else up_to
+        found = (self.index.last_of({sid}, limit) for sid in self.matching_ids(patterns))
+        return sorted(sequence for sequence in found if sequence != NO_SEQUENCE)
+
+    def first_sequence_at(self, timestamp_ns: int) -> int:
+        """The first message stored at or after a time; 0 if there is none."""
+        return self.index.first_at(timestamp_ns)
+
+    def subject_counts(self, pattern: bytes = ALL_SUBJECTS) -> dict[bytes, int]:
+        """How many messages each matching subject has."""
+        subjects = self.index.subjects
+        ids = self.matching_ids((pattern,))
+        return {subjects.names[sid]: subjects.counts[sid] for sid in sorted(ids)}
+
+    def subject_extent(self, subject: bytes) -> tuple[int, int, int]:
+        """First and last sequence of one subject and its count; zeros if it has no message."""
+        return self.index.subjects.extent(subject)
+
+    # --- what is to go -------------------------------------------------------------------------
+
+    def purge(self, pattern: bytes = ALL_SUBJECTS, before: int = 0, keep: int = 0) -> int:
+        """Remove messages on matching subjects; returns how many.
+
+        `before` spares those from that sequence on, `keep` the last so many.
+        """
+        return self.delete(self._purgeable(pattern, before, keep))
+
+    def _purgeable(self, pattern: bytes, before: int, keep: int) -> list[int]:
+        end = before or self.last_sequence + 1
+        found = []
+        everything = pattern == ALL_SUBJECTS
+        ids = set() if everything else self.matching_ids((pattern,))
+        for segment in self.index.segments:
+            first, subject_ids = segment.first_sequence, segment.subject_ids
+            for position, offset in enumerate(segment.offsets):
+                if offset and (everything or subject_ids[position] in ids):
+                    found.append(first + position)
+        found = [sequence for sequence in found if sequence < end]
+        return found[: max(len(found) - keep, 0)]
+
+    def due_by_age(self, stored_before_ns: int) -> list[int]:
+        """Messages stored before a time, oldest first; reads as far as they go and no further."""
+        found = []
+        sequence = self.index.next_message(self.first_sequence)
+        while sequence and self.index.timestamp_of(sequence) < stored_before_ns:
+            found.append(sequence)
+            sequence = self.index.next_message(sequence + 1)
+        return found
+
+    def due_by_expiry(self, now_ns: int) -> list[int]:
+        """Messages whose own time has come; told again until they are deleted."""
+        due = [pair for pair in self.expiries.due(now_ns) if self.index.has(pair[0])]
+        self.expiries.extend(due)
+        return [sequence for sequence, _ in due]
+
+    def note_expiries(self, first_sequence: int, expiries_ns: list[int]) -> None:
+        """Remember when the messages of a batch go."""
+        for sequence, expiry_ns in enumerate(expiries_ns, first_sequence):
+            if expiry_ns:
+                self.expiries.add(sequence, expiry_ns)

@@ -1,0 +1,611 @@
+"""Making a log on disk, and opening one that is there.
+
+The table of what may be wrong with it, and what is done then, is in `headwater.store.recovery`.
+"""
+
+from collections.abc import Callable
+from typing import Final, final
+
+from headwater.base.entropy import Entropy
+from headwater.store.checkpoint import CHECKPOINT_FILE, Checkpoint, index_from, read_checkpoint
+from headwater.store.filesystem import FileSystem, read_file, replace_file
+from headwater.store.format import (
+    HEADER_BYTES,
+    IDENTITY_BYTES,
+    JOURNAL_MAGIC,
+    MESSAGE,
+    MESSAGE_WITH_EXPIRY,
+    Entry,
+    FileHeader,
+    FormatError,
+    NewerFormatError,
+    Record,
+    StreamFile,
+    encode_entry,
+    is_beginning,
+    is_footer,
+)
+from headwater.store.index import Footer, LogIndex, SegmentIndex, decode_footer
+from headwater.store.journal import (
+    CALLER_KINDS,
+    DELETED,
+    LOST,
+    TRUNCATED,
+    TRUNCATING,
+    Journal,
+    JournalEntries,
+    decode_ranges,
+    encode_ranges,
+    read_entries,
+)
+from headwater.store.log import (
+    JOURNAL_FILE,
+    SEGMENT_BYTES_MAX,
+    STREAM_FILE,
+    FileLog,
+    message_size,
+)
+from headwater.store.message_log import OfflineError, StoreError
+from headwater.store.ranges import RangeSet
+from headwater.store.recovery import (
+    Findings,
+    cut_tail,
+    scan_records,
+    set_aside,
+    set_aside_file,
+)
+from headwater.store.segment import SegmentFile, segment_name, sequence_of
+
+SEQUENCE_MAX: Final = 2**64 - 1
+
+
+def create_log(
+    files: FileSystem,
+    folder: str,
+    entropy: Entropy,
+    body: bytes = b"",
+    first_sequence: int = 1,
+    segment_bytes_max: int = SEGMENT_BYTES_MAX,
+) -> FileLog:
+    """A new log in a new folder, durable when this returns."""
+    new_folders = _folders_above_new(files, folder)
+    files.make_folder(folder)
+    identity = entropy.random_bytes(IDENTITY_BYTES)
+    stream = StreamFile(identity, first_sequence - 1, body)
+    salt = entropy.random_bytes(IDENTITY_BYTES)
+    segment = SegmentFile.create(files, folder, identity, first_sequence, salt)
+    segment.sync()
+    journal = Journal.create(files, f"{folder}/{JOURNAL_FILE}", identity)
+    journal.sync()
+    # Last: a folder with a stream file is whole.
+    replace_file(files, f"{folder}/{STREAM_FILE}", stream.encode())
+    for path in new_folders:
+        files.sync_folder(path)
+    segments = {first_sequence: segment}
+    index = LogIndex(first_sequence)
+    return FileLog(files, folder, entropy, stream, journal, index, segments, segment_bytes_max)
+
+
+def _folders_above_new(files: FileSystem, folder: str) -> list[str]:
+    """The folders that get an entry when this one, and what is missing above it, is made."""
+    above = []
+    while not files.exists(folder):
+        folder = folder.rpartition("/")[0] or ("/" if folder.startswith("/") else ".")
+        above.append(folder)
+    return above
+
+
+def open_log(
+    files: FileSystem,
+    folder: str,
+    entropy: Entropy,
+    loss_possible: bool = False,
+    segment_bytes_max: int = SEGMENT_BYTES_MAX,
+    machine_fell: bool = False,
+) -> FileLog:
+    """Open the log in a folder, whatever state it is in.
+
+    `loss_possible` says that something of which it was said that it is written may be missing: then
+    no sequence that was reserved is given out again. `machine_fell` says that what was not synced
+    may be there in parts. Raises StoreError where nothing can be done without help. A log whose
+    disk refuses to be written can still be read.
+    """
+    try:
+        opening = _Opening(files, folder, loss_possible or machine_fell)
+    except (OSError, NewerFormatError) as error:
+        raise StoreError(f"can not open the stream in {folder}: {error}") from error
+    log = FileLog(
+        files,
+        folder,
+        entropy,
+        opening.stream,
+        opening.journal,
+        opening.index,
+        opening.segments,
+        segment_bytes_max,
+    )
+    log.findings = opening.findings
+    log.lost = opening.lost
+    log.entries = opening.entries
+    log.expiries.extend(opening.expiries)
+    try:
+        if opening.cut is not None and opening.cut_again:
+            log.truncate(opening.cut[0] - 1)
+        opening.write_conclusions(log.last_sequence)
+        if loss_possible or opening.end_uncertain:
+            log.continue_above_reservation()
+        # Whoever wrote it may have been killed before it was synced.
+        log.sync()
+    except OSError as error:
+        log.go_offline(f"opening failed: {error}")
+    except OfflineError:
+        # It says so itself.
+        pass
+    return log
+
+
+@final
+class _Opening:
+    """The steps of opening, in order; each needs what the one before found."""
+
+    def __init__(self, files: FileSystem, folder: str, machine_fell: bool) -> None:
+        self._files = files
+        self._folder = folder
+        self._machine_fell = machine_fell
+        self.findings = Findings()
+        self.lost = RangeSet()
+        self.entries: list[Entry] = []
+        self.expiries: list[tuple[int, int]] = []
+        self.segments: dict[int, SegmentFile] = {}
+        # A cut of the log's end that the journal does not say is done, and whether to make it anew.
+        self.cut: tuple[int, int] | None = None
+        self.cut_again = False
+        # Sequences behind the end may have been given out.
+        self.end_uncertain = False
+        self._deleted = RangeSet()
+        self._footers: list[Footer] = []
+        self.stream = self._read_stream_file()
+        self._checkpoint = self._read_checkpoint()
+        self._restored: LogIndex | None = None
+        if self._checkpoint is not None:
+            self._restored = self._restore(self._checkpoint)
+        self._load_segments()
+        self.journal = self._load_journal()
+        self._lost_before = RangeSet(self.lost)
+        self._judge_end()
+        self.index = self._build_index()
+
+    def _read_stream_file(self) -> StreamFile:
+        path = f"{self._folder}/{STREAM_FILE}"
+        try:
+            return StreamFile.decode(read_file(self._files, path), path)
+        except (OSError, FormatError) as error:
+            raise StoreError(f"can not open the stream in {self._folder}: {error}") from error
+
+    # --- checkpoint ----------------------------------------------------------------------------
+
+    def _read_checkpoint(self) -> Checkpoint | None:
+        """The checkpoint, if it is sound and fits the segments that are there."""
+        try:
+            checkpoint = read_checkpoint(self._files, self._folder, self.stream.identity)
+        except (FormatError, OSError) as error:
+            self.findings.add("unused", f"checkpoint: {error}")
+            return None
+        if checkpoint is None or self._fits(checkpoint):
+            return checkpoint
+        self.findings.add("unused", "checkpoint: does not fit the segments")
+        return None
+
+    def _fits(self, checkpoint: Checkpoint) -> bool:
+        """Whether every segment is at least as long as the checkpoint says; some may be gone."""
+        names = set(self._files.list_folder(self._folder))
+        last = checkpoint.segments[-1].index.first_sequence
+        if JOURNAL_FILE not in names or segment_name(last) not in names:
+            return False
+        for covered in checkpoint.segments:
+            name = segment_name(covered.index.first_sequence)
+            if name in names and self._size_of(name) < covered.covered_bytes:
+                return False
+        return self._size_of(JOURNAL_FILE) >= checkpoint.journal_bytes
+
+    def _size_of(self, name: str) -> int:
+        file = self._files.open(f"{self._folder}/{name}")
+        size = file.size
+        file.close()
+        return size
+
+    def _restore(self, checkpoint: Checkpoint) -> LogIndex | None:
+        """The index of the checkpoint, and what the last segment it knew has got since."""
+        last = checkpoint.segments[-1]
+        name = segment_name(last.index.first_sequence)
+        is_last = name == self._segment_names()[-1]
+        segment = self._open_segment(name, is_last)
+        if segment is None:
+            self._checkpoint = None
+            return None
+        index = index_from(checkpoint)
+        for covered in checkpoint.segments:
+            self.expiries += covered.expiries
+        self.segments[segment.first_sequence] = segment
+        replayed = _Replayed(index)
+        segment.sealed = last.sealed or segment.read_footer() is not None
+        data = segment.file.read(0, segment.size)
+        start, next_sequence = last.covered_bytes, index.next_sequence
+        end = self._scan(segment, data, start, next_sequence, is_last, replayed.add)
+        if not segment.sealed:
+            self._treat_tail(segment, data, end, index.next_sequence, is_last)
+        self.expiries += replayed.expiries
+        return index
+
+    # --- segments ------------------------------------------------------------------------------
+
+    def _segment_names(self) -> list[str]:
+        return [name for name in self._files.list_folder(self._folder) if sequence_of(name)]
+
+    def _load_segments(self) -> None:
+        names = self._segment_names()
+        restored = 0 if self._restored is None else self._restored.segments[-1].first_sequence
+        for name in names:
+            if sequence_of(name) == restored:
+                continue
+            segment = self._open_segment(name, name == names[-1])
+            if segment is None:
+                continue
+            if segment.first_sequence < restored:
+                segment.sealed = True
+                self.segments[segment.first_sequence] = segment
+            else:
+                self._load_segment(segment, name == names[-1])
+
+    def _open_segment(self, name: str, is_last: bool) -> SegmentFile | None:
+        path = f"{self._folder}/{name}"
+        try:
+            return SegmentFile.open(self._files, path, self.stream.identity)
+        except NewerFormatError:
+            raise
+        except FormatError as error:
+            self.findings.add("unreadable", str(error))
+            # One without a whole header has never had a record.
+            self.end_uncertain |= is_last and self._size_of(name) >= HEADER_BYTES
+            set_aside_file(self._files, self._folder, name)
+            return None
+
+    def _load_segment(self, segment: SegmentFile, is_last: bool) -> None:
+        footer = self._footer_of(segment, segment.path.rpartition("/")[2])
+        if footer is None:
+            gathered = _Gathered(segment.first_sequence)
+            data = segment.file.read(0, segment.size)
+            first = segment.first_sequence
+            end = self._scan(segment, data, HEADER_BYTES, first, is_last, gathered.add)
+            self._treat_tail(segment, data, end, gathered.next_sequence, is_last)
+            footer = gathered.footer()
+        else:
+            segment.sealed = True
+        self._footers.append(footer)
+        self.segments[segment.first_sequence] = segment
+        self.expiries += footer.expiries
+
+    def _footer_of(self, segment: SegmentFile, name: str) -> Footer | None:
+        data = segment.read_footer()
+        if data is None:
+            return None
+        try:
+            footer = decode_footer(data, name)
+        except FormatError as error:
+            self.findings.add("unsealed", str(error))
+            return None
+        return footer if footer.index.first_sequence == segment.first_sequence else None
+
+    def _scan(
+        self,
+        segment: SegmentFile,
+        data: bytes,
+        start: int,
+        next_sequence: int,
+        is_last: bool,
+        found: Callable[[int, Record], None],
+    ) -> int:
+        """Read a segment record by record; returns where the last sound one ends."""
+        name = segment.path.rpartition("/")[2]
+        stop_at_damage = is_last and self._machine_fell
+        return scan_records(data, start, name, next_sequence, found, self.findings, stop_at_damage)
+
+    def _treat_tail(
+        self, segment: SegmentFile, data: bytes, end: int, next_sequence: int, is_last: bool
+    ) -> None:
+        """What to do with bytes of a segment behind its last sound record."""
+        name = segment.path.rpartition("/")[2]
+        if end == len(data):
+            segment.sealed = not is_last
+        elif not is_last or is_footer(data, end):
+            self.findings.add("unsealed", f"{name}: no sound footer")
+            segment.sealed = True
+        else:
+            if not is_beginning(data, end, next_sequence):
+                self.end_uncertain = True
+            cut_tail(self._files, self._folder, segment, data, end, self.findings)
+
+    # --- journal -------------------------------------------------------------------------------
+
+    @property
+    def _end(self) -> int:
+        """The last sequence of the segments."""
+        if self._footers:
+            return self._footers[-1].index.next_sequence - 1
+        return self.stream.reserved if self._restored is None else self._restored.last_sequence
+
+    def _load_journal(self) -> Journal:
+        path = f"{self._folder}/{JOURNAL_FILE}"
+        data = read_file(self._files, path) if self._files.exists(path) else b""
+        try:
+            header = FileHeader.decode(data[:HEADER_BYTES], JOURNAL_MAGIC, path)
+            if header.identity != self.stream.identity:
+                raise FormatError(f"{path}: belongs to another stream")
+        except NewerFormatError:
+            raise
+        except FormatError as error:
+            return self._begin_journal(path, str(error))
+        found = read_entries(data)
+        kept = self._replay(found)
+        if found.is_damaged or len(kept) < len(found.entries):
+            return self._rewrite_journal(path, data, kept)
+        journal = Journal(self._files.open(path))
+        if found.end < len(data):
+            self.findings.add(
+                "torn", f"journal: {len(data) - found.end} bytes behind the last entry"
+            )
+            set_aside(
+                self._files, self._folder, f"{JOURNAL_FILE}-at-{found.end}", data[found.end :]
+            )
+            journal.truncate(found.end)
+        return journal
+
+    def _begin_journal(self, path: str, reason: str) -> Journal:
+        self.findings.add("unreadable", reason)
+        if self._files.exists(path):
+            set_aside_file(self._files, self._folder, JOURNAL_FILE)
+        journal = Journal.create(self._files, path, self.stream.identity)
+        journal.sync()
+        self._files.sync_folder(self._folder)
+        return journal
+
+    def _rewrite_journal(self, path: str, data: bytes, kept: list[Entry]) -> Journal:
+        """A journal of the entries that are of use; the present one is set aside as it is."""
+        set_aside(self._files, self._folder, JOURNAL_FILE, data)
+        # It says how far into the journal it reaches.
+        checkpoint = f"{self._folder}/{CHECKPOINT_FILE}"
+        if self._files.exists(checkpoint):
+            self._files.remove(checkpoint)
+            self._files.sync_folder(self._folder)
+        header = FileHeader(JOURNAL_MAGIC, self.stream.identity, 0, bytes(16)).encode()
+        entries = (encode_entry(entry.position, entry.kind, entry.body) for entry in kept)
+        replace_file(self._files, path, header + b"".join(entries))
+        return Journal(self._files.open(path))
+
+    def _replay(self, found: JournalEntries) -> list[Entry]:
+        """Take in what the entries say; returns those that are of use.
+
+        The store's own are, always. Those of callers build upon each other, so they are not behind
+        damage, and not where they speak of what the log has lost: unless it was lost on purpose,
+        by a cut of its end that came later.
+        """
+        entries = found.entries
+        cuts = [at for at, entry in enumerate(entries) if entry.kind in (TRUNCATING, TRUNCATED)]
+        last_cut = cuts[-1] if cuts else -1
+        known = 0 if self._checkpoint is None else self._checkpoint.journal_bytes
+        kept: list[Entry] = []
+        ahead = 0
+        for at, entry in enumerate(entries):
+            if entry.kind < CALLER_KINDS:
+                self._replay_own(entry, in_checkpoint=found.offsets[at] < known)
+            elif at >= found.sound_count:
+                continue
+            elif entry.position > self._end and at > last_cut:
+                ahead += 1
+                continue
+            else:
+                self.entries.append(entry)
+            kept.append(entry)
+        if found.is_damaged:
+            self.findings.add("damaged", f"journal: {found.damage}")
+        if ahead:
+            self.findings.add("ahead", f"journal: {ahead} entries about what the log has lost")
+            self.end_uncertain = True
+        # A cut is begun, made and done before anything else is written.
+        is_open = bool(entries) and entries[-1].kind == TRUNCATING
+        self.cut_again = is_open and not found.is_damaged and found.is_torn
+        return kept
+
+    def _replay_own(self, entry: Entry, in_checkpoint: bool) -> None:
+        if self.cut is not None:
+            self._forget_cut(*self.cut)
+        self.cut = None
+        for first, last in decode_ranges(entry.body):
+            if entry.kind == DELETED and not in_checkpoint:
+                self._deleted.add(first, last)
+            elif entry.kind == LOST:
+                self.lost.add(first, last)
+            elif entry.kind == TRUNCATING:
+                self.cut = (first, last)
+            elif entry.kind == TRUNCATED:
+                self._forget_cut(first, last)
+
+    def _forget_cut(self, first: int, last: int) -> None:
+        self._deleted.remove(first, last)
+        self.lost.remove(first, last)
+
+    def _judge_end(self) -> None:
+        """Whether what the journal says of sequences behind the end means that they were used."""
+        behind = self._end + 1
+        if self.cut is not None:
+            self._forget_cut(*self.cut)
+        elif self.lost.within(behind, SEQUENCE_MAX):
+            # A jump over sequences that may have been used was begun and not made.
+            self.end_uncertain = True
+        elif self._deleted.within(behind, SEQUENCE_MAX) and not self.end_uncertain:
+            # Skipping was begun and not made: the sequences are there for messages.
+            self.cut = (behind, SEQUENCE_MAX)
+            self._deleted.remove(*self.cut)
+
+    def write_conclusions(self, last_sequence: int) -> None:
+        """Journal what was found out, so that it is known from now on."""
+        conclusions = []
+        if self.cut is not None:
+            self.lost.remove(*self.cut)
+            conclusions.append((TRUNCATED, encode_ranges([self.cut])))
+        lost = [
+            part for first, last in self.lost for part in self._lost_before.outside(first, last)
+        ]
+        if lost:
+            conclusions.append((LOST, encode_ranges(lost)))
+        if conclusions:
+            self.journal.write(last_sequence, conclusions)
+            self.journal.sync()
+
+    # --- index ---------------------------------------------------------------------------------
+
+    def _build_index(self) -> LogIndex:
+        if self._restored is not None:
+            return self._bring_up_to_date(self._restored)
+        if not self._footers:
+            return self._begin_anew()
+        for before, after in zip(self._footers, self._footers[1:], strict=False):
+            self._explain_gap(before.index.next_sequence, after.index.first_sequence - 1)
+        for first, last in self.findings.lost:
+            for part in self._deleted.outside(first, last):
+                self.lost.add(*part)
+        for footer in self._footers:
+            index = footer.index
+            for first, last in self._deleted.within(index.first_sequence, index.next_sequence - 1):
+                index.clear(first, last)
+        return LogIndex.loaded(
+            [footer.index for footer in self._footers], [footer.table for footer in self._footers]
+        )
+
+    def _bring_up_to_date(self, index: LogIndex) -> LogIndex:
+        """A restored index, with the segments and deletions that came after its checkpoint."""
+        for footer in self._footers:
+            self._explain_gap(index.next_sequence, footer.index.first_sequence - 1)
+            index.attach(footer.index, footer.table)
+        for first, last in self._deleted:
+            for sequence in range(max(first, index.first_sequence), last + 1):
+                index.delete(sequence)
+        for part in self.findings.lost:
+            for first, last in self._deleted.outside(*part):
+                self.lost.add(first, last)
+        for segment in index.segments[:-1]:
+            if segment.first_sequence not in self.segments:
+                self._account_for_missing(index, segment)
+        return index
+
+    def _account_for_missing(self, index: LogIndex, segment: SegmentIndex) -> None:
+        """A segment the checkpoint knew is not there: what was in it is deleted by now, or lost."""
+        for sequence in range(segment.first_sequence, segment.next_sequence):
+            if index.delete(sequence) >= 0:
+                self.lost.add(sequence, sequence)
+        index.remove_segment(segment)
+
+    def _explain_gap(self, first: int, last: int) -> None:
+        for part in self._deleted.outside(first, last):
+            if not self.lost.within(*part):
+                self.findings.add("missing", f"sequences {part[0]} to {part[1]} have no segment")
+            self.lost.add(*part)
+
+    def _begin_anew(self) -> LogIndex:
+        """No segment can be read: go on above everything that may have been given out."""
+        first_sequence = self.stream.reserved + 1
+        if first_sequence > 1:
+            self.findings.add("missing", f"no segment; sequences up to {first_sequence - 1} gone")
+            for part in self._deleted.outside(1, first_sequence - 1):
+                self.lost.add(*part)
+        segment = SegmentFile.create(
+            self._files, self._folder, self.stream.identity, first_sequence, bytes(16)
+        )
+        segment.sync()
+        self._files.sync_folder(self._folder)
+        self.segments[first_sequence] = segment
+        return LogIndex(first_sequence)
+
+
+@final
+class _Replayed:
+    """Puts records that were read into an index that is complete up to them."""
+
+    __slots__ = ("_index", "expiries")
+
+    def __init__(self, index: LogIndex) -> None:
+        self._index = index
+        self.expiries: list[tuple[int, int]] = []
+
+    def add(self, offset: int, record: Record) -> None:
+        """A sound record at `offset`."""
+        index = self._index
+        missing = record.sequence - index.next_sequence
+        if missing > 0:
+            index.skip(missing, record.timestamp_ns)
+        if record.kind != MESSAGE and record.kind != MESSAGE_WITH_EXPIRY:
+            index.skip(record.sequence_count, record.timestamp_ns)
+            return
+        size = message_size(len(record.subject), len(record.header), len(record.payload))
+        index.append(offset, [record.length], [record.subject], [record.timestamp_ns], [size])
+        if record.expiry_ns:
+            self.expiries.append((record.sequence, record.expiry_ns))
+
+
+@final
+class _Gathered:
+    """The index of a segment, gathered record by record."""
+
+    __slots__ = (
+        "_expiries",
+        "_first_sequence",
+        "_ids",
+        "_known",
+        "_offsets",
+        "_sizes",
+        "_timestamps_ns",
+        "next_sequence",
+    )
+
+    def __init__(self, first_sequence: int) -> None:
+        self._first_sequence = self.next_sequence = first_sequence
+        self._offsets: list[int] = []
+        self._timestamps_ns: list[int] = []
+        self._ids: list[int] = []
+        self._sizes: list[int] = []
+        self._known: dict[bytes, int] = {}
+        self._expiries: list[tuple[int, int]] = []
+
+    def add(self, offset: int, record: Record) -> None:
+        """A sound record at `offset`."""
+        if record.sequence > self.next_sequence:
+            self._skip(record.sequence - self.next_sequence, record.timestamp_ns)
+        if record.kind != MESSAGE and record.kind != MESSAGE_WITH_EXPIRY:
+            self._skip(record.sequence_count, record.timestamp_ns)
+            return
+        subject = record.subject
+        self._offsets.append(offset)
+        self._timestamps_ns.append(record.timestamp_ns)
+        self._ids.append(self._known.setdefault(subject, len(self._known)))
+        self._sizes.append(message_size(len(subject), len(record.header), len(record.payload)))
+        self.next_sequence += 1
+        if record.expiry_ns:
+            self._expiries.append((record.sequence, record.expiry_ns))
+
+    def _skip(self, count: int, timestamp_ns: int) -> None:
+        nothing = [0] * count
+        self._offsets += nothing
+        self._ids += nothing
+        self._sizes += nothing
+        self._timestamps_ns += [timestamp_ns] * count
+        self.next_sequence += count
+
+    def footer(self) -> Footer:
+        """What a footer of this segment would have said."""
+        index = SegmentIndex(self._first_sequence)
+        index.offsets.extend(self._offsets)
+        index.timestamps_ns.extend(self._timestamps_ns)
+        index.subject_ids.extend(self._ids)
+        index.sizes.extend(self._sizes)
+        index.distances.frombytes(bytes(4 * len(self._offsets)))
+        return Footer(index, list(self._known), self._expiries)
