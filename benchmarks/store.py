@@ -365,10 +365,15 @@ def operations(log: FileLog, dice: random.Random) -> dict[str, Callable[[], obje
     def subject() -> bytes:
         return names[dice.randrange(len(names))]
 
-    subjects = [SUBJECT, b"benchmark.two"] * 5
+    known = [SUBJECT, b"benchmark.two"] * 5
+
+    def new() -> list[bytes]:
+        first = log.last_sequence
+        return [b"fresh.%09d" % number for number in range(first, first + 10)]
 
     return {
-        "append of 10": lambda: log.append(batch_of(subjects)),
+        "append of 10": lambda: log.append(batch_of(known)),
+        "append of 10 on new subjects": lambda: log.append(batch_of(new())),
         "get": lambda: log.get(anywhere()),
         "read of 10": lambda: log.read(anywhere(), 10, READ_BYTES),
         "last of a subject": lambda: log.last_sequence_of([subject()]),

@@ -30,7 +30,7 @@ from headwater.store.store import (
     LOCK_FILE,
     STORE_FILE,
     STREAMS_FOLDER,
-    _StoreFile,
+    StoreFile,
     name_of_folder,
 )
 from headwater.store.wal import (
@@ -39,8 +39,8 @@ from headwater.store.wal import (
     JOURNAL,
     SEGMENT,
     Frame,
-    _decode_frame,
-    _number_of,
+    decode_frame,
+    number_of,
 )
 
 # A server or a store that can not be reached: to a script it is the same.
@@ -173,7 +173,7 @@ class StoreReader:
         """The store's identity; nothing if it is not known."""
         path = f"{self.folder}/{STORE_FILE}"
         try:
-            store = _StoreFile.decode(read_file(self.files, path), path)
+            store = StoreFile.decode(read_file(self.files, path), path)
         except FileNotFoundError:
             self.report(Problem("missing", path, "there is no store file", BEGINS_STORE))
             return b""
@@ -191,7 +191,7 @@ class StoreReader:
     def _read_ahead(self, identity: bytes) -> list[Frame]:
         frames: list[Frame] = []
         for name in self.files.list_folder(self.folder):
-            if _number_of(name):
+            if number_of(name):
                 try:
                     frames += self._read_ahead_file(f"{self.folder}/{name}", identity)
                 except FileNotFoundError:
@@ -215,7 +215,7 @@ class StoreReader:
             return []
         frames = []
         start = HEADER_BYTES
-        while (frame := _decode_frame(data, start)) is not None:
+        while (frame := decode_frame(data, start)) is not None:
             frames.append(frame)
             start += frame.length
         if start < len(data) and not self.in_use:

@@ -12,7 +12,7 @@ from itertools import pairwise
 from typing import Final
 
 from headwater.cli.read_only_files import ReadOnlyFiles
-from headwater.store.checkpoint import CHECKPOINT_FILE, Checkpoint, read_checkpoint
+from headwater.store.checkpoint import CHECKPOINT_FILE, Checkpoint, index_from, read_checkpoint
 from headwater.store.filesystem import read_file
 from headwater.store.format import (
     ERASED,
@@ -30,6 +30,7 @@ from headwater.store.format import (
     footer_offset,
     is_beginning,
     is_footer,
+    seed_of,
 )
 from headwater.store.index import LogIndex, SegmentIndex, decode_footer
 from headwater.store.journal import (
@@ -211,6 +212,8 @@ class StreamReader:
         self._advance = advance or (lambda _: None)
         self._deleted = RangeSet()
         self._journal_bytes = 0
+        # Damage at the end: a server can not tell which sequences had been given out.
+        self._end_problem: Problem | None = None
         self._gaps: list[tuple[SegmentSurvey, Gap]] = []
         self.survey = StreamSurvey(name)
 
@@ -244,11 +247,11 @@ class StreamReader:
         server: str,
         offset: int | None = None,
         lost: Ranges | None = None,
-    ) -> None:
+    ) -> Problem:
         path = f"{self._folder}/{file}"
-        self.survey.problems.append(
-            Problem(kind, path, detail, server, offset, lost or [], self.survey.name)
-        )
+        problem = Problem(kind, path, detail, server, offset, lost or [], self.survey.name)
+        self.survey.problems.append(problem)
+        return problem
 
     def _report_unreadable(self, name: str, error: Exception, server: str) -> None:
         reason = reason_of(error, f"{self._folder}/{name}")
@@ -280,6 +283,9 @@ class StreamReader:
             segment = SegmentFile.open(self._files, path, identity)
         except (OSError, FormatError) as error:
             self._report_unreadable(name, error, SETS_FILE_ASIDE)
+            # One without a whole header has never had a record.
+            if is_last and self._files.disk_bytes(path) >= HEADER_BYTES and self.survey.problems:
+                self._end_problem = self.survey.problems[-1]
             return None
         try:
             believed = None if self._thorough else self._by_footer(segment, name)
@@ -320,13 +326,15 @@ class StreamReader:
             if scan.end < begin or next_sequence <= footer.last:
                 self._gaps.append((survey, Gap(scan.end, begin, next_sequence, footer.last)))
                 scan.index.skip(footer.last + 1 - next_sequence, 0)
-        elif scan.end < len(data) and (not is_last or is_footer(data, scan.end)):
+        elif scan.end < len(data) and (not is_last or is_footer(data, scan.end, seed_of(data))):
             self._report("unsealed", name, "no sound footer", READS_RECORDS, scan.end)
         elif scan.end < len(data) and not self._in_use:
-            torn = is_beginning(data, scan.end, next_sequence)
+            torn = is_beginning(data, scan.end, next_sequence, seed_of(data))
             what = "of a record that was never whole" if torn else "that are no record"
             detail = f"{len(data) - scan.end} bytes {what}, behind sequence {next_sequence - 1}"
-            self._report("torn", name, detail, CUTS_OFF, scan.end)
+            problem = self._report("torn", name, detail, CUTS_OFF, scan.end)
+            if not torn:
+                self._end_problem = problem
         return survey
 
     # --- journal -------------------------------------------------------------------------------
@@ -335,6 +343,7 @@ class StreamReader:
         path = f"{self._folder}/{JOURNAL_FILE}"
         try:
             data = read_file(self._files, path)
+            self._journal_bytes = len(data)
             header = FileHeader.decode(data[:HEADER_BYTES], JOURNAL_MAGIC, path)
             if self.survey.identity and header.identity != self.survey.identity:
                 raise FormatError(f"{path}: belongs to another stream")
@@ -342,7 +351,6 @@ class StreamReader:
             self._report_unreadable(JOURNAL_FILE, error, BEGINS_JOURNAL)
             return
         found = read_entries(data)
-        self._journal_bytes = len(data)
         if found.is_damaged:
             before = sum(entry.length for entry in found.entries[: found.sound_count])
             offset = HEADER_BYTES + before
@@ -374,7 +382,7 @@ class StreamReader:
             )
         if ahead and not self._in_use:
             detail = f"{ahead} entries about what the log does not have"
-            self._report("ahead", JOURNAL_FILE, detail, IGNORES_ENTRIES)
+            self._end_problem = self._report("ahead", JOURNAL_FILE, detail, IGNORES_ENTRIES)
 
     def _replay_own(self, entry: Entry) -> None:
         for first, last in decode_ranges(entry.body):
@@ -400,7 +408,14 @@ class StreamReader:
         if checkpoint is None:
             return
         self._advance(self._files.disk_bytes(path))
-        if not self._in_use and not self._fits(checkpoint):
+        if self._fits(checkpoint):
+            # It knows of deletions that a damaged journal does not tell any more.
+            index = index_from(checkpoint)
+            before = (index.segments[0].first_sequence, index.first_sequence - 1)
+            for first, last in (before, *index.gaps()):
+                if first <= last:
+                    self._deleted.add(first, last)
+        elif not self._in_use:
             self._report("unused", CHECKPOINT_FILE, "does not fit the segments", READS_ALL)
 
     def _fits(self, checkpoint: Checkpoint) -> bool:
@@ -440,8 +455,23 @@ class StreamReader:
             if lost:
                 detail = f"the segment before it ends with sequence {before.last}"
                 self._report("missing", after.file, detail, LOSES, None, lost)
+        found += self._lost_at_the_end()
         for part in found:
             self.survey.lost.add(*part)
+
+    def _lost_at_the_end(self) -> Ranges:
+        """After damage to the end a server goes on above all that may have been given out."""
+        segments, reserved = self.survey.segments, self.survey.reserved
+        problem = self._end_problem
+        if problem is None:
+            return []
+        last = segments[-1].last if segments else 0
+        problem.lost = self._unexplained(last + 1, reserved)
+        if problem.lost:
+            problem.server += (
+                f"; it goes on after sequence {reserved}, since any up to there may have been used"
+            )
+        return problem.lost
 
     def _count(self) -> None:
         survey = self.survey
@@ -461,6 +491,8 @@ class StreamReader:
         survey.first_sequence = index.first_sequence
         survey.last_sequence = index.last_sequence
         survey.subjects = len(index.subjects)
+        if self._end_problem is not None:
+            survey.last_sequence = max(survey.last_sequence, survey.reserved)
         if survey.messages:
             span = survey.first_sequence, survey.last_sequence
             lost = sum(last + 1 - first for first, last in survey.lost.within(*span))

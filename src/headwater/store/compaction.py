@@ -73,7 +73,7 @@ class Compaction:
         self._index.offsets = self.offsets
         end = sum(map(len, parts))
         index = self._index.encode(self._names, self._expiries)
-        parts.append(encode_footer(self._index.next_sequence - 1, index, end))
+        parts.append(encode_footer(self._index.next_sequence - 1, index, end, self._segment.seed))
         if self._files.exists(self.successor_path):
             self._files.remove(self.successor_path)
         file = self._files.create(self.successor_path)
@@ -92,7 +92,7 @@ class Compaction:
         first = self._index.first_sequence
         for position, offset in enumerate(self._index.offsets):
             length = record_length(data, offset) if offset else 0
-            if offset and not check_record(data, offset, length):
+            if offset and not check_record(data, offset, length, self._segment.seed):
                 self.damaged.append(first + position)
                 length = 0
             if not length:
@@ -115,5 +115,8 @@ class Compaction:
         """A record in place of the `count` sequences before a position."""
         begin = position - count
         return encode_skip(
-            self._index.first_sequence + begin, count, self._index.timestamps_ns[begin]
+            self._index.first_sequence + begin,
+            count,
+            self._index.timestamps_ns[begin],
+            self._segment.seed,
         )

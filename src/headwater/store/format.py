@@ -14,7 +14,7 @@ Segment file: messages of consecutive sequences, later a footer.
               60  crc          u32 over bytes 0 to 59
 
     record     0  length       u32 of the whole record
-      (32 +)   4  crc          u32 over bytes 8 to the end, begun with the length
+      (32 +)   4  crc          u32 over bytes 8 to the end, begun with length and salt
                8  sequence     u64
               16  timestamp    i64 ns since 1970
               24  subject size u16
@@ -28,6 +28,10 @@ Segment file: messages of consecutive sequences, later a footer.
     footer     a record whose payload is the segment's index (`headwater.store.index`)
     trailer    0  offset       u32 of the footer record
       (8)      4  magic        4   b"SEAL"
+
+The checksum of a record is begun with its length xor the checksum of the salt of its file. So no
+bytes are taken for a record of a segment that were not written as one: neither those of another
+file that a crash left in its blocks, nor a record that somebody has put into a payload.
 
 Skipped sequences are a record too: its sequence is the first one skipped, its payload a u64 count.
 So a segment without records says what the last sequence was, by its header or by a skip. An erased
@@ -103,6 +107,9 @@ _EXPIRY: Final = Struct("<q")
 _COUNT: Final = Struct("<Q")
 
 EXPIRY_BYTES: Final = _EXPIRY.size
+SKIP_BYTES: Final = RECORD_BYTES + _COUNT.size
+
+_SALT: Final = slice(40, 56)
 
 # Every byte sequence that may be a record's kind, also where two of them overlap.
 _KIND: Final = re.compile(rb"(?=[\x01-\x05]\x00)")
@@ -190,12 +197,18 @@ class StreamFile:
         return cls(identity, reserved, body)
 
 
+def seed_of(header: bytes) -> int:
+    """What the checksums of a segment's records are begun with besides their lengths."""
+    return crc32(header[_SALT])
+
+
 def encode_messages(
     first_sequence: int,
     subjects: list[bytes],
     headers: list[bytes],
     payloads: list[bytes],
     timestamps_ns: list[int],
+    seed: int = 0,
 ) -> tuple[bytes, list[int]]:
     """Messages of consecutive sequences as records: one buffer, and the length of each."""
     parts: list[bytes] = []
@@ -215,7 +228,7 @@ def encode_messages(
             )
         )
         length = len(body) + PREFIX_BYTES
-        parts += (pack_prefix(length, crc32(body, length)), body)
+        parts += (pack_prefix(length, crc32(body, length ^ seed)), body)
         lengths.append(length)
         sequence += 1
     return b"".join(parts), lengths
@@ -228,34 +241,35 @@ def encode_message_with_expiry(
     payload: bytes,
     timestamp_ns: int,
     expiry_ns: int,
+    seed: int = 0,
 ) -> bytes:
     """One message that goes at its own time."""
     fixed = _RECORD_WITH_EXPIRY.pack(
         sequence, timestamp_ns, len(subject), MESSAGE_WITH_EXPIRY, len(header), expiry_ns
     )
-    return _framed(fixed + subject + header + payload)
+    return _framed(fixed + subject + header + payload, seed)
 
 
-def encode_skip(sequence: int, count: int, timestamp_ns: int) -> bytes:
+def encode_skip(sequence: int, count: int, timestamp_ns: int, seed: int = 0) -> bytes:
     """`count` sequences from `sequence` on that no message has."""
-    return _framed(_RECORD.pack(sequence, timestamp_ns, 0, SKIP, 0) + _COUNT.pack(count))
+    return _framed(_RECORD.pack(sequence, timestamp_ns, 0, SKIP, 0) + _COUNT.pack(count), seed)
 
 
-def encode_erased(sequence: int, timestamp_ns: int, length: int) -> bytes:
+def encode_erased(sequence: int, timestamp_ns: int, length: int, seed: int = 0) -> bytes:
     """What is written over a record of `length` bytes so that nothing of its message is left."""
     fixed = _RECORD.pack(sequence, timestamp_ns, 0, ERASED, 0)
-    return _framed(fixed + bytes(length - RECORD_BYTES))
+    return _framed(fixed + bytes(length - RECORD_BYTES), seed)
 
 
-def encode_footer(last_sequence: int, index: bytes, offset: int) -> bytes:
+def encode_footer(last_sequence: int, index: bytes, offset: int, seed: int = 0) -> bytes:
     """The end of a segment that begins at `offset` of its file."""
     body = _RECORD.pack(last_sequence, 0, 0, FOOTER, 0) + index
-    return _framed(body) + _TRAILER.pack(offset, SEAL_MAGIC)
+    return _framed(body, seed) + _TRAILER.pack(offset, SEAL_MAGIC)
 
 
-def _framed(body: bytes) -> bytes:
+def _framed(body: bytes, seed: int = 0) -> bytes:
     length = len(body) + PREFIX_BYTES
-    return _PREFIX.pack(length, crc32(body, length)) + body
+    return _PREFIX.pack(length, crc32(body, length ^ seed)) + body
 
 
 def footer_offset(trailer: bytes) -> int:
@@ -312,14 +326,14 @@ def record_length(data: bytes, offset: int) -> int:
     return length if RECORD_BYTES <= length < RECORD_BYTES_MAX else 0
 
 
-def check_record(data: bytes, offset: int, length: int) -> bool:
+def check_record(data: bytes, offset: int, length: int, seed: int = 0) -> bool:
     """Whether the `length` bytes at `offset` are a sound record."""
     if offset + length > len(data) or length < RECORD_BYTES:
         return False
     stored_length, crc = _PREFIX.unpack_from(data, offset)
     if stored_length != length:
         return False
-    if crc != crc32(data[offset + PREFIX_BYTES : offset + length], length):
+    if crc != crc32(data[offset + PREFIX_BYTES : offset + length], length ^ seed):
         return False
     _, _, _, _, subject_size, kind, header_size = _WHOLE_RECORD.unpack_from(data, offset)
     extra = EXPIRY_BYTES if kind == MESSAGE_WITH_EXPIRY else 0
@@ -331,13 +345,13 @@ def kind_of(data: bytes, offset: int) -> int:
     return int.from_bytes(data[offset + _KIND_OFFSET : offset + _KIND_OFFSET + 2], "little")
 
 
-def is_footer(data: bytes, offset: int) -> bool:
+def is_footer(data: bytes, offset: int, seed: int = 0) -> bool:
     """Whether there is a sound footer at `offset`."""
     length = record_length(data, offset)
-    return check_record(data, offset, length) and kind_of(data, offset) == FOOTER
+    return check_record(data, offset, length, seed) and kind_of(data, offset) == FOOTER
 
 
-def is_beginning(data: bytes, offset: int, next_sequence: int) -> bool:
+def is_beginning(data: bytes, offset: int, next_sequence: int, seed: int = 0) -> bool:
     """Whether what is at `offset`, and no record, may be the first bytes of one.
 
     That is what a process that dies while it writes leaves behind. Anything else is damage.
@@ -354,12 +368,12 @@ def is_beginning(data: bytes, offset: int, next_sequence: int) -> bool:
     if kind not in KINDS or sequence != next_sequence - (kind == FOOTER):
         return False
     # A whole record of which only the length is wrong.
-    if crc == crc32(data[offset + PREFIX_BYTES :], size):
+    if crc == crc32(data[offset + PREFIX_BYTES :], size ^ seed):
         return False
     return bool(RECORD_BYTES + subject_size + header_size <= length)
 
 
-def following_record(data: bytes, offset: int, sequence: int) -> int:
+def following_record(data: bytes, offset: int, sequence: int, seed: int = 0) -> int:
     """Where the next sound record of `sequence` or above begins; 0 if there is none.
 
     At `offset` there is none. Records are stepped over by the length they claim as long as that
@@ -371,23 +385,23 @@ def following_record(data: bytes, offset: int, sequence: int) -> int:
         place += length
         if place == len(data):
             return 0
-        if _is_sound_from(data, place, sequence):
+        if _is_sound_from(data, place, sequence, seed):
             return place
     for match in _KIND.finditer(data, offset + 1 + _KIND_OFFSET):
         place = match.start() - _KIND_OFFSET
-        if _is_sound_from(data, place, sequence):
+        if _is_sound_from(data, place, sequence, seed):
             return place
     return 0
 
 
-def _is_sound_from(data: bytes, offset: int, sequence: int) -> bool:
+def _is_sound_from(data: bytes, offset: int, sequence: int, seed: int) -> bool:
     length = record_length(data, offset)
     if not length or int.from_bytes(data[offset + 8 : offset + 16], "little") < sequence:
         return False
-    return check_record(data, offset, length)
+    return check_record(data, offset, length, seed)
 
 
-def take_record(data: bytes, offset: int) -> tuple[int, int, bytes, bytes] | None:
+def take_record(data: bytes, offset: int, seed: int = 0) -> tuple[int, int, bytes, bytes] | None:
     """Sequence, timestamp, header block and payload of the message at `offset`.
 
     None if there is no whole, sound record. The short way through `check_record` and `Record`, for
@@ -402,7 +416,7 @@ def take_record(data: bytes, offset: int) -> tuple[int, int, bytes, bytes] | Non
     # A length of zero over zeros has the right checksum.
     if length < RECORD_BYTES or end > len(data) or kind > MESSAGE_WITH_EXPIRY:
         return None
-    if crc != crc32(data[offset + PREFIX_BYTES : end], length):
+    if crc != crc32(data[offset + PREFIX_BYTES : end], length ^ seed):
         return None
     start = offset + RECORD_BYTES + subject_size
     if kind == MESSAGE_WITH_EXPIRY:

@@ -28,8 +28,11 @@ from headwater.store.checkpoint import (
 from headwater.store.compaction import LIVE_PART_MAX, Compaction
 from headwater.store.filesystem import FileSystem, replace_file
 from headwater.store.format import (
+    EXPIRY_BYTES,
     HEADER_BYTES,
     IDENTITY_BYTES,
+    RECORD_BYTES,
+    SKIP_BYTES,
     Entry,
     Record,
     StreamFile,
@@ -160,10 +163,11 @@ class FileLog(MessageLog):
         self._check_online()
         first = self.index.next_sequence
         count = len(batch.subjects)
-        data, lengths = _encode(first, batch)
         try:
             self._reserve(first + count - 1)
-            offset = self._write_records(data)
+            segment = self._active(_size_of(batch))
+            data, lengths = _encode(first, batch, segment.seed)
+            offset = self._write_records(segment, data)
         except OSError as error:
             raise self._failed("append", error) from error
         sizes = [
@@ -189,7 +193,8 @@ class FileLog(MessageLog):
                 self._write_journal([(DELETED, encode_ranges([(first, last)]))])
                 self._jump(last + 1)
                 return
-            self._write_records(encode_skip(first, count, timestamp_ns))
+            segment = self._active(SKIP_BYTES)
+            self._write_records(segment, encode_skip(first, count, timestamp_ns, segment.seed))
         except OSError as error:
             raise self._failed("skip", error) from error
         self.index.skip(count, timestamp_ns)
@@ -292,9 +297,8 @@ class FileLog(MessageLog):
         """Write no more: something this log relies on has failed."""
         self._offline = self._offline or reason
 
-    def _write_records(self, data: bytes) -> int:
+    def _write_records(self, segment: SegmentFile, data: bytes) -> int:
         """Append records to the active segment; returns where they begin."""
-        segment = self._active(self._waiting_bytes + len(data))
         if self.deferred:
             return self._defer(segment, data)
         offset = segment.write(data)
@@ -364,7 +368,8 @@ class FileLog(MessageLog):
         index = self.index.segments[-1]
         segment = self._segments[index.first_sequence]
         # With what waits, so that a flush never has to begin a segment.
-        full = segment.size + size > self._segment_bytes_max and segment.size > HEADER_BYTES
+        size += segment.size + self._waiting_bytes
+        full = size > self._segment_bytes_max and segment.size > HEADER_BYTES
         if not full and not segment.sealed:
             return segment
         self.flush()
@@ -417,6 +422,11 @@ class FileLog(MessageLog):
             empty.append(last)
         if not empty:
             return
+        # Also of sequences that never had a message nobody may think that they are missing.
+        ranges = [(index.first_sequence, index.next_sequence - 1) for index in empty]
+        self._write_journal(
+            [(DELETED, encode_ranges(pair for pair in ranges if pair[0] <= pair[1]))]
+        )
         self._journal.sync()
         for index in empty:
             self.index.remove_segment(index)
@@ -528,12 +538,13 @@ class FileLog(MessageLog):
         Returns what is left of `bytes_max`; below zero when it is used up.
         """
         names = self.index.subjects.names
+        seed = self._segments[index.first_sequence].seed
         offsets, subject_ids = index.offsets, index.subject_ids
         for position in range(sequence - index.first_sequence, len(offsets)):
             offset = offsets[position]
             if not offset:
                 continue
-            parts = take_record(data, offset - begin)
+            parts = take_record(data, offset - begin, seed)
             if parts is None or parts[0] != index.first_sequence + position:
                 return bytes_max
             _, timestamp_ns, header, payload = parts
@@ -665,10 +676,17 @@ class FileLog(MessageLog):
         )
 
 
-def _encode(first: int, batch: Batch) -> tuple[bytes, list[int]]:
+def _size_of(batch: Batch) -> int:
+    """How many bytes the records of a batch take at most."""
+    fixed = RECORD_BYTES + EXPIRY_BYTES if batch.expiries_ns else RECORD_BYTES
+    columns = (batch.subjects, batch.headers, batch.payloads)
+    return fixed * len(batch.subjects) + sum(sum(map(len, column)) for column in columns)
+
+
+def _encode(first: int, batch: Batch, seed: int) -> tuple[bytes, list[int]]:
     if not any(batch.expiries_ns):
         return encode_messages(
-            first, batch.subjects, batch.headers, batch.payloads, batch.timestamps_ns
+            first, batch.subjects, batch.headers, batch.payloads, batch.timestamps_ns, seed
         )
     parts: list[bytes] = []
     for position, expiry_ns in enumerate(batch.expiries_ns):
@@ -677,12 +695,12 @@ def _encode(first: int, batch: Batch) -> tuple[bytes, list[int]]:
         if expiry_ns:
             parts.append(
                 encode_message_with_expiry(
-                    first + position, subject, header, payload, timestamp_ns, expiry_ns
+                    first + position, subject, header, payload, timestamp_ns, expiry_ns, seed
                 )
             )
         else:
             data, _ = encode_messages(
-                first + position, [subject], [header], [payload], [timestamp_ns]
+                first + position, [subject], [header], [payload], [timestamp_ns], seed
             )
             parts.append(data)
     return b"".join(parts), [len(part) for part in parts]

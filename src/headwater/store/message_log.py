@@ -206,7 +206,8 @@ class MessageLog(ABC):
         """The first message at or after `sequence` on a matching subject; 0 if there is none."""
         if ALL_SUBJECTS in patterns:
             return self.index.next_message(sequence)
-        return self.index.next_of(self.matching_ids(patterns), sequence)
+        ids = self.matching_ids(patterns)
+        return self.index.next_of(ids, sequence) if ids else NO_SEQUENCE
 
     def last_sequence_of(self, patterns: Sequence[bytes], up_to: int | None = None) -> int:
         """The last message on a matching subject, at or before `up_to`; 0 if there is none."""

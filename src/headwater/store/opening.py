@@ -4,10 +4,11 @@ The table of what may be wrong with it, and what is done then, is in `headwater.
 """
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Final, final
 
 from headwater.base.entropy import Entropy
-from headwater.store.checkpoint import CHECKPOINT_FILE, Checkpoint, index_from, read_checkpoint
+from headwater.store.checkpoint import Checkpoint, index_from, read_checkpoint
 from headwater.store.filesystem import FileSystem, read_file, replace_file
 from headwater.store.format import (
     HEADER_BYTES,
@@ -21,7 +22,6 @@ from headwater.store.format import (
     NewerFormatError,
     Record,
     StreamFile,
-    encode_entry,
     is_beginning,
     is_footer,
 )
@@ -76,6 +76,9 @@ def create_log(
     segment = SegmentFile.create(files, folder, identity, first_sequence, salt)
     segment.sync()
     journal = Journal.create(files, f"{folder}/{JOURNAL_FILE}", identity)
+    if first_sequence > 1:
+        # Else they would count as lost if the first segment were.
+        journal.write(0, [(DELETED, encode_ranges([(1, first_sequence - 1)]))])
     journal.sync()
     # Last: a folder with a stream file is whole.
     replace_file(files, f"{folder}/{STREAM_FILE}", stream.encode())
@@ -130,8 +133,11 @@ def open_log(
     log.expiries.extend(opening.expiries)
     try:
         if opening.cut is not None and opening.cut_again:
-            log.truncate(opening.cut[0] - 1)
-        opening.write_conclusions(log.last_sequence)
+            log.finish_truncation(*opening.cut)
+        if opening.journal_unsound:
+            log.rewrite_journal([(entry.kind, entry.body) for entry in log.entries])
+        else:
+            opening.write_conclusions(log.last_sequence)
         if loss_possible or opening.end_uncertain:
             log.continue_above_reservation()
         # Whoever wrote it may have been killed before it was synced.
@@ -162,6 +168,8 @@ class _Opening:
         self.cut_again = False
         # Sequences behind the end may have been given out.
         self.end_uncertain = False
+        # The journal is not to be written to: it has to be begun anew with all that is known.
+        self.journal_unsound = False
         self._deleted = RangeSet()
         self._footers: list[Footer] = []
         self.stream = self._read_stream_file()
@@ -317,11 +325,11 @@ class _Opening:
         name = segment.path.rpartition("/")[2]
         if end == len(data):
             segment.sealed = not is_last
-        elif not is_last or is_footer(data, end):
+        elif not is_last or is_footer(data, end, segment.seed):
             self.findings.add("unsealed", f"{name}: no sound footer")
             segment.sealed = True
         else:
-            if not is_beginning(data, end, next_sequence):
+            if not is_beginning(data, end, next_sequence, segment.seed):
                 self.end_uncertain = True
             cut_tail(self._files, self._folder, segment, data, end, self.findings)
 
@@ -344,56 +352,40 @@ class _Opening:
         except NewerFormatError:
             raise
         except FormatError as error:
-            return self._begin_journal(path, str(error))
+            return self._replace_journal(path, str(error))
         found = read_entries(data)
-        kept = self._replay(found)
-        if found.is_damaged or len(kept) < len(found.entries):
-            return self._rewrite_journal(path, data, kept)
+        self._replay(found)
+        rest = data[found.end :]
+        if self.journal_unsound:
+            set_aside(self._files, self._folder, JOURNAL_FILE, data)
+        elif rest:
+            self.findings.add("torn", f"journal: {len(rest)} bytes behind the last entry")
+            set_aside(self._files, self._folder, f"{JOURNAL_FILE}-at-{found.end}", rest)
         journal = Journal(self._files.open(path))
-        if found.end < len(data):
-            self.findings.add(
-                "torn", f"journal: {len(data) - found.end} bytes behind the last entry"
-            )
-            set_aside(
-                self._files, self._folder, f"{JOURNAL_FILE}-at-{found.end}", data[found.end :]
-            )
+        if rest and not self.journal_unsound:
             journal.truncate(found.end)
         return journal
 
-    def _begin_journal(self, path: str, reason: str) -> Journal:
+    def _replace_journal(self, path: str, reason: str) -> Journal:
+        """What can not be read at all stays until there is a new one with what is known."""
         self.findings.add("unreadable", reason)
-        if self._files.exists(path):
-            set_aside_file(self._files, self._folder, JOURNAL_FILE)
-        journal = Journal.create(self._files, path, self.stream.identity)
-        journal.sync()
-        self._files.sync_folder(self._folder)
-        return journal
-
-    def _rewrite_journal(self, path: str, data: bytes, kept: list[Entry]) -> Journal:
-        """A journal of the entries that are of use; the present one is set aside as it is."""
-        set_aside(self._files, self._folder, JOURNAL_FILE, data)
-        # It says how far into the journal it reaches.
-        checkpoint = f"{self._folder}/{CHECKPOINT_FILE}"
-        if self._files.exists(checkpoint):
-            self._files.remove(checkpoint)
-            self._files.sync_folder(self._folder)
-        header = FileHeader(JOURNAL_MAGIC, self.stream.identity, 0, bytes(16)).encode()
-        entries = (encode_entry(entry.position, entry.kind, entry.body) for entry in kept)
-        replace_file(self._files, path, header + b"".join(entries))
+        self.journal_unsound = True
+        if not self._files.exists(path):
+            return Journal.create(self._files, path, self.stream.identity)
+        set_aside(self._files, self._folder, JOURNAL_FILE, read_file(self._files, path))
         return Journal(self._files.open(path))
 
-    def _replay(self, found: JournalEntries) -> list[Entry]:
-        """Take in what the entries say; returns those that are of use.
+    def _replay(self, found: JournalEntries) -> None:
+        """Take in what the entries say.
 
-        The store's own are, always. Those of callers build upon each other, so they are not behind
-        damage, and not where they speak of what the log has lost: unless it was lost on purpose,
-        by a cut of its end that came later.
+        The store's own are of use, always. Those of callers build upon each other, so they are not
+        behind damage, and not where they speak of what the log has lost: unless it was lost on
+        purpose, by a cut of its end that came later.
         """
         entries = found.entries
         cuts = [at for at, entry in enumerate(entries) if entry.kind in (TRUNCATING, TRUNCATED)]
         last_cut = cuts[-1] if cuts else -1
         known = 0 if self._checkpoint is None else self._checkpoint.journal_bytes
-        kept: list[Entry] = []
         ahead = 0
         for at, entry in enumerate(entries):
             if entry.kind < CALLER_KINDS:
@@ -402,19 +394,23 @@ class _Opening:
                 continue
             elif entry.position > self._end and at > last_cut:
                 ahead += 1
-                continue
             else:
                 self.entries.append(entry)
-            kept.append(entry)
         if found.is_damaged:
             self.findings.add("damaged", f"journal: {found.damage}")
+            self.journal_unsound = True
         if ahead:
             self.findings.add("ahead", f"journal: {ahead} entries about what the log has lost")
-            self.end_uncertain = True
+            self.end_uncertain = self.journal_unsound = True
         # A cut is begun, made and done before anything else is written.
         is_open = bool(entries) and entries[-1].kind == TRUNCATING
-        self.cut_again = is_open and not found.is_damaged and found.is_torn
-        return kept
+        self.cut_again = (
+            is_open
+            and not found.is_damaged
+            and found.is_torn
+            and self.cut is not None
+            and self.cut[0] <= self._end
+        )
 
     def _replay_own(self, entry: Entry, in_checkpoint: bool) -> None:
         if self.cut is not None:
@@ -450,8 +446,7 @@ class _Opening:
     def write_conclusions(self, last_sequence: int) -> None:
         """Journal what was found out, so that it is known from now on."""
         conclusions = []
-        if self.cut is not None:
-            self.lost.remove(*self.cut)
+        if self.cut is not None and not self.cut_again:
             conclusions.append((TRUNCATED, encode_ranges([self.cut])))
         lost = [
             part for first, last in self.lost for part in self._lost_before.outside(first, last)
@@ -469,15 +464,17 @@ class _Opening:
             return self._bring_up_to_date(self._restored)
         if not self._footers:
             return self._begin_anew()
-        for before, after in zip(self._footers, self._footers[1:], strict=False):
+        self._explain_gap(1, self._footers[0].index.first_sequence - 1)
+        for before, after in pairwise(self._footers):
             self._explain_gap(before.index.next_sequence, after.index.first_sequence - 1)
         for first, last in self.findings.lost:
             for part in self._deleted.outside(first, last):
                 self.lost.add(*part)
         for footer in self._footers:
             index = footer.index
-            for first, last in self._deleted.within(index.first_sequence, index.next_sequence - 1):
-                index.clear(first, last)
+            for gone in (self._deleted, self.lost):
+                for first, last in gone.within(index.first_sequence, index.next_sequence - 1):
+                    index.clear(first, last)
         return LogIndex.loaded(
             [footer.index for footer in self._footers], [footer.table for footer in self._footers]
         )
@@ -487,9 +484,11 @@ class _Opening:
         for footer in self._footers:
             self._explain_gap(index.next_sequence, footer.index.first_sequence - 1)
             index.attach(footer.index, footer.table)
-        for first, last in self._deleted:
-            for sequence in range(max(first, index.first_sequence), last + 1):
+        for first, last in (*self._deleted, *self.lost):
+            sequence = index.next_message(first)
+            while sequence and sequence <= last:
                 index.delete(sequence)
+                sequence = index.next_message(sequence + 1)
         for part in self.findings.lost:
             for first, last in self._deleted.outside(*part):
                 self.lost.add(first, last)

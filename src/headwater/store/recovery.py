@@ -32,6 +32,7 @@ from headwater.store.format import (
     check_record,
     following_record,
     record_length,
+    seed_of,
 )
 from headwater.store.ranges import RangeSet
 from headwater.store.segment import SegmentFile
@@ -118,10 +119,11 @@ def scan_records(
     `stop_at_damage` all that follows damage is: after the machine fell it may be there or not, and
     what is missing then has to be an end of the log and no hole in it.
     """
+    seed = seed_of(data)
     offset = end = start
     while offset < len(data):
         length = record_length(data, offset)
-        if length and check_record(data, offset, length):
+        if length and check_record(data, offset, length, seed):
             record = Record(data, offset, length)
             if record.kind == FOOTER:
                 return end
@@ -133,7 +135,7 @@ def scan_records(
                 offset += length
                 end = offset
                 continue
-        following = 0 if stop_at_damage else following_record(data, offset, expected)
+        following = 0 if stop_at_damage else following_record(data, offset, expected, seed)
         if following == 0:
             return end
         findings.add("damaged", f"{name}: bytes {offset} to {following - 1} are no record")

@@ -19,6 +19,7 @@ from headwater.store.format import (
     following_record,
     footer_offset,
     record_length,
+    seed_of,
 )
 
 # Reads of many messages take this much of the file at a time.
@@ -42,12 +43,14 @@ def sequence_of(name: str) -> int:
 class SegmentFile:
     """An open segment."""
 
-    __slots__ = ("file", "first_sequence", "path", "sealed", "synced_bytes")
+    __slots__ = ("file", "first_sequence", "path", "sealed", "seed", "synced_bytes")
 
-    def __init__(self, path: str, file: File, first_sequence: int) -> None:
+    def __init__(self, path: str, file: File, first_sequence: int, seed: int) -> None:
         self.path = path
         self.file = file
         self.first_sequence = first_sequence
+        # Of the checksums of its records.
+        self.seed = seed
         self.sealed = False
         self.synced_bytes = 0
 
@@ -58,15 +61,17 @@ class SegmentFile:
         """A new, empty segment; durable once it and its folder are synced."""
         path = f"{folder}/{segment_name(first_sequence)}"
         file = files.create(path)
-        file.write(FileHeader(SEGMENT_MAGIC, identity, first_sequence, salt).encode())
-        return cls(path, file, first_sequence)
+        header = FileHeader(SEGMENT_MAGIC, identity, first_sequence, salt).encode()
+        file.write(header)
+        return cls(path, file, first_sequence, seed_of(header))
 
     @classmethod
     def open(cls, files: FileSystem, path: str, identity: bytes) -> "SegmentFile":
         """An existing segment of this stream; raises FormatError."""
         file = files.open(path)
         try:
-            header = FileHeader.decode(file.read(0, HEADER_BYTES), SEGMENT_MAGIC, path)
+            data = file.read(0, HEADER_BYTES)
+            header = FileHeader.decode(data, SEGMENT_MAGIC, path)
             if header.identity != identity:
                 raise FormatError(f"{path}: belongs to another stream")
             if header.first_sequence != sequence_of(path.rpartition("/")[2]):
@@ -75,7 +80,7 @@ class SegmentFile:
             file.close()
             raise
         # Whoever wrote it may have been killed before it was synced.
-        return cls(path, file, header.first_sequence)
+        return cls(path, file, header.first_sequence, seed_of(data))
 
     @property
     def size(self) -> int:
@@ -108,8 +113,8 @@ class SegmentFile:
         next_sequence, time_ns = self.first_sequence, 0
         while offset:
             length = record_length(data, offset)
-            if not length or not check_record(data, offset, length):
-                offset = following_record(data, offset, next_sequence)
+            if not length or not check_record(data, offset, length, self.seed):
+                offset = following_record(data, offset, next_sequence, self.seed)
                 continue
             record = Record(data, offset, length)
             behind = record.sequence + record.sequence_count
@@ -119,14 +124,15 @@ class SegmentFile:
             end, next_sequence, time_ns = offset, behind, record.timestamp_ns
         self.file.truncate(end)
         if next_sequence <= last_sequence:
-            self.file.write(encode_skip(next_sequence, last_sequence + 1 - next_sequence, time_ns))
+            count = last_sequence + 1 - next_sequence
+            self.file.write(encode_skip(next_sequence, count, time_ns, self.seed))
         self.file.sync()
         self.sealed = False
         self.synced_bytes = self.file.size
 
     def seal(self, last_sequence: int, index: bytes) -> None:
         """Write the footer; nothing is appended after it."""
-        self.write(encode_footer(last_sequence, index, self.file.size))
+        self.write(encode_footer(last_sequence, index, self.file.size, self.seed))
         self.sealed = True
 
     def sync(self) -> None:
@@ -144,7 +150,7 @@ class SegmentFile:
             return None
         if length > len(data):
             data = self.file.read(offset, length)
-        return Record(data, 0, length) if check_record(data, 0, length) else None
+        return Record(data, 0, length) if check_record(data, 0, length, self.seed) else None
 
     def read_span(self, offset: int) -> bytes:
         """A stretch of the file from `offset` on, for reading many records."""
@@ -162,14 +168,14 @@ class SegmentFile:
         if offset < HEADER_BYTES or length < RECORD_BYTES:
             return None
         data = self.file.read(offset, length)
-        if not check_record(data, 0, length):
+        if not check_record(data, 0, length, self.seed):
             return None
         record = Record(data, 0, length)
         return record.payload if record.kind == FOOTER else None
 
     def overwrite_payload(self, record_offset: int, record: Record) -> None:
         """Leave nothing of a message but that it was there."""
-        erased = encode_erased(record.sequence, record.timestamp_ns, record.length)
+        erased = encode_erased(record.sequence, record.timestamp_ns, record.length, self.seed)
         self.file.overwrite(record_offset, erased)
         self.synced_bytes = 0
 

@@ -71,7 +71,7 @@ def name_of_folder(folder: str) -> str:
 
 
 @final
-class _StoreFile:
+class StoreFile:
     """The store file, taken apart."""
 
     __slots__ = ("boot_id", "clean", "identity")
@@ -86,7 +86,7 @@ class _StoreFile:
         return data + crc32(data).to_bytes(4, "little")
 
     @classmethod
-    def decode(cls, data: bytes, name: str) -> "_StoreFile":
+    def decode(cls, data: bytes, name: str) -> "StoreFile":
         if len(data) != _STORE.size + 4 or not data.startswith(STORE_MAGIC):
             raise FormatError(f"{name}: not a store file")
         if crc32(data[:-4]) != int.from_bytes(data[-4:], "little"):
@@ -146,15 +146,15 @@ class Store:
 
     # --- opening -------------------------------------------------------------------------------
 
-    def _read_store_file(self, boot_id: str) -> _StoreFile:
+    def _read_store_file(self, boot_id: str) -> StoreFile:
         path = f"{self._folder}/{STORE_FILE}"
         if not self._files.exists(path):
             identity = self._entropy.random_bytes(IDENTITY_BYTES)
             # Streams without a store file: who knows what happened to them.
             is_new = not self._files.list_folder(self._streams)
-            return _StoreFile(identity, boot_id.encode() if is_new else b"", clean=is_new)
+            return StoreFile(identity, boot_id.encode() if is_new else b"", clean=is_new)
         try:
-            return _StoreFile.decode(read_file(self._files, path), path)
+            return StoreFile.decode(read_file(self._files, path), path)
         except FormatError as error:
             self._lock.release()
             raise StoreError(

@@ -64,7 +64,7 @@ def _encode_frame(identity: bytes, kind: int, file: int, offset: int, data: byte
     return _PREFIX.pack(length, crc32(body, length)) + body
 
 
-def _decode_frame(data: bytes, start: int) -> Frame | None:
+def decode_frame(data: bytes, start: int) -> Frame | None:
     if start + FRAME_BYTES > len(data):
         return None
     length, crc, identity, kind, file, offset = _WHOLE_FRAME.unpack_from(data, start)
@@ -80,7 +80,7 @@ def _name(number: int) -> str:
     return f"ahead-{number:012d}.hw"
 
 
-def _number_of(name: str) -> int:
+def number_of(name: str) -> int:
     digits = name.removeprefix("ahead-").removesuffix(".hw")
     return int(digits) if name == f"ahead-{digits}.hw" and digits.isdigit() else 0
 
@@ -160,7 +160,7 @@ def read_ahead(
 ) -> Iterator[Frame]:
     """The sound frames of all write-ahead files, oldest first."""
     for name in files.list_folder(folder):
-        if not _number_of(name):
+        if not number_of(name):
             continue
         data = read_file(files, f"{folder}/{name}")
         try:
@@ -174,7 +174,7 @@ def read_ahead(
             set_aside(files, folder, name, data)
             continue
         start = HEADER_BYTES
-        while (frame := _decode_frame(data, start)) is not None:
+        while (frame := decode_frame(data, start)) is not None:
             yield frame
             start += frame.length
         if start < len(data):
@@ -187,8 +187,8 @@ def remove_ahead(files: FileSystem, folder: str) -> int:
     """Remove all write-ahead files, whose bytes are where they belong; returns the next number."""
     numbers = [0]
     for name in files.list_folder(folder):
-        if _number_of(name):
-            numbers.append(_number_of(name))
+        if number_of(name):
+            numbers.append(number_of(name))
             files.remove(f"{folder}/{name}")
     files.sync_folder(folder)
     return max(numbers) + 1

@@ -2,6 +2,7 @@
 
 import json
 import os
+import random
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,6 +14,7 @@ import pytest
 from headwater.base.checksums import crc32
 from headwater.cli.commands import run
 from headwater.cli.read_only_files import DecodedFiles, ReadOnlyError, lock_holder
+from headwater.cli.store_reader import StoreReader
 from headwater.runtime.entropy import SystemEntropy
 from headwater.runtime.filesystem import SystemFileSystem, boot_id
 from headwater.store.cipher import Cipher, ServerKey, StretchingCost
@@ -437,6 +439,37 @@ def test_inspect_points_to_verify_where_it_finds_damage(command: Command, folder
     assert told.code == 1
     assert "\nunreadable  streams/ORDERS/journal.hw: " in told.out
     assert told.err.endswith(f"headwater store verify {folder}\n")
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_what_is_told_is_what_a_server_then_finds(
+    tmp_path: Path, folder: Path, crashed: Path, seed: int
+) -> None:
+    """Any byte of any file, changed or cut off: same messages, same losses."""
+    dice = random.Random(seed)
+    for number in range(6):
+        damaged = tmp_path / f"damaged-{number}"
+        shutil.copytree(dice.choice([folder, crashed]), damaged)
+        files = sorted(path for path in damaged.rglob("*.hw") if path.name != "store.hw")
+        path = dice.choice([each for each in files if each.name != "stream.hw"])
+        offset = dice.randrange(path.stat().st_size)
+        if dice.random() < 0.7:
+            flip(path, offset)
+        else:
+            os.truncate(path, offset)
+        told = StoreReader(str(damaged), thorough=True).read()
+        store = opened(damaged)
+        for stream in told.streams:
+            log = store.logs[stream.name]
+            for sequence in range(1, 51):
+                log.get(sequence)
+            found = (log.messages, log.byte_count, log.subject_count, list(log.lost))
+            assert found == (
+                *(stream.messages, stream.byte_count, stream.subjects),
+                list(stream.lost),
+            ), (path, offset)
+            assert told.problems or not log.findings.reported
+        store.close()
 
 
 # --- the write-ahead file -----------------------------------------------------------------------

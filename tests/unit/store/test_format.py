@@ -92,7 +92,7 @@ def test_messages_come_back_as_they_went(
     first: int, messages: list[tuple[bytes, bytes, bytes, int]]
 ) -> None:
     columns = [list(column) for column in zip(*messages, strict=True)]
-    data, lengths = encode_messages(first, *columns)
+    data, lengths = encode_messages(first, *columns)  # type: ignore[arg-type]
     assert sum(lengths) == len(data)
     offset = 0
     for number, (subject, header, payload, time_ns) in enumerate(messages):
