@@ -91,8 +91,13 @@ kinds = pytest.mark.parametrize("data", RECORDS.values(), ids=RECORDS.keys())
 def test_messages_come_back_as_they_went(
     first: int, messages: list[tuple[bytes, bytes, bytes, int]]
 ) -> None:
-    columns = [list(column) for column in zip(*messages, strict=True)]
-    data, lengths = encode_messages(first, *columns)  # type: ignore[arg-type]
+    data, lengths = encode_messages(
+        first,
+        [message[0] for message in messages],
+        [message[1] for message in messages],
+        [message[2] for message in messages],
+        [message[3] for message in messages],
+    )
     assert sum(lengths) == len(data)
     offset = 0
     for number, (subject, header, payload, time_ns) in enumerate(messages):
