@@ -1,8 +1,7 @@
 """A log on disk and a log in memory answer as the obvious log does, whatever is done to them.
 
 Segments are small, so that they fill, empty and go all the time. The log on disk is closed and
-opened again, and killed and opened again, between any two steps, and written anew in parts while
-all this goes on; once as it is, once compressed, and once compressed and encrypted.
+opened again, and killed and opened again, between any two steps.
 """
 
 from hypothesis import settings
@@ -14,10 +13,6 @@ from hypothesis.stateful import (
     rule,
 )
 
-from headwater.store.cipher import Cipher, StreamKey
-from headwater.store.compaction import Compaction
-from headwater.store.encoding import EncodedFiles
-from headwater.store.filesystem import FileSystem
 from headwater.store.format import encode_messages, encode_skip
 from headwater.store.memory import MemoryLog
 from headwater.store.message_log import Batch, MessageLog
@@ -64,21 +59,12 @@ positions = st.floats(0, 1.05)
 class LogMachine(RuleBasedStateMachine):
     """Does everything three times."""
 
-    compresses = False
-    cipher: Cipher | None = None
-
     def __init__(self) -> None:
         super().__init__()
         self.disk = SimDisk()
         self.entropy = SeededEntropy(labelled_dice(1, "log"))
-        self.files: FileSystem = self.disk
-        if self.compresses:
-            key = None if self.cipher is None else StreamKey.generate(self.entropy)
-            cipher = self.cipher or Cipher.AES_GCM
-            self.files = EncodedFiles(self.disk, self.entropy, self.compresses, key, cipher)
         self.now_ns = 1000
         self.entries: list[tuple[int, bytes]] = []
-        self.compactions: list[Compaction] = []
 
     @initialize(first_sequence=st.sampled_from([1, 1, 1, 5, 2**40]))
     def begin(self, first_sequence: int) -> None:
@@ -86,7 +72,7 @@ class LogMachine(RuleBasedStateMachine):
         self.twin = Twin(first_sequence)
         self.memory = MemoryLog(first_sequence, SEGMENT_MESSAGES_MAX)
         self.file = create_log(
-            self.files,
+            self.disk,
             FOLDER,
             self.entropy,
             b"body",
@@ -225,23 +211,6 @@ class LogMachine(RuleBasedStateMachine):
     def checkpoint(self) -> None:
         self.file.checkpoint()
 
-    @rule(choice=st.integers(0, 9), worthwhile=st.booleans())
-    def begin_compaction(self, choice: int, worthwhile: bool) -> None:
-        sealed = [index.first_sequence for index in self.file.index.segments[:-1]]
-        candidates = self.file.compactable() if worthwhile else sealed
-        if candidates:
-            compaction = self.file.begin_compaction(candidates[choice % len(candidates)])
-            compaction.run()
-            self.compactions.append(compaction)
-
-    @rule()
-    def finish_compactions(self) -> None:
-        # Two of one segment have one successor, the later one's.
-        latest = {compaction.segment_first: compaction for compaction in self.compactions}
-        for compaction in latest.values():
-            self.file.finish_compaction(compaction)
-        self.compactions.clear()
-
     @rule()
     def close_and_open(self) -> None:
         self.file.close()
@@ -254,8 +223,7 @@ class LogMachine(RuleBasedStateMachine):
 
     def reopen(self) -> None:
         body = self.file.body
-        self.compactions.clear()
-        self.file = open_log(self.files, FOLDER, self.entropy, segment_bytes_max=SEGMENT_BYTES_MAX)
+        self.file = open_log(self.disk, FOLDER, self.entropy, segment_bytes_max=SEGMENT_BYTES_MAX)
         assert self.file.body == body
         # A checkpoint whose segments are all gone by now is no damage.
         assert [found for found in self.file.findings.reported if found.kind != "unused"] == []
@@ -304,22 +272,5 @@ class LogMachine(RuleBasedStateMachine):
         assert self.file.written_sequence == self.twin.last
 
 
-class CompressedLogMachine(LogMachine):
-    """The same on a file system that compresses."""
-
-    compresses = True
-
-
-class EncryptedLogMachine(LogMachine):
-    """The same on a file system that encrypts as well."""
-
-    compresses = True
-    cipher = Cipher.CHACHA20_POLY1305
-
-
 TestLogs = LogMachine.TestCase
 TestLogs.settings = settings(max_examples=60, stateful_step_count=50)
-TestCompressedLogs = CompressedLogMachine.TestCase
-TestCompressedLogs.settings = settings(max_examples=25, stateful_step_count=50)
-TestEncryptedLogs = EncryptedLogMachine.TestCase
-TestEncryptedLogs.settings = settings(max_examples=25, stateful_step_count=50)
