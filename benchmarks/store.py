@@ -311,10 +311,14 @@ def subjects(settings: Settings, folder: str) -> list[Figure]:
     resident = resident_bytes()
     full = max(pauses_s)
     gc.callbacks.remove(note)
+    prepare(log)
+    log.pending([b"orders.*.new"], 1)
+    prepared = resident_bytes()
     count = f"{figure(settings.subjects)} subjects"
     share = settings.subjects / AIMED_AT_MESSAGES
     found = [
         Figure(f"memory at {count}", [resident / 1e6], "MB", at_most=4000 * share),
+        Figure(f"with lookups prepared, {count}", [prepared / 1e6], "MB", at_most=4000 * share),
         Figure(f"append, {count}", rates(settings.subjects, seconds), "msg/s"),
         Figure(f"longest pause by collecting garbage meanwhile, {count}", [automatic * 1e3], "ms"),
         Figure(f"pause of a full collection, {count}", [full * 1e3], "ms"),
@@ -326,6 +330,9 @@ def subjects(settings: Settings, folder: str) -> list[Figure]:
 # --- growth -------------------------------------------------------------------------------------
 
 
+Operations = dict[str, Callable[[], object]]
+
+
 def growth(settings: Settings, folder: str) -> list[Figure]:
     """What one operation costs as messages, each on a subject of its own, become more."""
     log = new_log(f"{folder}/log")
@@ -333,19 +340,29 @@ def growth(settings: Settings, folder: str) -> list[Figure]:
     costs: dict[str, list[float]] = {}
     for size in settings.growth:
         fill(log, size, distinct=True)
-        for name, operation in operations(log, dice).items():
-            spent: list[float] = []
-            # What is slow is seen by a few.
-            while len(spent) < PROBES and sum(spent) < PROBES_S:
-                with timed(spent):
-                    for _ in range(PROBED_AT_ONCE):
-                        operation()
-            costs.setdefault(name, []).append(median(spent) / PROBED_AT_ONCE * 1e6)
+        probe(operations(log, dice), costs)
     log.close()
+    return growth_figures("growth", costs, settings)
+
+
+def probe(operations: Operations, costs: dict[str, list[float]]) -> None:
+    """Add what each operation costs, in microseconds."""
+    for name, operation in operations.items():
+        spent: list[float] = []
+        # What is slow is seen by a few.
+        while len(spent) < PROBES and sum(spent) < PROBES_S:
+            with timed(spent):
+                for _ in range(PROBED_AT_ONCE):
+                    operation()
+        costs.setdefault(name, []).append(median(spent) / PROBED_AT_ONCE * 1e6)
+
+
+def growth_figures(title: str, costs: dict[str, list[float]], settings: Settings) -> list[Figure]:
+    """How much more an operation costs at the largest size than at the smallest."""
     sizes = ", ".join(figure(size) for size in settings.growth)
     return [
         Figure(
-            f"growth: {name}",
+            f"{title}: {name}",
             [values[-1] / values[0]],
             "times",
             at_most=FLAT_FACTOR_MAX,
@@ -355,7 +372,7 @@ def growth(settings: Settings, folder: str) -> list[Figure]:
     ]
 
 
-def operations(log: FileLog, dice: random.Random) -> dict[str, Callable[[], object]]:
+def operations(log: FileLog, dice: random.Random) -> Operations:
     """What is done to a log of distinct subjects."""
     names = log.index.subjects.names
 
@@ -384,6 +401,99 @@ def operations(log: FileLog, dice: random.Random) -> dict[str, Callable[[], obje
     }
 
 
+# --- lookups by pattern -------------------------------------------------------------------------
+
+STEPS: Final = (b"created", b"paid", b"sent", b"done")
+PREPARED_AT_ONCE: Final = 16_384
+# One message in so many is of one of the few devices there are, or of the only clock.
+DEVICE_EVERY: Final = 300
+DEVICES: Final = 10
+CLOCK_EVERY: Final = 3000
+
+
+def subject_of(number: int) -> bytes:
+    """Four subjects to an order, each with one message, and here and there something else."""
+    if number % CLOCK_EVERY == 0:
+        return b"clock.only.tick"
+    if number % DEVICE_EVERY == 0:
+        return b"device.%d.state" % (number // DEVICE_EVERY % DEVICES)
+    return b"orders.%09d.%s" % (number // len(STEPS), STEPS[number % len(STEPS)])
+
+
+def lookups(settings: Settings, folder: str) -> list[Figure]:
+    """What a lookup by pattern costs as messages and subjects become more."""
+    log = new_log(f"{folder}/log")
+    dice = random.Random(1)
+    costs: dict[str, list[float]] = {}
+    found: list[Figure] = []
+    for size in settings.growth:
+        for first in range(log.last_sequence, size, BATCH):
+            log.append(batch_of([subject_of(number) for number in range(first, first + BATCH)]))
+        found += first_lookups(log)
+        probe(lookup_operations(log, dice), costs)
+    log.close()
+    return found + growth_figures("lookups", costs, settings)
+
+
+def first_lookups(log: FileLog) -> list[Figure]:
+    """What is done once after that many subjects were new, before lookups cost what they cost."""
+    figures = []
+    for name, first_lookup in (
+        ("preparing for what is new", lambda: prepare(log)),
+        ("counting ten subjects", lambda: log.pending([b"device.*.state"], 1)),
+        ("counting a quarter of all", lambda: log.pending([b"orders.*.paid"], 1)),
+    ):
+        seconds: list[float] = []
+        with timed(seconds):
+            first_lookup()
+        figures.append(Figure(f"{name}, {figure(log.last_sequence)} subjects", seconds, "s"))
+    return figures
+
+
+def prepare(log: FileLog) -> None:
+    """Prepare for lookups, a part at a time."""
+    while log.prepare_lookups(PREPARED_AT_ONCE):
+        pass
+
+
+def lookup_operations(log: FileLog, dice: random.Random) -> Operations:
+    """What is asked by pattern."""
+    cursor = log.cursor([b"orders.*.paid"], 1)
+
+    def anywhere() -> int:
+        return dice.randint(1, log.last_sequence - 1)
+
+    def order() -> bytes:
+        return b"orders.%09d.*" % (anywhere() // len(STEPS))
+
+    def walk() -> None:
+        cursor.move(cursor.next() + 1)
+        cursor.pending()
+
+    clock, devices, paid = [b"clock.>"], [b"device.>"], [b"orders.*.paid"]
+    return {
+        "purge of four subjects": lambda: log.purge(order()),
+        "four subjects": lambda: log.subject_counts(order()),
+        "ten subjects": lambda: log.subject_counts(b"device.*.state"),
+        "next of one subject": lambda: log.next_sequence_of(clock, anywhere()),
+        "next of ten subjects": lambda: log.next_sequence_of(devices, anywhere()),
+        "next of a quarter of all": lambda: log.next_sequence_of(paid, anywhere()),
+        "last of one subject": lambda: log.last_sequence_of(clock, anywhere()),
+        "last of ten subjects": lambda: log.last_sequence_of(devices, anywhere()),
+        "last of each of ten": lambda: log.last_of_each(devices),
+        "last of each of ten up to anywhere": lambda: log.last_of_each(devices, anywhere()),
+        "pending of everything": lambda: log.pending([b">"], anywhere()),
+        "pending of ten subjects": lambda: log.pending(devices, anywhere()),
+        "pending of a quarter of all": lambda: log.pending(paid, anywhere()),
+        "a cursor's next and pending": walk,
+        "append of 10 and a cursor's pending": lambda: (
+            log.append(batch_of([SUBJECT, b"benchmark.two"] * 5)),
+            cursor.pending(),
+        ),
+        "what is due by age": lambda: log.due_by_age(TIME_NS),
+    }
+
+
 # --- running ------------------------------------------------------------------------------------
 
 SCENARIOS: Final[dict[str, Scenario]] = {
@@ -394,6 +504,7 @@ SCENARIOS: Final[dict[str, Scenario]] = {
     "memory": memory,
     "subjects": subjects,
     "growth": growth,
+    "lookups": lookups,
 }
 
 

@@ -1,7 +1,8 @@
 """A log on disk and a log in memory answer as the obvious log does, whatever is done to them.
 
 Segments are small, so that they fill, empty and go all the time. The log on disk is closed and
-opened again, and killed and opened again, between any two steps.
+opened again, and killed and opened again, between any two steps, and written anew in parts while
+all this goes on; once as it is, once compressed, and once compressed and encrypted.
 """
 
 from hypothesis import settings
@@ -13,6 +14,10 @@ from hypothesis.stateful import (
     rule,
 )
 
+from headwater.store.cipher import Cipher, StreamKey
+from headwater.store.compaction import Compaction
+from headwater.store.encoding import EncodedFiles
+from headwater.store.filesystem import FileSystem
 from headwater.store.format import encode_messages, encode_skip
 from headwater.store.memory import MemoryLog
 from headwater.store.message_log import Batch, MessageLog
@@ -59,12 +64,21 @@ positions = st.floats(0, 1.05)
 class LogMachine(RuleBasedStateMachine):
     """Does everything three times."""
 
+    compresses = False
+    cipher: Cipher | None = None
+
     def __init__(self) -> None:
         super().__init__()
         self.disk = SimDisk()
         self.entropy = SeededEntropy(labelled_dice(1, "log"))
+        self.files: FileSystem = self.disk
+        if self.compresses:
+            key = None if self.cipher is None else StreamKey.generate(self.entropy)
+            cipher = self.cipher or Cipher.AES_GCM
+            self.files = EncodedFiles(self.disk, self.entropy, self.compresses, key, cipher)
         self.now_ns = 1000
         self.entries: list[tuple[int, bytes]] = []
+        self.compaction: Compaction | None = None
 
     @initialize(first_sequence=st.sampled_from([1, 1, 1, 5, 2**40]))
     def begin(self, first_sequence: int) -> None:
@@ -72,7 +86,7 @@ class LogMachine(RuleBasedStateMachine):
         self.twin = Twin(first_sequence)
         self.memory = MemoryLog(first_sequence, SEGMENT_MESSAGES_MAX)
         self.file = create_log(
-            self.disk,
+            self.files,
             FOLDER,
             self.entropy,
             b"body",
@@ -211,6 +225,20 @@ class LogMachine(RuleBasedStateMachine):
     def checkpoint(self) -> None:
         self.file.checkpoint()
 
+    @rule(choice=st.integers(0, 9), worthwhile=st.booleans())
+    def begin_compaction(self, choice: int, worthwhile: bool) -> None:
+        sealed = [index.first_sequence for index in self.file.index.segments[:-1]]
+        candidates = self.file.compactable() if worthwhile else sealed
+        if candidates and self.compaction is None:
+            self.compaction = self.file.begin_compaction(candidates[choice % len(candidates)])
+            self.compaction.run()
+
+    @rule()
+    def finish_compaction(self) -> None:
+        if self.compaction is not None:
+            self.file.finish_compaction(self.compaction)
+            self.compaction = None
+
     @rule()
     def close_and_open(self) -> None:
         self.file.close()
@@ -223,7 +251,8 @@ class LogMachine(RuleBasedStateMachine):
 
     def reopen(self) -> None:
         body = self.file.body
-        self.file = open_log(self.disk, FOLDER, self.entropy, segment_bytes_max=SEGMENT_BYTES_MAX)
+        self.compaction = None
+        self.file = open_log(self.files, FOLDER, self.entropy, segment_bytes_max=SEGMENT_BYTES_MAX)
         assert self.file.body == body
         # A checkpoint whose segments are all gone by now is no damage.
         assert [found for found in self.file.findings.reported if found.kind != "unused"] == []
@@ -272,5 +301,22 @@ class LogMachine(RuleBasedStateMachine):
         assert self.file.written_sequence == self.twin.last
 
 
+class CompressedLogMachine(LogMachine):
+    """The same on a file system that compresses."""
+
+    compresses = True
+
+
+class EncryptedLogMachine(LogMachine):
+    """The same on a file system that encrypts as well."""
+
+    compresses = True
+    cipher = Cipher.CHACHA20_POLY1305
+
+
 TestLogs = LogMachine.TestCase
 TestLogs.settings = settings(max_examples=60, stateful_step_count=50)
+TestCompressedLogs = CompressedLogMachine.TestCase
+TestCompressedLogs.settings = settings(max_examples=25, stateful_step_count=50)
+TestEncryptedLogs = EncryptedLogMachine.TestCase
+TestEncryptedLogs.settings = settings(max_examples=25, stateful_step_count=50)

@@ -300,3 +300,71 @@ def test_a_file_that_can_not_be_read_at_all(life: str, path: str) -> None:
             assert log.get(sequence) == stored(sequence)
     survivor.heal(fault)
     assert sorted(read_everything(log)) == LIVE
+
+
+# --- what is known to be gone stays gone --------------------------------------------------------
+
+
+def without_footers(disk: SimDisk) -> None:
+    """Cut the trailers off, so that segments have to be read record by record."""
+    for path in disk.files():
+        if "/segment" in path and path != max(name for name in disk.files() if "/segment" in name):
+            file = disk.open(path)
+            file.truncate(file.size - 1)
+            file.close()
+
+
+@pytest.mark.parametrize("life", LIVES)
+@pytest.mark.parametrize("has_footers", [True, False])
+def test_an_erased_record_is_no_message_whatever_else_is_lost(life: str, has_footers: bool) -> None:
+    survivor = DISKS[life].clone()
+    survivor.remove(f"/{FOLDER}/journal.hw")
+    if not has_footers:
+        without_footers(survivor)
+    log = reopened(survivor)
+    assert log.read(5, 1, 2**62).sequences != [5]
+    assert log.get(5) is None
+    assert 5 not in log.lost, "it was deleted on purpose"
+    assert 5 not in read_everything(log)
+    check(log, survivor)
+
+
+def test_what_was_lost_while_running_stays_lost_though_a_footer_knows_it() -> None:
+    disk, log = written()
+    assert len(log.index.segments) >= 3
+    offset = log.index.segments[0].offsets[2]
+    path = f"/{FOLDER}/{segment_name(1)}"
+    disk.flip_bit(path, offset + 40, 0)
+    assert log.get(3) is None
+    assert list(log.lost) == [(3, 3)]
+    log.sync()
+    disk.kill()
+    # Even if the disk comes to its senses: everybody has been told, and has gone on.
+    disk.flip_bit(path, offset + 40, 0)
+    again = reopened(disk)
+    assert again.get(3) is None
+    assert 3 not in read_everything(again)
+    assert list(again.lost) == [(3, 3)]
+    assert again.messages == len(LIVE) - 1
+
+
+@pytest.mark.parametrize("begun_anew", [False, True])
+def test_a_checkpoint_of_which_all_segments_were_removed_is_no_damage(begun_anew: bool) -> None:
+    disk, log = written()
+    log.close()
+    log = reopened(disk)
+    assert log.findings.reported == []
+    if not begun_anew:
+        log.checkpoint()
+    last = log.index.segments[-1].first_sequence
+    while log.index.segments[-1].first_sequence == last:
+        append(log, log.last_sequence + 1)
+    log.delete(range(1, log.index.segments[-1].first_sequence))
+    assert log.index.segments[0].first_sequence > last
+    messages = log.messages
+    log.sync()
+    disk.kill()
+    again = reopened(disk)
+    assert again.findings.reported == []
+    assert again.messages == messages
+    assert not again.lost

@@ -16,15 +16,18 @@ from headwater.store.store import Store, SyncMode, open_store
 from headwater.testing.entropy import SeededEntropy, labelled_dice
 
 KILLS_PER_STREAM: Final = 25
+KILLS_OF_ASYNC: Final = 10
 SEGMENT_BYTES_MAX: Final = 20_000
 
 CHILD: Final = """
 import sys
 from headwater.store.message_log import Batch
+from headwater.store.store import SyncMode
 from tests.robustness.test_store_kill import opened
 
 store = opened(sys.argv[1])
-log = store.logs[sys.argv[2]] if store.logs else store.create_stream(sys.argv[2])
+name = sys.argv[2]
+log = store.logs[name] if store.logs else store.create_stream(name, mode=SyncMode(name))
 out = sys.stdout
 turn = 0
 while True:
@@ -46,6 +49,33 @@ while True:
 """
 
 
+# Says every batch as soon as it is in memory, and only now and then that it was written.
+ASYNC_CHILD: Final = """
+import sys
+from headwater.store.message_log import Batch
+from headwater.store.store import SyncMode
+from tests.robustness.test_store_kill import opened
+
+store = opened(sys.argv[1])
+name = sys.argv[2]
+log = store.logs[name] if store.logs else store.create_stream(name, mode=SyncMode.ASYNC)
+out = sys.stdout
+turn = 0
+while True:
+    turn += 1
+    count = 1 + turn % 40
+    first = log.last_sequence + 1
+    payloads = [b"message %d " % at + bytes(at % 300) for at in range(first, first + count)]
+    assert log.append(Batch([b"s"] * count, [b""] * count, payloads, [first] * count)) == first
+    out.write(f"given {first} {log.last_sequence}\\n")
+    out.flush()
+    if turn % 5 == 0:
+        store.flush()
+        out.write(f"written {log.written_sequence}\\n")
+        out.flush()
+"""
+
+
 def opened(folder: str) -> Store:
     """The store of the child; a stream's name is its mode."""
     return open_store(
@@ -58,10 +88,10 @@ def opened(folder: str) -> Store:
     )
 
 
-def write_and_be_killed(folder: Path, stream: str, lines: int) -> list[str]:
+def write_and_be_killed(folder: Path, stream: str, lines: int, child_code: str) -> list[str]:
     """Let a child write until it has said so much; returns all that it said."""
     child = subprocess.Popen(
-        [sys.executable, "-c", CHILD, str(folder), stream],
+        [sys.executable, "-c", child_code, str(folder), stream],
         stdout=subprocess.PIPE,
         text=True,
         cwd=Path(__file__).parents[2],
@@ -80,7 +110,7 @@ def write_and_be_killed(folder: Path, stream: str, lines: int) -> list[str]:
 def test_nothing_that_was_said_to_be_written_is_missing(tmp_path: Path, stream: str) -> None:
     written = first = 0
     for kill in range(KILLS_PER_STREAM):
-        said = write_and_be_killed(tmp_path, stream, lines=1 + kill * 3 % 40)
+        said = write_and_be_killed(tmp_path, stream, lines=1 + kill * 3 % 40, child_code=CHILD)
         for line in said:
             if line.startswith("deleted"):
                 first = int(line.removeprefix("deleted "))
@@ -99,6 +129,39 @@ def test_nothing_that_was_said_to_be_written_is_missing(tmp_path: Path, stream: 
         # Left as if this process had been killed too.
         close_nothing(store)
     assert written > 1000
+
+
+def test_an_async_stream_misses_an_end_and_gives_nothing_out_twice(tmp_path: Path) -> None:
+    given: set[int] = set()
+    missing_before: set[int] = set()
+    for kill in range(KILLS_OF_ASYNC):
+        written = 0
+        said = write_and_be_killed(tmp_path, "async", 1 + kill * 7 % 30, ASYNC_CHILD)
+        given_now: list[int] = []
+        for line in said:
+            kind, *numbers = line.split()
+            if kind == "written":
+                written = int(numbers[0])
+            else:
+                batch = range(int(numbers[0]), int(numbers[1]) + 1)
+                assert given.isdisjoint(batch), "a sequence was given out twice"
+                given.update(batch)
+                given_now += batch
+        store = opened(str(tmp_path))
+        log = store.logs["async"]
+        found = log.read(0, 2**62, 2**62)
+        for sequence, payload in zip(found.sequences, found.payloads, strict=True):
+            assert payload == b"message %d " % sequence + bytes(sequence % 300)
+        missing = given - set(found.sequences)
+        assert missing_before <= missing
+        lost_now = sorted(missing - missing_before)
+        assert lost_now == given_now[len(given_now) - len(lost_now) :], "not an end"
+        assert all(sequence > written for sequence in lost_now)
+        assert all(sequence in log.lost for sequence in missing), "missing and not said to be lost"
+        assert log.last_sequence >= max(given)
+        missing_before = missing
+        close_nothing(store)
+    assert len(given) > 1000
 
 
 def close_nothing(store: Store) -> None:

@@ -12,7 +12,6 @@ from headwater.cli.exits import CommandFailed, ExitCode
 from headwater.cli.read_only_files import DecodedFiles, lock_holder
 from headwater.cli.stream_reader import (
     CUTS_OFF,
-    LOSES,
     SETS_FILE_ASIDE,
     Problem,
     StreamReader,
@@ -24,6 +23,7 @@ from headwater.store.cipher import ServerKey
 from headwater.store.filesystem import read_file
 from headwater.store.format import HEADER_BYTES, FileHeader, FormatError, StreamFile
 from headwater.store.log import JOURNAL_FILE, STREAM_FILE
+from headwater.store.recovery import Findings
 from headwater.store.segment import segment_name
 from headwater.store.store import (
     BOOT_UNKNOWN,
@@ -35,12 +35,11 @@ from headwater.store.store import (
 )
 from headwater.store.wal import (
     AHEAD_MAGIC,
-    FORGET,
-    JOURNAL,
     SEGMENT,
-    Frame,
-    decode_frame,
+    AheadFrames,
     number_of,
+    put_together,
+    take_ahead_file,
 )
 
 # A server or a store that can not be reached: to a script it is the same.
@@ -50,6 +49,10 @@ NOT_OPENED: Final = ExitCode.NOT_CONNECTED
 REFUSES_STORE: Final = (
     "does not start; restore the file from a backup, or move it away to open the streams as after "
     "a crash"
+)
+KEEPS_AHEAD: Final = (
+    "puts back what is sound and sets the file aside; if the machine has stopped since, streams "
+    "that were synced for each ack go on behind all sequences that may have been used"
 )
 BEGINS_STORE: Final = "begins a new one and opens the streams as after a crash"
 
@@ -89,7 +92,8 @@ class StoreReader:
         self.files = DecodedFiles(self.folder, server_key)
         self.survey = StoreSurvey(self.folder)
         self._streams = f"{self.folder}/{STREAMS_FOLDER}"
-        self._frames: dict[bytes, list[Frame]] = {}
+        # Streams of which something is in the write-ahead files.
+        self._ahead_of: set[bytes] = set()
         self._check_is_store()
         self.survey.in_use_by = lock_holder(f"{self.folder}/{LOCK_FILE}")
         if strict and self.survey.in_use_by:
@@ -167,7 +171,7 @@ class StoreReader:
             return "in use"
         if self.survey.closed_in_order:
             return "synced"
-        return "write-ahead" if identity in self._frames else "unknown"
+        return "write-ahead" if identity in self._ahead_of else "unknown"
 
     def _read_store_file(self) -> bytes:
         """The store's identity; nothing if it is not known."""
@@ -188,42 +192,45 @@ class StoreReader:
 
     # --- the write-ahead file ------------------------------------------------------------------
 
-    def _read_ahead(self, identity: bytes) -> list[Frame]:
-        frames: list[Frame] = []
-        for name in self.files.list_folder(self.folder):
-            if number_of(name):
-                try:
-                    frames += self._read_ahead_file(f"{self.folder}/{name}", identity)
-                except FileNotFoundError:
-                    # The server has just begun another.
-                    continue
+    def _read_ahead(self, identity: bytes) -> AheadFrames:
+        found = AheadFrames()
+        names = [name for name in self.files.list_folder(self.folder) if number_of(name)]
+        for name in names:
+            try:
+                data = read_file(self.files, f"{self.folder}/{name}")
+            except FileNotFoundError:
+                # The server has just begun another.
+                continue
+            self.survey.ahead_files += 1
+            self.survey.ahead_bytes += len(data)
+            self._read_ahead_file(name, data, name == names[-1], identity, found)
+        frames = [frame for frame in (*found.certain, *found.doubtful) if frame.data]
         self.survey.ahead_frames = len(frames)
-        for frame in frames:
-            self._frames.setdefault(frame.identity, []).append(frame)
-        return frames
+        self._ahead_of = {frame.identity for frame in frames}
+        return found
 
-    def _read_ahead_file(self, path: str, identity: bytes) -> list[Frame]:
-        data = read_file(self.files, path)
-        self.survey.ahead_files += 1
-        self.survey.ahead_bytes += len(data)
+    def _read_ahead_file(
+        self, name: str, data: bytes, is_last: bool, identity: bytes, found: AheadFrames
+    ) -> None:
+        path = f"{self.folder}/{name}"
         try:
             header = FileHeader.decode(data[:HEADER_BYTES], AHEAD_MAGIC, path)
             if identity and header.identity != identity:
                 raise FormatError(f"{path}: belongs to another store")
         except FormatError as error:
             self.report(Problem("unreadable", path, reason_of(error, path), SETS_FILE_ASIDE))
-            return []
-        frames = []
-        start = HEADER_BYTES
-        while (frame := decode_frame(data, start)) is not None:
-            frames.append(frame)
-            start += frame.length
-        if start < len(data) and not self.in_use:
-            detail = f"{len(data) - start} bytes behind the last whole frame"
-            self.report(Problem("torn", path, detail, CUTS_OFF, start))
-        return frames
+            return
+        findings = Findings()
+        take_ahead_file(name, data, is_last, found, findings)
+        for finding in findings.reported:
+            if self.in_use and finding.kind == "torn":
+                # It is being written.
+                continue
+            server = CUTS_OFF if finding.kind == "torn" else KEEPS_AHEAD
+            detail = finding.detail.removeprefix(f"{name}: ")
+            self.report(Problem(finding.kind, path, detail, server))
 
-    def _put_back(self, frames: list[Frame]) -> None:
+    def _put_back(self, found: AheadFrames) -> None:
         """See the streams' files as they are once a server has put back what they miss."""
         by_identity = {}
         for folder in self.stream_folders():
@@ -233,33 +240,17 @@ class StoreReader:
             except (OSError, FormatError):
                 # Reported when the stream is read.
                 continue
-        forgotten = {frame.identity: at for at, frame in enumerate(frames) if frame.kind == FORGET}
-        by_file: dict[str, list[Frame]] = {}
-        for at, frame in enumerate(frames):
-            folder = by_identity.get(frame.identity, "")
-            if folder and frame.kind != FORGET and at > forgotten.get(frame.identity, -1):
-                name = JOURNAL_FILE if frame.kind == JOURNAL else segment_name(frame.file)
-                by_file.setdefault(f"{folder}/{name}", []).append(frame)
-        for path, wanted in by_file.items():
-            if self.files.exists(path):
-                self._put_back_into(path, wanted)
+        for (identity, kind, segment_first), frames in found.by_file().items():
+            folder = by_identity.get(identity, "")
+            name = segment_name(segment_first) if kind == SEGMENT else JOURNAL_FILE
+            if folder and self.files.exists(f"{folder}/{name}"):
+                self._put_back_into(f"{folder}/{name}", frames)
 
-    def _put_back_into(self, path: str, frames: list[Frame]) -> None:
+    def _put_back_into(self, path: str, frames: AheadFrames) -> None:
         before = read_file(self.files, path)
-        data = bytearray(before)
-        for frame in frames:
-            end = frame.offset + len(frame.data)
-            if len(data) < frame.offset:
-                detail = f"nothing before byte {frame.offset}, where the write-ahead file goes on"
-                self.report(Problem("missing", path, detail, LOSES, len(data)))
-                break
-            if data[frame.offset : end] != frame.data:
-                data[frame.offset :] = frame.data
-        end = frames[-1].offset + len(frames[-1].data)
-        if self._machine_fell and frames[-1].kind == SEGMENT:
-            del data[end:]
+        data = put_together(before, 0, frames)
         if data != before:
-            self.files.instead[path] = bytes(data)
+            self.files.instead[path] = data
             self.survey.notes.append(
                 f"{path.removeprefix(f'{self.folder}/')}: a server completes this file from the "
                 "write-ahead file; what is told here is what it has then"

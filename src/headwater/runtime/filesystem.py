@@ -235,7 +235,8 @@ class SystemFileSystem:
                 raise
         except FileNotFoundError:
             above = os.path.dirname(path.rstrip("/"))
-            if above in ("", path):
+            # A folder that takes no other, as some of the system's own, says the same.
+            if above in ("", path) or self.is_folder(above):
                 raise
             self.make_folder(above)
             self.make_folder(path)

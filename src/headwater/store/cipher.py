@@ -30,8 +30,8 @@ something else. So nothing is counted: every block draws 96 random bits, under a
 that 128 other random bits have chosen. With `BLOCKS_PER_FILE_MAX` = 2**32 blocks in a file, the
 bound of NIST SP 800-38D, the chance that any two meet is 2**-33; a file of 64 MiB in blocks of
 1 KiB has 2**16 blocks and a chance of 2**-65, a million such files 2**-45. A tail that was cut off
-and written anew, and a block overwritten in place, draw again and need no further care. A file that
-is rewritten (compaction) gets a new salt, and with it a new key.
+and written anew draws again and needs no further care. A file that is rewritten (compaction) gets a
+new salt, and with it a new key.
 
 What is bound. The `identity` of a file (stream, kind, number) goes into its key; the position of a
 block in the file and its header go into its tag. So a block opens only where it was written: not in

@@ -3,7 +3,9 @@
 The work is done beside the log, on a file that nobody writes any more, and may run on another
 thread: `Compaction.run` reads the segment and writes its successor, then the log swaps the two in
 one rename (`FileLog.finish_compaction`). Reads and writes of the log go on all the while; what is
-deleted meanwhile is deleted from the successor's index when it is swapped in.
+deleted meanwhile is deleted from the successor's index when it is swapped in. If the segment was
+cut, or a message in it erased, its successor is of no use and is given up; so it is when the disk
+fails it. Giving up costs nothing but the work.
 
 Records keep their bytes; sequences without a message become records that skip.
 """
@@ -20,6 +22,7 @@ from headwater.store.format import (
     record_length,
 )
 from headwater.store.index import SegmentIndex
+from headwater.store.message_log import StoreError
 from headwater.store.segment import SegmentFile
 
 SUCCESSOR_SUFFIX: Final = ".new"
@@ -33,6 +36,7 @@ class Compaction:
     """One segment and its successor."""
 
     __slots__ = (
+        "_changes",
         "_expiries",
         "_files",
         "_index",
@@ -55,6 +59,7 @@ class Compaction:
         """`names` are the subjects of the log by id; nothing given here is changed."""
         self._files = files
         self._segment = segment
+        self._changes = segment.changes
         self._names = names
         self._expiries = expiries
         self._index = SegmentIndex(index.first_sequence)
@@ -67,8 +72,30 @@ class Compaction:
         # Sequences whose records turned out not to be sound.
         self.damaged: list[int] = []
 
+    def is_of(self, segment: SegmentFile) -> bool:
+        """Whether the successor is one of this segment as it is now."""
+        return segment is self._segment and segment.changes == self._changes
+
     def run(self) -> None:
-        """Write the successor, durable but for its name. Raises OSError."""
+        """Write the successor, durable but for its name.
+
+        Raises StoreError if that can not be done; the log is not concerned by it.
+        """
+        try:
+            self._write()
+        except OSError as error:
+            self.give_up()
+            raise StoreError(f"{self._segment.path} is not compacted: {error}") from error
+
+    def give_up(self) -> None:
+        """Leave no successor behind, as far as the disk allows; opening removes what is left."""
+        try:
+            if self._files.exists(self.successor_path):
+                self._files.remove(self.successor_path)
+        except OSError:
+            pass
+
+    def _write(self) -> None:
         parts = self._records()
         self._index.offsets = self.offsets
         end = sum(map(len, parts))

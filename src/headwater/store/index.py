@@ -1,259 +1,63 @@
-"""What is where, in memory: packed arrays per segment, and the extent of every subject.
-
-A message costs 24 bytes here: where its record is, when it was stored, which subject it has, what
-it counts, and how far away the next message of its subject is. No object per message, so a hundred
-million messages are invisible to the garbage collector.
-
-An offset of 0 means that there is no message: deleted, skipped or lost. Arrays are indexed by
-sequence minus the segment's first sequence.
+"""What is where, in memory: the segments of a stream, its subjects, and the totals that follow.
 
 The index decides nothing and touches no file; `headwater.store.log` and `headwater.store.memory`
-keep it in step with what they store.
+keep it in step with what they store. What matches a pattern is asked of a `SubjectFilter`
+(`headwater.store.subject_filter`), which is kept up to date by what is told here: new subjects have
+higher ids, messages that go are noted in `removals`, and `epoch` changes when nothing that was
+known of ids or segments holds any more.
 """
 
 from array import array
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterator
-from itertools import accumulate, compress
-from struct import Struct
+from itertools import compress
 from typing import Final, final
 
 from headwater.base.invariants import check
-from headwater.store.format import FormatError
+from headwater.store.segment_index import Footer, SegmentIndex, decode_footer
+from headwater.store.subject_table import NO_SEQUENCE, SubjectTable
 
-NO_SEQUENCE: Final = 0
+__all__ = ["NO_SEQUENCE", "Footer", "LogIndex", "SegmentIndex", "SubjectTable", "decode_footer"]
+
 # Ids of subjects that are gone are let be up to here: giving out all anew takes time.
 IDS_UNUSED_MIN: Final = 65_536
-
-_FOOTER: Final = Struct("<QIII")
-_EXPIRY: Final = Struct("<Qq")
-# Offset, timestamp, subject id and size of one message.
-_COLUMNS_BYTES: Final = 4 + 8 + 4 + 4
-
-
-@final
-class SegmentIndex:
-    """The messages of one segment."""
-
-    __slots__ = (
-        "distances",
-        "first_sequence",
-        "live",
-        "live_bytes",
-        "offsets",
-        "sizes",
-        "subject_ids",
-        "timestamps_ns",
-    )
-
-    def __init__(self, first_sequence: int) -> None:
-        self.first_sequence = first_sequence
-        self.offsets = array("I")
-        self.timestamps_ns = array("q")
-        self.subject_ids = array("I")
-        # What a message counts in the stream's bytes.
-        self.sizes = array("I")
-        # To the next message of the same subject; 0 while there is none.
-        self.distances = array("I")
-        self.live = 0
-        self.live_bytes = 0
-
-    @property
-    def next_sequence(self) -> int:
-        """The sequence after the last one this segment covers."""
-        return self.first_sequence + len(self.offsets)
-
-    def has(self, sequence: int) -> bool:
-        """Whether there is a message of that sequence here."""
-        position = sequence - self.first_sequence
-        return 0 <= position < len(self.offsets) and self.offsets[position] != 0
-
-    def extend(
-        self,
-        offset: int,
-        lengths: list[int],
-        timestamps_ns: list[int],
-        subject_ids: list[int],
-        sizes: list[int],
-    ) -> None:
-        """Messages of the next sequences, their records one after the other from `offset` on."""
-        self.offsets.extend(accumulate(lengths[:-1], initial=offset))
-        self.timestamps_ns.extend(timestamps_ns)
-        self.subject_ids.extend(subject_ids)
-        self.sizes.extend(sizes)
-        self.distances.frombytes(bytes(4 * len(lengths)))
-        self.live += len(lengths)
-        self.live_bytes += sum(sizes)
-
-    def take_offsets(self, offsets: "array[int]") -> None:
-        """The records have moved; what was deleted meanwhile stays deleted."""
-        check(len(offsets) == len(self.offsets), "a successor covers the same sequences")
-        self.offsets = array(
-            "I", (new if old else 0 for old, new in zip(self.offsets, offsets, strict=True))
-        )
-        # What has left the file takes no room any more.
-        self.sizes = array(
-            "I", (size if new else 0 for size, new in zip(self.sizes, offsets, strict=True))
-        )
-
-    def clear(self, first: int, last: int) -> None:
-        """There is no message in a range, before the segment becomes part of a log's index."""
-        begin = max(first - self.first_sequence, 0)
-        end = min(last + 1 - self.first_sequence, len(self.offsets))
-        if begin < end:
-            self.offsets[begin:end] = array("I", bytes(4 * (end - begin)))
-
-    def skip(self, count: int, timestamp_ns: int) -> None:
-        """Sequences without messages."""
-        nothing = bytes(4 * count)
-        self.offsets.frombytes(nothing)
-        self.subject_ids.frombytes(nothing)
-        self.sizes.frombytes(nothing)
-        self.distances.frombytes(nothing)
-        self.timestamps_ns.extend([timestamp_ns] * count)
-
-    def drop(self, position: int) -> None:
-        """Take a message out."""
-        self.offsets[position] = 0
-        self.live -= 1
-        self.live_bytes -= self.sizes[position]
-
-    def cut(self, next_sequence: int) -> None:
-        """Forget the sequences from `next_sequence` on, none of which has a message any more."""
-        keep = max(next_sequence - self.first_sequence, 0)
-        for column in self.columns():
-            del column[keep:]
-
-    def columns(self) -> "tuple[array[int], ...]":
-        """The arrays, one entry each per sequence."""
-        return (self.offsets, self.timestamps_ns, self.subject_ids, self.sizes, self.distances)
-
-    def first_live(self, position: int = 0) -> int:
-        """The position of the first message at or after `position`; -1 if there is none."""
-        offsets = self.offsets
-        for candidate in range(position, len(offsets)):
-            if offsets[candidate]:
-                return candidate
-        return -1
-
-    def last_live(self) -> int:
-        """The position of the last message; -1 if there is none."""
-        offsets = self.offsets
-        for candidate in range(len(offsets) - 1, -1, -1):
-            if offsets[candidate]:
-                return candidate
-        return -1
-
-    def encode(self, names: list[bytes], expiries: list[tuple[int, int]]) -> bytes:
-        """The index as a footer holds it, self-contained: subjects by name.
-
-        `names` are all subjects of the stream by id, `expiries` the sequences here that go at their
-        own time, and when.
-        """
-        # Sequences without a message have no subject, whatever id stands there.
-        live = dict.fromkeys(compress(self.subject_ids, self.offsets))
-        local = {sid: number for number, sid in enumerate(live)}
-        ids = array("I", (local.get(sid, 0) for sid in self.subject_ids))
-        table = b"\n".join(names[sid] for sid in local)
-        return b"".join(
-            (
-                _FOOTER.pack(self.first_sequence, len(self.offsets), len(table), len(expiries)),
-                table,
-                b"".join(_EXPIRY.pack(sequence, time_ns) for sequence, time_ns in expiries),
-                self.offsets.tobytes(),
-                self.timestamps_ns.tobytes(),
-                ids.tobytes(),
-                self.sizes.tobytes(),
-            )
-        )
+# Messages that go are noted up to here; who has not asked by then has to count anew.
+REMOVALS_NOTED_MAX: Final = 8192
+# The messages of a subject are followed one by one up to here, and searched for beyond.
+FOLLOWED_MAX: Final = 32
 
 
 @final
-class Footer:
-    """A segment's index read back; subject ids are positions in `table`."""
+class Removals:
+    """The messages that went last: subject id and sequence, each with a number."""
 
-    __slots__ = ("expiries", "index", "table")
-
-    def __init__(
-        self, index: SegmentIndex, table: list[bytes], expiries: list[tuple[int, int]]
-    ) -> None:
-        self.index = index
-        self.table = table
-        self.expiries = expiries
-
-
-def decode_footer(data: bytes, name: str) -> Footer:
-    """Read a footer; raises FormatError."""
-    if len(data) < _FOOTER.size:
-        raise FormatError(f"{name}: footer too short")
-    first_sequence, count, table_size, expiry_count = _FOOTER.unpack_from(data)
-    start = _FOOTER.size
-    expiry_size = expiry_count * _EXPIRY.size
-    if len(data) != start + table_size + expiry_size + count * _COLUMNS_BYTES:
-        raise FormatError(f"{name}: footer of the wrong size")
-    table = data[start : start + table_size].split(b"\n") if table_size else []
-    start += table_size
-    expiries = [
-        (sequence, time_ns)
-        for sequence, time_ns in _EXPIRY.iter_unpack(data[start : start + expiry_size])
-    ]
-    start += expiry_size
-    index = SegmentIndex(first_sequence)
-    for column, width in (
-        (index.offsets, 4),
-        (index.timestamps_ns, 8),
-        (index.subject_ids, 4),
-        (index.sizes, 4),
-    ):
-        column.frombytes(data[start : start + width * count])
-        start += width * count
-    index.distances.frombytes(bytes(4 * count))
-    return Footer(index, table, expiries)
-
-
-@final
-class SubjectTable:
-    """Every subject that has messages: first, last and how many.
-
-    Ids are small numbers that segments use in place of names. An id is not given to another subject
-    while this object lives, because segments still refer to it.
-    """
-
-    __slots__ = ("counts", "firsts", "ids", "lasts", "names")
+    __slots__ = ("_begin", "_ids", "_sequences")
 
     def __init__(self) -> None:
-        self.ids: dict[bytes, int] = {}
-        self.names: list[bytes] = []
-        self.firsts = array("Q")
-        self.lasts = array("Q")
-        self.counts = array("I")
+        self._begin = 0
+        self._ids = array("I")
+        self._sequences = array("Q")
 
-    def __len__(self) -> int:
-        return len(self.ids)
+    @property
+    def next_number(self) -> int:
+        """The number the next one gets."""
+        return self._begin + len(self._ids)
 
-    def id_of(self, subject: bytes) -> int:
-        """The id of a subject, new if need be."""
-        found = self.ids.get(subject)
-        if found is None:
-            found = self.ids[subject] = len(self.names)
-            self.names.append(subject)
-            self.firsts.append(0)
-            self.lasts.append(0)
-            self.counts.append(0)
-        return found
+    def note(self, sid: int, sequence: int) -> None:
+        """A message is gone."""
+        if len(self._ids) == REMOVALS_NOTED_MAX:
+            half = REMOVALS_NOTED_MAX // 2
+            del self._ids[:half]
+            del self._sequences[:half]
+            self._begin += half
+        self._ids.append(sid)
+        self._sequences.append(sequence)
 
-    def extent(self, subject: bytes) -> tuple[int, int, int]:
-        """First and last sequence of a subject, and how many messages it has."""
-        sid = self.ids.get(subject)
-        if sid is None:
-            return NO_SEQUENCE, NO_SEQUENCE, 0
-        return self.firsts[sid], self.lasts[sid], self.counts[sid]
-
-    def forget(self, sid: int) -> None:
-        """A subject has no message left."""
-        del self.ids[self.names[sid]]
-        self.firsts[sid] = self.lasts[sid] = NO_SEQUENCE
+    def since(self, number: int) -> "tuple[array[int], array[int]] | None":
+        """Ids and sequences from a number on; None if some of them are not known any more."""
+        start = number - self._begin
+        return None if start < 0 else (self._ids[start:], self._sequences[start:])
 
 
 @final
@@ -264,8 +68,10 @@ class LogIndex:
         "_linked",
         "_starts",
         "byte_count",
+        "epoch",
         "first_sequence",
         "messages",
+        "removals",
         "segments",
         "subjects",
     )
@@ -280,6 +86,10 @@ class LogIndex:
         self.byte_count = 0
         # Of the first message; one past the last sequence where there is no message.
         self.first_sequence = first_sequence
+        # Changes when ids mean other subjects, or sequences other messages.
+        self.epoch = 0
+        # Kept from when somebody wants to know.
+        self.removals: Removals | None = None
 
     @classmethod
     def loaded(cls, segments: list[SegmentIndex], tables: list[list[bytes]]) -> "LogIndex":
@@ -313,25 +123,47 @@ class LogIndex:
         self.segments.append(segment)
         self._starts.append(segment.first_sequence)
         self._adopt(segment, table)
+        self.epoch += 1
         if self.messages == segment.live:
             self.first_sequence = self.next_message(0) or self.next_sequence
 
     def renumber_if_worthwhile(self) -> None:
         """Give out ids anew when most of them belong to subjects that are gone."""
         subjects = self.subjects
-        if len(subjects.names) < 2 * len(subjects.ids) + IDS_UNUSED_MIN:
-            return
-        fresh = SubjectTable()
-        new_ids = array("I", bytes(4 * len(subjects.names)))
-        for name, sid in subjects.ids.items():
-            new_ids[sid] = fresh.id_of(name)
-            fresh.firsts[-1] = subjects.firsts[sid]
-            fresh.lasts[-1] = subjects.lasts[sid]
-            fresh.counts[-1] = subjects.counts[sid]
+        if len(subjects.names) >= 2 * len(subjects.ids) + IDS_UNUSED_MIN:
+            self.renumber()
+
+    def renumber(self) -> None:
+        """Give out ids anew, to the subjects that have messages."""
+        self.subjects, new_ids = self.subjects.renumbered()
         for segment in self.segments:
             # Ids of messages that are gone mean nothing, whatever they become.
-            segment.subject_ids = array("I", map(new_ids.__getitem__, segment.subject_ids))
-        self.subjects = fresh
+            segment.renumber(new_ids)
+        self.epoch += 1
+
+    def note_removals(self) -> Removals:
+        """Note from now on which messages go."""
+        if self.removals is None:
+            self.removals = Removals()
+        return self.removals
+
+    @property
+    def is_linked(self) -> bool:
+        """Whether it is known how far apart the messages of each subject are."""
+        return self._linked
+
+    def take_censuses(self, positions_max: int) -> bool:
+        """Count subjects in some blocks that nobody has counted; whether there are more."""
+        for segment in self.segments:
+            # The block that messages are appended to is counted by who asks.
+            for block in range(segment.block_count - (segment is self.segments[-1])):
+                if not segment.has_census(block):
+                    if positions_max <= 0:
+                        return True
+                    begin, end = segment.block_bounds(block)
+                    segment.census(block)
+                    positions_max -= end - begin
+        return False
 
     def ensure_linked(self) -> None:
         """Know how far apart the messages of each subject are."""
@@ -391,6 +223,15 @@ class LogIndex:
         """The segment that covers a sequence, or the one before it where none does."""
         return self.segments[max(bisect_right(self._starts, sequence) - 1, 0)]
 
+    def segment_number(self, sequence: int) -> int:
+        """Which of the segments that is."""
+        return max(bisect_right(self._starts, sequence) - 1, 0)
+
+    def segments_between(self, first: int, end: int) -> list[SegmentIndex]:
+        """The segments that have sequences from `first` on and before `end`."""
+        stop = bisect_left(self._starts, end)
+        return self.segments[self.segment_number(first) : stop]
+
     def has(self, sequence: int) -> bool:
         """Whether there is a message of that sequence."""
         return self.segment_of(sequence).has(sequence)
@@ -421,16 +262,38 @@ class LogIndex:
             self.subjects.counts[sid] += count
             self.subjects.lasts[sid] = first + count - 1
         else:
-            id_of = self.subjects.id_of
-            ids = [id_of(subject) for subject in subjects]
-            segment.extend(offset, lengths, timestamps_ns, ids, sizes)
-            counts, lasts, link = self.subjects.counts, self.subjects.lasts, self._link
-            for sequence, sid in enumerate(ids, first):
-                link(segment, sid, sequence)
-                counts[sid] += 1
-                lasts[sid] = sequence
+            self._append_different(segment, offset, lengths, subjects, timestamps_ns, sizes)
         self.messages += count
         self.byte_count += sum(sizes)
+
+    def _append_different(
+        self,
+        segment: SegmentIndex,
+        offset: int,
+        lengths: list[int],
+        subjects: list[bytes],
+        timestamps_ns: list[int],
+        sizes: list[int],
+    ) -> None:
+        table = self.subjects
+        first, start = segment.next_sequence, segment.first_sequence
+        try:
+            ids = list(map(table.ids.__getitem__, subjects))
+        except KeyError:
+            ids = list(map(table.id_of, subjects))
+        segment.extend(offset, lengths, timestamps_ns, ids, sizes)
+        firsts, lasts, counts = table.firsts, table.lasts, table.counts
+        distances = segment.distances
+        for sequence, sid in enumerate(ids, first):
+            before = lasts[sid]
+            if before >= start:
+                distances[before - start] = sequence - before
+            elif before == NO_SEQUENCE:
+                firsts[sid] = sequence
+            else:
+                self._link(segment, sid, sequence)
+            counts[sid] += 1
+            lasts[sid] = sequence
 
     def _link(self, segment: SegmentIndex, sid: int, sequence: int) -> None:
         """Note that `sequence` follows the last message of its subject, or begins it."""
@@ -463,6 +326,8 @@ class LogIndex:
         segment.drop(position)
         self.messages -= 1
         self.byte_count -= size
+        if self.removals is not None:
+            self.removals.note(sid, sequence)
         self._shrink_subject(sid, sequence)
         if sequence == self.first_sequence:
             self.first_sequence = self.next_message(sequence + 1) or self.next_sequence
@@ -514,29 +379,43 @@ class LogIndex:
 
     def _search(self, sid: int, sequence: int) -> int:
         """The first message of subject `sid` at or after `sequence`; 0 if there is none."""
-        start = max(bisect_right(self._starts, sequence) - 1, 0)
-        for segment in self.segments[start:]:
-            position = max(sequence - segment.first_sequence, 0)
-            while True:
-                try:
-                    position = segment.subject_ids.index(sid, position)
-                except ValueError:
-                    break
-                if segment.offsets[position]:
+        for number in range(self.segment_number(sequence), len(self.segments)):
+            segment = self.segments[number]
+            if segment.live:
+                begin = max(sequence - segment.first_sequence, 0)
+                position = segment.find(sid, begin, len(segment.offsets))
+                if position >= 0:
                     return segment.first_sequence + position
-                position += 1
         return NO_SEQUENCE
 
     def _preceding(self, sid: int, sequence: int) -> int:
-        """The last message of subject `sid` before `sequence`; 0 if there is none."""
-        start = max(bisect_right(self._starts, sequence) - 1, 0)
-        for segment in reversed(self.segments[: start + 1]):
-            ids, offsets = segment.subject_ids, segment.offsets
-            end = min(sequence - segment.first_sequence, len(offsets))
-            for position in range(end - 1, -1, -1):
-                if ids[position] == sid and offsets[position]:
+        """The last message of subject `sid` before `sequence`; 0 if there is none.
+
+        Followed from the first one where there are few, else searched for backwards: of many, one
+        is near.
+        """
+        if self._linked and self.subjects.counts[sid] <= FOLLOWED_MAX:
+            found = reached = self.subjects.firsts[sid]
+            while reached and reached < sequence:
+                found = reached if self.has(reached) else found
+                reached = self._linked_after(reached)
+            if reached:
+                return found
+        for number in range(self.segment_number(sequence), -1, -1):
+            segment = self.segments[number]
+            if segment.live:
+                end = min(sequence - segment.first_sequence, len(segment.offsets))
+                position = segment.rfind(sid, 0, end)
+                if position >= 0:
                     return segment.first_sequence + position
         return NO_SEQUENCE
+
+    def _linked_after(self, sequence: int) -> int:
+        """What came after a message on its subject, though it may be gone; 0 if not known."""
+        segment = self.segment_of(sequence)
+        position = sequence - segment.first_sequence
+        distance = segment.distances[position] if position < len(segment.distances) else 0
+        return sequence + distance if distance else NO_SEQUENCE
 
     def cut(self, next_sequence: int) -> list[SegmentIndex]:
         """Forget every sequence from `next_sequence` on; returns the segments that are gone.
@@ -544,6 +423,7 @@ class LogIndex:
         Their messages must have been deleted before.
         """
         gone = []
+        self.epoch += 1
         while len(self.segments) > 1 and self.segments[-1].first_sequence >= next_sequence:
             gone.append(self.segments.pop())
             self._starts.pop()
@@ -564,48 +444,74 @@ class LogIndex:
 
     def next_message(self, sequence: int) -> int:
         """The first message at or after `sequence`; 0 if there is none."""
-        start = max(bisect_right(self._starts, sequence) - 1, 0)
-        for segment in self.segments[start:]:
+        for number in range(self.segment_number(sequence), len(self.segments)):
+            segment = self.segments[number]
             if segment.live:
                 found = segment.first_live(max(sequence - segment.first_sequence, 0))
                 if found >= 0:
                     return segment.first_sequence + found
         return NO_SEQUENCE
 
-    def next_of(self, ids: "set[int]", sequence: int) -> int:
-        """The first message at or after `sequence` whose subject is one of `ids`; 0 if none."""
-        if len(ids) == 1:
-            return self._next_of_one(next(iter(ids)), sequence)
-        start = max(bisect_right(self._starts, sequence) - 1, 0)
-        for segment in self.segments[start:]:
-            if not segment.live:
-                continue
-            offsets, subject_ids = segment.offsets, segment.subject_ids
-            for position in range(max(sequence - segment.first_sequence, 0), len(offsets)):
-                if offsets[position] and subject_ids[position] in ids:
-                    return segment.first_sequence + position
+    def last_message(self, sequence: int) -> int:
+        """The last message at or before `sequence`; 0 if there is none."""
+        for segment in reversed(self.segments_between(0, sequence + 1)):
+            if segment.live:
+                end = min(sequence + 1 - segment.first_sequence, len(segment.offsets))
+                found = segment.last_live(end)
+                if found >= 0:
+                    return segment.first_sequence + found
         return NO_SEQUENCE
 
-    def _next_of_one(self, sid: int, sequence: int) -> int:
+    def next_of_subject(self, sid: int, sequence: int) -> int:
+        """The first message of subject `sid` at or after `sequence`; 0 if there is none."""
         subjects = self.subjects
-        if subjects.counts[sid] == 0 or subjects.lasts[sid] < sequence:
-            return NO_SEQUENCE
-        if subjects.firsts[sid] >= sequence:
-            return subjects.firsts[sid]
-        return self._search(sid, sequence)
+        found = subjects.firsts[sid]
+        if subjects.lasts[sid] < sequence or found >= sequence:
+            return found if found >= sequence else NO_SEQUENCE
+        if not self._linked or subjects.counts[sid] > FOLLOWED_MAX:
+            return self._search(sid, sequence)
+        while found < sequence:
+            found = self._following(sid, found)
+        return found
 
-    def last_of(self, ids: "set[int]", sequence: int) -> int:
-        """The last message at or before `sequence` whose subject is one of `ids`; 0 if none."""
+    def last_of_subject(self, sid: int, sequence: int) -> int:
+        """The last message of subject `sid` at or before `sequence`; 0 if there is none."""
         subjects = self.subjects
-        best = NO_SEQUENCE
-        for sid in sorted(ids):
-            if subjects.counts[sid] == 0 or subjects.firsts[sid] > sequence:
-                continue
-            found = subjects.lasts[sid]
-            if found > sequence:
-                found = self._preceding(sid, sequence + 1) if found > best else NO_SEQUENCE
-            best = max(best, found)
-        return best
+        if subjects.firsts[sid] > sequence:
+            return NO_SEQUENCE
+        found = subjects.lasts[sid]
+        return found if found <= sequence else self._preceding(sid, sequence + 1)
+
+    def sequences_of(self, sid: int, before: int) -> list[int]:
+        """All messages of subject `sid` before a sequence, found by following it."""
+        found: list[int] = []
+        sequence, last = self.subjects.firsts[sid], self.subjects.lasts[sid]
+        while sequence < before and sequence:
+            found.append(sequence)
+            sequence = self._following(sid, sequence) if sequence < last else NO_SEQUENCE
+        return found
+
+    def count_from(self, sequence: int) -> int:
+        """How many messages there are at or after `sequence`."""
+        if sequence <= self.first_sequence:
+            return self.messages
+        number = self.segment_number(sequence)
+        segment = self.segments[number]
+        begin = sequence - segment.first_sequence
+        here = segment.count_live(begin, len(segment.offsets))
+        return here + sum(segment.live for segment in self.segments[number + 1 :])
+
+    def stored_before(self, timestamp_ns: int) -> list[int]:
+        """Messages from the first on as long as they are older than a time, oldest first."""
+        found: list[int] = []
+        position = self.first_sequence - self.segments[0].first_sequence
+        for segment in self.segments:
+            positions, is_all = segment.stored_before(timestamp_ns, max(position, 0))
+            found += map(segment.first_sequence.__add__, positions)
+            if not is_all:
+                break
+            position = 0
+        return found
 
     def first_at(self, timestamp_ns: int) -> int:
         """The first message stored at or after a time; 0 if there is none."""

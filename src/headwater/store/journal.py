@@ -61,10 +61,11 @@ def as_ranges(sequences: list[int]) -> list[tuple[int, int]]:
 class Journal:
     """An open journal file."""
 
-    __slots__ = ("_file",)
+    __slots__ = ("_file", "is_closed")
 
     def __init__(self, file: File) -> None:
         self._file = file
+        self.is_closed = False
 
     @classmethod
     def create(cls, files: FileSystem, path: str, identity: bytes) -> "Journal":
@@ -90,7 +91,7 @@ class Journal:
         return data
 
     def sync(self) -> None:
-        """Make all that was written durable."""
+        """Make all that was written durable. May run on another thread."""
         self._file.sync()
 
     def truncate(self, size: int) -> None:
@@ -99,6 +100,7 @@ class Journal:
 
     def close(self) -> None:
         """Release the file."""
+        self.is_closed = True
         self._file.close()
 
 

@@ -11,6 +11,9 @@ Order on disk, which recovery relies on:
 
 A write that fails leaves index and counters as they were and takes the log offline: it can be read,
 and a restart begins with what is on the disk.
+
+All of this runs on one thread. Only what waits for the disk may run on others, on what was prepared
+here before and is taken up here afterwards: `LogSync.run` and `Compaction.run`.
 """
 
 from collections.abc import Sequence
@@ -18,6 +21,7 @@ from typing import Final, final
 
 from headwater.base.entropy import Entropy
 from headwater.base.invariants import check
+from headwater.store.batch_records import encode_batch, records_size
 from headwater.store.checkpoint import (
     CHECKPOINT_FILE,
     Covered,
@@ -28,7 +32,7 @@ from headwater.store.checkpoint import (
 from headwater.store.compaction import LIVE_PART_MAX, Compaction
 from headwater.store.filesystem import FileSystem, replace_file
 from headwater.store.format import (
-    EXPIRY_BYTES,
+    ERASED,
     HEADER_BYTES,
     IDENTITY_BYTES,
     RECORD_BYTES,
@@ -36,8 +40,6 @@ from headwater.store.format import (
     Entry,
     Record,
     StreamFile,
-    encode_message_with_expiry,
-    encode_messages,
     encode_skip,
     take_record,
 )
@@ -52,6 +54,7 @@ from headwater.store.journal import (
     as_ranges,
     encode_ranges,
 )
+from headwater.store.log_sync import LogSync
 from headwater.store.message_log import (
     Batch,
     MessageBatch,
@@ -63,7 +66,7 @@ from headwater.store.message_log import (
 from headwater.store.ranges import RangeSet
 from headwater.store.recovery import Findings
 from headwater.store.segment import SegmentFile
-from headwater.store.wal import FORGET, JOURNAL, SEGMENT, WriteAhead
+from headwater.store.wal import JOURNAL, SEGMENT, SYNCED, WriteAhead
 
 STREAM_FILE: Final = "stream.hw"
 JOURNAL_FILE: Final = "journal.hw"
@@ -81,6 +84,8 @@ EMPTIED_BYTES_MIN: Final = 1024 * 1024
 # What nats-server counts for a message on disk besides its bytes, and for having headers.
 MESSAGE_OVERHEAD_BYTES: Final = 30
 HEADER_OVERHEAD_BYTES: Final = 4
+# By how much what a message without headers counts differs from the length of its record.
+_COUNTED_BESIDES_RECORD: Final = MESSAGE_OVERHEAD_BYTES - RECORD_BYTES
 
 
 def message_size(subject: int, header: int, payload: int) -> int:
@@ -118,8 +123,14 @@ class FileLog(MessageLog):
         self.findings = Findings()
         self.entries: list[Entry] = []
         self.synced_sequence = index.last_sequence
-        # Entries were journalled since the last sync.
-        self.has_unsynced_entries = False
+        # How many times entries were journalled, and how many of those the disk has.
+        self.entries_written = 0
+        self._entries_synced = 0
+        # How often the end was cut off: what was begun before says nothing about what came after.
+        self._cuts = 0
+        # The segment in which the checkpoint ends; 0 if there is no checkpoint.
+        self.checkpoint_segment = 0
+        self._compaction: Compaction | None = None
         # Where bytes go as well that have to be on the disk before anything is said.
         self.write_ahead: WriteAhead | None = None
         # Whether records wait in memory for `flush`, and those that do.
@@ -139,6 +150,19 @@ class FileLog(MessageLog):
     def offline(self) -> str:
         """Why the log can not be written to; empty if it can."""
         return self._offline
+
+    @property
+    def identity(self) -> bytes:
+        """What tells this stream from all others, and from an earlier one of its name."""
+        return self._stream.identity
+
+    @property
+    def is_synced(self) -> bool:
+        """Whether there is nothing that the disk may not have."""
+        return (
+            self.synced_sequence >= self.last_sequence
+            and self._entries_synced == self.entries_written
+        )
 
     @property
     def body(self) -> bytes:
@@ -165,17 +189,12 @@ class FileLog(MessageLog):
         count = len(batch.subjects)
         try:
             self._reserve(first + count - 1)
-            segment = self._active(_size_of(batch))
-            data, lengths = _encode(first, batch, segment.seed)
+            segment = self._active(records_size(batch))
+            data, lengths = encode_batch(first, batch, segment.seed)
             offset = self._write_records(segment, data)
         except OSError as error:
             raise self._failed("append", error) from error
-        sizes = [
-            message_size(len(subject), len(header), len(payload))
-            for subject, header, payload in zip(
-                batch.subjects, batch.headers, batch.payloads, strict=True
-            )
-        ]
+        sizes = _sizes(batch, lengths)
         self.index.append(offset, lengths, batch.subjects, batch.timestamps_ns, sizes)
         self.note_expiries(first, batch.expiries_ns)
         if self._waiting_bytes >= WAITING_BYTES_MAX:
@@ -222,6 +241,7 @@ class FileLog(MessageLog):
                 # Before anything is destroyed it must be known to be deleted.
                 self._journal.sync()
                 self._erase(there)
+                self._note_extent()
             for sequence in there:
                 self.index.delete(sequence)
             self._drop_empty_segments()
@@ -242,18 +262,31 @@ class FileLog(MessageLog):
 
     def sync(self) -> None:
         """Return when everything written so far is on the disk."""
+        work = self.begin_sync()
+        work.run()
+        self.finish_sync(work)
+
+    def begin_sync(self) -> LogSync:
+        """Work for `LogSync.run`, and then for `finish_sync`."""
         self._check_online()
         self.flush()
-        last = self.last_sequence
-        try:
-            # A copy: this may run beside a loop that begins another segment.
-            for segment in [*self._segments.values()]:
-                segment.sync()
-            self._journal.sync()
-        except OSError as error:
-            raise self._failed("sync", error) from error
-        self.synced_sequence = last
-        self.has_unsynced_entries = False
+        segments = [self._segments[index.first_sequence] for index in self.index.segments]
+        return LogSync(
+            segments, self._journal, self.last_sequence, self.entries_written, self._cuts
+        )
+
+    def finish_sync(self, done: LogSync) -> None:
+        """Take note of what is on the disk now."""
+        if done.problem is not None:
+            raise self._failed("sync", done.problem) from done.problem
+        if done.cuts == self._cuts:
+            self.confirm(done.last_sequence, done.entries_written)
+            self._note_synced(done.segment_first, done.segment_bytes)
+
+    def confirm(self, sequence: int, entries_written: int) -> None:
+        """Everything up to `sequence`, and so many entries, are on the disk one way or another."""
+        self.synced_sequence = max(self.synced_sequence, min(sequence, self.last_sequence))
+        self._entries_synced = max(self._entries_synced, entries_written)
 
     def checkpoint(self) -> None:
         """Write the index down, so that opening has to read only what comes after this."""
@@ -272,6 +305,7 @@ class FileLog(MessageLog):
             )
         except OSError as error:
             raise self._failed("checkpoint", error) from error
+        self.checkpoint_segment = self.index.segments[-1].first_sequence
 
     def _forget_checkpoint(self) -> None:
         """What is about to happen to the files would make the checkpoint wrong."""
@@ -279,19 +313,22 @@ class FileLog(MessageLog):
         if self._files.exists(path):
             self._files.remove(path)
             self._files.sync_folder(self._folder)
+        self.checkpoint_segment = 0
 
     def close(self) -> None:
         """Make everything durable and release the files."""
-        if not self._offline:
-            self.checkpoint()
+        try:
+            if not self._offline:
+                self.checkpoint()
+        finally:
+            self.release()
+
+    def release(self) -> None:
+        """Let the files go as they are."""
         for segment in self._segments.values():
             segment.close()
         self._journal.close()
         self._offline = "closed"
-
-    def confirm(self, sequence: int) -> None:
-        """The write-ahead file was synced: everything up to `sequence` is durable by it."""
-        self.synced_sequence = max(self.synced_sequence, min(sequence, self.last_sequence))
 
     def go_offline(self, reason: str) -> None:
         """Write no more: something this log relies on has failed."""
@@ -422,6 +459,9 @@ class FileLog(MessageLog):
             empty.append(last)
         if not empty:
             return
+        if self.checkpoint_segment in [index.first_sequence for index in empty]:
+            # It ends nowhere then.
+            self._forget_checkpoint()
         # Also of sequences that never had a message nobody may think that they are missing.
         ranges = [(index.first_sequence, index.next_sequence - 1) for index in empty]
         self._write_journal(
@@ -465,8 +505,10 @@ class FileLog(MessageLog):
         self._write_journal([(TRUNCATED, doomed)])
         self._journal.sync()
         self.synced_sequence = min(self.synced_sequence, last_sequence)
+        self._note_extent()
 
     def _cut_files(self, last_sequence: int) -> None:
+        self._cuts += 1
         self.lost.remove(last_sequence + 1, self.last_sequence)
         self.expiries.cut(last_sequence)
         while sequence := self.index.next_message(last_sequence + 1):
@@ -498,6 +540,9 @@ class FileLog(MessageLog):
         if record is None or record.sequence != sequence:
             self._lose(sequence)
             return None
+        if record.kind == ERASED:
+            self._leave_erased(sequence)
+            return None
         return _message(record)
 
     def read(self, sequence: int, count_max: int, bytes_max: int) -> MessageBatch:
@@ -517,7 +562,8 @@ class FileLog(MessageLog):
             if bytes_max < 0:
                 break
             if len(batch) == before:
-                self._lose(sequence)
+                # Sorts out what is wrong with it.
+                self.get(sequence)
             else:
                 sequence = batch.sequences[-1]
             sequence = self.index.next_message(sequence + 1)
@@ -568,7 +614,11 @@ class FileLog(MessageLog):
         self.index.delete(sequence)
         self.lost.add(sequence, sequence)
 
-    # --- journal -------------------------------------------------------------------------------
+    def _leave_erased(self, sequence: int) -> None:
+        """A message was erased, and nothing else says any more that it was deleted."""
+        if not self._offline:
+            self._write_journal([(DELETED, encode_ranges([(sequence, sequence)]))])
+        self.index.delete(sequence)
 
     # --- compaction ----------------------------------------------------------------------------
 
@@ -582,31 +632,42 @@ class FileLog(MessageLog):
         return found
 
     def begin_compaction(self, first_sequence: int) -> Compaction:
-        """Work for `Compaction.run`, and then for `finish_compaction`."""
+        """Work for `Compaction.run`, and then for `finish_compaction` or `abandon_compaction`.
+
+        One at a time: successors of one segment have one name.
+        """
         self._check_online()
+        check(self._compaction is None, "the compaction before this one is not over")
         index = self.index.segment_of(first_sequence)
         segment = self._segments[index.first_sequence]
         check(segment.sealed, "only a sealed segment can be written anew")
         first, end = index.first_sequence, index.next_sequence
         expiries = [pair for pair in self.expiries.pending() if first <= pair[0] < end]
         names = list(self.index.subjects.names)
-        return Compaction(self._files, segment, index, names, expiries)
+        self._compaction = Compaction(self._files, segment, index, names, expiries)
+        return self._compaction
+
+    def abandon_compaction(self, work: Compaction) -> None:
+        """Give up a compaction that could not be run, or is not wanted any more."""
+        check(self._compaction is work, "only the compaction that was begun can be over")
+        self._compaction = None
+        work.give_up()
 
     def finish_compaction(self, done: Compaction) -> bool:
-        """Swap the successor in; False if its segment is gone meanwhile, and so is the work."""
-        self._check_online()
-        first = done.segment_first
-        index = self.index.segment_of(first)
+        """Swap the successor in; False if its segment was changed meanwhile, or is gone."""
+        if self._offline or not self._is_current(done):
+            self.abandon_compaction(done)
+            self._check_online()
+            return False
+        self._compaction = None
+        index = self.index.segment_of(done.segment_first)
+        old = self._segments[done.segment_first]
         try:
-            if first not in self._segments or index.first_sequence != first:
-                self._files.remove(done.successor_path)
-                return False
             for sequence in done.damaged:
                 if index.has(sequence):
                     self._lose(sequence)
             self._settle()
             self._forget_checkpoint()
-            old = self._segments[first]
             self._files.rename(done.successor_path, old.path)
             self._files.sync_folder(self._folder)
             segment = SegmentFile.open(self._files, old.path, self._stream.identity)
@@ -614,9 +675,16 @@ class FileLog(MessageLog):
             raise self._failed("compaction", error) from error
         segment.sealed = True
         old.close()
-        self._segments[first] = segment
+        self._segments[done.segment_first] = segment
         index.take_offsets(done.offsets)
+        self._note_extent()
         return True
+
+    def _is_current(self, done: Compaction) -> bool:
+        segment = self._segments.get(done.segment_first)
+        return segment is not None and done.is_of(segment)
+
+    # --- journal -------------------------------------------------------------------------------
 
     def rewrite_journal(self, entries: list[tuple[int, bytes]]) -> None:
         """Begin the journal anew with what is still true: our own, and the caller's `entries`."""
@@ -643,6 +711,7 @@ class FileLog(MessageLog):
             raise self._failed("rewriting the journal", error) from error
         self._journal.close()
         self._journal = journal
+        self._note_extent()
 
     def _write_journal(self, entries: list[tuple[int, bytes]]) -> None:
         size = self._journal.size
@@ -650,18 +719,33 @@ class FileLog(MessageLog):
             data = self._journal.write(self.last_sequence, entries)
         except OSError as error:
             raise self._failed("journal", error) from error
-        self.has_unsynced_entries = True
+        self.entries_written += 1
         if self.write_ahead is not None:
             self.write_ahead.add(self._stream.identity, JOURNAL, 0, size, data)
+
+    # --- the write-ahead file ------------------------------------------------------------------
+
+    def join_write_ahead(self, write_ahead: WriteAhead) -> None:
+        """From now on be durable by way of that file; all that is there is on the disk."""
+        self.write_ahead = write_ahead
+        self._note_extent()
 
     def _settle(self) -> None:
         """Before files are changed otherwise than by appending: nothing of the write-ahead file may
         be put back into them."""
         if self.write_ahead is not None:
             self.sync()
-            self.write_ahead.add(self._stream.identity, FORGET, 0, 0, b"")
-            self.write_ahead.write()
-            self.write_ahead.sync()
+            self.write_ahead.forget(self._stream.identity)
+
+    def _note_extent(self) -> None:
+        """All files are on the disk, after a change that the write-ahead file knows nothing of."""
+        first = self.index.segments[-1].first_sequence
+        self._note_synced(first, self._segments[first].size)
+
+    def _note_synced(self, segment_first: int, size: int) -> None:
+        """Let the write-ahead file tell how much of the last segment is on the disk by itself."""
+        if self.write_ahead is not None:
+            self.write_ahead.add(self._stream.identity, SYNCED, segment_first, size, b"")
 
     # --- failing -------------------------------------------------------------------------------
 
@@ -676,34 +760,16 @@ class FileLog(MessageLog):
         )
 
 
-def _size_of(batch: Batch) -> int:
-    """How many bytes the records of a batch take at most."""
-    fixed = RECORD_BYTES + EXPIRY_BYTES if batch.expiries_ns else RECORD_BYTES
-    columns = (batch.subjects, batch.headers, batch.payloads)
-    return fixed * len(batch.subjects) + sum(sum(map(len, column)) for column in columns)
-
-
-def _encode(first: int, batch: Batch, seed: int) -> tuple[bytes, list[int]]:
-    if not any(batch.expiries_ns):
-        return encode_messages(
-            first, batch.subjects, batch.headers, batch.payloads, batch.timestamps_ns, seed
+def _sizes(batch: Batch, lengths: list[int]) -> list[int]:
+    """What the messages of a batch count; `lengths` are those of their records."""
+    if not any(batch.headers) and not any(batch.expiries_ns):
+        return [length + _COUNTED_BESIDES_RECORD for length in lengths]
+    return [
+        message_size(len(subject), len(header), len(payload))
+        for subject, header, payload in zip(
+            batch.subjects, batch.headers, batch.payloads, strict=True
         )
-    parts: list[bytes] = []
-    for position, expiry_ns in enumerate(batch.expiries_ns):
-        subject, header = batch.subjects[position], batch.headers[position]
-        payload, timestamp_ns = batch.payloads[position], batch.timestamps_ns[position]
-        if expiry_ns:
-            parts.append(
-                encode_message_with_expiry(
-                    first + position, subject, header, payload, timestamp_ns, expiry_ns, seed
-                )
-            )
-        else:
-            data, _ = encode_messages(
-                first + position, [subject], [header], [payload], [timestamp_ns], seed
-            )
-            parts.append(data)
-    return b"".join(parts), [len(part) for part in parts]
+    ]
 
 
 def _message(record: Record) -> StoredMessage:

@@ -25,6 +25,16 @@ class MemoryLog(MessageLog):
         # By the first sequence of their segment.
         self._headers: dict[int, list[bytes]] = {first_sequence: []}
         self._payloads: dict[int, list[bytes]] = {first_sequence: []}
+        self.body = b""
+
+    @property
+    def offline(self) -> str:
+        """Memory does not fail."""
+        return ""
+
+    def set_body(self, body: bytes) -> None:
+        """Keep what the caller keeps."""
+        self.body = body
 
     def append(self, batch: Batch) -> int:
         """Store messages."""
@@ -48,11 +58,24 @@ class MemoryLog(MessageLog):
 
     def skip(self, count: int, timestamp_ns: int) -> None:
         """Give out sequences without messages."""
+        if count > self._segment_messages_max:
+            self._jump(self.last_sequence + 1 + count)
+            return
         self._roll_if_full()
         first = self.index.segments[-1].first_sequence
         self.index.skip(count, timestamp_ns)
         self._headers[first] += [b""] * count
         self._payloads[first] += [b""] * count
+
+    def _jump(self, next_sequence: int) -> None:
+        """Go on at a later sequence, in a segment that begins there."""
+        before = self.index.segments[-1]
+        self.index.cut(next_sequence)
+        self._headers[next_sequence] = []
+        self._payloads[next_sequence] = []
+        if before.live == 0:
+            self._forget(before.first_sequence)
+            self.index.remove_segment(before)
 
     def get(self, sequence: int) -> StoredMessage | None:
         """A message, or None."""
@@ -124,6 +147,7 @@ class MemoryLog(MessageLog):
     def _roll_if_full(self) -> None:
         if len(self.index.segments[-1].offsets) >= self._segment_messages_max:
             full = self.index.segments[-1]
+            self.index.renumber_if_worthwhile()
             first = self.index.begin_segment().first_sequence
             self._headers[first] = []
             self._payloads[first] = []

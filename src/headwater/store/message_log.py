@@ -11,13 +11,18 @@ from typing import Final, final
 
 from headwater.base.errors import OperatingError
 from headwater.base.invariants import check
+from headwater.store.cursor import FilterCursor
 from headwater.store.expiry import ExpiryQueue
 from headwater.store.format import SUBJECT_BYTES_MAX
 from headwater.store.index import NO_SEQUENCE, LogIndex
 from headwater.store.ranges import RangeSet
-from headwater.subjects.grammar import has_wildcard, matches
+from headwater.store.subject_filter import SubjectFilter
+from headwater.subjects.grammar import has_wildcard
 
 ALL_SUBJECTS: Final = b">"
+# Filters of who reads on by the same patterns are kept; each may be as large as a byte for every
+# subject.
+FILTERS_KEPT_MAX: Final = 32
 
 
 class StoreError(OperatingError):
@@ -110,6 +115,8 @@ class MessageLog(ABC):
         self.expiries = ExpiryQueue()
         # Ranges of sequences whose messages were stored and can not be read any more.
         self.lost = RangeSet()
+        # Those used last are at the end.
+        self._filters: dict[tuple[bytes, ...], SubjectFilter] = {}
 
     # --- state ---------------------------------------------------------------------------------
 
@@ -181,44 +188,80 @@ class MessageLog(ABC):
         Only for what was never visible: a tail that another replica does not have.
         """
 
+    @property
+    @abstractmethod
+    def offline(self) -> str:
+        """Why the log can not be written to; empty if it can."""
+
+    @abstractmethod
+    def set_body(self, body: bytes) -> None:
+        """Replace what the caller keeps beside the messages, as durably as they are kept."""
+
     @abstractmethod
     def close(self) -> None:
         """Release everything; a log on disk is complete there afterwards."""
 
     # --- looking up ----------------------------------------------------------------------------
 
-    def matching_ids(self, patterns: Sequence[bytes]) -> set[int]:
-        """Ids of the subjects that match one of the patterns."""
-        ids: set[int] = set()
-        known = self.index.subjects.ids
-        for pattern in patterns:
-            if not has_wildcard(pattern):
-                found = known.get(pattern)
-                if found is not None:
-                    ids.add(found)
-            elif pattern == ALL_SUBJECTS:
-                ids.update(known.values())
-            else:
-                ids.update(sid for name, sid in known.items() if matches(pattern, name))
-        return ids
+    def filter(self, patterns: Sequence[bytes]) -> SubjectFilter:
+        """What matches one of the patterns; worth keeping by who asks again and again."""
+        key = tuple(patterns)
+        found = self._filters.pop(key, None)
+        if found is None:
+            found = SubjectFilter(self.index, key)
+            if len(self._filters) == FILTERS_KEPT_MAX:
+                del self._filters[next(iter(self._filters))]
+        self._filters[key] = found
+        return found
+
+    def _filter_once(self, patterns: Sequence[bytes]) -> SubjectFilter:
+        """The same for a question that is not asked again soon, which must not drive others out."""
+        key = tuple(patterns)
+        return self._filters.get(key) or SubjectFilter(self.index, key)
+
+    def cursor(self, patterns: Sequence[bytes], sequence: int) -> FilterCursor:
+        """A place among the messages that match one of the patterns, for a reader to move on."""
+        return FilterCursor(self.index, self.filter(patterns), sequence)
+
+    def prepare_lookups(self, count_max: int) -> bool:
+        """Do some of what lookups by pattern would have to do first; whether there is more.
+
+        For a log that is read by pattern, when there is time: sorts up to `count_max` subjects, or
+        counts about so many messages.
+        """
+        if self.index.subjects.sort_some(count_max):
+            return True
+        return self.index.take_censuses(count_max)
 
     def next_sequence_of(self, patterns: Sequence[bytes], sequence: int) -> int:
         """The first message at or after `sequence` on a matching subject; 0 if there is none."""
-        if ALL_SUBJECTS in patterns:
-            return self.index.next_message(sequence)
-        ids = self.matching_ids(patterns)
-        return self.index.next_of(ids, sequence) if ids else NO_SEQUENCE
+        if len(patterns) == 1 and not has_wildcard(patterns[0]):
+            sid = self.index.subjects.ids.get(patterns[0])
+            return NO_SEQUENCE if sid is None else self.index.next_of_subject(sid, sequence)
+        return self.filter(patterns).next(sequence)
 
     def last_sequence_of(self, patterns: Sequence[bytes], up_to: int | None = None) -> int:
         """The last message on a matching subject, at or before `up_to`; 0 if there is none."""
         limit = self.last_sequence if up_to is None else up_to
-        return self.index.last_of(self.matching_ids(patterns), limit)
+        if len(patterns) == 1 and not has_wildcard(patterns[0]):
+            sid = self.index.subjects.ids.get(patterns[0])
+            return NO_SEQUENCE if sid is None else self.index.last_of_subject(sid, limit)
+        return self._filter_once(patterns).last(limit)
 
     def last_of_each(self, patterns: Sequence[bytes], up_to: int | None = None) -> list[int]:
         """The last message of each matching subject, at or before `up_to`, in order."""
         limit = self.last_sequence if up_to is None else up_to
-        found = (self.index.last_of({sid}, limit) for sid in self.matching_ids(patterns))
-        return sorted(sequence for sequence in found if sequence != NO_SEQUENCE)
+        return self._filter_once(patterns).last_of_each(limit)
+
+    def pending(
+        self, patterns: Sequence[bytes], sequence: int, last_per_subject: bool = False
+    ) -> int:
+        """How many messages on matching subjects there are at or after `sequence`.
+
+        Or of how many such subjects the last message is there.
+        """
+        found = self.filter(patterns)
+        return found.pending_subjects(sequence) if last_per_subject else found.pending(sequence)
 
     def first_sequence_at(self, timestamp_ns: int) -> int:
         """The first message stored at or after a time; 0 if there is none."""
@@ -227,12 +270,24 @@ class MessageLog(ABC):
     def subject_counts(self, pattern: bytes = ALL_SUBJECTS) -> dict[bytes, int]:
         """How many messages each matching subject has."""
         subjects = self.index.subjects
-        ids = self.matching_ids((pattern,))
-        return {subjects.names[sid]: subjects.counts[sid] for sid in sorted(ids)}
+        names, counts = subjects.names, subjects.counts
+        found = self._filter_once((pattern,)).ids()
+        return {names[sid]: counts[sid] for sid in sorted(found) if counts[sid]}
 
     def subject_extent(self, subject: bytes) -> tuple[int, int, int]:
         """First and last sequence of one subject and its count; zeros if it has no message."""
         return self.index.subjects.extent(subject)
+
+    def size_of(self, sequence: int) -> int:
+        """What a message counts; it must be there."""
+        segment = self.index.segment_of(sequence)
+        return segment.sizes[sequence - segment.first_sequence]
+
+    def subject_of(self, sequence: int) -> bytes:
+        """The subject of a message, which must be there."""
+        segment = self.index.segment_of(sequence)
+        sid = segment.subject_ids[sequence - segment.first_sequence]
+        return self.index.subjects.names[sid]
 
     # --- what is to go -------------------------------------------------------------------------
 
@@ -245,25 +300,16 @@ class MessageLog(ABC):
 
     def _purgeable(self, pattern: bytes, before: int, keep: int) -> list[int]:
         end = before or self.last_sequence + 1
-        found = []
-        everything = pattern == ALL_SUBJECTS
-        ids = set() if everything else self.matching_ids((pattern,))
-        for segment in self.index.segments:
-            first, subject_ids = segment.first_sequence, segment.subject_ids
-            for position, offset in enumerate(segment.offsets):
-                if offset and (everything or subject_ids[position] in ids):
-                    found.append(first + position)
-        found = [sequence for sequence in found if sequence < end]
+        if not has_wildcard(pattern):
+            sid = self.index.subjects.ids.get(pattern)
+            found = [] if sid is None else self.index.sequences_of(sid, end)
+        else:
+            found = self._filter_once((pattern,)).sequences(end)
         return found[: max(len(found) - keep, 0)]
 
     def due_by_age(self, stored_before_ns: int) -> list[int]:
         """Messages stored before a time, oldest first; reads as far as they go and no further."""
-        found = []
-        sequence = self.index.next_message(self.first_sequence)
-        while sequence and self.index.timestamp_of(sequence) < stored_before_ns:
-            found.append(sequence)
-            sequence = self.index.next_message(sequence + 1)
-        return found
+        return self.index.stored_before(stored_before_ns)
 
     def due_by_expiry(self, now_ns: int) -> list[int]:
         """Messages whose own time has come; told again until they are deleted."""

@@ -9,6 +9,7 @@ from typing import Final, final
 
 from headwater.base.entropy import Entropy
 from headwater.store.checkpoint import Checkpoint, index_from, read_checkpoint
+from headwater.store.compaction import SUCCESSOR_SUFFIX
 from headwater.store.filesystem import FileSystem, read_file, replace_file
 from headwater.store.format import (
     HEADER_BYTES,
@@ -40,6 +41,7 @@ from headwater.store.journal import (
 )
 from headwater.store.log import (
     JOURNAL_FILE,
+    JOURNAL_NEW_FILE,
     SEGMENT_BYTES_MAX,
     STREAM_FILE,
     FileLog,
@@ -48,6 +50,7 @@ from headwater.store.log import (
 from headwater.store.message_log import OfflineError, StoreError
 from headwater.store.ranges import RangeSet
 from headwater.store.recovery import (
+    Extent,
     Findings,
     cut_tail,
     scan_records,
@@ -59,6 +62,10 @@ from headwater.store.segment import SegmentFile, segment_name, sequence_of
 SEQUENCE_MAX: Final = 2**64 - 1
 
 
+class UnreadableError(StoreError):
+    """A stream that can not be opened: its stream file is not sound, or the disk fails."""
+
+
 def create_log(
     files: FileSystem,
     folder: str,
@@ -68,7 +75,7 @@ def create_log(
     segment_bytes_max: int = SEGMENT_BYTES_MAX,
 ) -> FileLog:
     """A new log in a new folder, durable when this returns."""
-    new_folders = _folders_above_new(files, folder)
+    new_folders = folders_above_new(files, folder)
     files.make_folder(folder)
     identity = entropy.random_bytes(IDENTITY_BYTES)
     stream = StreamFile(identity, first_sequence - 1, body)
@@ -89,13 +96,32 @@ def create_log(
     return FileLog(files, folder, entropy, stream, journal, index, segments, segment_bytes_max)
 
 
-def _folders_above_new(files: FileSystem, folder: str) -> list[str]:
+def folders_above_new(files: FileSystem, folder: str) -> list[str]:
     """The folders that get an entry when this one, and what is missing above it, is made."""
     above = []
     while not files.exists(folder):
-        folder = folder.rpartition("/")[0] or ("/" if folder.startswith("/") else ".")
+        folder = folder_above(folder)
         above.append(folder)
     return above
+
+
+def sync_folders_above(files: FileSystem, folder: str) -> None:
+    """Return when a folder and all above it are on the disk by name.
+
+    Those that can not be opened, such as a home in somebody else's folder, were not made by us.
+    """
+    above = folder_above(folder)
+    while above != folder:
+        try:
+            files.sync_folder(above)
+        except PermissionError:
+            return
+        folder, above = above, folder_above(above)
+
+
+def folder_above(folder: str) -> str:
+    """The folder that a folder is an entry of."""
+    return folder.rpartition("/")[0] or ("/" if folder.startswith("/") else ".")
 
 
 def open_log(
@@ -105,18 +131,22 @@ def open_log(
     loss_possible: bool = False,
     segment_bytes_max: int = SEGMENT_BYTES_MAX,
     machine_fell: bool = False,
+    extent: Extent | None = None,
 ) -> FileLog:
     """Open the log in a folder, whatever state it is in.
 
     `loss_possible` says that something of which it was said that it is written may be missing: then
     no sequence that was reserved is given out again. `machine_fell` says that what was not synced
-    may be there in parts. Raises StoreError where nothing can be done without help. A log whose
-    disk refuses to be written can still be read.
+    may be there in parts; all that was promised to be there is within `extent` then, if it is
+    known. Raises StoreError where nothing can be done without help. A log whose disk refuses to be
+    written can still be read.
     """
     try:
-        opening = _Opening(files, folder, loss_possible or machine_fell)
-    except (OSError, NewerFormatError) as error:
+        opening = _Opening(files, folder, loss_possible or machine_fell, extent)
+    except NewerFormatError as error:
         raise StoreError(f"can not open the stream in {folder}: {error}") from error
+    except OSError as error:
+        raise UnreadableError(f"can not open the stream in {folder}: {error}") from error
     log = FileLog(
         files,
         folder,
@@ -131,7 +161,12 @@ def open_log(
     log.lost = opening.lost
     log.entries = opening.entries
     log.expiries.extend(opening.expiries)
+    log.checkpoint_segment = opening.checkpoint_segment
+    if opening.refused:
+        log.go_offline(f"opening failed: {opening.refused}")
+        return log
     try:
+        opening.remove_unfinished()
         if opening.cut is not None and opening.cut_again:
             log.finish_truncation(*opening.cut)
         if opening.journal_unsound:
@@ -154,10 +189,15 @@ def open_log(
 class _Opening:
     """The steps of opening, in order; each needs what the one before found."""
 
-    def __init__(self, files: FileSystem, folder: str, machine_fell: bool) -> None:
+    def __init__(
+        self, files: FileSystem, folder: str, machine_fell: bool, extent: Extent | None
+    ) -> None:
         self._files = files
         self._folder = folder
         self._machine_fell = machine_fell
+        self._extent = extent
+        # Why what was found could not be put in order; the log can be read as it is.
+        self.refused = ""
         self.findings = Findings()
         self.lost = RangeSet()
         self.entries: list[Entry] = []
@@ -177,6 +217,9 @@ class _Opening:
         self._restored: LogIndex | None = None
         if self._checkpoint is not None:
             self._restored = self._restore(self._checkpoint)
+        self.checkpoint_segment = (
+            0 if self._restored is None else self._restored.segments[-1].first_sequence
+        )
         self._load_segments()
         self.journal = self._load_journal()
         self._lost_before = RangeSet(self.lost)
@@ -187,8 +230,30 @@ class _Opening:
         path = f"{self._folder}/{STREAM_FILE}"
         try:
             return StreamFile.decode(read_file(self._files, path), path)
+        except NewerFormatError:
+            raise
         except (OSError, FormatError) as error:
-            raise StoreError(f"can not open the stream in {self._folder}: {error}") from error
+            raise UnreadableError(f"can not open the stream in {self._folder}: {error}") from error
+
+    def _put_in_order(self, step: Callable[[], object]) -> None:
+        """Take a step that writes. Where the disk refuses, what is there is left as it is."""
+        if not self.refused:
+            try:
+                step()
+            except OSError as error:
+                self.refused = str(error)
+
+    def remove_unfinished(self) -> None:
+        """Remove what was to replace a file and never did: it may hold what was erased since."""
+        unfinished = [
+            name
+            for name in self._files.list_folder(self._folder)
+            if name.endswith(SUCCESSOR_SUFFIX) or name == JOURNAL_NEW_FILE
+        ]
+        for name in unfinished:
+            self._files.remove(f"{self._folder}/{name}")
+        if unfinished:
+            self._files.sync_folder(self._folder)
 
     # --- checkpoint ----------------------------------------------------------------------------
 
@@ -275,7 +340,7 @@ class _Opening:
             self.findings.add("unreadable", str(error))
             # One without a whole header has never had a record.
             self.end_uncertain |= is_last and self._size_of(name) >= HEADER_BYTES
-            set_aside_file(self._files, self._folder, name)
+            self._put_in_order(lambda: set_aside_file(self._files, self._folder, name))
             return None
 
     def _load_segment(self, segment: SegmentFile, is_last: bool) -> None:
@@ -314,24 +379,52 @@ class _Opening:
         found: Callable[[int, Record], None],
     ) -> int:
         """Read a segment record by record; returns where the last sound one ends."""
-        name = segment.path.rpartition("/")[2]
-        stop_at_damage = is_last and self._machine_fell
-        return scan_records(data, start, name, next_sequence, found, self.findings, stop_at_damage)
+        return scan_records(
+            data,
+            start,
+            segment.path.rpartition("/")[2],
+            next_sequence,
+            found,
+            self.findings,
+            stop_at_damage=is_last and self._machine_fell,
+            known_bytes=max(self._known_bytes(segment), 0),
+        )
+
+    def _known_bytes(self, segment: SegmentFile) -> int:
+        """How much of the last segment was on the disk for sure; -1 if that is not known."""
+        extent = self._extent
+        if extent is None or extent.segment_first > segment.first_sequence:
+            return -1
+        # One that was begun later had nothing that was promised.
+        return extent.size if extent.segment_first == segment.first_sequence else 0
 
     def _treat_tail(
         self, segment: SegmentFile, data: bytes, end: int, next_sequence: int, is_last: bool
     ) -> None:
         """What to do with bytes of a segment behind its last sound record."""
         name = segment.path.rpartition("/")[2]
+        if is_last:
+            self.end_uncertain |= self._is_end_uncertain(segment, data, end, next_sequence)
         if end == len(data):
             segment.sealed = not is_last
         elif not is_last or is_footer(data, end, segment.seed):
             self.findings.add("unsealed", f"{name}: no sound footer")
             segment.sealed = True
         else:
-            if not is_beginning(data, end, next_sequence, segment.seed):
-                self.end_uncertain = True
-            cut_tail(self._files, self._folder, segment, data, end, self.findings)
+            self._put_in_order(
+                lambda: cut_tail(self._files, self._folder, segment, data, end, self.findings)
+            )
+
+    def _is_end_uncertain(
+        self, segment: SegmentFile, data: bytes, end: int, next_sequence: int
+    ) -> bool:
+        """Whether there may have been more records in the last segment that were relied upon."""
+        known_bytes = self._known_bytes(segment)
+        if self._machine_fell and known_bytes >= 0:
+            return end < known_bytes
+        if end == len(data) or is_footer(data, end, segment.seed):
+            return False
+        return not is_beginning(data, end, next_sequence, segment.seed)
 
     # --- journal -------------------------------------------------------------------------------
 
@@ -356,15 +449,17 @@ class _Opening:
         found = read_entries(data)
         self._replay(found)
         rest = data[found.end :]
+        journal = Journal(self._files.open(path))
         if self.journal_unsound:
-            set_aside(self._files, self._folder, JOURNAL_FILE, data)
+            self._put_in_order(lambda: set_aside(self._files, self._folder, JOURNAL_FILE, data))
         elif rest:
             self.findings.add("torn", f"journal: {len(rest)} bytes behind the last entry")
-            set_aside(self._files, self._folder, f"{JOURNAL_FILE}-at-{found.end}", rest)
-        journal = Journal(self._files.open(path))
-        if rest and not self.journal_unsound:
-            journal.truncate(found.end)
+            self._put_in_order(lambda: self._cut_journal(journal, found.end, rest))
         return journal
+
+    def _cut_journal(self, journal: Journal, end: int, rest: bytes) -> None:
+        set_aside(self._files, self._folder, f"{JOURNAL_FILE}-at-{end}", rest)
+        journal.truncate(end)
 
     def _replace_journal(self, path: str, reason: str) -> Journal:
         """What can not be read at all stays until there is a new one with what is known."""
@@ -372,7 +467,8 @@ class _Opening:
         self.journal_unsound = True
         if not self._files.exists(path):
             return Journal.create(self._files, path, self.stream.identity)
-        set_aside(self._files, self._folder, JOURNAL_FILE, read_file(self._files, path))
+        data = read_file(self._files, path)
+        self._put_in_order(lambda: set_aside(self._files, self._folder, JOURNAL_FILE, data))
         return Journal(self._files.open(path))
 
     def _replay(self, found: JournalEntries) -> None:

@@ -1,29 +1,87 @@
 """Opening what a crash, a bad disk or a careless hand left behind.
 
-| found                                       | done                          | reported       |
-|---------------------------------------------|-------------------------------|----------------|
-| end of the last segment is not a record     | set aside, cut off            | torn           |
-| record in the middle fails its checksum     | message gone, the rest is not | damaged, lost  |
-| stretch of a segment can not be read        | gone to the next sound record | damaged, lost  |
-| sealed segment without a sound footer       | read record by record         | unsealed       |
-| segment whose header can not be read        | file set aside                | unreadable     |
-| segment of another stream                   | file set aside                | unreadable     |
-| sequences missing between two segments that | nothing                       | missing, lost  |
-|   the journal does not call deleted         |                               |                |
-| end of the journal is not an entry          | set aside, cut off            | torn           |
-| journal whose header can not be read        | set aside, a new one begun    | unreadable     |
-| journal entry about what is not there       | not used                      | ahead          |
-| cut of the log's end begun and not done     | done now                      |                |
-| checkpoint that is not sound or does not    | segments and journal are read | unused         |
-|   fit the segments                          |   instead                     |                |
-| format version newer than this program      | the stream is not opened      | error          |
+A stream:
+
+| found                                     | done                              | reported         |
+|-------------------------------------------|-----------------------------------|------------------|
+| half a record behind the last one         | cut off, set aside                | torn             |
+| half a record, and a disk that refuses    | left as it is, and read           | torn, offline    |
+| other bytes behind the last record        | cut off, set aside; going on      | torn, lost       |
+|                                           |   above the reservation           |                  |
+| after the machine fell: any bytes behind  | cut off, set aside                | torn             |
+|   the last record, and behind what was on |                                   |                  |
+|   the disk for sure                       |                                   |                  |
+| after the machine fell: damage behind     | cut off from there on, set aside  | torn             |
+|   what was on the disk for sure, records  |                                   |                  |
+|   behind it                               |                                   |                  |
+| bytes between records that are no record  | the rest is used                  | damaged, lost    |
+| sealed segment without a sound footer     | read record by record             | unsealed         |
+| segment whose header is not sound, or of  | file set aside                    | unreadable,      |
+|   another stream                          |                                   |   missing, lost  |
+| last segment whose header is not sound    | file set aside; going on above    | unreadable, lost |
+|                                           |   the reservation                 |                  |
+| segment that is gone and not by deleting  | the rest is used                  | missing, lost    |
+| no segment at all                         | going on above the reservation    | missing, lost    |
+| half an entry at the end of the journal   | cut off, set aside                | torn             |
+| journal entry that is not sound, others   | begun anew with those, but for    | damaged          |
+|   behind it                               |   callers', set aside             |                  |
+| journal that is gone                      | begun anew                        | unreadable       |
+| journal whose header is not sound, or of  | begun anew, set aside             | unreadable       |
+|   another stream                          |                                   |                  |
+| callers' entries about messages that are  | begun anew without them, set      | ahead, lost      |
+|   not there                               |   aside; going on above the       |                  |
+|                                           |   reservation                     |                  |
+| cut of the log's end that was begun       | finished                          |                  |
+| file that was to replace another one      | removed                           |                  |
+| checkpoint that is not sound or does not  | not used                          | unused           |
+|   fit                                     |                                   |                  |
+| message that is not sound when it is read | gone from the index               | damaged, lost    |
+| erased message that nothing else calls    | gone from the index               |                  |
+|   deleted                                 |                                   |                  |
+| stream file that is not sound or gone, or | not opened, nothing touched       | error            |
+|   file the disk does not give             |                                   |                  |
+| segment or journal of a newer format      | not opened, nothing touched       | error            |
+
+What all streams share; the reservation is that of streams that are synced before each ack:
+
+| found                                     | done                              | reported         |
+|-------------------------------------------|-----------------------------------|------------------|
+| half a frame behind the last one          | set aside                         | torn             |
+| frame that is not sound                   | file set aside, the rest put back | damaged          |
+| write-ahead file whose header is not      | file set aside                    | unreadable       |
+|   sound, or of another store              |                                   |                  |
+| after the machine fell: frame that is not | file set aside, the rest put      | damaged, lost    |
+|   sound                                   |   back; going on above the        |                  |
+|                                           |   reservation                     |                  |
+| after the machine fell: write-ahead file  | file set aside; going on above    | unreadable, lost |
+|   whose header is not sound               |   the reservation                 |                  |
+| stream that can not be opened             | the others are; write-ahead files | unreadable       |
+|                                           |   of it set aside                 |                  |
+| stream that was being removed             | removed                           |                  |
+| stream that was being removed, and can    | left until the next start         | unremoved        |
+|   not be                                  |                                   |                  |
+| stream that was being created             | not there; set aside when it is   |                  |
+|                                           |   created again                   |                  |
+| store file that is gone                   | as after the machine fell, frames | missing          |
+|                                           |   put back                        |                  |
+| store file that is not sound              | not opened, nothing touched       | error            |
+| store or write-ahead file of a newer      | not opened, nothing touched       | error            |
+|   format                                  |                                   |                  |
+| disk that refuses the store file          | left as it is, and read           | offline          |
+
+"Lost" means that sequences are in the `lost` of the stream. A stream that goes on above its
+reservation gives out no sequence that may have been given out, and calls those in between lost. So
+does every stream of which the machine, or for ASYNC the process, may have cost an end.
 
 Nothing is deleted because it could not be read: what is set aside lies in the folder `set-aside`
-beside the segments, under its name and where in its file it was.
+beside the file, under its name and where in its file it was.
+
+Not in the table, because nobody can tell: a last segment that is gone without a trace, and bytes
+that were synced in vain, by a disk that had failed before, and are in no write-ahead file.
 """
 
 from collections.abc import Callable
-from typing import Final, final
+from typing import Final, NamedTuple, final
 
 from headwater.store.filesystem import FileSystem
 from headwater.store.format import (
@@ -38,6 +96,17 @@ from headwater.store.ranges import RangeSet
 from headwater.store.segment import SegmentFile
 
 SET_ASIDE: Final = "set-aside"
+
+
+class Extent(NamedTuple):
+    """Up to where the segments of a stream are known to have been on the disk.
+
+    What is behind that may be anything when the machine has stopped; what is before it is whole, or
+    was damaged since. Of two extents the later one is the larger.
+    """
+
+    segment_first: int
+    size: int
 
 
 @final
@@ -76,10 +145,14 @@ class Findings:
 
 def set_aside(files: FileSystem, folder: str, name: str, data: bytes) -> None:
     """Keep bytes that could not be understood, durably, before they go from where they are."""
-    file = files.create(_place_aside(files, folder, name))
+    path = _place_aside(files, folder, name)
+    file = files.create(path)
     try:
         file.write(data)
         file.sync()
+    except OSError:
+        files.remove(path)
+        raise
     finally:
         file.close()
     files.sync_folder(f"{folder}/{SET_ASIDE}")
@@ -111,13 +184,14 @@ def scan_records(
     found: Callable[[int, Record], None],
     findings: Findings,
     stop_at_damage: bool = False,
+    known_bytes: int = 0,
 ) -> int:
     """Tell every sound record of a segment's bytes from `start` on; returns where the last ends.
 
     `expected` is the sequence the next message should have. Damage between sound records costs the
     sequences in between; what follows the last sound record is left to the caller. With
-    `stop_at_damage` all that follows damage is: after the machine fell it may be there or not, and
-    what is missing then has to be an end of the log and no hole in it.
+    `stop_at_damage` all that follows damage is, from `known_bytes` on: after the machine fell it
+    may be there or not, and what is missing then has to be an end of the log and no hole in it.
     """
     seed = seed_of(data)
     offset = end = start
@@ -135,7 +209,8 @@ def scan_records(
                 offset += length
                 end = offset
                 continue
-        following = 0 if stop_at_damage else following_record(data, offset, expected, seed)
+        stops = stop_at_damage and offset >= known_bytes
+        following = 0 if stops else following_record(data, offset, expected, seed)
         if following == 0:
             return end
         findings.add("damaged", f"{name}: bytes {offset} to {following - 1} are no record")
@@ -150,5 +225,4 @@ def cut_tail(
     name = segment.path.rpartition("/")[2]
     findings.add("torn", f"{name}: {len(data) - end} bytes behind the last record")
     set_aside(files, folder, f"{name}-at-{end}", data[end:])
-    segment.file.truncate(end)
-    segment.synced_bytes = 0
+    segment.cut_tail(end)

@@ -43,7 +43,16 @@ def sequence_of(name: str) -> int:
 class SegmentFile:
     """An open segment."""
 
-    __slots__ = ("file", "first_sequence", "path", "sealed", "seed", "synced_bytes")
+    __slots__ = (
+        "_synced",
+        "changes",
+        "file",
+        "first_sequence",
+        "is_closed",
+        "path",
+        "sealed",
+        "seed",
+    )
 
     def __init__(self, path: str, file: File, first_sequence: int, seed: int) -> None:
         self.path = path
@@ -52,7 +61,11 @@ class SegmentFile:
         # Of the checksums of its records.
         self.seed = seed
         self.sealed = False
-        self.synced_bytes = 0
+        self.is_closed = False
+        # How often it was cut or erased in: whoever copies or syncs it meanwhile has to know.
+        self.changes = 0
+        # Changes and size that the disk has; one value, since another thread may set it.
+        self._synced = (0, 0)
 
     @classmethod
     def create(
@@ -90,7 +103,7 @@ class SegmentFile:
     @property
     def is_synced(self) -> bool:
         """Whether all that was written is on the disk."""
-        return self.synced_bytes == self.file.size
+        return self._synced == (self.changes, self.file.size)
 
     def write(self, data: bytes) -> int:
         """Append records; returns where they begin. On an error the file is as it was, or worse."""
@@ -108,6 +121,7 @@ class SegmentFile:
         Where the last records before the cut are damaged, or skip beyond it, a record that skips
         takes their place: the file always says what its last sequence is.
         """
+        self.changes += 1
         data = self.file.read(0, self.file.size)
         offset = end = HEADER_BYTES
         next_sequence, time_ns = self.first_sequence, 0
@@ -126,21 +140,25 @@ class SegmentFile:
         if next_sequence <= last_sequence:
             count = last_sequence + 1 - next_sequence
             self.file.write(encode_skip(next_sequence, count, time_ns, self.seed))
-        self.file.sync()
         self.sealed = False
-        self.synced_bytes = self.file.size
+        self.sync()
 
     def seal(self, last_sequence: int, index: bytes) -> None:
         """Write the footer; nothing is appended after it."""
         self.write(encode_footer(last_sequence, index, self.file.size, self.seed))
         self.sealed = True
 
+    def cut_tail(self, size: int) -> None:
+        """Cut off what follows the last sound record."""
+        self.changes += 1
+        self.file.truncate(size)
+
     def sync(self) -> None:
-        """Make all that was written durable."""
-        size = self.file.size
-        if self.synced_bytes != size:
+        """Make all that was written durable. May run on another thread."""
+        if not self.is_synced:
+            state = (self.changes, self.file.size)
             self.file.sync()
-            self.synced_bytes = size
+            self._synced = state
 
     def read_record(self, offset: int) -> Record | None:
         """The record at `offset`, or None if it is not sound."""
@@ -176,9 +194,10 @@ class SegmentFile:
     def overwrite_payload(self, record_offset: int, record: Record) -> None:
         """Leave nothing of a message but that it was there."""
         erased = encode_erased(record.sequence, record.timestamp_ns, record.length, self.seed)
+        self.changes += 1
         self.file.overwrite(record_offset, erased)
-        self.synced_bytes = 0
 
     def close(self) -> None:
         """Release the file."""
+        self.is_closed = True
         self.file.close()

@@ -9,9 +9,14 @@ What an ack of a stream may mean is decided by its sync mode: INTERVAL, where th
 has the message and the disk will; ALWAYS, where the disk has it, by way of the write-ahead file;
 ASYNC, where this process has it and writes it soon (`flush`), bounded in bytes and time. A
 server calls `begin_commit` at the end of a turn, `sync_ahead` off its loop, and `finish_commit`
-when that returned; the logs' `synced_sequence` then covers the turn.
+when that returned; the logs' `synced_sequence` then covers the turn. Likewise `begin_sync`,
+`run_syncs` off the loop and `finish_sync` for the streams' own files, and `begin_trim` and
+`finish_trim` around `run_syncs` when the write-ahead file is full.
+
+A stream that fails is offline and does not keep the others from anything.
 """
 
+from collections.abc import Callable, Iterable
 from enum import Enum
 from struct import Struct
 from typing import Final, final
@@ -19,24 +24,39 @@ from typing import Final, final
 from headwater.base.checksums import crc32
 from headwater.base.entropy import Entropy
 from headwater.base.errors import OperatingError
-from headwater.store.encoding import Encoding
+from headwater.store.encoding import KEY_FILE, EncodedFiles, Encoding
 from headwater.store.filesystem import FileSystem, read_file, replace_file
-from headwater.store.format import IDENTITY_BYTES, VERSION, FormatError, StreamFile
+from headwater.store.format import (
+    IDENTITY_BYTES,
+    VERSION,
+    FormatError,
+    NewerFormatError,
+    StreamFile,
+)
 from headwater.store.log import JOURNAL_FILE, SEGMENT_BYTES_MAX, STREAM_FILE, FileLog
+from headwater.store.log_sync import LogSync
 from headwater.store.message_log import OfflineError, StoreError
-from headwater.store.opening import create_log, open_log
-from headwater.store.recovery import Findings
-from headwater.store.segment import segment_name, sequence_of
+from headwater.store.opening import (
+    UnreadableError,
+    create_log,
+    open_log,
+    sync_folders_above,
+)
+from headwater.store.recovery import SET_ASIDE, Extent, Findings, set_aside_file
+from headwater.store.segment import segment_name
 from headwater.store.wal import (
-    FORGET,
+    FILE_BYTES_MAX,
     JOURNAL,
-    Frame,
+    AheadFrames,
     WriteAhead,
+    put_together,
     read_ahead,
     remove_ahead,
 )
 
 STORE_FILE: Final = "store.hw"
+# What a stream's file becomes when the stream is removed: from then on there is no stream.
+REMOVED_FILE: Final = "removed.hw"
 LOCK_FILE: Final = "lock"
 STREAMS_FOLDER: Final = "streams"
 # A machine that does not say: it may have been restarted any time.
@@ -44,6 +64,8 @@ BOOT_UNKNOWN: Final = "unknown"
 STORE_MAGIC: Final = b"HWSTORE!"
 
 _STORE: Final = Struct("<8sHB5x16s36s")
+# More of a boot id is not kept; what is kept tells one from another.
+_BOOT_ID_BYTES: Final = 36
 
 _SAFE: Final = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-")
 
@@ -82,18 +104,23 @@ class StoreFile:
         self.clean = clean
 
     def encode(self) -> bytes:
+        """The file's bytes."""
         data = _STORE.pack(STORE_MAGIC, VERSION, self.clean, self.identity, self.boot_id)
         return data + crc32(data).to_bytes(4, "little")
 
     @classmethod
     def decode(cls, data: bytes, name: str) -> "StoreFile":
+        """Read a store file; raises FormatError."""
         if len(data) != _STORE.size + 4 or not data.startswith(STORE_MAGIC):
             raise FormatError(f"{name}: not a store file")
         if crc32(data[:-4]) != int.from_bytes(data[-4:], "little"):
             raise FormatError(f"{name}: fails its checksum")
         _, version, clean, identity, boot_id = _STORE.unpack_from(data)
         if version > VERSION:
-            raise FormatError(f"{name}: format version {version} is newer than this program's")
+            raise NewerFormatError(
+                f"{name}: format version {version} is newer than this program's ({VERSION}); "
+                "use a newer Headwater"
+            )
         return cls(identity, boot_id.rstrip(b"\0"), bool(clean))
 
 
@@ -109,54 +136,81 @@ class Store:
         boot_id: str,
         encoding: Encoding,
         segment_bytes_max: int,
+        ahead_bytes_max: int,
     ) -> None:
         self._files = files
         self._encoding = encoding
         self._folder = folder
         self._entropy = entropy
         self._segment_bytes_max = segment_bytes_max
+        self._ahead_bytes_max = ahead_bytes_max
         self._streams = f"{folder}/{STREAMS_FOLDER}"
+        self._boot_id = boot_id.encode()[:_BOOT_ID_BYTES]
+        # Why nothing at all can be written; empty if it can.
+        self._offline = ""
         self.findings = Findings()
+        self.logs: dict[str, FileLog] = {}
+        # What the logs were opened through.
+        self._stream_files: dict[str, EncodedFiles] = {}
+        # Streams that are there and can not be opened, and why not. Their files are not touched.
+        self.unreadable: dict[str, str] = {}
+        self._always: dict[str, FileLog] = {}
+        self._async: dict[str, FileLog] = {}
+        # Sequence and count of entries by stream that a commit under way makes durable.
+        self._committing: dict[str, tuple[int, int]] = {}
         files.make_folder(self._streams)
-        files.sync_folder(folder)
-        if parent := folder.rpartition("/")[0]:
-            files.sync_folder(parent)
+        # Also where they were there: whoever made them may have been killed before this.
+        sync_folders_above(files, self._streams)
         try:
             self._lock = files.lock(f"{folder}/{LOCK_FILE}")
         except BlockingIOError as error:
             raise StoreError(f"{folder} is in use by another server: {error}") from error
-        self._file = self._read_store_file(boot_id)
-        # The machine stopped without a word since the store was last open.
-        same_life = boot_id != BOOT_UNKNOWN and self._file.boot_id == boot_id.encode()
-        self.was_unclean = not self._file.clean
-        self.machine_fell = self.was_unclean and not same_life
-        self.logs: dict[str, FileLog] = {}
-        self._always: dict[str, FileLog] = {}
-        self._async: dict[str, FileLog] = {}
-        self._committing: dict[str, int] = {}
         try:
-            self._ahead_files = encoding.files_in(files, folder, "", entropy, is_new=True)
-            self._replay_ahead()
-        except OperatingError:
+            self._open()
+        except (OperatingError, OSError):
             self._lock.release()
             raise
-        number = remove_ahead(files, folder)
-        self._ahead = WriteAhead(self._ahead_files, folder, self._file.identity, number)
-        self._boot_id = boot_id.encode()
 
     # --- opening -------------------------------------------------------------------------------
 
-    def _read_store_file(self, boot_id: str) -> StoreFile:
+    def _open(self) -> None:
+        found = self._read_store_file()
+        identity = self._entropy.random_bytes(IDENTITY_BYTES) if found is None else found.identity
+        # Streams without a store file: who knows what happened to them.
+        is_new = found is None and not self._files.list_folder(self._streams)
+        if found is None and not is_new:
+            self.findings.add("missing", f"{self._folder}: no {STORE_FILE} beside the streams")
+        self._file = found or StoreFile(identity, b"", clean=is_new)
+        self.was_unclean = not self._file.clean
+        # The machine stopped without a word since the store was last open.
+        same_life = self._boot_id == self._file.boot_id != BOOT_UNKNOWN.encode()
+        self.machine_fell = self.was_unclean and not same_life
+        self._finish_removals()
+        ahead_files = self._encoding.files_in(
+            self._files, self._folder, "", self._entropy, is_new=True
+        )
+        frames = read_ahead(
+            ahead_files, self._folder, None if found is None else identity, self.findings
+        )
+        # What an ALWAYS stream has confirmed may be missing.
+        self.ahead_lost = frames.is_damaged and self.machine_fell
+        # How much of the last segment of each stream is certain to be whole, by its folder.
+        self._extents: dict[str, Extent] = {}
+        self._replay(frames)
+        number = remove_ahead(ahead_files, self._folder, frames)
+        self._ahead = WriteAhead(
+            ahead_files, self._folder, identity, number, self._entropy, self._ahead_bytes_max
+        )
+
+    def _read_store_file(self) -> StoreFile | None:
         path = f"{self._folder}/{STORE_FILE}"
         if not self._files.exists(path):
-            identity = self._entropy.random_bytes(IDENTITY_BYTES)
-            # Streams without a store file: who knows what happened to them.
-            is_new = not self._files.list_folder(self._streams)
-            return StoreFile(identity, boot_id.encode() if is_new else b"", clean=is_new)
+            return None
         try:
             return StoreFile.decode(read_file(self._files, path), path)
+        except NewerFormatError as error:
+            raise StoreError(str(error)) from error
         except FormatError as error:
-            self._lock.release()
             raise StoreError(
                 f"{error}; restore it from a backup, or move it away to open the streams as after "
                 "a crash"
@@ -164,72 +218,85 @@ class Store:
 
     def mark_in_use(self) -> None:
         """From here on the store is not closed in order until `close` says so."""
-        self._mark(clean=False, boot_id=self._boot_id)
+        try:
+            self._mark(clean=False)
+        except OSError as error:
+            # What is written now would be taken for complete after a crash.
+            self._offline = f"the store file can not be replaced: {error}"
+            for log in self.logs.values():
+                log.go_offline(self._offline)
 
-    def _mark(self, clean: bool, boot_id: bytes) -> None:
-        self._file.clean = clean
-        self._file.boot_id = boot_id
-        replace_file(self._files, f"{self._folder}/{STORE_FILE}", self._file.encode())
+    def _mark(self, clean: bool) -> None:
+        file = StoreFile(self._file.identity, self._boot_id, clean)
+        replace_file(self._files, f"{self._folder}/{STORE_FILE}", file.encode())
+        self._file = file
 
-    def _replay_ahead(self) -> None:
-        """Put back what the write-ahead file has and the streams' own files have not."""
-        frames = [*read_ahead(self._ahead_files, self._folder, self._file.identity, self.findings)]
-        if not frames:
+    def _replay(self, found: AheadFrames) -> None:
+        """Put back what the write-ahead files have and the streams' own files have not."""
+        by_file, extents = found.by_file(), found.extents()
+        if not by_file and not extents:
             return
         folders = self._folders_by_identity()
-        forgotten = {frame.identity: at for at, frame in enumerate(frames) if frame.kind == FORGET}
-        by_file: dict[tuple[str, str], list[Frame]] = {}
-        for at, frame in enumerate(frames):
-            folder = folders.get(frame.identity)
-            if folder is None or frame.kind == FORGET or at < forgotten.get(frame.identity, -1):
-                continue
-            name = JOURNAL_FILE if frame.kind == JOURNAL else segment_name(frame.file)
-            by_file.setdefault((folder, name), []).append(frame)
-        for (folder, name), wanted in by_file.items():
-            if self._files.exists(f"{folder}/{name}"):
-                self._put_back(self._files_in(folder), f"{folder}/{name}", wanted)
+        strangers = {identity for identity, _, _ in by_file} - set(folders)
+        if strangers and len(folders) < len(self.stream_names()):
+            self.findings.add("unreadable", "write-ahead files may be of a stream that is; kept")
+            found.unsound_names = found.names
+        self._extents = {
+            folders[identity]: extent for identity, extent in extents.items() if identity in folders
+        }
+        for (identity, kind, segment_first), frames in by_file.items():
+            folder = folders.get(identity, "")
+            name = JOURNAL_FILE if kind == JOURNAL else segment_name(segment_first)
+            if folder and self._files.exists(f"{folder}/{name}"):
+                self._put_back(self._files_in(folder), f"{folder}/{name}", frames)
 
-    def _files_in(self, folder: str, is_new: bool = False) -> FileSystem:
+    def _files_in(
+        self, folder: str, is_new: bool = False, compresses: bool = False
+    ) -> EncodedFiles:
         """The file system of one stream's folder."""
         name = folder.rpartition("/")[2]
-        return self._encoding.files_in(self._files, folder, name, self._entropy, is_new)
+        return self._encoding.files_in(self._files, folder, name, self._entropy, is_new, compresses)
 
     def _folders_by_identity(self) -> dict[bytes, str]:
         found = {}
-        for name in self._files.list_folder(self._streams):
-            folder = f"{self._streams}/{name}"
+        for name in self.stream_names():
+            folder = self._folder_of(name)
             path = f"{folder}/{STREAM_FILE}"
             try:
                 data = read_file(self._files_in(folder), path)
                 found[StreamFile.decode(data, path).identity] = folder
-            except (OSError, FormatError) as error:
-                self.findings.add("unreadable", str(error))
+            except (OSError, FormatError):
+                # Told when the stream is opened.
+                continue
         return found
 
-    def _put_back(self, files: FileSystem, path: str, frames: list[Frame]) -> None:
+    def _put_back(self, files: FileSystem, path: str, frames: AheadFrames) -> None:
         """Make a file have the bytes of its frames, in order, where they are not there already."""
         file = files.open(path)
         try:
-            for frame in frames:
-                if file.size < frame.offset:
-                    self.findings.add("missing", f"{path}: nothing before byte {frame.offset}")
-                    break
-                if file.read(frame.offset, len(frame.data)) != frame.data:
-                    file.truncate(frame.offset)
-                    file.write(frame.data)
-            end = frames[-1].offset + len(frames[-1].data)
-            if self.machine_fell and file.size > end and self._is_last_segment(path):
-                # Never confirmed, and torn in any way.
-                file.truncate(end)
+            begin = min(
+                (
+                    min(frame.offset, file.size)
+                    for frame in (*frames.certain, *frames.doubtful)
+                    if file.read(frame.offset, len(frame.data)) != frame.data
+                ),
+                default=-1,
+            )
+            if begin >= 0:
+                before = file.read(begin, file.size - begin)
+                after = put_together(before, begin, frames)
+                if after != before:
+                    file.truncate(begin)
+                    file.write(after)
             # Also where all is there: it may be there only until the machine stops.
+            if not self.machine_fell:
+                # And a sync that failed before this process was started may have left it so that
+                # the next one does nothing: the bytes have to be written again for it to count.
+                for frame in frames.certain:
+                    file.overwrite(frame.offset, frame.data)
             file.sync()
         finally:
             file.close()
-
-    def _is_last_segment(self, path: str) -> bool:
-        folder, _, name = path.rpartition("/")
-        segments = [name for name in self._files.list_folder(folder) if sequence_of(name)]
-        return bool(segments) and segments[-1] == name
 
     # --- streams -------------------------------------------------------------------------------
 
@@ -241,62 +308,143 @@ class Store:
             if self._files.exists(f"{self._streams}/{name}/{STREAM_FILE}")
         ]
 
+    def _folder_of(self, name: str) -> str:
+        return f"{self._streams}/{folder_name(name)}"
+
+    def is_encrypted(self, name: str) -> bool:
+        """Whether a stream that is there was made under a key."""
+        return self._files.exists(f"{self._folder_of(name)}/{KEY_FILE}")
+
+    def body_of(self, name: str) -> bytes:
+        """What the caller keeps in the file of a stream that is not open; empty if unreadable."""
+        folder = self._folder_of(name)
+        path = f"{folder}/{STREAM_FILE}"
+        try:
+            return StreamFile.decode(read_file(self._files_in(folder), path), path).body
+        except (OSError, OperatingError):
+            return b""
+
     def create_stream(
         self,
         name: str,
         body: bytes = b"",
         first_sequence: int = 1,
         mode: SyncMode = SyncMode.INTERVAL,
+        compresses: bool = False,
     ) -> FileLog:
         """A new stream, durable when this returns."""
-        folder = f"{self._streams}/{folder_name(name)}"
+        self._check_online()
+        folder = self._folder_of(name)
         if self._files.exists(f"{folder}/{STREAM_FILE}"):
             raise StoreError(f"a stream {name} is there already")
-        self._files.make_folder(folder)
-        self._files.sync_folder(self._streams)
-        files = self._files_in(folder, is_new=True)
-        log = create_log(
-            files, folder, self._entropy, body, first_sequence, self._segment_bytes_max
-        )
-        return self._adopt(name, log, mode)
+        try:
+            self._files.make_folder(folder)
+            self._files.sync_folder(self._streams)
+            self._clear(folder)
+            files = self._files_in(folder, is_new=True, compresses=compresses)
+            log = create_log(
+                files,
+                folder,
+                self._entropy,
+                body,
+                first_sequence,
+                self._segment_bytes_max,
+            )
+        except OSError as error:
+            raise StoreError(f"can not create the stream {name}: {error}") from error
+        return self._adopt(name, log, mode, files)
 
-    def open_stream(self, name: str, mode: SyncMode, loss_possible: bool) -> FileLog:
-        """A stream that is there; `loss_possible` if its mode allows loss and the machine fell."""
-        folder = f"{self._streams}/{folder_name(name)}"
-        files = self._files_in(folder)
-        log = open_log(
-            files,
-            folder,
-            self._entropy,
-            loss_possible,
-            self._segment_bytes_max,
-            machine_fell=self.machine_fell,
-        )
-        return self._adopt(name, log, mode)
+    def _clear(self, folder: str) -> None:
+        """Set aside what a creation that was interrupted has left, or whoever was there before."""
+        for name in self._files.list_folder(folder):
+            if name != SET_ASIDE:
+                set_aside_file(self._files, folder, name)
 
-    def _adopt(self, name: str, log: FileLog, mode: SyncMode) -> FileLog:
+    def open_stream(self, name: str, mode: SyncMode, compresses: bool = False) -> None:
+        """Open a stream that is there, or say why it can not be; the others are not concerned.
+
+        Files are what they are; `compresses` is about those to come.
+        """
+        folder = self._folder_of(name)
+        loss_possible = {
+            SyncMode.ALWAYS: self.ahead_lost,
+            SyncMode.INTERVAL: self.machine_fell,
+            SyncMode.ASYNC: self.was_unclean,
+        }[mode]
+        try:
+            files = self._files_in(folder, compresses=compresses)
+            log = open_log(
+                files,
+                folder,
+                self._entropy,
+                loss_possible,
+                self._segment_bytes_max,
+                machine_fell=self.machine_fell,
+                extent=self._extents.get(folder) if mode is SyncMode.ALWAYS else None,
+            )
+        except UnreadableError as error:
+            self.findings.add("unreadable", str(error))
+            self.unreadable[name] = str(error)
+            return
+        self._adopt(name, log, mode, files)
+
+    def _adopt(self, name: str, log: FileLog, mode: SyncMode, files: EncodedFiles) -> FileLog:
         self.logs[name] = log
+        self._stream_files[name] = files
         if mode is SyncMode.ALWAYS:
-            log.write_ahead = self._ahead
+            log.join_write_ahead(self._ahead)
             self._always[name] = log
         elif mode is SyncMode.ASYNC:
             log.deferred = True
             self._async[name] = log
         return log
 
+    def compress_stream(self, name: str, compresses: bool) -> None:
+        """Whether files that a stream begins from now on are compressed."""
+        self._stream_files[name].compress_new_files(compresses)
+
     def remove_stream(self, name: str) -> None:
         """Delete a stream and all that is in it."""
         log = self.logs.pop(name)
+        del self._stream_files[name]
         self._always.pop(name, None)
         self._async.pop(name, None)
         self._committing.pop(name, None)
-        log.close()
-        folder = f"{self._streams}/{folder_name(name)}"
-        # First what makes it a stream: a crash half way must not leave half a stream.
-        self._files.remove(f"{folder}/{STREAM_FILE}")
+        log.release()
+        folder = self._folder_of(name)
+        try:
+            # First what makes it a stream, in one step: a crash half way must not leave half a one.
+            self._files.rename(f"{folder}/{STREAM_FILE}", f"{folder}/{REMOVED_FILE}")
+            self._files.sync_folder(folder)
+            self._remove_stream_folder(folder)
+        except OSError as error:
+            raise StoreError(f"can not remove the stream {name}: {error}") from error
+
+    def _remove_stream_folder(self, folder: str) -> None:
+        for name in self._files.list_folder(folder):
+            if name == SET_ASIDE:
+                self._remove_folder(f"{folder}/{name}")
+            elif name != REMOVED_FILE:
+                self._files.remove(f"{folder}/{name}")
         self._files.sync_folder(folder)
-        self._remove_folder(folder)
+        self._files.remove(f"{folder}/{REMOVED_FILE}")
+        self._files.remove_folder(folder)
         self._files.sync_folder(self._streams)
+
+    def _finish_removals(self) -> None:
+        """Remove what is left of streams that were being removed."""
+        for name in self._files.list_folder(self._streams):
+            folder = f"{self._streams}/{name}"
+            if not self._files.is_folder(folder):
+                continue
+            there = self._files.list_folder(folder)
+            try:
+                if not there:
+                    self._files.remove_folder(folder)
+                elif REMOVED_FILE in there and STREAM_FILE not in there:
+                    self._remove_stream_folder(folder)
+            except OSError as error:
+                self.findings.add("unremoved", f"{folder}: {error}")
 
     def _remove_folder(self, folder: str) -> None:
         for name in self._files.list_folder(folder):
@@ -312,13 +460,10 @@ class Store:
     def begin_commit(self) -> bool:
         """Hand this turn's bytes of ALWAYS streams to the system; whether there are any."""
         self._committing = {
-            name: log.last_sequence
+            name: (log.last_sequence, log.entries_written)
             for name, log in self._always.items()
-            if not log.offline
-            and (log.synced_sequence < log.last_sequence or log.has_unsynced_entries)
+            if not log.is_synced and not log.offline
         }
-        for name in self._committing:
-            self._always[name].has_unsynced_entries = False
         if not self._committing:
             return False
         try:
@@ -328,7 +473,7 @@ class Store:
         return True
 
     def sync_ahead(self) -> None:
-        """The one sync of a commit. May run on another thread, while nothing else is called."""
+        """The one sync of a commit. May run on another thread."""
         try:
             self._ahead.sync()
         except OSError as error:
@@ -338,25 +483,25 @@ class Store:
         """What was not confirmed may be lost for good, and later syncs would not tell."""
         reason = f"the write-ahead file failed: {error}"
         self._committing = {}
-        for log in self._always.values():
+        for log in [*self._always.values()]:
             log.go_offline(reason)
         return OfflineError(f"{self._folder}: {reason}; restart the server to write again")
 
     def finish_commit(self) -> None:
         """The sync has returned: what `begin_commit` wrote is on the disk."""
-        for name, sequence in self._committing.items():
+        for name, (sequence, entries_written) in self._committing.items():
             log = self._always.get(name)
             if log is not None:
-                log.confirm(sequence)
+                log.confirm(sequence, entries_written)
         self._committing = {}
-        if self._ahead.is_full:
-            self.trim()
 
     def commit(self) -> None:
-        """All three steps at once."""
+        """All three steps at once, and a trim if it is time for one."""
         if self.begin_commit():
             self.sync_ahead()
             self.finish_commit()
+        if self.is_trim_due:
+            self.trim()
 
     def flush(self) -> None:
         """Write what ASYNC streams have only in memory. One that fails is offline, others go on."""
@@ -370,35 +515,112 @@ class Store:
         if problems:
             raise StoreError("; ".join(problems))
 
+    @property
+    def is_trim_due(self) -> bool:
+        """Whether the write-ahead file has become so large that it should begin anew."""
+        return self._ahead.is_full
+
     def trim(self) -> None:
         """Sync every stream's own files, after which the write-ahead file begins anew."""
+        work = self.begin_trim()
+        run_syncs(work.values())
+        self.finish_trim(work)
+
+    def begin_trim(self) -> dict[str, LogSync]:
+        """Let what follows go to another file; work for `run_syncs`, then for `finish_trim`."""
         try:
             self._ahead.roll()
         except OSError as error:
             raise self._ahead_failed(error) from error
-        for log in self._always.values():
-            if not log.offline:
-                log.sync()
-        if not any(log.offline for log in self._always.values()):
-            # An offline stream's only durable copy may be in there.
+        return self._begin_syncs(self._always)
+
+    def finish_trim(self, done: dict[str, LogSync]) -> None:
+        """Remove the files before, if no stream needs them."""
+        self.finish_sync(done)
+        if any(log.offline for log in self._always.values()):
+            # Their only durable copy may be in there.
+            return
+        try:
             self._ahead.trim()
+        except OSError as error:
+            # They are kept, and tried again next time.
+            raise StoreError(f"can not remove write-ahead files: {error}") from error
 
     def sync(self) -> None:
-        """Return when everything of every stream is on the disk. May run on another thread."""
-        for log in [*self.logs.values()]:
-            if not log.offline:
-                log.sync()
+        """Return when everything of every stream is on the disk."""
+        work = self.begin_sync()
+        run_syncs(work.values())
+        self.finish_sync(work)
+
+    def begin_sync(self) -> dict[str, LogSync]:
+        """Work for `run_syncs`, then for `finish_sync`."""
+        return self._begin_syncs(self.logs)
+
+    def _begin_syncs(self, logs: dict[str, FileLog]) -> dict[str, LogSync]:
+        work = {}
+        for name, log in logs.items():
+            try:
+                work[name] = log.begin_sync()
+            except OfflineError:
+                # It was, or is from now on, and says so to whoever asks.
+                continue
+        return work
+
+    def finish_sync(self, done: dict[str, LogSync]) -> None:
+        """Take note of what is on the disk; a stream that failed is offline, others go on."""
+        problems = []
+        for name, work in done.items():
+            log = self.logs.get(name)
+            if log is not None and not log.offline:
+                try:
+                    log.finish_sync(work)
+                except StoreError as error:
+                    problems.append(str(error))
+        if problems:
+            raise StoreError("; ".join(problems))
 
     def close(self) -> None:
         """Close every stream in order, and say so for the next start."""
-        orderly = not any(log.offline for log in self.logs.values())
+        orderly = not self._offline and not any(log.offline for log in self.logs.values())
+        problems = []
         for log in self.logs.values():
-            log.close()
+            try:
+                log.close()
+            except StoreError as error:
+                problems.append(str(error))
+        try:
+            if orderly and not problems:
+                self._ahead.roll()
+                self._ahead.trim()
+                self._mark(clean=True)
+        except OSError as error:
+            problems.append(str(error))
         self._ahead.close()
-        if orderly:
-            remove_ahead(self._files, self._folder)
-            self._mark(clean=True, boot_id=self._file.boot_id)
         self._lock.release()
+        if problems:
+            raise StoreError(f"{self._folder} is not closed in order: {'; '.join(problems)}")
+
+    def abandon(self) -> None:
+        """Let everything go as it is."""
+        for log in self.logs.values():
+            log.release()
+        self._ahead.close()
+        self._lock.release()
+
+    @property
+    def offline(self) -> str:
+        """Why nothing at all can be written; empty if it can."""
+        return self._offline
+
+    def _check_online(self) -> None:
+        if self._offline:
+            raise OfflineError(f"{self._folder} is offline for writes: {self._offline}")
+
+
+def run_syncs(work: Iterable[LogSync]) -> None:
+    """Wait for the disk. May run on another thread; what goes wrong is told when finishing."""
+    for each in work:
+        each.run()
 
 
 def open_store(
@@ -410,21 +632,40 @@ def open_store(
     default_mode: SyncMode = SyncMode.INTERVAL,
     encoding: Encoding | None = None,
     segment_bytes_max: int = SEGMENT_BYTES_MAX,
+    mode_of: Callable[[str, bytes], SyncMode] | None = None,
+    ahead_bytes_max: int = FILE_BYTES_MAX,
+    compresses_of: Callable[[str, bytes], bool] | None = None,
 ) -> Store:
     """Open the store in a folder, making it if need be, and every stream in it.
+
+    `mode_of` and `compresses_of` are asked about each, by its name and what the caller keeps in its
+    file.
 
     `boot_id` tells one life of the machine from another: where it changed and the store was not
     closed in order, streams that are not synced before each ack may have lost their end.
     """
-    store = Store(files, folder, entropy, boot_id, encoding or Encoding(), segment_bytes_max)
-    for name in store.stream_names():
-        mode = (modes or {}).get(name, default_mode)
-        loss_possible = {
-            SyncMode.ALWAYS: False,
-            SyncMode.INTERVAL: store.machine_fell,
-            SyncMode.ASYNC: store.was_unclean,
-        }[mode]
-        store.open_stream(name, mode, loss_possible)
+    try:
+        store = Store(
+            files,
+            folder,
+            entropy,
+            boot_id,
+            encoding or Encoding(),
+            segment_bytes_max,
+            ahead_bytes_max,
+        )
+    except (OSError, NewerFormatError) as error:
+        raise StoreError(f"can not open the store in {folder}: {error}") from error
+    try:
+        for name in store.stream_names():
+            mode = (modes or {}).get(name, default_mode)
+            body = store.body_of(name)
+            if mode_of is not None:
+                mode = mode_of(name, body)
+            store.open_stream(name, mode, compresses_of is not None and compresses_of(name, body))
+    except OperatingError:
+        store.abandon()
+        raise
     # Only now: a start that is interrupted must leave no doubt that the machine fell before it.
     store.mark_in_use()
     return store

@@ -499,7 +499,7 @@ def test_what_the_write_ahead_file_has_is_not_lost(command: Command, crashed: Pa
 def test_a_damaged_write_ahead_file_is_told(command: Command, crashed: Path) -> None:
     (ahead,) = crashed.glob("ahead-*")
     flip(ahead, -1)
-    assert command("verify", crashed, "--json").problems == [("torn", ahead.name)]
+    assert command("verify", crashed, "--json").problems == [("damaged", ahead.name)]
     flip(ahead, 20)
     assert command("verify", crashed, "--json").problems == [("unreadable", ahead.name)]
 

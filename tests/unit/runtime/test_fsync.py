@@ -11,6 +11,8 @@ from headwater.store.store import Store, SyncMode, open_store
 from headwater.testing.disk import SimDisk
 from headwater.testing.entropy import SeededEntropy
 
+AHEAD_BYTES_MAX = 5_000
+
 
 class Timer:
     cancelled = False
@@ -45,7 +47,9 @@ class World:
     def __init__(self) -> None:
         self.disk = SimDisk()
         entropy = SeededEntropy(Random(1))
-        self.store: Store = open_store(self.disk, "/store", entropy, "boot")
+        self.store: Store = open_store(
+            self.disk, "/store", entropy, "boot", ahead_bytes_max=AHEAD_BYTES_MAX
+        )
         self.logs = [
             self.store.create_stream(f"s{number}", mode=SyncMode.ALWAYS) for number in range(3)
         ]
@@ -109,3 +113,126 @@ def test_the_interval_syncs_everything_and_begins_anew() -> None:
     assert plain.synced_sequence == 1
     assert len(world.scheduler.timers) == 1
     world.driver.stop()
+
+
+# --- beside the loop ----------------------------------------------------------------------------
+
+
+def batch(payload: bytes = b"x", count: int = 1) -> Batch:
+    return Batch([b"s"] * count, [b""] * count, [payload] * count, [1] * count)
+
+
+def fill(world: World) -> None:
+    """Commit until the write-ahead file is full and a trim is begun."""
+    while not world.scheduler.work:
+        world.logs[0].append(batch(bytes(100), 20))
+        world.driver.commit_wanted()
+        world.scheduler.finish_one()
+
+
+def ahead_files(world: World) -> list[str]:
+    return [path for path in world.disk.files() if "/ahead" in path]
+
+
+def test_commits_go_on_while_the_write_ahead_file_is_trimmed() -> None:
+    world = World()
+    fill(world)
+    before = world.commits
+    trim = world.scheduler.work.pop()
+    world.write(1)
+    world.scheduler.finish_one()
+    assert world.commits == before + 1
+    assert world.logs[1].synced_sequence == 1
+    assert len(ahead_files(world)) == 2
+    world.scheduler.work.append(trim)
+    world.scheduler.finish_one()
+    assert len(ahead_files(world)) == 1
+    world.disk.power_loss("strict")
+    store = open_store(world.disk, "/store", SeededEntropy(Random(2)), "boot 2")
+    assert store.logs["s0"].messages == world.logs[0].messages
+    assert store.logs["s1"].messages == 1
+
+
+def test_a_trim_that_fails_does_not_withhold_what_is_on_the_disk() -> None:
+    world = World()
+    world.disk.fail("sync", "*/s1/segment*")
+    world.logs[1].append(batch())
+    fill(world)
+    commits = world.commits
+    assert world.logs[1].synced_sequence == 1
+    world.scheduler.finish_one()
+    assert ["/s1: sync failed" in problem for problem in world.problems] == [True]
+    assert world.logs[1].offline
+    assert not world.logs[0].offline
+    world.write(0)
+    world.scheduler.finish_one()
+    assert world.commits > commits
+    assert world.logs[0].synced_sequence == world.logs[0].last_sequence
+
+
+def begin_interval(world: World) -> None:
+    world.driver.start()
+    world.scheduler.timers.pop(0)()
+
+
+def test_what_is_appended_to_an_async_stream_during_a_sync_is_kept() -> None:
+    world = World()
+    loose = world.store.create_stream("loose", mode=SyncMode.ASYNC)
+    loose.append(batch(b"before"))
+    begin_interval(world)
+    loose.append(batch(b"meanwhile"))
+    world.scheduler.finish_one()
+    assert loose.synced_sequence == 1
+    assert loose.written_sequence == 1
+    loose.flush()
+    assert [loose.get(at).payload for at in (1, 2)] == [b"before", b"meanwhile"]  # type: ignore[union-attr]
+
+
+def test_what_is_cut_off_and_written_anew_during_a_sync_is_not_said_to_be_synced() -> None:
+    world = World()
+    plain = world.store.create_stream("plain")
+    plain.append(batch(b"before", 3))
+    begin_interval(world)
+    plain.truncate(1)
+    plain.append(batch(b"behind", 2))
+    world.scheduler.finish_one()
+    assert plain.synced_sequence <= 1
+    plain.sync()
+    assert plain.synced_sequence == 3
+
+
+def test_entries_that_are_journalled_during_a_sync_are_committed_after_it() -> None:
+    world = World()
+    log = world.logs[0]
+    log.write_entries([(300, b"before")])
+    begin_interval(world)
+    log.write_entries([(300, b"meanwhile")])
+    world.scheduler.finish_one()
+    assert not log.is_synced
+    assert world.store.begin_commit()
+
+
+def test_files_that_go_during_a_sync_do_no_harm() -> None:
+    world = World()
+    plain = world.store.create_stream("plain")
+    plain.append(batch(bytes(1 << 20), 3))
+    begin_interval(world)
+    # Its only segment is removed, and the journal has a successor.
+    plain.delete([1, 2, 3])
+    plain.rewrite_journal([])
+    world.scheduler.finish_one()
+    assert plain.offline == ""
+    assert world.problems == []
+    plain.append(batch())
+
+
+def test_who_wants_a_commit_is_told_also_where_the_interval_was_faster() -> None:
+    world = World()
+    world.logs[0].append(batch())
+    begin_interval(world)
+    world.scheduler.finish_one()
+    assert world.logs[0].synced_sequence == 1
+    world.driver.commit_wanted()
+    assert world.commits == 0, "as ever, after who wants it has said so"
+    world.scheduler.finish_one()
+    assert world.commits == 1

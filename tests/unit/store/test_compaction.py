@@ -4,6 +4,8 @@ from random import Random
 
 import pytest
 
+from headwater.base.invariants import InvariantViolation
+from headwater.store.compaction import SUCCESSOR_SUFFIX, Compaction
 from headwater.store.log import FileLog
 from headwater.store.message_log import Batch
 from headwater.store.opening import create_log, open_log
@@ -141,3 +143,123 @@ def test_power_may_fail_at_any_point(mode: str) -> None:
         again = reopened(disk)
         assert contents(again) == expected
         assert not again.lost
+
+
+# --- what happens meanwhile ---------------------------------------------------------------------
+
+
+def begun(log: FileLog) -> Compaction:
+    """A compaction of the first segment, run and not finished."""
+    log.delete([s for s in range(1, 11) if s % 4])
+    work = log.begin_compaction(1)
+    work.run()
+    return work
+
+
+def leftovers(disk: SimDisk) -> list[str]:
+    return [name for name in disk.list_folder(FOLDER) if name.endswith(SUCCESSOR_SUFFIX)]
+
+
+def refill(log: FileLog, last: int) -> None:
+    """Other messages of the same lengths, up to a sequence."""
+    for number in range(log.last_sequence + 1, last + 1):
+        payload = b"another %d " % number * 5
+        log.append(Batch([b"s.%d" % (number % 5)], [b""], [payload], [number]))
+
+
+@pytest.mark.parametrize("refilled", [False, True])
+def test_a_segment_that_was_cut_meanwhile_keeps_what_it_has(refilled: bool) -> None:
+    disk = SimDisk()
+    log = filled(disk)
+    end = log.index.segments[0].next_sequence - 1
+    work = begun(log)
+    log.truncate(end - 2)
+    if refilled:
+        refill(log, end + 5)
+    expected = contents(log)
+    assert not log.finish_compaction(work)
+    assert leftovers(disk) == []
+    assert contents(log) == expected
+    log.close()
+    again = reopened(disk)
+    assert contents(again) == expected
+    assert again.findings.reported == []
+
+
+def test_a_segment_that_was_cut_away_and_begun_again_is_another_one() -> None:
+    disk = SimDisk()
+    log = filled(disk)
+    first = log.index.segments[1].first_sequence
+    log.delete([s for s in range(first, first + 8) if s % 4])
+    work = log.begin_compaction(first)
+    work.run()
+    log.truncate(first - 1)
+    refill(log, 60)
+    expected = contents(log)
+    assert not log.finish_compaction(work)
+    assert contents(log) == expected
+
+
+def test_what_is_erased_meanwhile_is_nowhere_afterwards() -> None:
+    disk = SimDisk()
+    log = filled(disk)
+    work = begun(log)
+    log.delete([4], erase=True)
+    assert b"payload 4 " in b"".join(disk.dump().values()), "it is in the successor"
+    assert not log.finish_compaction(work)
+    assert b"payload 4 " not in b"".join(disk.dump().values())
+    assert 4 not in contents(log)
+    # And the next one is done.
+    work = log.begin_compaction(1)
+    work.run()
+    assert log.finish_compaction(work)
+    assert b"payload 4 " not in b"".join(disk.dump().values())
+
+
+def test_a_successor_that_nobody_swapped_in_goes_when_the_log_is_opened() -> None:
+    disk = SimDisk()
+    log = filled(disk)
+    begun(log)
+    expected = contents(log)
+    log.delete([4], erase=True)
+    del expected[4]
+    log.sync()
+    disk.kill()
+    assert leftovers(disk)
+    again = reopened(disk)
+    assert leftovers(disk) == []
+    assert contents(again) == expected
+    assert again.findings.reported == []
+
+
+def test_one_compaction_at_a_time() -> None:
+    disk = SimDisk()
+    log = filled(disk)
+    log.delete([s for s in range(1, 50) if s % 4])
+    first, second = log.compactable()[:2]
+    work = log.begin_compaction(first)
+    with pytest.raises(InvariantViolation, match="not over"):
+        log.begin_compaction(second)
+    work.run()
+    log.abandon_compaction(work)
+    assert leftovers(disk) == []
+    work = log.begin_compaction(second)
+    work.run()
+    assert log.finish_compaction(work)
+
+
+def test_damage_that_compaction_meets_is_lost_and_said_to_be() -> None:
+    disk = SimDisk()
+    log = filled(disk)
+    log.delete([s for s in range(1, 31) if s % 4])
+    log.sync()
+    disk.kill()
+    log = reopened(disk)
+    offset = log.index.segments[0].offsets[3]
+    (path, *_) = [name for name in disk.files() if "/segment-" in name]
+    disk.flip_bit(path, offset + 60, 1)
+    assert compact_all(log)
+    assert list(log.lost) == [(4, 4)]
+    assert 4 not in contents(log)
+    log.close()
+    assert list(reopened(disk).lost) == [(4, 4)]

@@ -1,0 +1,362 @@
+"""Damage to what all streams share: the write-ahead files and the store file.
+
+The power goes when much of what was confirmed is in the write-ahead file and nowhere else, and then
+a bit of that file is flipped, every byte in turn. What is read is right, what was confirmed and is
+missing is said to be lost, and no sequence is given out twice.
+"""
+
+from collections.abc import Callable
+
+import pytest
+
+from headwater.store.format import HEADER_BYTES
+from headwater.store.log import FileLog
+from headwater.store.message_log import Batch, StoreError
+from headwater.store.store import Store, SyncMode, open_store
+from headwater.store.wal import FORGET, FRAME_BYTES, MARK, decode_frame
+from headwater.testing.disk import SimDisk
+from headwater.testing.entropy import SeededEntropy, labelled_dice
+from tests.robustness.store_ledger import payloads_of
+from tests.unit.store.test_format import with_version
+
+FOLDER = "/data"
+STORE_FILE = f"{FOLDER}/store.hw"
+STREAMS = ("a", "b")
+CALLER_KIND = 300
+SEGMENT_BYTES_MAX = 600
+# What one damaged frame may cost.
+FRAME_MESSAGES_MAX = 1
+
+
+def opened(disk: SimDisk, boot_id: str) -> Store:
+    return open_store(
+        disk,
+        FOLDER,
+        SeededEntropy(labelled_dice(disk.operations, "store")),
+        boot_id,
+        default_mode=SyncMode.ALWAYS,
+        segment_bytes_max=SEGMENT_BYTES_MAX,
+    )
+
+
+class Told:
+    """What two streams were told; everything is confirmed before the machine stops."""
+
+    def __init__(self) -> None:
+        self.given: dict[str, dict[int, bytes]] = {name: {} for name in STREAMS}
+        self.deleted: dict[str, set[int]] = {name: set() for name in STREAMS}
+        self._count = 0
+
+    def append(self, store: Store, name: str, count: int) -> None:
+        payloads = []
+        for _ in range(count):
+            self._count += 1
+            payloads.append(b"%b %d" % (name.encode(), self._count))
+        first = store.logs[name].append(Batch([b"s"] * count, [b""] * count, payloads, [1] * count))
+        self.given[name].update(enumerate(payloads, first))
+
+    def delete(self, store: Store, name: str, sequence: int, erase: bool = False) -> None:
+        store.logs[name].delete([sequence], erase)
+        del self.given[name][sequence]
+        self.deleted[name].add(sequence)
+
+    def truncate(self, store: Store, name: str, last: int) -> None:
+        store.logs[name].truncate(last)
+        kept = {at: body for at, body in self.given[name].items() if at <= last}
+        self.given[name] = kept
+
+
+def life(disk: SimDisk, until_trim: bool) -> Told:
+    """All that can be in a write-ahead file, confirmed; or two files, in the midst of a trim."""
+    told = Told()
+    disk.make_folder(FOLDER)
+    disk.sync_folder("/")
+    store = opened(disk, "boot 1")
+    for name in STREAMS:
+        store.create_stream(name, mode=SyncMode.ALWAYS)
+        told.append(store, name, 3)
+    store.commit()
+    store.trim()
+    for name in STREAMS:
+        told.append(store, name, 1)
+        told.append(store, name, 1)
+        store.commit()
+    store.logs["a"].write_entries([(CALLER_KIND, b"entry")])
+    told.delete(store, "a", 1)
+    store.commit()
+    if until_trim:
+        store.begin_trim()
+    else:
+        # Were it forgotten that this is to be forgotten, the second of them would come back.
+        told.truncate(store, "b", 3)
+        told.delete(store, "a", 2, erase=True)
+    for name in STREAMS:
+        told.append(store, name, 1)
+    store.commit()
+    told.append(store, "a", 1)
+    store.commit()
+    return told
+
+
+def after_life(until_trim: bool) -> tuple[SimDisk, Told]:
+    disk = SimDisk()
+    told = life(disk, until_trim)
+    disk.power_loss("strict")
+    return disk, told
+
+
+LIVES = {
+    "one file": after_life(until_trim=False),
+    "two files": after_life(until_trim=True),
+}
+FILES = [
+    (name, path) for name, (disk, _) in LIVES.items() for path in disk.files() if "/ahead" in path
+]
+
+
+def check(disk: SimDisk, told: Told, boot_id: str, goes_on: bool = True) -> Store:
+    """What is there is right, and what is not there is lost; then the streams go on."""
+    store = opened(disk, boot_id)
+    journal_is_whole = True
+    for log in store.logs.values():
+        reported = [found.detail for found in log.findings.reported]
+        journal_is_whole &= not [detail for detail in reported if "journal" in detail]
+    is_whole = journal_is_whole and not store.ahead_lost
+    for name in STREAMS:
+        check_stream(store.logs[name], told, name, is_whole)
+    if goes_on:
+        go_on(disk, store, told, boot_id)
+    return store
+
+
+def check_stream(log: FileLog, told: Told, name: str, is_whole: bool) -> None:
+    found = payloads_of(log)
+    given = told.given[name]
+    for sequence, payload in found.items():
+        if sequence not in given:
+            # A deletion that is lost, and said to be, brings back what was deleted.
+            assert sequence in told.deleted[name], "it was cut off"
+            assert not is_whole
+            assert payload.startswith(name.encode())
+        else:
+            assert payload == given[sequence]
+    for sequence in given:
+        assert sequence in found or sequence in log.lost, f"{name} {sequence} is a silent hole"
+    assert log.last_sequence >= max(given), "sequences would be given out twice"
+    if is_whole:
+        assert sorted(found) == sorted(given)
+
+
+def go_on(disk: SimDisk, store: Store, told: Told, boot_id: str) -> None:
+    expected, lost = {}, {}
+    for name, log in store.logs.items():
+        following = log.append(Batch([b"s"], [b""], [b"later"], [2]))
+        assert following > max(told.given[name])
+        expected[name], lost[name] = payloads_of(log), list(log.lost)
+    store.commit()
+    disk.power_loss("strict")
+    store = opened(disk, f"{boot_id}, and another")
+    assert not store.findings.reported
+    for name, log in store.logs.items():
+        assert payloads_of(log) == expected[name]
+        assert list(log.lost) == lost[name]
+
+
+@pytest.mark.parametrize("name", LIVES)
+def test_without_damage_nothing_is_missing(name: str) -> None:
+    disk, told = LIVES[name]
+    survivor = disk.clone()
+    store = check(survivor, told, "boot 2")
+    assert store.findings.reported == []
+    assert all(log.findings.reported == [] for log in store.logs.values())
+
+
+def test_without_the_write_ahead_file_much_would_be_missing() -> None:
+    """Else flipping its bits would prove nothing."""
+    disk, told = LIVES["one file"]
+    survivor = disk.clone()
+    for path in survivor.files():
+        if "/ahead" in path:
+            survivor.remove(path)
+    store = opened(survivor, "boot 2")
+    missing = [
+        sequence
+        for name in STREAMS
+        for sequence in told.given[name]
+        if store.logs[name].get(sequence) is None
+    ]
+    assert len(missing) >= 3
+
+
+@pytest.mark.parametrize(("name", "path"), FILES)
+def test_a_bit_flipped_in_every_byte_after_the_power_went(name: str, path: str) -> None:
+    disk, told = LIVES[name]
+    for offset in range(len(disk.dump()[path])):
+        survivor = disk.clone()
+        survivor.flip_bit(path, offset, offset % 8)
+        damaged = survivor.dump()[path]
+        try:
+            store = check(survivor, told, "boot 2", goes_on=offset % 4 == 0)
+        except BaseException:
+            print(f"{name}, {path}, byte {offset}")
+            raise
+        (kind,) = [found.kind for found in store.findings.reported]
+        assert kind == ("unreadable" if offset < HEADER_BYTES else "damaged")
+        if kind == "damaged":
+            lost = [
+                at for name in STREAMS for at in told.given[name] if at in store.logs[name].lost
+            ]
+            assert len(lost) <= FRAME_MESSAGES_MAX, "what is behind the damage is not used"
+        assert damaged in [
+            data for kept, data in survivor.dump().items() if kept.startswith(f"{FOLDER}/set-aside")
+        ]
+
+
+@pytest.mark.parametrize(("name", "path"), FILES)
+def test_a_bit_flipped_in_every_byte_after_the_process_was_killed(name: str, path: str) -> None:
+    """The streams' own files have everything then, and the write-ahead file can do no harm."""
+    disk = SimDisk()
+    told = life(disk, until_trim=name == "two files")
+    disk.kill()
+    for offset in range(0, len(disk.dump()[path]), 7):
+        survivor = disk.clone()
+        survivor.flip_bit(path, offset, offset % 8)
+        store = opened(survivor, "boot 1")
+        assert len(store.findings.reported) == 1
+        for stream in STREAMS:
+            assert payloads_of(store.logs[stream]) == told.given[stream]
+            assert not store.logs[stream].lost
+
+
+def test_the_last_write_torn_at_every_byte() -> None:
+    """Nobody was told of it yet: it is set aside, and nothing is said to be lost."""
+    disk, _ = LIVES["one file"]
+    (path,) = [path for path in disk.files() if "/ahead" in path]
+    data = disk.dump()[path]
+    last = max(at for at in range(len(data)) if is_frame(data, at, MARK))
+    for size in range(last, len(data)):
+        survivor = disk.clone()
+        file = survivor.open(path)
+        file.truncate(size)
+        file.close()
+        store = opened(survivor, "boot 2")
+        assert [found.kind for found in store.findings.reported] in ([], ["torn"])
+        assert all(not log.lost and not log.findings.reported for log in store.logs.values())
+        if store.findings.reported:
+            kept = [survivor.dump()[name] for name in survivor.files() if "/set-aside/" in name]
+            assert len(kept) == 1
+            assert data[:size].endswith(kept[0])
+
+
+def is_frame(data: bytes, offset: int, kind: int) -> bool:
+    frame = decode_frame(data, offset)
+    return frame is not None and frame.kind == kind
+
+
+def test_what_is_to_be_forgotten_is_said_twice() -> None:
+    disk, _ = LIVES["one file"]
+    (path,) = [path for path in disk.files() if "/ahead" in path]
+    data = disk.dump()[path]
+    places = [at for at in range(len(data)) if is_frame(data, at, FORGET)]
+    assert len(places) == 4
+    assert all(is_frame(data, at + FRAME_BYTES, FORGET) for at in places[::2])
+
+
+# --- the store file -----------------------------------------------------------------------------
+
+
+def move_away(disk: SimDisk) -> None:
+    disk.rename(STORE_FILE, "/moved")
+
+
+@pytest.mark.parametrize("died", ["killed", "power lost"])
+def test_a_bit_flipped_in_every_byte_of_the_store_file(died: str) -> None:
+    disk = SimDisk()
+    told = life(disk, until_trim=False)
+    disk.kill() if died == "killed" else disk.power_loss("strict")
+    for offset in range(len(disk.dump()[STORE_FILE])):
+        survivor = disk.clone()
+        survivor.flip_bit(STORE_FILE, offset, offset % 8)
+        before = survivor.dump()
+        # Twice: it lets go of the folder.
+        for _ in range(2):
+            with pytest.raises(StoreError, match=r"store\.hw.*move it away"):
+                opened(survivor, "boot 2")
+        assert survivor.dump() == before
+    # And that is what helps.
+    move_away(survivor)
+    store = check(survivor, told, "boot 2")
+    assert store.machine_fell
+    assert all(not log.lost for log in store.logs.values())
+
+
+def test_a_store_file_that_is_gone_costs_nothing_that_was_confirmed() -> None:
+    disk, told = LIVES["one file"]
+    survivor = disk.clone()
+    survivor.remove(STORE_FILE)
+    store = check(survivor, told, "boot 2")
+    assert [found.kind for found in store.findings.reported] == ["missing"]
+
+
+@pytest.mark.parametrize("name", ["store.hw", "ahead"])
+def test_a_newer_version_is_refused_and_nothing_touched(name: str) -> None:
+    disk, _ = LIVES["one file"]
+    survivor = disk.clone()
+    (path,) = [path for path in survivor.files() if f"/{name}" in path]
+    data = survivor.dump()[path]
+    size = len(data) if name == "store.hw" else 64
+    file = survivor.open(path)
+    file.truncate(0)
+    file.write(with_version(data[:size], 2, size - 4) + data[size:])
+    file.close()
+    before = survivor.dump()
+    with pytest.raises(StoreError, match="version 2 is newer"):
+        opened(survivor, "boot 2")
+    assert survivor.dump() == before
+
+
+def ahead_of_another_store(survivor: SimDisk, path: str) -> None:
+    other = SimDisk()
+    other.make_folder(FOLDER)
+    store = open_store(other, FOLDER, SeededEntropy(labelled_dice(5, "other")), "boot 1")
+    log = store.create_stream("a", mode=SyncMode.ALWAYS)
+    log.append(Batch([b"s"], [b""], [b"not ours"], [1]))
+    store.commit()
+    (foreign,) = [data for name, data in other.dump().items() if "/ahead" in name]
+    survivor.remove(path)
+    file = survivor.create(path)
+    file.write(foreign)
+    file.close()
+
+
+def nothing_of_it(survivor: SimDisk, path: str) -> None:
+    file = survivor.open(path)
+    file.truncate(0)
+    file.write(bytes(1000))
+    file.close()
+
+
+@pytest.mark.parametrize("change", [ahead_of_another_store, nothing_of_it])
+def test_a_file_that_is_not_our_write_ahead_file(change: Callable[[SimDisk, str], None]) -> None:
+    disk, told = LIVES["one file"]
+    survivor = disk.clone()
+    (path,) = [path for path in disk.files() if "/ahead" in path]
+    change(survivor, path)
+    store = check(survivor, told, "boot 2")
+    assert [found.kind for found in store.findings.reported] == ["unreadable"]
+
+
+def test_a_stream_that_can_not_be_read_does_not_keep_the_others_from_it() -> None:
+    disk, told = LIVES["one file"]
+    survivor = disk.clone()
+    path = f"{FOLDER}/streams/a/stream.hw"
+    survivor.flip_bit(path, 20, 3)
+    store = opened(survivor, "boot 2")
+    assert list(store.logs) == ["b"]
+    assert "stream.hw" in store.unreadable["a"]
+    # What was confirmed of it is kept, for whoever restores that file.
+    assert [found.kind for found in store.findings.reported] == ["unreadable", "unreadable"]
+    assert any("/set-aside/ahead" in name for name in survivor.files())
+    check_stream(store.logs["b"], told, "b", is_whole=True)
+    with pytest.raises(StoreError, match="there already"):
+        store.create_stream("a")
