@@ -265,7 +265,7 @@ def start_and_idle(settings: Settings) -> list[Row]:
     ]
 
 
-SCENARIOS: Final[dict[str, Scenario]] = {
+CORE_SCENARIOS: Final[dict[str, Scenario]] = {
     "start": start_and_idle,
     "core-16": one_to_one(16),
     "core-128": one_to_one(128),

@@ -60,10 +60,11 @@ def command_line(name: str) -> list[str]:
 
 
 @contextmanager
-def running(name: str) -> Iterator[Server]:
+def running(name: str, *arguments: str) -> Iterator[Server]:
     """A server for the length of a block."""
     started = time.monotonic()
-    with subprocess.Popen(command_line(name), stderr=subprocess.PIPE) as process:
+    command = [*command_line(name), *arguments]
+    with subprocess.Popen(command, stderr=subprocess.PIPE) as process:
         try:
             port, seen = wait_until_ready(process)
             yield Server(name, port, process.pid, seen - started)

@@ -11,6 +11,7 @@ import pytest
 from tests.interop.case import Case
 from tests.interop.cases import all_cases
 from tests.interop.differential import ServerPool, observe, observe_subject
+from tests.interop.jetstream import JETSTREAM_MASKS
 from tests.interop.masks import MASKS
 from tests.interop.observation import contains_text, differences, unused_masks
 from tests.interop.server_process import HEADWATER, ORACLE
@@ -26,7 +27,9 @@ def test_subject_is_seen_as_the_oracle_is(case: Case, servers: ServerPool) -> No
     if case.text:
         assert contains_text(oracle, case.text), f"the oracle did not say {case.text!r}"
 
-    found = differences(oracle, observe_subject(case, SUBJECT, servers), (*case.masks, *MASKS))
+    found = differences(
+        oracle, observe_subject(case, SUBJECT, servers), (*case.masks, *MASKS, *JETSTREAM_MASKS)
+    )
 
     if found:
         report = "\n".join(str(difference) for difference in found)

@@ -309,7 +309,7 @@ class SmallLimitsMachine(IndexMachine):
 TestIndex = IndexMachine.TestCase
 TestIndex.settings = settings(max_examples=60, stateful_step_count=50)
 TestIndexOfSmallLimits = SmallLimitsMachine.TestCase
-TestIndexOfSmallLimits.settings = settings(max_examples=120, stateful_step_count=50)
+TestIndexOfSmallLimits.settings = settings(max_examples=200, stateful_step_count=50)
 
 
 @given(patterns, subjects)

@@ -272,6 +272,9 @@ class World:
             network=nothing,
             scheduler=self.scheduler,
             process=nothing,
+            disk=nothing,
+            boot_id="",
+            find_zone=nothing,
         )
         self.node = Node(options or Options(), environment, log)
         self._connections = 0

@@ -75,11 +75,19 @@ class TopLevel(click.Group):
         write_options(self, ctx, formatter)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return [*self.commands, "store"]
+        return [*self.commands, "stream", "account", "store"]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        # Loaded only when they are called, so that the others start sooner.
+        if cmd_name == "stream":
+            from headwater.cli.stream import stream
+
+            return stream
+        if cmd_name == "account":
+            from headwater.cli.account import account
+
+            return account
         if cmd_name == "store":
-            # Loaded only for this: it is a third of the time a command takes to start.
             from headwater.cli.store import store
 
             return store

@@ -1,4 +1,6 @@
-"""The four messaging commands as coroutines. The only module of the command line on nats-py.
+"""The four messaging commands as coroutines, and the connection every command uses.
+
+With `stream_api` and `stream_transfer` the only modules of the command line on nats-py.
 
 Each takes values and callbacks and returns a Tally; none prints. Ctrl-C reaches a coroutine as a
 cancellation: it returns what it had counted, marked `interrupted`, so that the caller can say so.

@@ -12,6 +12,7 @@ from itertools import pairwise
 from typing import Final
 
 from headwater.cli.read_only_files import ReadOnlyFiles
+from headwater.store.batch_records import message_size
 from headwater.store.checkpoint import CHECKPOINT_FILE, Checkpoint, index_from, read_checkpoint
 from headwater.store.filesystem import read_file
 from headwater.store.format import (
@@ -43,7 +44,7 @@ from headwater.store.journal import (
     decode_ranges,
     read_entries,
 )
-from headwater.store.log import JOURNAL_FILE, STREAM_FILE, message_size
+from headwater.store.log import JOURNAL_FILE, STREAM_FILE
 from headwater.store.ranges import RangeSet
 from headwater.store.recovery import SET_ASIDE, Findings, scan_records
 from headwater.store.segment import SegmentFile, sequence_of
@@ -212,6 +213,7 @@ class StreamReader:
         self._advance = advance or (lambda _: None)
         self._deleted = RangeSet()
         self._journal_bytes = 0
+        self._journal_salt = b""
         # Damage at the end: a server can not tell which sequences had been given out.
         self._end_problem: Problem | None = None
         self._gaps: list[tuple[SegmentSurvey, Gap]] = []
@@ -345,6 +347,7 @@ class StreamReader:
             data = read_file(self._files, path)
             self._journal_bytes = len(data)
             header = FileHeader.decode(data[:HEADER_BYTES], JOURNAL_MAGIC, path)
+            self._journal_salt = header.salt
             if self.survey.identity and header.identity != self.survey.identity:
                 raise FormatError(f"{path}: belongs to another stream")
         except (OSError, FormatError) as error:
@@ -424,7 +427,7 @@ class StreamReader:
         return (
             max(covered) in sizes
             and all(size >= covered.get(first, 0) for first, size in sizes.items())
-            and self._journal_bytes >= checkpoint.journal_bytes
+            and self._journal_bytes >= checkpoint.journal_bytes(self._journal_salt)
         )
 
     def _unexplained(self, first: int, last: int) -> Ranges:

@@ -7,10 +7,12 @@ clock, dice, a file, a socket or a thread; that is what lets the same server run
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import tzinfo
 from typing import Protocol, TypeVar
 
 from headwater.base.clock import Clock
 from headwater.base.entropy import Entropy
+from headwater.store.filesystem import FileSystem
 
 T = TypeVar("T")
 
@@ -94,7 +96,7 @@ class Scheduler(Protocol):
 
 
 class Process(Protocol):
-    """What the operating system knows of the process the server runs in; for monitoring only."""
+    """What the operating system knows of the process the server runs in, and of its machine."""
 
     def pid(self) -> int: ...
 
@@ -105,6 +107,14 @@ class Process(Protocol):
         ...
 
     def cores(self) -> int: ...
+
+    def memory_bytes(self) -> int:
+        """All memory of the machine; 0 if it does not tell."""
+        ...
+
+    def temporary_folder(self) -> str:
+        """Where files go that nobody has a place for."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -117,3 +127,8 @@ class Environment:
     network: Network
     scheduler: Scheduler
     process: Process
+    # Where streams are kept, and what tells one life of the machine from another.
+    disk: FileSystem
+    boot_id: str
+    # The rules of a time zone by its name in the IANA database; None for one nobody knows.
+    find_zone: Callable[[str], tzinfo | None]

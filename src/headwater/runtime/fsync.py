@@ -10,12 +10,14 @@ again on the loop. Commits go on while the streams' own files are synced.
 """
 
 from collections.abc import Callable
-from typing import Final, final
+from typing import Final, TypeVar, final
 
 from headwater.runtime.environment import Scheduler, TimerHandle
 from headwater.store.log_sync import LogSync
 from headwater.store.message_log import StoreError
 from headwater.store.store import Store, run_syncs
+
+T = TypeVar("T")
 
 # How long a message of an ASYNC stream may be in memory alone.
 FLUSH_S: Final = 0.010
@@ -33,6 +35,7 @@ class SyncDriver:
         "_failed",
         "_flush_planned",
         "_interval_s",
+        "_offloaded",
         "_scheduler",
         "_store",
         "_syncing",
@@ -55,6 +58,7 @@ class SyncDriver:
         self._committed = committed
         self._failed = failed
         self._syncing = False
+        self._offloaded = 0
         self._wanted = False
         self._trimming = False
         self._flush_planned = False
@@ -70,6 +74,11 @@ class SyncDriver:
             self._timer.cancel()
             self._timer = None
         self._wanted = False
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether the disk is waited for off the loop: the store must not be closed meanwhile."""
+        return self._offloaded > 0
 
     @property
     def is_syncing(self) -> bool:
@@ -101,7 +110,7 @@ class SyncDriver:
             return
         self._syncing = True
         # Where the interval was faster all is on the disk already; it is told in the same order.
-        self._scheduler.offload(self._sync_ahead if is_begun else _nothing_to_sync, self._finish)
+        self._offload(self._sync_ahead if is_begun else _nothing_to_sync, self._finish)
 
     def _sync_ahead(self) -> str:
         """Off the loop. What went wrong, or nothing."""
@@ -151,7 +160,16 @@ class SyncDriver:
         self, work: dict[str, LogSync], done: Callable[[dict[str, LogSync]], object]
     ) -> None:
         """Wait for the disk off the loop, then go on on it."""
-        self._scheduler.offload(lambda: run_syncs(work.values()), lambda _: done(work))
+        self._offload(lambda: run_syncs(work.values()), lambda _: done(work))
+
+    def _offload(self, work: Callable[[], T], done: Callable[[T], object]) -> None:
+        self._offloaded += 1
+
+        def finished(result: T) -> None:
+            self._offloaded -= 1
+            done(result)
+
+        self._scheduler.offload(work, finished)
 
     def _tell_failure(self, step: Callable[[], object]) -> None:
         try:

@@ -3,6 +3,7 @@
 import os
 import resource
 import sys
+import tempfile
 import time
 
 
@@ -38,3 +39,14 @@ class SystemProcess:
     def cores(self) -> int:
         """Processor cores of the machine."""
         return os.cpu_count() or 1
+
+    def memory_bytes(self) -> int:
+        """Physical memory of the machine; 0 if it does not tell."""
+        try:
+            return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        except (OSError, ValueError):
+            return 0
+
+    def temporary_folder(self) -> str:
+        """What the environment names, or the system's own."""
+        return tempfile.gettempdir()

@@ -4,8 +4,10 @@ from headwater.runtime.clock import SystemClock
 from headwater.runtime.entropy import SystemEntropy
 from headwater.runtime.environment import Environment
 from headwater.runtime.files import SystemFiles
+from headwater.runtime.filesystem import SystemFileSystem, boot_id
 from headwater.runtime.loop_adapters import LoopNetwork, LoopScheduler
 from headwater.runtime.process import SystemProcess
+from headwater.runtime.time_zones import find_zone
 
 
 def real_environment() -> Environment:
@@ -17,4 +19,7 @@ def real_environment() -> Environment:
         network=LoopNetwork(),
         scheduler=LoopScheduler(),
         process=SystemProcess(),
+        disk=SystemFileSystem(),
+        boot_id=boot_id(),
+        find_zone=find_zone,
     )

@@ -20,8 +20,11 @@ from typing import Final, final
 from headwater.base.clock import Clock
 from headwater.base.entropy import Entropy
 from headwater.base.quoting import quote_bytes
+from headwater.jetstream.decision import Incoming
 from headwater.runtime.environment import Scheduler
+from headwater.server.accounts import Account
 from headwater.server.client import Client, Subscription
+from headwater.server.ingest import Ingest
 from headwater.server.tracing import Tracer
 from headwater.subjects.grammar import is_valid_literal
 from headwater.subjects.index import Route
@@ -31,6 +34,7 @@ from headwater.wire.batch import NO_HEADERS, Publishes, Run
 CRLF: Final = b"\r\n"
 _MSG: Final = b"MSG "
 _HMSG: Final = b"HMSG "
+_SPACE: Final = b" "
 
 # Subjects clients may not publish to, and replies they may not name: servers use them.
 _GATEWAY_PREFIX: Final = b"_GR_."
@@ -82,6 +86,7 @@ class Broker:
         "_dirty",
         "_entropy",
         "_flush_planned",
+        "_ingests",
         "_overflow",
         "_scheduler",
         "_unsubscribe",
@@ -108,6 +113,8 @@ class Broker:
         self._overflow = overflow
         self._dirty: list[Client] = []
         self._flush_planned = False
+        # Streams that were published to in this turn.
+        self._ingests: list[Ingest] = []
         self.tracer = tracer
         self.max_pending = max_pending
         self.stalls_publishers = True
@@ -117,6 +124,10 @@ class Broker:
 
     def publish_many(self, source: Client, batch: Publishes) -> None:
         """Route publishes that share nothing but the read they came in."""
+        if source.guarded or not self._ingest_all(source, batch):
+            self._publish_each(source, batch)
+
+    def _publish_each(self, source: Client, batch: Publishes) -> None:
         account = source.account
         match = account.index.match
         guarded = source.guarded
@@ -144,31 +155,18 @@ class Broker:
                 if sub.plain and not target.congested and (echo or target is not source):
                     if not target.dirty:
                         self.touch(target)
+                    kind = _MSG if header_size < 0 else _HMSG
                     if reply is None:
-                        target.out += (
-                            _MSG if header_size < 0 else _HMSG,
-                            subject,
-                            sub.tail,
-                            size,
-                            CRLF,
-                            payload,
-                            CRLF,
-                        )
+                        target.out += (kind, subject, sub.tail, size, CRLF, payload, CRLF)
                     else:
-                        target.out += (
-                            _MSG if header_size < 0 else _HMSG,
-                            subject,
-                            sub.tail,
-                            reply,
-                            b" ",
-                            size,
-                            CRLF,
-                            payload,
-                            CRLF,
-                        )
+                        back = (reply, _SPACE, size)
+                        target.out += (kind, subject, sub.tail, *back, CRLF, payload, CRLF)
                     sub.delivered += 1
                     target.out_msgs += 1
                     target.out_bytes += len(payload)
+                    delivered = True
+                elif sub.ingest is not None:
+                    self._ingest(sub.ingest).add(subject, reply, header_size, payload)
                     delivered = True
                 elif self._deliver(source, sub, subject, reply, header_size, size, payload):
                     delivered = True
@@ -184,6 +182,51 @@ class Broker:
                     self.flush()
                     if source.close_reason:
                         return
+
+    def _ingest_all(self, source: Client, batch: Publishes) -> bool:
+        """Hand over publishes that all go to one stream and nowhere else; whether they do."""
+        subjects = batch.subjects
+        subject = subjects[0]
+        route = source.account.index.match(subject)
+        if len(route.plain) != 1 or route.groups or route.plain[0].ingest is None:
+            return False
+        ingest = route.plain[0].ingest
+        if subjects.count(subject) != len(subjects) or subject.startswith(_RESERVED_SUBJECTS):
+            return False
+        for reply in batch.replies:
+            if reply is not None and reply.startswith(_RESERVED_REPLIES):
+                return False
+        self._count_in(source, len(subjects), sum(map(len, batch.payloads)))
+        incoming = self._ingest(ingest)
+        incoming.subjects += subjects
+        incoming.replies += batch.replies
+        incoming.header_sizes += batch.header_sizes
+        incoming.payloads += batch.payloads
+        return True
+
+    def _ingest(self, ingest: Ingest) -> Incoming:
+        """The inlet of a stream, which is processed when the turn ends."""
+        if not ingest.waiting:
+            ingest.waiting = True
+            self._ingests.append(ingest)
+            self._plan_flush()
+        return ingest.incoming
+
+    def process_ingests(self) -> None:
+        """Take what was published to streams in this turn into them."""
+        while self._ingests:
+            ingests = self._ingests
+            self._ingests = []
+            done = 0
+            try:
+                for ingest in ingests:
+                    done += 1
+                    ingest.process()
+            finally:
+                # A bug that shows at one stream must not silence the rest.
+                if done < len(ingests):
+                    self._ingests = ingests[done:] + self._ingests
+                    self._plan_flush()
 
     def publish_run(self, source: Client, run: Run) -> None:
         """Route publishes with one control line: one look-up, one join per receiver.
@@ -214,17 +257,84 @@ class Broker:
         subject: bytes,
         reply: bytes | None,
         payload: bytes,
+        header: bytes = b"",
     ) -> bool:
         """Deliver a message of the server's own."""
+        header_size = NO_HEADERS
         size = b"%d" % len(payload)
+        if header:
+            header_size = len(header)
+            payload = header + payload
+            size = b"%d %d" % (header_size, len(payload))
+        return self._deliver_to_all(None, account_route, subject, reply, header_size, size, payload)
+
+    def forward(
+        self,
+        source: Client | None,
+        account: Account,
+        subject: bytes,
+        reply: bytes | None,
+        header_size: int,
+        payload: bytes,
+    ) -> None:
+        """Deliver a message that came on another subject, as if it had come on this one."""
+        size = b"%d" % len(payload)
+        if header_size >= 0:
+            size = b"%d %d" % (header_size, len(payload))
+        route = account.index.match(subject)
+        delivered = self._deliver_to_all(source, route, subject, reply, header_size, size, payload)
+        if not delivered and reply is not None and source is not None and source.no_responders:
+            self._answer_no_responders(source, subject, reply)
+
+    def _deliver_to_all(
+        self,
+        source: Client | None,
+        route: Route[Subscription],
+        subject: bytes,
+        reply: bytes | None,
+        header_size: int,
+        size: bytes,
+        payload: bytes,
+    ) -> bool:
+        """Deliver to everyone on a route, looking at everything; whether anybody got it."""
         delivered = False
-        for sub in account_route.plain:
-            if self._deliver(None, sub, subject, reply, NO_HEADERS, size, payload):
+        for sub in route.plain:
+            if self._deliver(source, sub, subject, reply, header_size, size, payload):
                 delivered = True
-        for group in account_route.groups:
-            if self._deliver_to_one(None, group, subject, reply, NO_HEADERS, size, payload):
+        for group in route.groups:
+            if self._deliver_to_one(source, group, subject, reply, header_size, size, payload):
                 delivered = True
         return delivered
+
+    def send_replies(self, account: Account, subjects: list[bytes], payloads: list[bytes]) -> None:
+        """Deliver many short messages of the server's own, such as acks."""
+        index = account.index
+        if len(subjects) > 1:
+            route = index.match_all(subjects)
+            if route is not None and len(route.plain) == 1 and not route.groups:
+                sub = route.plain[0]
+                if sub.plain and not sub.client.congested:
+                    self._send_all(sub, subjects, payloads)
+                    return
+        for subject, payload in zip(subjects, payloads, strict=True):
+            self.send(index.match(subject), subject, None, payload)
+
+    def _send_all(self, sub: Subscription, subjects: list[bytes], payloads: list[bytes]) -> None:
+        """Append many messages to one plain subscription."""
+        target = sub.client
+        self.touch(target)
+        tail = sub.tail
+        target.out.append(
+            b"".join(
+                [
+                    b"MSG %b%b%d\r\n%b\r\n" % (subject, tail, len(payload), payload)
+                    for subject, payload in zip(subjects, payloads, strict=True)
+                ]
+            )
+        )
+        sub.delivered += len(subjects)
+        target.out_msgs += len(subjects)
+        target.out_bytes += sum(map(len, payloads))
 
     # --- admission -----------------------------------------------------------------------------
 
@@ -275,7 +385,9 @@ class Broker:
         if sub.limit and sub.delivered >= sub.limit:
             self._unsubscribe(sub)
         if sub.handler is not None:
-            sub.handler(source, subject, reply, header_size, payload)
+            return sub.handler(source, subject, reply, header_size, payload) is not False
+        if sub.ingest is not None:
+            self._ingest(sub.ingest).add(subject, reply, header_size, payload)
             return True
         if header_size >= 0 and not target.headers:
             payload = payload[header_size:]
@@ -404,6 +516,8 @@ class Broker:
     def flush(self) -> None:
         """Write what this turn produced: one write per client."""
         self._flush_planned = False
+        if self._ingests:
+            self.process_ingests()
         dirty = self._dirty
         self._dirty = []
         done = 0

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol, final
 
 from headwater.server.accounts import Account
+from headwater.server.ingest import Ingest
 from headwater.server.permissions import ConnectionPermissions
 from headwater.wire.decoder import ClientDecoder
 from headwater.wire.info import ConnectOptions
@@ -47,8 +48,9 @@ class Connection(Protocol):
         ...
 
 
-# What an internal subscription is called with: subject, reply, header size, payload.
-Handler = Callable[["Client | None", bytes, bytes | None, int, bytes], None]
+# What an internal subscription is called with: subject, reply, header size, payload. Returns False
+# if there was nobody to take the message after all.
+Handler = Callable[["Client | None", bytes, bytes | None, int, bytes], bool | None]
 
 
 @final
@@ -59,6 +61,7 @@ class Subscription:
         "client",
         "delivered",
         "handler",
+        "ingest",
         "limit",
         "plain",
         "queue",
@@ -80,6 +83,8 @@ class Subscription:
         self.queue = queue
         self.sid = sid
         self.handler = handler
+        # The stream whose subject this is, if it is one.
+        self.ingest: Ingest | None = None
         # What stands between the subject and the size in a MSG line without reply.
         self.tail = b" %b " % sid
         self.delivered = 0
@@ -93,6 +98,7 @@ class Subscription:
         permissions = self.client.permissions
         self.plain = (
             self.handler is None
+            and self.ingest is None
             and self.limit == 0
             and self.client.headers
             and not self.client.traced

@@ -17,6 +17,7 @@ from typing import Any, Final
 from headwater.base.errors import OperatingError
 from headwater.base.quoting import quote
 from headwater.server.conf_parser import Node, ReadFile, digest, parse_file
+from headwater.server.config_jetstream import account_jetstream, jetstream, store_directory
 from headwater.server.config_reading import (
     Draft,
     Refusal,
@@ -80,8 +81,10 @@ class LoadedConfig:
     warnings: tuple[str, ...]
 
 
-def load_config(path: str, read_file: ReadFile, environ: Mapping[str, str]) -> LoadedConfig:
-    """Read a configuration file.
+def load_config(
+    path: str, read_file: ReadFile, environ: Mapping[str, str], store_dir: str = ""
+) -> LoadedConfig:
+    """Read a configuration file. `store_dir` is one named elsewhere, which the file must not do.
 
     Raises ConfParseError for text that is no configuration and ConfigError for keys and values
     that can not be honoured. Rules between options are left to `Options.validate`, since flags
@@ -89,14 +92,16 @@ def load_config(path: str, read_file: ReadFile, environ: Mapping[str, str]) -> L
     """
     nodes = parse_file(path, read_file, environ)
     draft = Draft(errors=[], warnings=[])
+    draft.values["store_dir"] = store_dir
     if not nodes:
         draft.warnings.append(f"{path}: config has no values or is empty")
     draft.read(nodes, TOP_LEVEL)
     if draft.errors:
         raise ConfigError(tuple(draft.errors), tuple(draft.warnings))
     values = draft.values
-    if "store_dir" in values:
-        values["jetstream"] = JetStreamOptions(store_dir=values.pop("store_dir"))
+    values["jetstream"] = JetStreamOptions(
+        store_dir=values.pop("store_dir"), **values.pop("jetstream", {})
+    )
     options = Options(config_file=path, config_digest=digest(nodes), **values)
     return LoadedConfig(options, tuple(draft.warnings))
 
@@ -179,12 +184,6 @@ def _server_metadata(draft: Draft, key: str, node: Node) -> None:
     if not isinstance(node.value, dict):
         raise Refusal(node, f"error parsing metadata: unsupported type {type_name(node)}")
     draft.values["server_metadata"] = {name: string(item) for name, item in node.value.items()}
-
-
-def _store_dir(draft: Draft, key: str, node: Node) -> None:
-    if draft.values.get("store_dir"):
-        raise Refusal(node, "Duplicate 'store_dir' configuration")
-    draft.values["store_dir"] = string(node)
 
 
 def _system_account(draft: Draft, key: str, node: Node) -> None:
@@ -507,8 +506,8 @@ TOP_LEVEL: Final[Table] = table(
     ("system_account system", _system_account),
     ("no_system_account no_system no_sys_acc", put("no_system_account", boolean)),
     # streams
-    ("store_dir storedir", _store_dir),
-    ("jetstream", not_supported("streams are switched on by the flag -js")),
+    ("store_dir storedir", store_directory),
+    ("jetstream", jetstream),
     ("default_js_domain", not_supported(_LATER)),
     # TLS, and what needs it
     ("tls", not_supported(_LATER)),
@@ -573,7 +572,7 @@ ACCOUNT: Final[Table] = table(
     ("nkey", not_supported(_LATER)),
     ("imports", not_supported(_LATER)),
     ("exports", not_supported(_LATER)),
-    ("jetstream", not_supported(_LATER)),
+    ("jetstream", account_jetstream),
     ("mappings maps", not_supported(_LATER)),
     ("limits", _account_limits),
     ("msg_trace trace_dest", not_supported()),

@@ -125,7 +125,10 @@ def parse_command_line(
     path = given.get("config", "")
     if checking and not path:
         raise FlagError("must specify [-c, --config] option to check configuration file syntax")
-    loaded = load_config(path, read_file, environ) if path else LoadedConfig(Options(), ())
+    loaded = LoadedConfig(Options(), ())
+    if path:
+        # nats-server takes a folder of the file for a second one, not for one to override.
+        loaded = load_config(path, read_file, environ, given.get("store_dir", ""))
     if checking and loaded.warnings:
         raise ConfigError((), loaded.warnings)
     options = _overridden(loaded.options, given)
@@ -358,7 +361,7 @@ Logging:
 
 Streams:
     -js, --jetstream                 Enable JetStream
-    -sd, --store_dir <dir>           Directory of the store
+    -sd, --store_dir <dir>           Directory of the store (default: a temporary one)
 
 Authorization:
         --user <user>                User clients have to be

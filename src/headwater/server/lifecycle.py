@@ -18,6 +18,7 @@ from headwater.runtime.client_connection import ClientConnection
 from headwater.runtime.environment import Environment, Listener
 from headwater.runtime.http import HttpConnection
 from headwater.server import closing
+from headwater.server.go_text import format_duration
 from headwater.server.log import Log, Sink
 from headwater.server.monitoring import Monitor
 from headwater.server.node import Node
@@ -27,6 +28,9 @@ from headwater.wire.info import NATS_VERSION
 
 # While lame, clients are closed one by one, at least so often and at most so far apart.
 LAME_DUCK_STEP_S_MAX: Final = 1.0
+
+# How often it is looked, while stopping, whether the disk is done.
+DISK_POLL_S: Final = 0.001
 
 _PORT_MAX: Final = 65_535
 
@@ -79,11 +83,13 @@ class Server:
         self._stopped = asyncio.get_running_loop().create_future()
         self._announce()
         try:
+            self._open_jetstream()
             await self._listen_for_monitoring()
             await self._listen_for_clients()
             self._write_files()
         except StartError as error:
             self._close_listeners()
+            self.node.close_jetstream()
             self.log.fatal(str(error))
             raise
         self.log.info("Server is ready")
@@ -100,11 +106,21 @@ class Server:
             self.log.info(f"Using configuration file: {self.options.config_file} ({digest})")
         for warning in self.options.warnings():
             self.log.warn(warning)
-        if self.options.jetstream.enabled:
-            self.log.warn(
-                "JetStream was asked for, but this version has no streams yet: "
-                "requests to it get no responders"
-            )
+
+    def _open_jetstream(self) -> None:
+        if not self.options.jetstream.enabled:
+            return
+        for account in self.options.accounts:
+            if account.name == self.options.system_account and account.jetstream is not None:
+                raise StartError("Not allowed to enable JetStream on the system account")
+        self.log.info("Starting JetStream")
+        began_ns = self._environment.clock.monotonic_ns()
+        try:
+            self.node.open_jetstream()
+        except OperatingError as error:
+            raise StartError(f"Can't start JetStream: {error}") from error
+        took_s = (self._environment.clock.monotonic_ns() - began_ns) / NS_PER_S
+        self.log.info(f"Took {format_duration(took_s)} to start JetStream")
 
     async def _listen_for_clients(self) -> None:
         options = self.options
@@ -178,6 +194,13 @@ class Server:
         self.log.info("Initiating Shutdown...")
         self._close_listeners()
         self.node.close_all(closing.SERVER_SHUTDOWN)
+        if self.node.jetstream is not None:
+            self.log.info("Initiating JetStream Shutdown...")
+            # A sync under way must not find its files closed.
+            while self.node.jetstream.is_busy:  # noqa: ASYNC110
+                await asyncio.sleep(DISK_POLL_S)
+            self.node.close_jetstream()
+            self.log.info("JetStream Shutdown")
         for connection in [*self._http_connections]:
             connection.close()
         # The pid file stays, as nats-server's does: whoever reads it has to look anyway.

@@ -11,9 +11,11 @@ from html import escape
 from typing import Final, final
 from urllib.parse import quote, unquote
 
+import msgspec
+
 from headwater.base.clock import NS_PER_S
 from headwater.runtime.http import HttpResponse
-from headwater.server.monitor.absent import gatewayz, jsz, leafz, routez
+from headwater.server.monitor.absent import gatewayz, leafz, routez
 from headwater.server.monitor.accountz import (
     AccountStatzOptions,
     AccountzOptions,
@@ -24,6 +26,7 @@ from headwater.server.monitor.connz import STATES, ConnzOptions, connz
 from headwater.server.monitor.documents import Refused, encode, encode_indented
 from headwater.server.monitor.healthz import HealthzOptions, healthz
 from headwater.server.monitor.index_page import index_page
+from headwater.server.monitor.jsz import JszOptions, jsz
 from headwater.server.monitor.query import Query
 from headwater.server.monitor.subsz import SubszOptions, subsz
 from headwater.server.monitor.varz import varz
@@ -41,10 +44,6 @@ _NO_RAFT: Final = HttpResponse(404, PLAIN, b"No Raft nodes registered")
 
 _ROOT: Final = "/"
 _SUBSZ: Final = "/subsz"
-
-# Parameters of /jsz that have to be well formed even when there is nothing to show.
-_JSZ_SWITCHES: Final = ("accounts", "streams", "consumers", "direct-consumers", "config")
-_JSZ_FILTERS: Final = ("leader-only", "raft", "stream-leader-only")
 
 
 @final
@@ -156,8 +155,11 @@ class Monitor:
 
     def _healthz(self, query: Query) -> HttpResponse:
         self._count("/healthz")
+        js_enabled = query.boolean("js-enabled")
+        if js_enabled:
+            self._node.log.warn("Healthcheck: js-enabled deprecated, use js-enabled-only instead")
         options = HealthzOptions(
-            js_enabled=query.boolean("js-enabled"),
+            js_enabled=js_enabled,
             js_enabled_only=query.boolean("js-enabled-only"),
             js_server_only=query.boolean("js-server-only"),
             js_meta_only=query.boolean("js-meta-only"),
@@ -171,8 +173,8 @@ class Monitor:
             self._node.log.warn(f'Healthcheck failed: "{health.error}"')
         elif health.errors:
             self._node.log.warn(f"Healthcheck failed: {len(health.errors)} errors")
-        status, health.status_code = health.status_code, 0
-        return HttpResponse(status, JSON, encode(health), _ANY_ORIGIN)
+        document = msgspec.structs.replace(health, status_code=0)
+        return HttpResponse(health.status_code, JSON, encode(document), _ANY_ORIGIN)
 
     def _accountz(self, query: Query) -> HttpResponse:
         self._count("/accountz")
@@ -201,13 +203,21 @@ class Monitor:
 
     def _jsz(self, query: Query) -> HttpResponse:
         self._count("/jsz")
-        for name in _JSZ_SWITCHES:
-            query.boolean(name)
-        query.integer("offset")
-        query.integer("limit")
-        for name in _JSZ_FILTERS:
-            query.boolean(name)
-        return _document(jsz(self._node))
+        # In this order, because the first that can not be read is refused.
+        options = JszOptions(
+            accounts=query.boolean("accounts"),
+            streams=query.boolean("streams"),
+            consumer=query.boolean("consumers"),
+            direct_consumer=query.boolean("direct-consumers"),
+            config=query.boolean("config"),
+            offset=query.integer("offset"),
+            limit=query.integer("limit"),
+            leader_only=query.boolean("leader-only"),
+            raft=query.boolean("raft"),
+            stream_leader_only=query.boolean("stream-leader-only"),
+            account=query.text("acc"),
+        )
+        return _document(jsz(self._node, options))
 
     def _ipqueuesz(self, query: Query) -> HttpResponse:
         """Queues between threads, of which there are none."""

@@ -18,6 +18,7 @@ from headwater import __version__
 from headwater.base.clock import NS_PER_S
 from headwater.base.errors import PeerError
 from headwater.base.quoting import quote, quote_bytes
+from headwater.jetstream.api_level import API_LEVEL
 from headwater.runtime.environment import Environment, TimerHandle
 from headwater.server import closing
 from headwater.server.accounts import Account, Accounts
@@ -25,6 +26,7 @@ from headwater.server.auth import Authenticator, SlowCheck, Verdict
 from headwater.server.broker import Broker
 from headwater.server.client import Client, Connection, Subscription
 from headwater.server.identity import new_server_id
+from headwater.server.jetstream import JetStream
 from headwater.server.log import Log
 from headwater.server.options import Options, UserOptions
 from headwater.server.permissions import ConnectionPermissions
@@ -67,8 +69,6 @@ _FIRST_PING_SPREAD: Final = 5
 # A round trip older than this is measured again even if the client was heard of meanwhile.
 _RTT_MAX_AGE_S: Final = 3600.0
 
-_API_LEVEL: Final = 5
-
 
 @final
 class Node:
@@ -105,6 +105,21 @@ class Node:
         self.monitoring_requests: dict[str, int] = {}
         self._last_cid = 0
         self.system_services = SystemServices(self)
+        # There once the store is open, if streams are wanted.
+        self.jetstream: JetStream | None = None
+
+    # --- streams -------------------------------------------------------------------------------
+
+    def open_jetstream(self) -> None:
+        """Open the store and bring back its streams. Raises OperatingError."""
+        self.jetstream = JetStream(self)
+        self.jetstream.start()
+
+    def close_jetstream(self) -> None:
+        """Close the store, if it is open."""
+        if self.jetstream is not None:
+            self.jetstream.stop()
+            self.jetstream = None
 
     # --- identity ------------------------------------------------------------------------------
 
@@ -133,7 +148,9 @@ class Node:
             headers=not options.no_header_support,
             auth_required=self.authenticator.required,
             max_payload=options.max_payload,
-            api_lvl=_API_LEVEL,
+            api_lvl=API_LEVEL,
+            jetstream=self.jetstream is not None,
+            domain=options.jetstream.domain,
             headwater=__version__,
         )
 
@@ -659,6 +676,8 @@ class Node:
         self.config_loaded_wall_ns = self.environment.clock.wall_ns()
         self.accounts.configure(options)
         self.system_services.accounts_changed()
+        if self.jetstream is not None:
+            self.jetstream.reload()
         self.authenticator = Authenticator(options)
         self.broker.tracer = Tracer(self.log, options)
         self.broker.max_pending = options.max_pending

@@ -13,11 +13,15 @@ This module must not know how options are written down (grammar, keys, flags), n
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import Final
 
 from headwater.base.errors import OperatingError
 from headwater.base.quoting import quote
+from headwater.jetstream.account import AccountLimits as JetStreamLimits
+from headwater.jetstream.batch_limits import BatchLimits
 from headwater.server.go_text import format_duration
+from headwater.subjects.grammar import is_valid_pattern
 
 KIB: Final = 1024
 MIB: Final = 1024 * KIB
@@ -120,6 +124,15 @@ class AccountOptions:
     # Kept for display; `users` already carry them.
     default_permissions: Permissions | None = None
     limits: AccountLimits = AccountLimits()
+    # What its streams may use; None for an account that may have none.
+    jetstream: JetStreamLimits | None = None
+
+
+class StoreCipher(Enum):
+    """What files are encrypted with; the values are what the log calls them."""
+
+    CHACHA = "ChaCha20-Poly1305"
+    AES = "AES-GCM"
 
 
 @dataclass(frozen=True)
@@ -127,13 +140,40 @@ class JetStreamOptions:
     """Streams: whether, where, and how much."""
 
     enabled: bool = False
-    # Directory of the store. Empty leaves the choice to whoever starts the server.
+    # Directory of the store. Empty takes one among the temporary files.
     store_dir: str = ""
-    # -1 lets the server choose by what the machine has.
+    # Below zero, three quarters of what the machine has. Zero allows none of that kind.
     max_memory_bytes: int = -1
     max_file_bytes: int = -1
     # Name under which clients address this JetStream across leaf nodes. Empty means none.
     domain: str = ""
+    # How long what was written may be in the operating system alone; holds also with `sync_always`,
+    # for streams that override it.
+    sync_interval_s: float = 120.0
+    # Every message is on the disk before it is acknowledged.
+    sync_always: bool = False
+    # Unknown fields in API requests are refused.
+    strict: bool = True
+    # Secret that the keys of all files come from. Empty leaves them plain.
+    encryption_key: str = field(default="", repr=False)
+    # The one before, for files that were written under it. They are moved to the new one.
+    previous_encryption_key: str = field(default="", repr=False)
+    # For files that are made from now on; those that are there keep theirs.
+    cipher: StoreCipher = StoreCipher.CHACHA
+    # Tag by which servers of a cluster differ; shown, and of no meaning to one server.
+    unique_tag: str = ""
+
+    # --- limits; 0 is none ---------------------------------------------------------------------
+    # The longest duplicate window a stream may have.
+    duplicate_window_max_ns: int = 0
+    # What consumers may ask for at most.
+    max_ack_pending: int = 0
+    max_request_batch: int = 0
+    default_max_consumers: int = 1000
+    # Replicated streams and consumers; shown, and of no meaning to one server.
+    max_ha_assets: int = 0
+    # Of batches that are published, atomic and fast.
+    batches: BatchLimits = field(default_factory=BatchLimits)
 
 
 @dataclass(frozen=True)
@@ -314,6 +354,7 @@ class Options:
         self._validate_credentials()
         self._validate_accounts()
         self._validate_no_auth_user()
+        self._validate_domain()
 
     def _validate_limits(self) -> None:
         grace_s, duration_s = self.lame_duck_grace_period_s, self.lame_duck_duration_s
@@ -382,6 +423,19 @@ class Options:
                 f'no_auth_user: "{name}" not present as user or nkey in authorization block '
                 "or account configuration"
             )
+
+    def _validate_domain(self) -> None:
+        domain = self.jetstream.domain
+        if not domain:
+            return
+        subject = f"$JS.{domain}.API.>"
+        has_space = any(char in " \t\n\f\r" for char in domain)
+        if has_space or not is_valid_pattern(subject.encode()):
+            raise OptionsError(
+                f"invalid domain name: derived {quote(subject)} is not a valid subject"
+            )
+        if any(char in ".*>" for char in domain):
+            raise OptionsError("invalid domain name: may not contain ., * or >")
 
 
 def is_bcrypt(secret: str) -> bool:

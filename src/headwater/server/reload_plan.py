@@ -1,7 +1,8 @@
 """What a changed configuration means for a server that runs.
 
 Every field of Options is in one of two tables: those a running server takes over, with the words
-the log has for it, and those that need a restart, with nats-server's name for them.
+the log has for it, and those that need a restart, with nats-server's name for them. JetStream has
+rules of its own, and a table for the rest of its fields.
 
 Knows options only; applying a plan is the server's business.
 """
@@ -11,7 +12,14 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, Final
 
 from headwater.server.go_text import format_duration, format_float
-from headwater.server.options import RANDOM_PORT, Options, OptionsError
+from headwater.server.jetstream_resources import friendly_bytes
+from headwater.server.options import (
+    RANDOM_PORT,
+    JetStreamOptions,
+    Options,
+    OptionsError,
+    StoreCipher,
+)
 
 
 @dataclass(frozen=True)
@@ -44,10 +52,13 @@ def changed_options(old: Options, new: Options) -> ReloadPlan:
         refusal = _refusal(name, old, new)
         if refusal:
             return ReloadPlan(old, error=f"config reload not supported for {refusal}")
-    lines = tuple(
-        RELOADED[name](getattr(new, name)) for name in changed if name not in _WITHOUT_LINE
-    )
-    return ReloadPlan(new, changed, lines)
+    lines: list[str] = []
+    for name in changed:
+        if name == "jetstream":
+            lines += _raised_limits(old.jetstream, new.jetstream)
+        elif name not in _WITHOUT_LINE:
+            lines.append(RELOADED[name](getattr(new, name)))
+    return ReloadPlan(new, changed, tuple(lines))
 
 
 def _kept_ports(old: Options, new: Options) -> Options:
@@ -61,14 +72,9 @@ def _kept_ports(old: Options, new: Options) -> Options:
 
 def _refusal(name: str, old: Options, new: Options) -> str:
     """Why a changed field needs a restart; empty when it does not."""
-    if name == "jetstream" and old.jetstream.enabled == new.jetstream.enabled:
-        if old.jetstream.store_dir != new.jetstream.store_dir:
-            return "jetstream storage directory"
-        return "jetstream max memory and store"
     if name == "jetstream":
-        before, after = _shown(old.jetstream.enabled), _shown(new.jetstream.enabled)
-    else:
-        before, after = _shown(getattr(old, name)), _shown(getattr(new, name))
+        return _jetstream_refusal(old.jetstream, new.jetstream)
+    before, after = _shown(getattr(old, name)), _shown(getattr(new, name))
     if name == "no_auth_user":
         gone = all(user.username != old.no_auth_user for user in new.all_users())
         if not new.no_auth_user and gone:
@@ -79,10 +85,44 @@ def _refusal(name: str, old: Options, new: Options) -> str:
     return f"{NEEDS_RESTART[name]}: old={before}, new={after}"
 
 
+def _jetstream_refusal(old: JetStreamOptions, new: JetStreamOptions) -> str:
+    """Limits that were set may be raised; everything else of JetStream needs a restart."""
+    if old.enabled != new.enabled:
+        return f"JetStream: old={_shown(old.enabled)}, new={_shown(new.enabled)}"
+    if not new.enabled:
+        return ""
+    if old.store_dir != new.store_dir:
+        return "jetstream storage directory" if new.store_dir else "jetstream storage dir"
+    for name in _JETSTREAM_LIMITS:
+        before, after = getattr(old, name), getattr(new, name)
+        if before == after:
+            continue
+        if before < 0:
+            return "jetstream dynamic max memory and store"
+        if after < 0:
+            return "jetstream max memory and max store"
+        if after < before:
+            return "decreasing jetstream max memory and store"
+    for name, title in JETSTREAM_NEEDS_RESTART.items():
+        before, after = getattr(old, name), getattr(new, name)
+        if before != after:
+            is_secret = name in _SECRETS
+            return title if is_secret else f"{title}: old={_shown(before)}, new={_shown(after)}"
+    return ""
+
+
+def _raised_limits(old: JetStreamOptions, new: JetStreamOptions) -> list[str]:
+    return [
+        f"JetStream {label} = {friendly_bytes(getattr(new, name))}"
+        for name, label in _JETSTREAM_LIMITS.items()
+        if new.enabled and getattr(old, name) != getattr(new, name)
+    ]
+
+
 def _shown(value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
-    return str(value)
+    return str(value.value if isinstance(value, StoreCipher) else value)
 
 
 Line = Callable[[Any], str]
@@ -158,6 +198,29 @@ NEEDS_RESTART: Final[Mapping[str, str]] = {
     "disable_sublist_cache": "NoSublistCache",
     "system_account": "SystemAccount",
     "no_system_account": "NoSystemAccount",
-    "jetstream": "JetStream",
     "config_file": "ConfigFile",
+}
+
+# What may be raised, with its name in the log.
+_JETSTREAM_LIMITS: Final[Mapping[str, str]] = {
+    "max_memory_bytes": "max_mem_store",
+    "max_file_bytes": "max_file_store",
+}
+_SECRETS: Final = frozenset({"encryption_key", "previous_encryption_key"})
+
+JETSTREAM_NEEDS_RESTART: Final[Mapping[str, str]] = {
+    "strict": "JetStreamStrict",
+    "domain": "JetStreamDomain",
+    "encryption_key": "JetStreamKey",
+    "previous_encryption_key": "JetStreamOldKey",
+    "cipher": "JetStreamCipher",
+    "unique_tag": "JetStreamUniqueTag",
+    "sync_interval_s": "SyncInterval",
+    "sync_always": "SyncAlways",
+    "duplicate_window_max_ns": "JetStreamLimits",
+    "max_ack_pending": "JetStreamLimits",
+    "max_request_batch": "JetStreamLimits",
+    "max_ha_assets": "JetStreamLimits",
+    "default_max_consumers": "JetStreamLimits",
+    "batches": "JetStreamLimits",
 }

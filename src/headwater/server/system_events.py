@@ -16,6 +16,7 @@ from headwater.server.client import Client
 from headwater.server.monitor.accountz import Traffic, account_stat
 from headwater.server.monitor.connz import authorized_user
 from headwater.server.monitor.documents import MsgBytes, View, round_trip_ns, timestamp
+from headwater.server.monitor.jsz import JetStreamPart, jetstream_part
 from headwater.server.monitor.varz import (
     THREADS,
     FeatureFlags,
@@ -34,6 +35,10 @@ if TYPE_CHECKING:
 CONNECT_TYPE: Final = "io.nats.server.advisory.v1.client_connect"
 DISCONNECT_TYPE: Final = "io.nats.server.advisory.v1.client_disconnect"
 ACCOUNT_CONNECTIONS_TYPE: Final = "io.nats.server.advisory.v1.account_connections"
+
+# What a nats-server with JetStream says it can do: streams, binary snapshots, and raft traffic in
+# accounts of its own.
+JETSTREAM_FLAGS: Final = 0b111
 
 _ID_LETTERS: Final = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 _ID_LENGTH: Final = 22
@@ -145,6 +150,7 @@ class ServerStats(View, kw_only=True):
     stale_connection_stats: KindCounts | UnsetType = UNSET
     stalled_clients: int = 0
     active_servers: int
+    jetstream: JetStreamPart | UnsetType = UNSET
     gomaxprocs: int
 
 
@@ -213,12 +219,13 @@ def server_identity(node: "Node", seq: int) -> ServerIdentity:
         name=node.name,
         host=node.info().host,
         id=node.server_id,
+        domain=options.jetstream.domain,
         ver=NATS_VERSION,
         tags=tuple(options.server_tags),
         metadata=dict(sorted(options.server_metadata.items())) or UNSET,
         feature_flags=FeatureFlags(),
-        jetstream=False,
-        flags=0,
+        jetstream=node.jetstream is not None,
+        flags=0 if node.jetstream is None else JETSTREAM_FLAGS,
         seq=seq,
         time=timestamp(node.environment.clock.wall_ns()),
     )
@@ -309,6 +316,7 @@ def stats_event(node: "Node", seq: int) -> StatsEvent:
             stale_connection_stats=KindCounts(clients=stale) if stale else UNSET,
             stalled_clients=node.broker.counters.stalled_clients,
             active_servers=1,
+            jetstream=UNSET if node.jetstream is None else jetstream_part(node, with_folder=False),
             gomaxprocs=THREADS,
         ),
     )

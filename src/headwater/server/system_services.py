@@ -18,7 +18,7 @@ from headwater.runtime.environment import TimerHandle
 from headwater.server import closing
 from headwater.server.accounts import Account
 from headwater.server.client import Client, Subscription
-from headwater.server.monitor.absent import gatewayz, jsz, leafz, routez
+from headwater.server.monitor.absent import gatewayz, leafz, routez
 from headwater.server.monitor.accountz import (
     AccountStatzOptions,
     AccountzOptions,
@@ -27,8 +27,9 @@ from headwater.server.monitor.accountz import (
     accountz,
 )
 from headwater.server.monitor.connz import ConnzOptions, connz
-from headwater.server.monitor.documents import Refused, View, encode
+from headwater.server.monitor.documents import Filtered, Refused, View, encode
 from headwater.server.monitor.healthz import HealthzOptions, healthz
+from headwater.server.monitor.jsz import JszOptions, jsz, jsz_of_account
 from headwater.server.monitor.subsz import SubszOptions, subsz
 from headwater.server.monitor.varz import varz
 from headwater.server.options import GLOBAL_ACCOUNT
@@ -121,10 +122,6 @@ def _statz_of(node: "Node", account: str, options: AccountStatzOptions) -> objec
     return page if page.account_statz or options.include_unused else None
 
 
-def _jsz_of(node: "Node", account: str, options: NoOptions) -> object:
-    raise Refused("jetstream not enabled")
-
-
 # Asked by `$SYS.REQ.SERVER.PING.<name>` of all servers and by `$SYS.REQ.SERVER.<id>.<name>` of one.
 _SERVER_SERVICES: Final = {
     "VARZ": Service(NoOptions, lambda node, _: varz(node, node.monitoring_requests)),
@@ -135,7 +132,7 @@ _SERVER_SERVICES: Final = {
     "ROUTEZ": Service(NoOptions, lambda node, _: routez(node)),
     "GATEWAYZ": Service(NoOptions, lambda node, _: gatewayz(node)),
     "LEAFZ": Service(NoOptions, lambda node, _: leafz(node)),
-    "JSZ": Service(NoOptions, lambda node, _: jsz(node)),
+    "JSZ": Service(JszOptions, jsz),
     "IPQUEUESZ": Service(NoOptions, lambda node, _: {}),
     "RAFTZ": Service(NoOptions, lambda node, _: {}),
 }
@@ -150,7 +147,7 @@ _ACCOUNT_SERVICES: Final = {
     "SUBSZ": AccountService(SubszOptions, _subsz_of),
     "INFO": AccountService(NoOptions, lambda node, account, _: account_info(node, account)),
     "LEAFZ": AccountService(NoOptions, lambda node, account, _: leafz(node)),
-    "JSZ": AccountService(NoOptions, _jsz_of),
+    "JSZ": AccountService(JszOptions, jsz_of_account),
 }
 
 # Asked in any other account, always about that account.
@@ -159,6 +156,7 @@ _OWN_ACCOUNT_SERVICES: Final = {
     "$SYS.REQ.SERVER.PING.CONNZ": ("CONNZ", _CONNZ_OF),
     "$SYS.REQ.ACCOUNT.PING.STATZ": ("STATZ", _STATZ_OF),
 }
+_JETSTREAM_API: Final = "$JS.API.>"
 _USER_INFO: Final = "$SYS.REQ.USER.INFO"
 
 
@@ -274,6 +272,8 @@ class SystemServices:
         if account is not self._system:
             for subject, (service, _) in _OWN_ACCOUNT_SERVICES.items():
                 yield subject, f"$SYS.REQ.ACCOUNT.{name}.{service}", system, False
+            if self._node.jetstream is not None:
+                yield _JETSTREAM_API, _JETSTREAM_API, system, True
         yield _USER_INFO, f"$SYS.REQ.USER.{name}.INFO", system, True
 
     # --- services ------------------------------------------------------------------------------
@@ -366,6 +366,8 @@ class SystemServices:
             return
         try:
             data = view(asked)
+        except Filtered:
+            return
         except Refused as reason:
             error = ApiError(code=_INTERNAL_ERROR, description=str(reason))
             self._reply(request, self._envelope(data=None, error=error))

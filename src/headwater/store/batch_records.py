@@ -1,12 +1,40 @@
-"""A batch of messages as the records of a segment."""
+"""A batch of messages as the records of a segment, and back."""
+
+from typing import Final
 
 from headwater.store.format import (
     EXPIRY_BYTES,
     RECORD_BYTES,
     encode_message_with_expiry,
     encode_messages,
+    take_record,
 )
-from headwater.store.message_log import Batch
+from headwater.store.message_log import Batch, MessageBatch
+from headwater.store.segment_index import SegmentIndex
+
+# What nats-server counts for a message on disk besides its bytes, and for having headers.
+MESSAGE_OVERHEAD_BYTES: Final = 30
+HEADER_OVERHEAD_BYTES: Final = 4
+# By how much what a message without headers counts differs from the length of its record.
+_COUNTED_BESIDES_RECORD: Final = MESSAGE_OVERHEAD_BYTES - RECORD_BYTES
+
+
+def message_size(subject: int, header: int, payload: int) -> int:
+    """What a message on disk counts in a stream's bytes."""
+    size = MESSAGE_OVERHEAD_BYTES + subject + payload
+    return size + HEADER_OVERHEAD_BYTES + header if header else size
+
+
+def message_sizes(batch: Batch, lengths: list[int]) -> list[int]:
+    """What the messages of a batch count; `lengths` are those of their records."""
+    if not any(batch.headers) and not any(batch.expiries_ns):
+        return [length + _COUNTED_BESIDES_RECORD for length in lengths]
+    return [
+        message_size(len(subject), len(header), len(payload))
+        for subject, header, payload in zip(
+            batch.subjects, batch.headers, batch.payloads, strict=True
+        )
+    ]
 
 
 def records_size(batch: Batch) -> int:
@@ -38,3 +66,41 @@ def encode_batch(first: int, batch: Batch, seed: int) -> tuple[bytes, list[int]]
             )
             parts.append(data)
     return b"".join(parts), [len(part) for part in parts]
+
+
+def take_messages(
+    batch: MessageBatch,
+    index: SegmentIndex,
+    names: list[bytes],
+    seed: int,
+    sequence: int,
+    begin: int,
+    data: bytes,
+    count_max: int,
+    bytes_max: int,
+) -> int:
+    """Add messages from `sequence` on that lie whole in `data`, from offset `begin` of a segment.
+
+    `names` are all subjects by id, `seed` is the segment's. Returns what is left of `bytes_max`;
+    below zero when it is used up.
+    """
+    offsets, subject_ids = index.offsets, index.subject_ids
+    for position in range(sequence - index.first_sequence, len(offsets)):
+        offset = offsets[position]
+        if not offset:
+            continue
+        parts = take_record(data, offset - begin, seed)
+        if parts is None or parts[0] != index.first_sequence + position:
+            return bytes_max
+        _, timestamp_ns, header, payload = parts
+        bytes_max -= len(header) + len(payload)
+        if bytes_max < 0 and len(batch):
+            return bytes_max
+        batch.sequences.append(parts[0])
+        batch.subjects.append(names[subject_ids[position]])
+        batch.headers.append(header)
+        batch.payloads.append(payload)
+        batch.timestamps_ns.append(timestamp_ns)
+        if len(batch) == count_max:
+            return bytes_max
+    return bytes_max

@@ -4,15 +4,22 @@ A checkpoint is only a short cut: everything in it can be found out from segment
 says how far into each it reaches; what is behind that is read as ever. One that is not sound, or
 does not fit the files beside it, is not used.
 
-    file       header as a segment's, magic b"HWINDEX!", first = bytes of the journal it covers
-               subjects | segment | segment | … | crc u32 over everything before it
+    file       header as a segment's, magic b"HWINDEX!", first = bytes of the journal it covers,
+                 salt = that of the journal
+               about | expiries | subjects | subjects | … | segment | segment | … | crc u32
 
-    subjects   count u32, bytes u32, names joined by newlines, then the columns firsts u64, lasts
-               u64 and counts u32
-    segment    first u64, covered bytes u64, messages u32, live u32, live bytes u64, sealed u32,
-               expiries u32, then (sequence u64, time i64)…, then the columns of its index
+    about      subjects u32, expiries u32, is linked u32
+    expiries   sequences u64…, times i64…
+    subjects   SUBJECTS_AT_A_TIME of them, fewer at the end: bytes u32, names joined by newlines,
+               then the columns firsts u64, lasts u64 and counts u32
+    segment    first u64, covered bytes u64, messages u32, live u32, live bytes u64, dead bytes u64,
+               sealed u32, then the columns of its index
+
+The crc is over everything before it. Of a journal with another salt than the checkpoint's, which
+was written anew since, the checkpoint covers nothing.
 """
 
+from array import array
 from struct import Struct
 from typing import Final, final
 
@@ -23,98 +30,47 @@ from headwater.store.index import LogIndex, SegmentIndex, SubjectTable
 
 CHECKPOINT_MAGIC: Final = b"HWINDEX!"
 CHECKPOINT_FILE: Final = "index.hw"
+# Few enough that copying them takes no time that anybody would notice.
+SUBJECTS_AT_A_TIME: Final = 16_384
 
-_SUBJECTS: Final = Struct("<II")
-_SEGMENT: Final = Struct("<QQIIQII")
-_EXPIRY: Final = Struct("<Qq")
+ABOUT: Final = Struct("<III")
+NAMES_SIZE: Final = Struct("<I")
+SEGMENT: Final = Struct("<QQIIQQI")
 
 
 @final
 class Covered:
     """What a checkpoint says of one segment."""
 
-    __slots__ = ("covered_bytes", "expiries", "index", "sealed")
+    __slots__ = ("covered_bytes", "index", "sealed")
 
-    def __init__(
-        self,
-        index: SegmentIndex,
-        covered_bytes: int,
-        sealed: bool,
-        expiries: list[tuple[int, int]],
-    ) -> None:
+    def __init__(self, index: SegmentIndex, covered_bytes: int, sealed: bool) -> None:
         self.index = index
         self.covered_bytes = covered_bytes
         self.sealed = sealed
-        self.expiries = expiries
 
 
 @final
 class Checkpoint:
     """A checkpoint read back."""
 
-    __slots__ = ("journal_bytes", "segments", "subjects")
+    __slots__ = ("_journal_bytes", "_journal_salt", "expiries", "is_linked", "segments", "subjects")
 
-    def __init__(self, journal_bytes: int, subjects: SubjectTable, segments: list[Covered]) -> None:
-        self.journal_bytes = journal_bytes
+    def __init__(
+        self, header: FileHeader, subjects: SubjectTable, expiries: list[tuple[int, int]]
+    ) -> None:
+        self._journal_bytes = header.first_sequence
+        self._journal_salt = header.salt
         self.subjects = subjects
-        self.segments = segments
+        # Sequences of messages that go at their own time, and when.
+        self.expiries = expiries
+        # Whether it is known how far apart the messages of each subject are.
+        self.is_linked = True
+        self.segments: list[Covered] = []
 
-
-def write_checkpoint(
-    files: FileSystem, folder: str, identity: bytes, journal_bytes: int, parts: list[bytes]
-) -> None:
-    """Put a new checkpoint in place; `parts` are made by `encode_subjects` and `encode_segment`."""
-    path = f"{folder}/{CHECKPOINT_FILE}"
-    temporary = f"{path}.new"
-    if files.exists(temporary):
-        files.remove(temporary)
-    file = files.create(temporary)
-    try:
-        crc = 0
-        header = FileHeader(CHECKPOINT_MAGIC, identity, journal_bytes, bytes(16)).encode()
-        for part in (header, *parts):
-            crc = crc32(part, crc)
-            file.write(part)
-        file.write(crc.to_bytes(4, "little"))
-        file.sync()
-    finally:
-        file.close()
-    files.rename(temporary, path)
-    files.sync_folder(folder)
-
-
-def encode_subjects(subjects: SubjectTable) -> bytes:
-    """The table of subjects, ids as they are."""
-    names = b"\n".join(subjects.names)
-    return b"".join(
-        (
-            _SUBJECTS.pack(len(subjects.names), len(names)),
-            names,
-            subjects.firsts.tobytes(),
-            subjects.lasts.tobytes(),
-            subjects.counts.tobytes(),
-        )
-    )
-
-
-def encode_segment(covered: Covered) -> bytes:
-    """One segment's index."""
-    index = covered.index
-    return b"".join(
-        (
-            _SEGMENT.pack(
-                index.first_sequence,
-                covered.covered_bytes,
-                len(index.offsets),
-                index.live,
-                index.live_bytes,
-                covered.sealed,
-                len(covered.expiries),
-            ),
-            b"".join(_EXPIRY.pack(*pair) for pair in covered.expiries),
-            *(column.tobytes() for column in index.columns()),
-        )
-    )
+    def journal_bytes(self, salt: bytes) -> int:
+        """How much it covers of the journal with this salt."""
+        return self._journal_bytes if salt == self._journal_salt else 0
 
 
 def read_checkpoint(files: FileSystem, folder: str, identity: bytes) -> Checkpoint | None:
@@ -129,49 +85,63 @@ def read_checkpoint(files: FileSystem, folder: str, identity: bytes) -> Checkpoi
     body = memoryview(data)[:-4]
     if crc32(body) != int.from_bytes(data[-4:], "little"):
         raise FormatError(f"{path}: fails its checksum")
-    subjects, start = _decode_subjects(data, HEADER_BYTES)
-    segments: list[Covered] = []
+    subject_count, expiry_count, is_linked = ABOUT.unpack_from(data, HEADER_BYTES)
+    expiries, start = _decode_expiries(data, HEADER_BYTES + ABOUT.size, expiry_count)
+    subjects, start = _decode_subjects(data, start, subject_count)
+    checkpoint = Checkpoint(header, subjects, expiries)
+    checkpoint.is_linked = bool(is_linked)
     while start < len(body):
         covered, start = _decode_segment(data, start)
-        segments.append(covered)
-    return Checkpoint(header.first_sequence, subjects, segments)
+        checkpoint.segments.append(covered)
+    return checkpoint
 
 
-def _decode_subjects(data: bytes, start: int) -> tuple[SubjectTable, int]:
-    count, size = _SUBJECTS.unpack_from(data, start)
-    start += _SUBJECTS.size
+def _take_column(column: "array[int]", data: bytes, start: int, count: int) -> int:
+    """Add `count` values to a column; returns where they end."""
+    end = start + column.itemsize * count
+    column.frombytes(data[start:end])
+    return end
+
+
+def _decode_expiries(data: bytes, start: int, count: int) -> tuple[list[tuple[int, int]], int]:
+    sequences, times_ns = array("Q"), array("q")
+    start = _take_column(sequences, data, start, count)
+    start = _take_column(times_ns, data, start, count)
+    return list(zip(sequences, times_ns, strict=True)), start
+
+
+def _decode_subjects(data: bytes, start: int, count: int) -> tuple[SubjectTable, int]:
     subjects = SubjectTable()
-    subjects.names = data[start : start + size].split(b"\n") if count else []
-    start += size
-    for column in (subjects.firsts, subjects.lasts, subjects.counts):
-        end = start + column.itemsize * count
-        column.frombytes(data[start:end])
-        start = end
+    while len(subjects.names) < count:
+        here = min(count - len(subjects.names), SUBJECTS_AT_A_TIME)
+        (size,) = NAMES_SIZE.unpack_from(data, start)
+        start += NAMES_SIZE.size
+        subjects.names += data[start : start + size].split(b"\n")
+        start += size
+        for column in (subjects.firsts, subjects.lasts, subjects.counts):
+            start = _take_column(column, data, start, here)
     subjects.ids = {name: sid for sid, name in enumerate(subjects.names) if subjects.counts[sid]}
     return subjects, start
 
 
 def _decode_segment(data: bytes, start: int) -> tuple[Covered, int]:
-    first, covered_bytes, count, live, live_bytes, sealed, expiry_count = _SEGMENT.unpack_from(
+    first, covered_bytes, count, live, live_bytes, dead_bytes, sealed = SEGMENT.unpack_from(
         data, start
     )
-    start += _SEGMENT.size
-    end = start + expiry_count * _EXPIRY.size
-    expiries = [(sequence, time_ns) for sequence, time_ns in _EXPIRY.iter_unpack(data[start:end])]
-    start = end
+    start += SEGMENT.size
     index = SegmentIndex(first)
     index.live = live
     index.live_bytes = live_bytes
+    index.dead_bytes = dead_bytes
     for column in index.columns():
-        end = start + column.itemsize * count
-        del column[:]
-        column.frombytes(data[start:end])
-        start = end
-    return Covered(index, covered_bytes, bool(sealed), expiries), start
+        start = _take_column(column, data, start, count)
+    return Covered(index, covered_bytes, bool(sealed)), start
 
 
 def index_from(checkpoint: Checkpoint) -> LogIndex:
     """The index as it was when the checkpoint was written."""
     return LogIndex.restored(
-        [covered.index for covered in checkpoint.segments], checkpoint.subjects
+        [covered.index for covered in checkpoint.segments],
+        checkpoint.subjects,
+        checkpoint.is_linked,
     )

@@ -15,6 +15,7 @@ from itertools import compress
 from typing import Final, final
 
 from headwater.base.invariants import check
+from headwater.store.index_picture import IndexPicture
 from headwater.store.segment_index import Footer, SegmentIndex, decode_footer
 from headwater.store.subject_table import NO_SEQUENCE, SubjectTable
 
@@ -66,6 +67,7 @@ class LogIndex:
 
     __slots__ = (
         "_linked",
+        "_picture",
         "_starts",
         "byte_count",
         "epoch",
@@ -90,6 +92,8 @@ class LogIndex:
         self.epoch = 0
         # Kept from when somebody wants to know.
         self.removals: Removals | None = None
+        # One that is not complete yet.
+        self._picture: IndexPicture | None = None
 
     @classmethod
     def loaded(cls, segments: list[SegmentIndex], tables: list[list[bytes]]) -> "LogIndex":
@@ -107,11 +111,14 @@ class LogIndex:
         return index
 
     @classmethod
-    def restored(cls, segments: list[SegmentIndex], subjects: SubjectTable) -> "LogIndex":
+    def restored(
+        cls, segments: list[SegmentIndex], subjects: SubjectTable, is_linked: bool = True
+    ) -> "LogIndex":
         """An index exactly as it was: ids and distances are those of `subjects`."""
         index = cls(segments[0].first_sequence)
         index.segments = segments
         index._starts = [segment.first_sequence for segment in segments]
+        index._linked = is_linked
         index.subjects = subjects
         index.messages = sum(segment.live for segment in segments)
         index.byte_count = sum(segment.live_bytes for segment in segments)
@@ -123,7 +130,7 @@ class LogIndex:
         self.segments.append(segment)
         self._starts.append(segment.first_sequence)
         self._adopt(segment, table)
-        self.epoch += 1
+        self._begin_epoch()
         if self.messages == segment.live:
             self.first_sequence = self.next_message(0) or self.next_sequence
 
@@ -139,7 +146,25 @@ class LogIndex:
         for segment in self.segments:
             # Ids of messages that are gone mean nothing, whatever they become.
             segment.renumber(new_ids)
+        self._begin_epoch()
+
+    def _begin_epoch(self) -> None:
+        """What is known of ids or segments holds no more."""
         self.epoch += 1
+        if self._picture is not None:
+            self._picture.is_spoilt = True
+            self._picture = None
+
+    def begin_picture(self) -> IndexPicture:
+        """A picture of the index as it is now, to be copied from here on."""
+        check(self._picture is None, "the picture before this one is not complete")
+        self._picture = IndexPicture(self.segments, self.subjects, self._linked)
+        return self._picture
+
+    def end_picture(self, picture: IndexPicture) -> None:
+        """A picture is complete, or of no use."""
+        if self._picture is picture:
+            self._picture = None
 
     def note_removals(self) -> Removals:
         """Note from now on which messages go."""
@@ -171,6 +196,7 @@ class LogIndex:
             self._relink()
 
     def _adopt(self, segment: SegmentIndex, table: list[bytes]) -> None:
+        segment.dead_bytes = sum(segment.sizes)
         if not table:
             return
         live = list(compress(segment.subject_ids, segment.offsets))
@@ -191,6 +217,7 @@ class LogIndex:
         segment.subject_ids = array("I", map(ids.__getitem__, segment.subject_ids))
         segment.live = len(live)
         segment.live_bytes = sum(compress(segment.sizes, segment.offsets))
+        segment.dead_bytes -= segment.live_bytes
         self.messages += segment.live
         self.byte_count += segment.live_bytes
 
@@ -255,6 +282,8 @@ class LogIndex:
         if subjects.count(subjects[0]) == count:
             sid = self.subjects.id_of(subjects[0])
             ids = [sid] * count
+            if self._picture is not None:
+                self._picture.note_subjects((sid,))
             segment.extend(offset, lengths, timestamps_ns, ids, sizes)
             self._link(segment, sid, first)
             begin = first - segment.first_sequence
@@ -281,6 +310,8 @@ class LogIndex:
             ids = list(map(table.ids.__getitem__, subjects))
         except KeyError:
             ids = list(map(table.id_of, subjects))
+        if self._picture is not None:
+            self._picture.note_subjects(ids)
         segment.extend(offset, lengths, timestamps_ns, ids, sizes)
         firsts, lasts, counts = table.firsts, table.lasts, table.counts
         distances = segment.distances
@@ -323,6 +354,8 @@ class LogIndex:
         position = sequence - segment.first_sequence
         size = segment.sizes[position]
         sid = segment.subject_ids[position]
+        if self._picture is not None:
+            self._picture.note_removal(sid, sequence)
         segment.drop(position)
         self.messages -= 1
         self.byte_count -= size
@@ -423,7 +456,7 @@ class LogIndex:
         Their messages must have been deleted before.
         """
         gone = []
-        self.epoch += 1
+        self._begin_epoch()
         while len(self.segments) > 1 and self.segments[-1].first_sequence >= next_sequence:
             gone.append(self.segments.pop())
             self._starts.pop()

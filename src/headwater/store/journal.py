@@ -61,18 +61,20 @@ def as_ranges(sequences: list[int]) -> list[tuple[int, int]]:
 class Journal:
     """An open journal file."""
 
-    __slots__ = ("_file", "is_closed")
+    __slots__ = ("_file", "is_closed", "salt")
 
-    def __init__(self, file: File) -> None:
+    def __init__(self, file: File, salt: bytes) -> None:
         self._file = file
+        # What tells it from those before it of the same stream.
+        self.salt = salt
         self.is_closed = False
 
     @classmethod
-    def create(cls, files: FileSystem, path: str, identity: bytes) -> "Journal":
+    def create(cls, files: FileSystem, path: str, identity: bytes, salt: bytes) -> "Journal":
         """A new, empty journal; durable once its folder is synced."""
         file = files.create(path)
-        file.write(FileHeader(JOURNAL_MAGIC, identity, 0, bytes(16)).encode())
-        return cls(file)
+        file.write(FileHeader(JOURNAL_MAGIC, identity, 0, salt).encode())
+        return cls(file, salt)
 
     @property
     def size(self) -> int:
@@ -89,6 +91,10 @@ class Journal:
             self._file.truncate(size)
             raise
         return data
+
+    def read_from(self, offset: int) -> bytes:
+        """Everything behind an offset."""
+        return self._file.read(offset, self._file.size - offset)
 
     def sync(self) -> None:
         """Make all that was written durable. May run on another thread."""

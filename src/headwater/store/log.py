@@ -12,67 +12,51 @@ Order on disk, which recovery relies on:
 A write that fails leaves index and counters as they were and takes the log offline: it can be read,
 and a restart begins with what is on the disk.
 
-All of this runs on one thread. Only what waits for the disk may run on others, on what was prepared
-here before and is taken up here afterwards: `LogSync.run` and `Compaction.run`.
+All of this runs on one thread. What is done to the files besides, partly on others, is in
+`headwater.store.log_files`.
 """
 
 from collections.abc import Sequence
 from typing import Final, final
 
-from headwater.base.entropy import Entropy
 from headwater.base.invariants import check
-from headwater.store.batch_records import encode_batch, records_size
-from headwater.store.checkpoint import (
-    CHECKPOINT_FILE,
-    Covered,
-    encode_segment,
-    encode_subjects,
-    write_checkpoint,
+from headwater.store.batch_records import (
+    encode_batch,
+    message_sizes,
+    records_size,
+    take_messages,
 )
-from headwater.store.compaction import LIVE_PART_MAX, Compaction
-from headwater.store.filesystem import FileSystem, replace_file
 from headwater.store.format import (
     ERASED,
     HEADER_BYTES,
     IDENTITY_BYTES,
-    RECORD_BYTES,
     SKIP_BYTES,
-    Entry,
     Record,
-    StreamFile,
     encode_skip,
-    take_record,
 )
-from headwater.store.index import LogIndex, SegmentIndex
+from headwater.store.index import SegmentIndex
 from headwater.store.journal import (
     CALLER_KINDS,
     DELETED,
     LOST,
     TRUNCATED,
     TRUNCATING,
-    Journal,
     as_ranges,
     encode_ranges,
 )
-from headwater.store.log_sync import LogSync
-from headwater.store.message_log import (
-    Batch,
-    MessageBatch,
-    MessageLog,
-    OfflineError,
-    StoredMessage,
-    StoreError,
+from headwater.store.log_files import (
+    JOURNAL_FILE,
+    JOURNAL_NEW_FILE,
+    SEGMENT_BYTES_MAX,
+    STREAM_FILE,
+    LogFiles,
 )
-from headwater.store.ranges import RangeSet
-from headwater.store.recovery import Findings
+from headwater.store.message_log import Batch, MessageBatch, StoredMessage, StoreError
 from headwater.store.segment import SegmentFile
-from headwater.store.wal import JOURNAL, SEGMENT, SYNCED, WriteAhead
+from headwater.store.wal import SEGMENT
 
-STREAM_FILE: Final = "stream.hw"
-JOURNAL_FILE: Final = "journal.hw"
-JOURNAL_NEW_FILE: Final = "journal-new.hw"
+__all__ = ["JOURNAL_FILE", "JOURNAL_NEW_FILE", "SEGMENT_BYTES_MAX", "STREAM_FILE", "FileLog"]
 
-SEGMENT_BYTES_MAX: Final = 64 * 1024 * 1024
 # Reserving costs two syncs, so it is done for many sequences at a time.
 RESERVED_AT_A_TIME: Final = 65_536
 # A log that defers its writes keeps no more than this in memory.
@@ -81,104 +65,11 @@ WAITING_BYTES_MAX: Final = 1024 * 1024
 SKIPPED_IN_PLACE_MAX: Final = 65_536
 # The last segment of a log from which everything was deleted goes when it is at least this large.
 EMPTIED_BYTES_MIN: Final = 1024 * 1024
-# What nats-server counts for a message on disk besides its bytes, and for having headers.
-MESSAGE_OVERHEAD_BYTES: Final = 30
-HEADER_OVERHEAD_BYTES: Final = 4
-# By how much what a message without headers counts differs from the length of its record.
-_COUNTED_BESIDES_RECORD: Final = MESSAGE_OVERHEAD_BYTES - RECORD_BYTES
-
-
-def message_size(subject: int, header: int, payload: int) -> int:
-    """What a message on disk counts in a stream's bytes."""
-    size = MESSAGE_OVERHEAD_BYTES + subject + payload
-    return size + HEADER_OVERHEAD_BYTES + header if header else size
 
 
 @final
-class FileLog(MessageLog):
+class FileLog(LogFiles):
     """The log of one stream in one folder."""
-
-    def __init__(
-        self,
-        files: FileSystem,
-        folder: str,
-        entropy: Entropy,
-        stream: StreamFile,
-        journal: Journal,
-        index: LogIndex,
-        segments: dict[int, SegmentFile],
-        segment_bytes_max: int = SEGMENT_BYTES_MAX,
-    ) -> None:
-        """Made by `headwater.store.opening`."""
-        super().__init__(index)
-        self._files = files
-        self._folder = folder
-        self._entropy = entropy
-        self._stream = stream
-        self._journal = journal
-        self._segments = segments
-        self._segment_bytes_max = segment_bytes_max
-        self._offline = ""
-        # What recovery had to report, and the caller's own journal entries that it found.
-        self.findings = Findings()
-        self.entries: list[Entry] = []
-        self.synced_sequence = index.last_sequence
-        # How many times entries were journalled, and how many of those the disk has.
-        self.entries_written = 0
-        self._entries_synced = 0
-        # How often the end was cut off: what was begun before says nothing about what came after.
-        self._cuts = 0
-        # The segment in which the checkpoint ends; 0 if there is no checkpoint.
-        self.checkpoint_segment = 0
-        self._compaction: Compaction | None = None
-        # Where bytes go as well that have to be on the disk before anything is said.
-        self.write_ahead: WriteAhead | None = None
-        # Whether records wait in memory for `flush`, and those that do.
-        self.deferred = False
-        self._waiting: list[bytes] = []
-        self._waiting_bytes = 0
-        self._waiting_from = 0
-
-    # --- state ---------------------------------------------------------------------------------
-
-    @property
-    def written_sequence(self) -> int:
-        """The last sequence the operating system has."""
-        return self._waiting_from - 1 if self._waiting else self.last_sequence
-
-    @property
-    def offline(self) -> str:
-        """Why the log can not be written to; empty if it can."""
-        return self._offline
-
-    @property
-    def identity(self) -> bytes:
-        """What tells this stream from all others, and from an earlier one of its name."""
-        return self._stream.identity
-
-    @property
-    def is_synced(self) -> bool:
-        """Whether there is nothing that the disk may not have."""
-        return (
-            self.synced_sequence >= self.last_sequence
-            and self._entries_synced == self.entries_written
-        )
-
-    @property
-    def body(self) -> bytes:
-        """What the caller keeps in the stream file."""
-        return self._stream.body
-
-    def set_body(self, body: bytes) -> None:
-        """Replace what the caller keeps in the stream file, durably."""
-        self._check_online()
-        before = self._stream.body
-        self._stream.body = body
-        try:
-            self._replace_stream_file()
-        except OSError as error:
-            self._stream.body = before
-            raise self._failed("replacing the stream file", error) from error
 
     # --- writing -------------------------------------------------------------------------------
 
@@ -194,7 +85,7 @@ class FileLog(MessageLog):
             offset = self._write_records(segment, data)
         except OSError as error:
             raise self._failed("append", error) from error
-        sizes = _sizes(batch, lengths)
+        sizes = message_sizes(batch, lengths)
         self.index.append(offset, lengths, batch.subjects, batch.timestamps_ns, sizes)
         self.note_expiries(first, batch.expiries_ns)
         if self._waiting_bytes >= WAITING_BYTES_MAX:
@@ -260,61 +151,6 @@ class FileLog(MessageLog):
         except OSError as error:
             raise self._failed("truncate", error) from error
 
-    def sync(self) -> None:
-        """Return when everything written so far is on the disk."""
-        work = self.begin_sync()
-        work.run()
-        self.finish_sync(work)
-
-    def begin_sync(self) -> LogSync:
-        """Work for `LogSync.run`, and then for `finish_sync`."""
-        self._check_online()
-        self.flush()
-        segments = [self._segments[index.first_sequence] for index in self.index.segments]
-        return LogSync(
-            segments, self._journal, self.last_sequence, self.entries_written, self._cuts
-        )
-
-    def finish_sync(self, done: LogSync) -> None:
-        """Take note of what is on the disk now."""
-        if done.problem is not None:
-            raise self._failed("sync", done.problem) from done.problem
-        if done.cuts == self._cuts:
-            self.confirm(done.last_sequence, done.entries_written)
-            self._note_synced(done.segment_first, done.segment_bytes)
-
-    def confirm(self, sequence: int, entries_written: int) -> None:
-        """Everything up to `sequence`, and so many entries, are on the disk one way or another."""
-        self.synced_sequence = max(self.synced_sequence, min(sequence, self.last_sequence))
-        self._entries_synced = max(self._entries_synced, entries_written)
-
-    def checkpoint(self) -> None:
-        """Write the index down, so that opening has to read only what comes after this."""
-        self.sync()
-        self.index.ensure_linked()
-        pending = self.expiries.pending()
-        parts = [encode_subjects(self.index.subjects)]
-        for index in self.index.segments:
-            first, end = index.first_sequence, index.next_sequence
-            segment = self._segments[first]
-            expiries = [pair for pair in pending if first <= pair[0] < end]
-            parts.append(encode_segment(Covered(index, segment.size, segment.sealed, expiries)))
-        try:
-            write_checkpoint(
-                self._files, self._folder, self._stream.identity, self._journal.size, parts
-            )
-        except OSError as error:
-            raise self._failed("checkpoint", error) from error
-        self.checkpoint_segment = self.index.segments[-1].first_sequence
-
-    def _forget_checkpoint(self) -> None:
-        """What is about to happen to the files would make the checkpoint wrong."""
-        path = f"{self._folder}/{CHECKPOINT_FILE}"
-        if self._files.exists(path):
-            self._files.remove(path)
-            self._files.sync_folder(self._folder)
-        self.checkpoint_segment = 0
-
     def close(self) -> None:
         """Make everything durable and release the files."""
         try:
@@ -329,10 +165,6 @@ class FileLog(MessageLog):
             segment.close()
         self._journal.close()
         self._offline = "closed"
-
-    def go_offline(self, reason: str) -> None:
-        """Write no more: something this log relies on has failed."""
-        self._offline = self._offline or reason
 
     def _write_records(self, segment: SegmentFile, data: bytes) -> int:
         """Append records to the active segment; returns where they begin."""
@@ -352,32 +184,6 @@ class FileLog(MessageLog):
         self._waiting.append(data)
         self._waiting_bytes += len(data)
         return offset
-
-    @property
-    def waiting_bytes(self) -> int:
-        """How much is only in memory."""
-        return self._waiting_bytes
-
-    def flush(self) -> None:
-        """Hand what waits to the operating system, in one write.
-
-        What can not be written is gone, as it is when the process dies: nothing of it stays in the
-        index, and the log goes offline.
-        """
-        if not self._waiting:
-            return
-        data = b"".join(self._waiting)
-        first = self._waiting_from
-        self._waiting.clear()
-        self._waiting_bytes = 0
-        try:
-            self._segments[self.index.segments[-1].first_sequence].write(data)
-        except OSError as error:
-            while sequence := self.index.next_message(first):
-                self.index.delete(sequence)
-            self.index.cut(first)
-            self.expiries.cut(first - 1)
-            raise self._failed("flush", error) from error
 
     def continue_above_reservation(self) -> None:
         """Give out no sequence that may have been given out before: a crash may have cost some."""
@@ -436,9 +242,6 @@ class FileLog(MessageLog):
             self._stream.reserved = sequence + RESERVED_AT_A_TIME
             self._replace_stream_file()
 
-    def _replace_stream_file(self) -> None:
-        replace_file(self._files, f"{self._folder}/{STREAM_FILE}", self._stream.encode())
-
     def _erase(self, sequences: list[int]) -> None:
         for sequence in sequences:
             index = self.index.segment_of(sequence)
@@ -459,7 +262,7 @@ class FileLog(MessageLog):
             empty.append(last)
         if not empty:
             return
-        if self.checkpoint_segment in [index.first_sequence for index in empty]:
+        if any(self._is_end_of_checkpoint(index.first_sequence) for index in empty):
             # It ends nowhere then.
             self._forget_checkpoint()
         # Also of sequences that never had a message nobody may think that they are missing.
@@ -549,16 +352,20 @@ class FileLog(MessageLog):
         """Messages from `sequence` on, read a stretch of file at a time."""
         self.flush()
         batch = MessageBatch()
+        names = self.index.subjects.names
         sequence = self.index.next_message(sequence)
         while sequence and len(batch) < count_max:
             index = self.index.segment_of(sequence)
             begin = index.offsets[sequence - index.first_sequence]
+            segment = self._segments[index.first_sequence]
             try:
-                data = self._segments[index.first_sequence].read_span(begin)
+                data = segment.read_span(begin)
             except OSError as error:
                 raise StoreError(f"{self._folder}: message {sequence}: {error}") from error
             before = len(batch)
-            bytes_max = self._take(batch, index, sequence, begin, data, count_max, bytes_max)
+            bytes_max = take_messages(
+                batch, index, names, segment.seed, sequence, begin, data, count_max, bytes_max
+            )
             if bytes_max < 0:
                 break
             if len(batch) == before:
@@ -569,207 +376,11 @@ class FileLog(MessageLog):
             sequence = self.index.next_message(sequence + 1)
         return batch
 
-    def _take(
-        self,
-        batch: MessageBatch,
-        index: SegmentIndex,
-        sequence: int,
-        begin: int,
-        data: bytes,
-        count_max: int,
-        bytes_max: int,
-    ) -> int:
-        """Add messages that lie whole in `data`, which begins at offset `begin` of their segment.
-
-        Returns what is left of `bytes_max`; below zero when it is used up.
-        """
-        names = self.index.subjects.names
-        seed = self._segments[index.first_sequence].seed
-        offsets, subject_ids = index.offsets, index.subject_ids
-        for position in range(sequence - index.first_sequence, len(offsets)):
-            offset = offsets[position]
-            if not offset:
-                continue
-            parts = take_record(data, offset - begin, seed)
-            if parts is None or parts[0] != index.first_sequence + position:
-                return bytes_max
-            _, timestamp_ns, header, payload = parts
-            bytes_max -= len(header) + len(payload)
-            if bytes_max < 0 and len(batch):
-                return bytes_max
-            batch.sequences.append(parts[0])
-            batch.subjects.append(names[subject_ids[position]])
-            batch.headers.append(header)
-            batch.payloads.append(payload)
-            batch.timestamps_ns.append(timestamp_ns)
-            if len(batch) == count_max:
-                return bytes_max
-        return bytes_max
-
-    def _lose(self, sequence: int) -> None:
-        """A message that was stored can not be read: nobody shall wait for it."""
-        self.findings.add("damaged", f"message {sequence} fails its checksum")
-        if not self._offline:
-            self._write_journal([(LOST, encode_ranges([(sequence, sequence)]))])
-        self.index.delete(sequence)
-        self.lost.add(sequence, sequence)
-
     def _leave_erased(self, sequence: int) -> None:
         """A message was erased, and nothing else says any more that it was deleted."""
         if not self._offline:
             self._write_journal([(DELETED, encode_ranges([(sequence, sequence)]))])
         self.index.delete(sequence)
-
-    # --- compaction ----------------------------------------------------------------------------
-
-    def compactable(self) -> list[int]:
-        """Sealed segments that are mostly of no use any more, by their first sequence."""
-        found = []
-        for index in self.index.segments[:-1]:
-            segment = self._segments[index.first_sequence]
-            if segment.sealed and index.live_bytes < sum(index.sizes) * LIVE_PART_MAX:
-                found.append(index.first_sequence)
-        return found
-
-    def begin_compaction(self, first_sequence: int) -> Compaction:
-        """Work for `Compaction.run`, and then for `finish_compaction` or `abandon_compaction`.
-
-        One at a time: successors of one segment have one name.
-        """
-        self._check_online()
-        check(self._compaction is None, "the compaction before this one is not over")
-        index = self.index.segment_of(first_sequence)
-        segment = self._segments[index.first_sequence]
-        check(segment.sealed, "only a sealed segment can be written anew")
-        first, end = index.first_sequence, index.next_sequence
-        expiries = [pair for pair in self.expiries.pending() if first <= pair[0] < end]
-        names = list(self.index.subjects.names)
-        self._compaction = Compaction(self._files, segment, index, names, expiries)
-        return self._compaction
-
-    def abandon_compaction(self, work: Compaction) -> None:
-        """Give up a compaction that could not be run, or is not wanted any more."""
-        check(self._compaction is work, "only the compaction that was begun can be over")
-        self._compaction = None
-        work.give_up()
-
-    def finish_compaction(self, done: Compaction) -> bool:
-        """Swap the successor in; False if its segment was changed meanwhile, or is gone."""
-        if self._offline or not self._is_current(done):
-            self.abandon_compaction(done)
-            self._check_online()
-            return False
-        self._compaction = None
-        index = self.index.segment_of(done.segment_first)
-        old = self._segments[done.segment_first]
-        try:
-            for sequence in done.damaged:
-                if index.has(sequence):
-                    self._lose(sequence)
-            self._settle()
-            self._forget_checkpoint()
-            self._files.rename(done.successor_path, old.path)
-            self._files.sync_folder(self._folder)
-            segment = SegmentFile.open(self._files, old.path, self._stream.identity)
-        except OSError as error:
-            raise self._failed("compaction", error) from error
-        segment.sealed = True
-        old.close()
-        self._segments[done.segment_first] = segment
-        index.take_offsets(done.offsets)
-        self._note_extent()
-        return True
-
-    def _is_current(self, done: Compaction) -> bool:
-        segment = self._segments.get(done.segment_first)
-        return segment is not None and done.is_of(segment)
-
-    # --- journal -------------------------------------------------------------------------------
-
-    def rewrite_journal(self, entries: list[tuple[int, bytes]]) -> None:
-        """Begin the journal anew with what is still true: our own, and the caller's `entries`."""
-        self._check_online()
-        lost = RangeSet(self.lost)
-        deleted = RangeSet([(1, self.first_sequence - 1)] if self.first_sequence > 1 else [])
-        for first, last in self.index.gaps():
-            for part in lost.outside(first, last):
-                deleted.add(*part)
-        ours = [(DELETED, encode_ranges(deleted)), (LOST, encode_ranges(lost))]
-        path = f"{self._folder}/{JOURNAL_FILE}"
-        try:
-            self._settle()
-            self._forget_checkpoint()
-            temporary = f"{self._folder}/{JOURNAL_NEW_FILE}"
-            if self._files.exists(temporary):
-                self._files.remove(temporary)
-            journal = Journal.create(self._files, temporary, self._stream.identity)
-            journal.write(self.last_sequence, [*ours, *entries])
-            journal.sync()
-            self._files.rename(temporary, path)
-            self._files.sync_folder(self._folder)
-        except OSError as error:
-            raise self._failed("rewriting the journal", error) from error
-        self._journal.close()
-        self._journal = journal
-        self._note_extent()
-
-    def _write_journal(self, entries: list[tuple[int, bytes]]) -> None:
-        size = self._journal.size
-        try:
-            data = self._journal.write(self.last_sequence, entries)
-        except OSError as error:
-            raise self._failed("journal", error) from error
-        self.entries_written += 1
-        if self.write_ahead is not None:
-            self.write_ahead.add(self._stream.identity, JOURNAL, 0, size, data)
-
-    # --- the write-ahead file ------------------------------------------------------------------
-
-    def join_write_ahead(self, write_ahead: WriteAhead) -> None:
-        """From now on be durable by way of that file; all that is there is on the disk."""
-        self.write_ahead = write_ahead
-        self._note_extent()
-
-    def _settle(self) -> None:
-        """Before files are changed otherwise than by appending: nothing of the write-ahead file may
-        be put back into them."""
-        if self.write_ahead is not None:
-            self.sync()
-            self.write_ahead.forget(self._stream.identity)
-
-    def _note_extent(self) -> None:
-        """All files are on the disk, after a change that the write-ahead file knows nothing of."""
-        first = self.index.segments[-1].first_sequence
-        self._note_synced(first, self._segments[first].size)
-
-    def _note_synced(self, segment_first: int, size: int) -> None:
-        """Let the write-ahead file tell how much of the last segment is on the disk by itself."""
-        if self.write_ahead is not None:
-            self.write_ahead.add(self._stream.identity, SYNCED, segment_first, size, b"")
-
-    # --- failing -------------------------------------------------------------------------------
-
-    def _check_online(self) -> None:
-        if self._offline:
-            raise OfflineError(f"{self._folder} is offline for writes: {self._offline}")
-
-    def _failed(self, what: str, error: OSError) -> StoreError:
-        self._offline = f"{what} failed: {error}"
-        return OfflineError(
-            f"{self._folder}: {self._offline}; reads go on, restart the server to write again"
-        )
-
-
-def _sizes(batch: Batch, lengths: list[int]) -> list[int]:
-    """What the messages of a batch count; `lengths` are those of their records."""
-    if not any(batch.headers) and not any(batch.expiries_ns):
-        return [length + _COUNTED_BESIDES_RECORD for length in lengths]
-    return [
-        message_size(len(subject), len(header), len(payload))
-        for subject, header, payload in zip(
-            batch.subjects, batch.headers, batch.payloads, strict=True
-        )
-    ]
 
 
 def _message(record: Record) -> StoredMessage:

@@ -26,11 +26,12 @@ class MemoryLog(MessageLog):
         self._headers: dict[int, list[bytes]] = {first_sequence: []}
         self._payloads: dict[int, list[bytes]] = {first_sequence: []}
         self.body = b""
+        self._offline = ""
 
     @property
     def offline(self) -> str:
-        """Memory does not fail."""
-        return ""
+        """Memory does not fail, but it is let go of."""
+        return self._offline
 
     def set_body(self, body: bytes) -> None:
         """Keep what the caller keeps."""
@@ -141,6 +142,7 @@ class MemoryLog(MessageLog):
 
     def close(self) -> None:
         """Let go of everything."""
+        self._offline = "closed"
         self._headers.clear()
         self._payloads.clear()
 

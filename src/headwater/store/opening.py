@@ -8,8 +8,13 @@ from itertools import pairwise
 from typing import Final, final
 
 from headwater.base.entropy import Entropy
-from headwater.store.checkpoint import Checkpoint, index_from, read_checkpoint
-from headwater.store.compaction import SUCCESSOR_SUFFIX
+from headwater.store.batch_records import message_size
+from headwater.store.checkpoint import (
+    CHECKPOINT_FILE,
+    Checkpoint,
+    index_from,
+    read_checkpoint,
+)
 from headwater.store.filesystem import FileSystem, read_file, replace_file
 from headwater.store.format import (
     HEADER_BYTES,
@@ -45,7 +50,6 @@ from headwater.store.log import (
     SEGMENT_BYTES_MAX,
     STREAM_FILE,
     FileLog,
-    message_size,
 )
 from headwater.store.message_log import OfflineError, StoreError
 from headwater.store.ranges import RangeSet
@@ -58,6 +62,7 @@ from headwater.store.recovery import (
     set_aside_file,
 )
 from headwater.store.segment import SegmentFile, segment_name, sequence_of
+from headwater.store.unfinished import SUCCESSOR_SUFFIX
 
 SEQUENCE_MAX: Final = 2**64 - 1
 
@@ -82,7 +87,8 @@ def create_log(
     salt = entropy.random_bytes(IDENTITY_BYTES)
     segment = SegmentFile.create(files, folder, identity, first_sequence, salt)
     segment.sync()
-    journal = Journal.create(files, f"{folder}/{JOURNAL_FILE}", identity)
+    salt = entropy.random_bytes(IDENTITY_BYTES)
+    journal = Journal.create(files, f"{folder}/{JOURNAL_FILE}", identity, salt)
     if first_sequence > 1:
         # Else they would count as lost if the first segment were.
         journal.write(0, [(DELETED, encode_ranges([(1, first_sequence - 1)]))])
@@ -162,6 +168,7 @@ def open_log(
     log.entries = opening.entries
     log.expiries.extend(opening.expiries)
     log.checkpoint_segment = opening.checkpoint_segment
+    log.checkpoint_sequence = opening.checkpoint_sequence
     if opening.refused:
         log.go_offline(f"opening failed: {opening.refused}")
         return log
@@ -214,12 +221,11 @@ class _Opening:
         self._footers: list[Footer] = []
         self.stream = self._read_stream_file()
         self._checkpoint = self._read_checkpoint()
+        # The segment and the sequence with which it ends; 0 if there is none.
+        self.checkpoint_segment = self.checkpoint_sequence = 0
         self._restored: LogIndex | None = None
         if self._checkpoint is not None:
             self._restored = self._restore(self._checkpoint)
-        self.checkpoint_segment = (
-            0 if self._restored is None else self._restored.segments[-1].first_sequence
-        )
         self._load_segments()
         self.journal = self._load_journal()
         self._lost_before = RangeSet(self.lost)
@@ -262,12 +268,17 @@ class _Opening:
         try:
             checkpoint = read_checkpoint(self._files, self._folder, self.stream.identity)
         except (FormatError, OSError) as error:
-            self.findings.add("unused", f"checkpoint: {error}")
+            self._set_checkpoint_aside(str(error))
             return None
         if checkpoint is None or self._fits(checkpoint):
             return checkpoint
-        self.findings.add("unused", "checkpoint: does not fit the segments")
+        self._set_checkpoint_aside("does not fit the segments")
         return None
+
+    def _set_checkpoint_aside(self, reason: str) -> None:
+        """What does not fit now must not seem to once the files have grown."""
+        self.findings.add("unused", f"checkpoint: {reason}")
+        self._put_in_order(lambda: set_aside_file(self._files, self._folder, CHECKPOINT_FILE))
 
     def _fits(self, checkpoint: Checkpoint) -> bool:
         """Whether every segment is at least as long as the checkpoint says; some may be gone."""
@@ -279,7 +290,17 @@ class _Opening:
             name = segment_name(covered.index.first_sequence)
             if name in names and self._size_of(name) < covered.covered_bytes:
                 return False
-        return self._size_of(JOURNAL_FILE) >= checkpoint.journal_bytes
+        return self._size_of(JOURNAL_FILE) >= checkpoint.journal_bytes(self._journal_salt())
+
+    def _journal_salt(self) -> bytes:
+        """What tells the journal from those before it; empty if it does not say."""
+        file = self._files.open(f"{self._folder}/{JOURNAL_FILE}")
+        try:
+            return FileHeader.decode(file.read(0, HEADER_BYTES), JOURNAL_MAGIC, JOURNAL_FILE).salt
+        except FormatError:
+            return b""
+        finally:
+            file.close()
 
     def _size_of(self, name: str) -> int:
         file = self._files.open(f"{self._folder}/{name}")
@@ -294,11 +315,13 @@ class _Opening:
         is_last = name == self._segment_names()[-1]
         segment = self._open_segment(name, is_last)
         if segment is None:
+            self._set_checkpoint_aside("its last segment can not be read")
             self._checkpoint = None
             return None
         index = index_from(checkpoint)
-        for covered in checkpoint.segments:
-            self.expiries += covered.expiries
+        self.checkpoint_segment = segment.first_sequence
+        self.checkpoint_sequence = index.last_sequence
+        self.expiries += checkpoint.expiries
         self.segments[segment.first_sequence] = segment
         replayed = _Replayed(index)
         segment.sealed = last.sealed or segment.read_footer() is not None
@@ -447,9 +470,10 @@ class _Opening:
         except FormatError as error:
             return self._replace_journal(path, str(error))
         found = read_entries(data)
-        self._replay(found)
+        checkpoint = self._checkpoint
+        self._replay(found, 0 if checkpoint is None else checkpoint.journal_bytes(header.salt))
         rest = data[found.end :]
-        journal = Journal(self._files.open(path))
+        journal = Journal(self._files.open(path), header.salt)
         if self.journal_unsound:
             self._put_in_order(lambda: set_aside(self._files, self._folder, JOURNAL_FILE, data))
         elif rest:
@@ -466,13 +490,13 @@ class _Opening:
         self.findings.add("unreadable", reason)
         self.journal_unsound = True
         if not self._files.exists(path):
-            return Journal.create(self._files, path, self.stream.identity)
+            return Journal.create(self._files, path, self.stream.identity, bytes(IDENTITY_BYTES))
         data = read_file(self._files, path)
         self._put_in_order(lambda: set_aside(self._files, self._folder, JOURNAL_FILE, data))
-        return Journal(self._files.open(path))
+        return Journal(self._files.open(path), bytes(IDENTITY_BYTES))
 
-    def _replay(self, found: JournalEntries) -> None:
-        """Take in what the entries say.
+    def _replay(self, found: JournalEntries, known_bytes: int) -> None:
+        """Take in what the entries say, of which the first `known_bytes` are in the checkpoint.
 
         The store's own are of use, always. Those of callers build upon each other, so they are not
         behind damage, and not where they speak of what the log has lost: unless it was lost on
@@ -481,11 +505,10 @@ class _Opening:
         entries = found.entries
         cuts = [at for at, entry in enumerate(entries) if entry.kind in (TRUNCATING, TRUNCATED)]
         last_cut = cuts[-1] if cuts else -1
-        known = 0 if self._checkpoint is None else self._checkpoint.journal_bytes
         ahead = 0
         for at, entry in enumerate(entries):
             if entry.kind < CALLER_KINDS:
-                self._replay_own(entry, in_checkpoint=found.offsets[at] < known)
+                self._replay_own(entry, in_checkpoint=found.offsets[at] < known_bytes)
             elif at >= found.sound_count:
                 continue
             elif entry.position > self._end and at > last_cut:

@@ -33,7 +33,7 @@ A stream:
 |                                           |   reservation                     |                  |
 | cut of the log's end that was begun       | finished                          |                  |
 | file that was to replace another one      | removed                           |                  |
-| checkpoint that is not sound or does not  | not used                          | unused           |
+| checkpoint that is not sound or does not  | not used, set aside               | unused           |
 |   fit                                     |                                   |                  |
 | message that is not sound when it is read | gone from the index               | damaged, lost    |
 | erased message that nothing else calls    | gone from the index               |                  |

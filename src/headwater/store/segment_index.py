@@ -40,6 +40,7 @@ class SegmentIndex:
 
     __slots__ = (
         "_blocks",
+        "dead_bytes",
         "distances",
         "examined",
         "first_sequence",
@@ -62,6 +63,8 @@ class SegmentIndex:
         self.distances = array("I")
         self.live = 0
         self.live_bytes = 0
+        # What messages count that are gone and still take room in the file.
+        self.dead_bytes = 0
         self.examined = 0
         self._blocks = Blocks()
 
@@ -101,16 +104,20 @@ class SegmentIndex:
         self.live += len(lengths)
         self.live_bytes += sum(sizes)
 
-    def take_offsets(self, offsets: "array[int]") -> None:
-        """The records have moved; what was deleted meanwhile stays deleted."""
+    def take_offsets(
+        self, before: "array[int]", offsets: "array[int]", sizes: "array[int]"
+    ) -> None:
+        """The records have moved to `offsets` since they were at `before`.
+
+        What was deleted meanwhile stays deleted. `sizes` are 0 for what takes no room any more.
+        """
         check(len(offsets) == len(self.offsets), "a successor covers the same sequences")
-        self.offsets = array(
-            "I", (new if old else 0 for old, new in zip(self.offsets, offsets, strict=True))
-        )
-        # What has left the file takes no room any more.
-        self.sizes = array(
-            "I", (size if new else 0 for size, new in zip(self.sizes, offsets, strict=True))
-        )
+        self.dead_bytes = 0
+        for position in _differing(before, self.offsets):
+            offsets[position] = 0
+            self.dead_bytes += sizes[position]
+        self.offsets = offsets
+        self.sizes = sizes
 
     def renumber(self, new_ids: "array[int]") -> None:
         """Subjects have other ids from now on."""
@@ -144,12 +151,14 @@ class SegmentIndex:
         self.offsets[position] = 0
         self.live -= 1
         self.live_bytes -= self.sizes[position]
+        self.dead_bytes += self.sizes[position]
         if self._blocks.is_known:
             self._blocks.drop(position, self.subject_ids[position])
 
     def cut(self, next_sequence: int) -> None:
         """Forget the sequences from `next_sequence` on, none of which has a message any more."""
         keep = max(next_sequence - self.first_sequence, 0)
+        self.dead_bytes -= sum(self.sizes[keep:])
         for column in self.columns():
             del column[keep:]
 
@@ -391,6 +400,21 @@ class SegmentIndex:
                 self.sizes.tobytes(),
             )
         )
+
+
+def _differing(before: "array[int]", after: "array[int]") -> list[int]:
+    """Positions at which two arrays of one length differ, found block by block: they are few."""
+    found: list[int] = []
+    for begin in range(0, len(before), STRETCH_MAX):
+        old, new = before[begin : begin + STRETCH_MAX], after[begin : begin + STRETCH_MAX]
+        # Comparing bytes is a hundredth of the cost of comparing numbers.
+        if old.tobytes() != new.tobytes():
+            found += [
+                begin + at
+                for at, pair in enumerate(zip(old, new, strict=True))
+                if pair[0] != pair[1]
+            ]
+    return found
 
 
 @final

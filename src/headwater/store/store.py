@@ -18,6 +18,7 @@ A stream that fails is offline and does not keep the others from anything.
 
 from collections.abc import Callable, Iterable
 from enum import Enum
+from hashlib import sha256
 from struct import Struct
 from typing import Final, final
 
@@ -67,6 +68,13 @@ _STORE: Final = Struct("<8sHB5x16s36s")
 # More of a boot id is not kept; what is kept tells one from another.
 _BOOT_ID_BYTES: Final = 36
 
+# Names of folders end somewhere. Of a stream whose name does not fit, the folder has the beginning,
+# a mark that no other name has, and a digest; the name is in a file of its own.
+NAME_FILE: Final = "name.hw"
+_FOLDER_BYTES_MAX: Final = 255
+_LONG_NAME_MARK: Final = "%~"
+_DIGEST_BYTES: Final = 16
+
 _SAFE: Final = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-")
 
 
@@ -80,11 +88,15 @@ class SyncMode(Enum):
 
 def folder_name(name: str) -> str:
     """A file system's idea of any name: what is not plain is written as %XX."""
-    return "".join(chr(byte) if byte in _SAFE else f"%{byte:02X}" for byte in name.encode())
+    plain = "".join(chr(byte) if byte in _SAFE else f"%{byte:02X}" for byte in name.encode())
+    if len(plain) <= _FOLDER_BYTES_MAX:
+        return plain
+    end = _LONG_NAME_MARK + sha256(name.encode()).digest()[:_DIGEST_BYTES].hex()
+    return plain[: _FOLDER_BYTES_MAX - len(end)] + end
 
 
 def name_of_folder(folder: str) -> str:
-    """The name a folder was made for."""
+    """The name a folder was made for. Raises ValueError if it can not be told."""
     parts = folder.split("%")
     data = parts[0].encode() + b"".join(
         bytes.fromhex(part[:2]) + part[2:].encode() for part in parts[1:]
@@ -303,10 +315,19 @@ class Store:
     def stream_names(self) -> list[str]:
         """Every stream there is, open or not."""
         return [
-            name_of_folder(name)
-            for name in self._files.list_folder(self._streams)
-            if self._files.exists(f"{self._streams}/{name}/{STREAM_FILE}")
+            self._name_in(folder)
+            for folder in self._files.list_folder(self._streams)
+            if self._files.exists(f"{self._streams}/{folder}/{STREAM_FILE}")
         ]
+
+    def _name_in(self, folder: str) -> str:
+        """The name of the stream in a folder; that of the folder if it can not be told."""
+        if _LONG_NAME_MARK not in folder:
+            return name_of_folder(folder)
+        try:
+            return read_file(self._files, f"{self._streams}/{folder}/{NAME_FILE}").decode()
+        except (OSError, ValueError):
+            return folder
 
     def _folder_of(self, name: str) -> str:
         return f"{self._streams}/{folder_name(name)}"
@@ -341,6 +362,8 @@ class Store:
             self._files.make_folder(folder)
             self._files.sync_folder(self._streams)
             self._clear(folder)
+            if _LONG_NAME_MARK in folder:
+                replace_file(self._files, f"{folder}/{NAME_FILE}", name.encode())
             files = self._files_in(folder, is_new=True, compresses=compresses)
             log = create_log(
                 files,

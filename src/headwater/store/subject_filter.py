@@ -55,8 +55,8 @@ class Tally:
         self.total += count
 
     def drop(self, position: int) -> None:
-        """One at this position is gone."""
-        if position < self.counted:
+        """One at this position is gone; nothing to do if it was not counted here."""
+        if 0 <= position < self.counted:
             self._counts[position // BLOCK_POSITIONS] -= 1
             self.total -= 1
 

@@ -194,6 +194,33 @@ class SubscriptionIndex(Generic[M]):
             return _combine([found, by_prefix])
         return by_prefix.route()
 
+    def match_all(self, subjects: list[bytes]) -> Route[M] | None:
+        """The route of many subjects, if one look-up tells that it is the same for all.
+
+        So it is for replies to one requester: they differ in their last token, and one
+        subscription ending in `*` takes them.
+        """
+        first = subjects[0]
+        dot = first.rfind(b".") + 1
+        prefix = first[:dot]
+        by_prefix = self._prefixes.get(prefix)
+        root = self._root
+        if (
+            by_prefix is None
+            or root.star is not None
+            or root.full is not None
+            or (root.children and first[: first.find(b".")] in root.children)
+            or not self._literals.keys().isdisjoint(subjects)
+        ):
+            return None
+        for subject in subjects:
+            if subject.rfind(b".") + 1 != dot or not subject.startswith(prefix):
+                return None
+            if len(subject) == dot:
+                return None
+        self.matches += len(subjects)
+        return by_prefix.route()
+
     def _match_with_trie(
         self, subject: bytes, found: _Node[M] | None, by_prefix: _Node[M] | None
     ) -> Route[M]:

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Final, TypeVar
 
 from headwater.testing.clock import HostTime, SimClock
+from headwater.testing.disk import SimDisk
 from headwater.testing.files import MemoryFiles
 from headwater.testing.loop import CURRENT_PROCESS, Process, SimLoop
 from headwater.testing.transport import SimServer
@@ -24,14 +25,18 @@ class HostCrashed(Exception):
 class Host:
     """What survives a crash: everything here but `process`."""
 
-    def __init__(self, loop: SimLoop, name: str, address: str, time: HostTime) -> None:
+    def __init__(
+        self, loop: SimLoop, name: str, address: str, time: HostTime, disk_seed: int
+    ) -> None:
         self._loop = loop
         self.name = name
         self.address = address
         self.time = time
         self.clock = SimClock(time, loop.now_s)
         self.files = MemoryFiles()
+        self.disk = SimDisk(disk_seed)
         self.boots = 0
+        self.power_cycles = 0
         self.boot: Callable[[], Coroutine[Any, Any, object]] | None = None
         self.process = Process(name, time)
         self.powered = True

@@ -207,6 +207,8 @@ class SimLoop(asyncio.BaseEventLoop):
         self._callbacks_max = callbacks_max
         self._end_s = BEGINNING_S + virtual_s_max
         self._dice = dice
+        # Set higher for a slow disk: syncing one is what executors are mostly asked for.
+        self.executor_delay_s_max = EXECUTOR_DELAY_MAX_S
         self._now_s = BEGINNING_S
         self._runnable: list[Process] = []
         self._timers: list[tuple[float, int, SimHandle | KernelEvent]] = []
@@ -352,7 +354,7 @@ class SimLoop(asyncio.BaseEventLoop):
             else:
                 future.set_result(result)
 
-        self.call_later(self._dice.uniform(EXECUTOR_DELAY_MIN_S, EXECUTOR_DELAY_MAX_S), work)
+        self.call_later(self._dice.uniform(EXECUTOR_DELAY_MIN_S, self.executor_delay_s_max), work)
         return future
 
     # Processes

@@ -27,6 +27,7 @@ from headwater.base.clock import NS_PER_S
 from headwater.base.invariants import check
 from headwater.runtime.environment import Environment
 from headwater.runtime.loop_adapters import LoopNetwork, LoopScheduler
+from headwater.runtime.time_zones import find_zone
 from headwater.testing.clock import HostTime
 from headwater.testing.entropy import SeededEntropy, labelled_dice
 from headwater.testing.host import Host
@@ -52,8 +53,11 @@ EVENTS_KEPT: Final = 40
 # Monotonic clocks of two hosts have nothing in common; up to this much uptime sets them apart.
 _UPTIME_S_MAX: Final = 1_000_000
 
+_DISK_SEED_MAX: Final = 1 << 32
+
 _PID_FIRST: Final = 100
 _RSS_BYTES: Final = 32 * 1024 * 1024
+_MEMORY_BYTES: Final = 1 << 30
 
 CrashMode = Literal["kill", "power"]
 """kill: the process dies, its kernel closes its sockets. power: the machine falls silent."""
@@ -116,7 +120,8 @@ class World:
     def _add_host(self, name: str, time: HostTime) -> Host:
         self._host_count += 1
         high, low = divmod(self._host_count, 250)
-        host = Host(self.loop, name, f"10.0.{high}.{low + 1}", time)
+        disk_seed = self.dice("disk", name).randrange(_DISK_SEED_MAX)
+        host = Host(self.loop, name, f"10.0.{high}.{low + 1}", time, disk_seed)
         self._hosts[name] = host
         self.network.add_host(host)
         return host
@@ -148,8 +153,11 @@ class World:
         if host.alive:
             self.loop.kill(host.process)
         if mode == "kill":
+            host.disk.kill()
             self.network.process_killed(host)
         elif host.powered:
+            host.disk.power_loss()
+            host.power_cycles += 1
             self.network.power_lost(host)
 
     def restart(self, name: str) -> "Awaitable[object] | None":
@@ -260,6 +268,14 @@ class SimulatedProcess:
         """One process, one core."""
         return 1
 
+    def memory_bytes(self) -> int:
+        """Some plausible machine."""
+        return _MEMORY_BYTES
+
+    def temporary_folder(self) -> str:
+        """On the host's own disk."""
+        return "/temporary"
+
 
 def simulated_environment(world: World, host: Host) -> Environment:
     """What a server on `host` may use of the world. Start the server with `host.run`."""
@@ -271,6 +287,9 @@ def simulated_environment(world: World, host: Host) -> Environment:
         network=LoopNetwork(),
         scheduler=LoopScheduler(),
         process=SimulatedProcess(host),
+        disk=host.disk,
+        boot_id=f"{host.name}-{host.power_cycles}",
+        find_zone=find_zone,
     )
 
 

@@ -9,6 +9,8 @@ from tests.scenarios.world import World
 RSS_BYTES: Final = 12_345_678
 CPU_PERCENT: Final = 1.25
 CORES: Final = 4
+MEMORY_BYTES: Final = 1 << 30
+TEMPORARY_FOLDER: Final = "/temporary"
 
 
 class FixedProcess:
@@ -25,6 +27,12 @@ class FixedProcess:
 
     def cores(self) -> int:
         return CORES
+
+    def memory_bytes(self) -> int:
+        return MEMORY_BYTES
+
+    def temporary_folder(self) -> str:
+        return TEMPORARY_FOLDER
 
 
 def monitored_world(options: Options | None = None) -> World:

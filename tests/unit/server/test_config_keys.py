@@ -506,9 +506,10 @@ HONOURED = """
     lame_duck_duration lame_duck_grace_period no_auth_user system_account system
     no_system_account no_system no_sys_acc no_header_support connect_error_reports
     reconnect_error_reports server_tags server_metadata no_fast_producer_stall max_closed_clients
+    jetstream
 """
 REFUSED = """
-    mappings maps default_sentinel https https_port cluster gateway leaf leafnodes jetstream
+    mappings maps default_sentinel https https_port cluster gateway leaf leafnodes
     syslog remote_syslog prof_port prof_block_rate proxy_protocol tls ocsp allow_non_tls
     write_timeout operator operators roots root root_operators root_operator resolver
     account_resolver accounts_resolver resolver_tls resolver_preload resolver_pinned_accounts
@@ -527,15 +528,30 @@ NESTED_HONOURED = {
     "authorization {{ default_permissions {{ subscribe {{ {} }} }} }}": "allow deny",
     "authorization {{ default_permissions {{ allow_responses {{ {} }} }} }}": """
         max max_msgs max_messages max_responses expires expiration ttl""",
-    "accounts {{ A {{ {} }} }}": "users default_permissions limits",
+    "accounts {{ A {{ {} }} }}": "users default_permissions limits jetstream",
     "accounts {{ A {{ limits {{ {} }} }} }}": """
         max_connections max_conn max_subscriptions max_subs max_payload max_pay""",
+    "jetstream {{ {} }}": """
+        strict store store_dir storedir sync sync_interval max_memory_store max_mem_store max_mem
+        max_file_store max_file domain enable enabled key ek encryption_key prev_key prev_ek
+        prev_encryption_key cipher extension_hint limits unique_tag max_outstanding_catchup
+        max_buffered_size max_buffered_msgs request_queue_limit info_queue_limit meta_compact
+        meta_compact_size meta_compact_sync max_concurrent_io""",
+    "jetstream {{ limits {{ {} }} }}": """
+        max_ack_pending max_ha_assets max_request_batch duplicate_window default_max_consumers
+        batch""",
+    "accounts {{ A {{ jetstream {{ {} }} }} }}": """
+        max_memory max_mem mem memory max_store max_file max_disk store disk max_streams streams
+        max_consumers consumers max_bytes_required max_stream_bytes max_bytes mem_max_stream_bytes
+        memory_max_stream_bytes disk_max_stream_bytes store_max_stream_bytes max_ack_pending
+        cluster_traffic""",
 }
 NESTED_REFUSED = {
     "authorization {{ {} }}": "auth_callout auth_hook proxy_required",
     "authorization {{ users [ {{ user: a, {} }} ] }}": "nkey proxy_required",
     "accounts {{ A {{ {} }} }}": """
-        nkey imports exports jetstream mappings maps msg_trace trace_dest""",
+        nkey imports exports mappings maps msg_trace trace_dest""",
+    "jetstream {{ {} }}": "tpm",
     "accounts {{ A {{ limits {{ {} }} }} }}": "max_leafnodes max_leafs",
 }
 

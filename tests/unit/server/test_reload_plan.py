@@ -1,6 +1,7 @@
 """What a running server takes over from a changed configuration."""
 
 from dataclasses import fields, replace
+from typing import Any
 
 import pytest
 
@@ -8,9 +9,15 @@ from headwater.server.options import (
     AccountOptions,
     JetStreamOptions,
     Options,
+    StoreCipher,
     UserOptions,
 )
-from headwater.server.reload_plan import NEEDS_RESTART, RELOADED, changed_options
+from headwater.server.reload_plan import (
+    JETSTREAM_NEEDS_RESTART,
+    NEEDS_RESTART,
+    RELOADED,
+    changed_options,
+)
 
 ALICE = UserOptions("alice", "secret")
 
@@ -66,14 +73,6 @@ def test_what_is_taken_over_and_what_the_log_says(new: Options, line: str) -> No
             "JetStream: old=false, new=true",
         ),
         (
-            Options(jetstream=JetStreamOptions(store_dir="a")),
-            "jetstream storage directory",
-        ),
-        (
-            Options(jetstream=JetStreamOptions(max_file_bytes=5)),
-            "jetstream max memory and store",
-        ),
-        (
             Options(users=(ALICE,), no_auth_user="alice"),
             "NoAuthUser: old=, new=alice",
         ),
@@ -121,5 +120,58 @@ def test_an_unchanged_configuration_changes_nothing() -> None:
 def test_every_field_is_either_taken_over_or_needs_a_restart() -> None:
     quiet = {"config_digest", "default_permissions", "has_authorization"}
     names = {field.name for field in fields(Options)}
-    assert set(RELOADED) | set(NEEDS_RESTART) | quiet == names
+    assert set(RELOADED) | set(NEEDS_RESTART) | quiet | {"jetstream"} == names
+
+
+STREAMING = JetStreamOptions(
+    enabled=True, store_dir="a", max_memory_bytes=1000, max_file_bytes=1000
+)
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"enabled": False}, "JetStream: old=true, new=false"),
+        ({"store_dir": "b"}, "jetstream storage directory"),
+        ({"store_dir": ""}, "jetstream storage dir"),
+        ({"max_memory_bytes": 999}, "decreasing jetstream max memory and store"),
+        ({"max_file_bytes": -1}, "jetstream max memory and max store"),
+        ({"domain": "hub"}, "JetStreamDomain: old=, new=hub"),
+        ({"strict": False}, "JetStreamStrict: old=true, new=false"),
+        ({"cipher": StoreCipher.AES}, "JetStreamCipher: old=ChaCha20-Poly1305, new=AES-GCM"),
+        ({"encryption_key": "secret"}, "JetStreamKey"),
+        ({"previous_encryption_key": "secret"}, "JetStreamOldKey"),
+    ],
+)
+def test_most_of_jetstream_needs_a_restart(change: dict[str, Any], reason: str) -> None:
+    old = Options(jetstream=STREAMING)
+    plan = changed_options(old, Options(jetstream=replace(STREAMING, **change)))
+    assert plan.error == f"config reload not supported for {reason}"
+
+
+def test_limits_that_the_machine_chose_can_not_be_set() -> None:
+    old = Options(jetstream=replace(STREAMING, max_memory_bytes=-1))
+    plan = changed_options(old, Options(jetstream=STREAMING))
+    assert plan.error == "config reload not supported for jetstream dynamic max memory and store"
+
+
+def test_limits_of_jetstream_may_be_raised() -> None:
+    new = Options(jetstream=replace(STREAMING, max_memory_bytes=2048, max_file_bytes=1 << 30))
+    plan = changed_options(Options(jetstream=STREAMING), new)
+    assert plan.error == ""
+    assert plan.changes == (
+        "JetStream max_mem_store = 2.00 KB",
+        "JetStream max_file_store = 1.00 GB",
+    )
+
+
+def test_a_jetstream_that_is_off_may_be_described_anew() -> None:
+    new = Options(jetstream=JetStreamOptions(store_dir="b", max_file_bytes=5, domain="d"))
+    assert changed_options(Options(), new).error == ""
+
+
+def test_every_field_of_jetstream_has_its_rule() -> None:
+    ruled = {"enabled", "store_dir", "max_memory_bytes", "max_file_bytes"}
+    names = {field.name for field in fields(JetStreamOptions)}
+    assert set(JETSTREAM_NEEDS_RESTART) | ruled == names
     assert not set(RELOADED) & set(NEEDS_RESTART)

@@ -5,10 +5,11 @@ from random import Random
 import pytest
 
 from headwater.base.invariants import InvariantViolation
-from headwater.store.compaction import SUCCESSOR_SUFFIX, Compaction
+from headwater.store.compaction import Compaction
 from headwater.store.log import FileLog
 from headwater.store.message_log import Batch
 from headwater.store.opening import create_log, open_log
+from headwater.store.unfinished import SUCCESSOR_SUFFIX
 from headwater.testing.disk import PowerLost, SimDisk
 from headwater.testing.entropy import SeededEntropy
 

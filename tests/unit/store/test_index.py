@@ -288,6 +288,17 @@ def test_what_came_and_went_between_two_questions_was_never_counted() -> None:
     assert kept.pending(1) == 1
 
 
+@pytest.mark.parametrize("number", [0, 1])
+def test_messages_that_went_with_their_segment_are_not_counted_any_more(number: int) -> None:
+    index = index_of([b"a.1"], [b"a.2"], [b"a.3", b"b"])
+    kept = SubjectFilter(index, [b"a.*"])
+    assert kept.pending(1) == 3
+    index.delete(number + 1)
+    index.remove_segment(index.segments[number])
+    assert kept.pending(1) == 2
+    assert kept.pending(3) == 1
+
+
 @pytest.mark.parametrize("count", [REMOVALS_NOTED_MAX, REMOVALS_NOTED_MAX + 1])
 def test_more_that_was_taken_out_than_is_noted_is_counted_anew(count: int) -> None:
     index = sparse_index()

@@ -19,11 +19,12 @@ from headwater.testing.disk import SimDisk
 
 PATH = "/journal.hw"
 IDENTITY = bytes(range(16))
+SALT = bytes(range(16, 32))
 ENTRIES = [(1, 300, b""), (1, 301, b"body"), (7, DELETED, encode_ranges([(2, 5), (7, 7)]))]
 
 
 def journal(disk: SimDisk) -> Journal:
-    made = Journal.create(disk, PATH, IDENTITY)
+    made = Journal.create(disk, PATH, IDENTITY, SALT)
     for position, kind, body in ENTRIES:
         made.write(position, [(kind, body)])
     return made
@@ -90,7 +91,7 @@ def test_entries_come_back_in_order() -> None:
 
 def test_entries_of_one_moment_are_one_write() -> None:
     disk = SimDisk()
-    made = Journal.create(disk, PATH, IDENTITY)
+    made = Journal.create(disk, PATH, IDENTITY, SALT)
     writes = disk.counts(PATH).writes
     data = made.write(9, [(300, b"a"), (301, b"b")])
     assert disk.counts(PATH).writes == writes + 1
@@ -175,7 +176,7 @@ def test_zeros_are_no_entries() -> None:
 
 def test_a_journal_without_entries() -> None:
     disk = SimDisk()
-    Journal.create(disk, PATH, IDENTITY)
+    Journal.create(disk, PATH, IDENTITY, SALT)
     found = read_entries(bytes_of(disk))
     assert told(found) == []
     assert found.end == HEADER_BYTES

@@ -208,6 +208,22 @@ def test_any_name_has_a_folder_of_its_own(name: str) -> None:
     assert name_of_folder(folder) == name
 
 
+@pytest.mark.parametrize("name", ["n" * 256, "$G/" + "n" * 255, "ü" * 127 + "/" + "ü" * 127])
+def test_a_name_too_long_for_a_folder_is_kept_in_a_file(name: str) -> None:
+    disk = SimDisk()
+    store = opened(disk)
+    store.create_stream(name, b"body")
+    store.create_stream(name + "2")
+    assert len(folder_name(name)) <= 255
+    store.close()
+    again = opened(disk)
+    assert sorted(again.stream_names()) == sorted([name, name + "2"])
+    assert again.logs[name].body == b"body"
+    again.remove_stream(name)
+    assert again.stream_names() == [name + "2"]
+    again.close()
+
+
 def everything_on(disk: SimDisk) -> bytes:
     return b"".join(disk.dump().values())
 

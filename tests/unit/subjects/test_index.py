@@ -256,3 +256,20 @@ def test_subjects_may_have_more_tokens_than_python_has_stack() -> None:
 )
 def test_a_route_is_large_by_the_copies_it_makes(route: Route[int], large: bool) -> None:
     assert route.is_large is large
+
+
+def test_many_subjects_have_one_route_only_if_each_alone_has_it() -> None:
+    """`match_all` tells a route or nothing; it never tells another route than `match`."""
+    index: SubscriptionIndex[str] = SubscriptionIndex()
+    index.insert(b"_INBOX.a.*", None, "a")
+    replies = [b"_INBOX.a.1", b"_INBOX.a.22"]
+    found = index.match_all(replies)
+    assert found is not None
+    assert [found.plain, found.groups] == [["a"], []]
+    for other in (b"_INBOX.b.1", b"_INBOX.a", b"_INBOX.a.", b"_INBOX.a.1.2", b"x"):
+        assert index.match_all([*replies, other]) is None
+    index.insert(b"_INBOX.a.22", None, "literal")
+    assert index.match_all(replies) is None
+    index.remove(b"_INBOX.a.22", None, "literal")
+    index.insert(b"_INBOX.>", None, "everything")
+    assert index.match_all(replies) is None

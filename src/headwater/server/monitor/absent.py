@@ -1,4 +1,4 @@
-"""Documents about what this server does not have yet: other servers and streams.
+"""Documents about what this server does not have yet: other servers.
 
 nats-server answers these requests whether the feature is configured or not; an operator's tool that
 asks all of them gets from us what it gets from a nats-server on its own.
@@ -40,42 +40,6 @@ class Leafz(View, kw_only=True):
     leafs: list[object]
 
 
-class ApiStats(View, kw_only=True):
-    """Requests to JetStream."""
-
-    level: int
-    total: int
-    errors: int
-
-
-class StoreLimits(View, kw_only=True):
-    """What streams may take."""
-
-    max_memory: int
-    max_storage: int
-
-
-class Jsz(View, kw_only=True):
-    """JetStream, switched off."""
-
-    memory: int
-    storage: int
-    reserved_memory: int
-    reserved_storage: int
-    accounts: int
-    ha_assets: int
-    api: ApiStats
-    server_id: str
-    now: str
-    disabled: bool
-    config: StoreLimits
-    streams: int
-    consumers: int
-    messages: int
-    bytes: int
-    total: int
-
-
 def routez(node: "Node") -> Routez:
     """No routes."""
     return Routez(
@@ -93,28 +57,6 @@ def gatewayz(node: "Node") -> Gatewayz:
 def leafz(node: "Node") -> Leafz:
     """No leaf nodes."""
     return Leafz(server_id=node.server_id, now=_now(node), leafnodes=0, leafs=[])
-
-
-def jsz(node: "Node") -> Jsz:
-    """No streams."""
-    return Jsz(
-        memory=0,
-        storage=0,
-        reserved_memory=0,
-        reserved_storage=0,
-        accounts=0,
-        ha_assets=0,
-        api=ApiStats(level=0, total=0, errors=0),
-        server_id=node.server_id,
-        now=_now(node),
-        disabled=True,
-        config=StoreLimits(max_memory=0, max_storage=0),
-        streams=0,
-        consumers=0,
-        messages=0,
-        bytes=0,
-        total=0,
-    )
 
 
 def _now(node: "Node") -> str:

@@ -1,6 +1,8 @@
 """/accountz and /accstatz: accounts, what is in them and what went through them."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
+
+from msgspec import UNSET, UnsetType
 
 from headwater.server.accounts import Account
 from headwater.server.monitor.documents import MsgBytes, Refused, View, timestamp
@@ -8,6 +10,20 @@ from headwater.server.monitor.subsz import IndexStats, index_stats
 
 if TYPE_CHECKING:
     from headwater.server.node import Node
+
+# nats-server's table, by name. Ours has one more, for an extension that is nowhere to be seen
+# unless it is used.
+DOMAIN_MAPPINGS: Final = (
+    ("$KV.>", ""),
+    ("$OBJ.>", ""),
+    ("ACCOUNT.>", "$JS.API."),
+    ("CONSUMER.>", "$JS.API."),
+    ("DIRECT.>", "$JS.API."),
+    ("INFO", "$JS.API."),
+    ("META.>", "$JS.API."),
+    ("SERVER.>", "$JS.API."),
+    ("STREAM.>", "$JS.API."),
+)
 
 
 class AccountzOptions(View, kw_only=True):
@@ -36,6 +52,13 @@ class ServiceImport(View, kw_only=True):
     tracking: bool
 
 
+class Mapping(View, kw_only=True):
+    """Where a subject leads to, and with which share."""
+
+    subject: str
+    weight: int
+
+
 class AccountInfo(View, kw_only=True):
     """One account in full."""
 
@@ -48,6 +71,7 @@ class AccountInfo(View, kw_only=True):
     leafnode_connections: int
     client_connections: int
     subscriptions: int
+    mappings: dict[str, tuple[Mapping, ...]] | UnsetType = UNSET
     imports: tuple[ServiceImport, ...] = ()
     name_tag: str
     sublist_stats: IndexStats
@@ -121,10 +145,11 @@ def account_info(node: "Node", name: str) -> AccountInfo:
         is_system=account is node.accounts.system,
         expired=False,
         complete=True,
-        jetstream_enabled=False,
+        jetstream_enabled=node.jetstream is not None and name in node.jetstream.accounts,
         leafnode_connections=0,
         client_connections=len(account.clients),
         subscriptions=account.index.count,
+        mappings=_mappings(node, account),
         imports=tuple(
             ServiceImport(
                 subject=service,
@@ -143,6 +168,17 @@ def account_info(node: "Node", name: str) -> AccountInfo:
         name_tag=account.name,
         sublist_stats=index_stats([account]),
     )
+
+
+def _mappings(node: "Node", account: Account) -> dict[str, tuple[Mapping, ...]] | UnsetType:
+    """The names that a domain gives to the API of JetStream."""
+    domain = node.options.jetstream.domain
+    if node.jetstream is None or not domain or account is node.accounts.system:
+        return UNSET
+    return {
+        f"$JS.{domain}.API.{family}": (Mapping(subject=prefix + family, weight=100),)
+        for family, prefix in DOMAIN_MAPPINGS
+    }
 
 
 def account_statz(node: "Node", options: AccountStatzOptions) -> AccountStatz:

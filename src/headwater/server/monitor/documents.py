@@ -34,6 +34,10 @@ class Refused(HeadwaterError):
     """The document can not be made as asked for; the text is nats-server's."""
 
 
+class Filtered(Refused):
+    """The document is not for whoever asked; over messages nothing is sent at all."""
+
+
 class MsgBytes(View, kw_only=True):
     """A number of messages and their bytes."""
 

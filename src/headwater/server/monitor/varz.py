@@ -8,6 +8,7 @@ from msgspec import UNSET, UnsetType
 from headwater import __version__
 from headwater.base.clock import NS_PER_S
 from headwater.server.monitor.documents import MsgBytes, View, number, timestamp, uptime
+from headwater.server.monitor.jsz import JetStreamPart, jetstream_part
 
 if TYPE_CHECKING:
     from headwater.server.node import Node
@@ -82,7 +83,7 @@ class Varz(View, kw_only=True, omit_defaults=False):
     leaf: Absent = msgspec.field(default_factory=Absent)
     mqtt: Absent = msgspec.field(default_factory=Absent)
     websocket: Absent = msgspec.field(default_factory=Absent)
-    jetstream: Absent = msgspec.field(default_factory=Absent)
+    jetstream: JetStreamPart
     tls_timeout: int | float = TLS_TIMEOUT_S
     write_deadline: int
     start: str
@@ -153,6 +154,7 @@ def varz(node: "Node", requests: dict[str, int]) -> Varz:
         max_control_line=options.max_control_line,
         max_payload=options.max_payload,
         max_pending=options.max_pending,
+        jetstream=jetstream_part(node),
         write_deadline=round(options.write_deadline_s * NS_PER_S),
         start=timestamp(node.started_wall_ns),
         now=timestamp(now_ns),

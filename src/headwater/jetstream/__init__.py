@@ -1,0 +1,1 @@
+"""Streams and their rules, as pure values and decisions; the server gives them the world."""

@@ -1,0 +1,311 @@
+"""Requests and replies of the stream API, field by field as they stand on the wire.
+
+The order of the fields is nats-server's, and so is what is left out when it is empty. A reply that
+reports an error has the same type as one that does not, and nothing of what was asked for.
+"""
+
+from typing import Annotated, ClassVar, Final
+
+import msgspec
+
+from headwater.jetstream.config import Flag, StreamConfig, Text
+from headwater.jetstream.errors import ApiError
+from headwater.jetstream.go_json import OMIT_EMPTY, Int, Time, Uint64
+
+TYPE_PREFIX: Final = "io.nats.jetstream.api.v1."
+
+# How much is told at once of what is asked for in pages.
+NAMES_MAX: Final = 1024
+LIST_MAX: Final = 256
+SUBJECT_DETAILS_MAX: Final = 100_000
+
+
+class ErrorDocument(msgspec.Struct):
+    """Why a request was refused."""
+
+    code: int
+    err_code: int
+    description: str
+
+    @classmethod
+    def of(cls, error: ApiError) -> "ErrorDocument":
+        """The error as clients see it."""
+        return cls(error.code, error.err_code, error.description)
+
+
+class Refusal(msgspec.Struct):
+    """The answer to a publish that does not come in."""
+
+    error: ErrorDocument
+    stream: str
+    seq: int
+
+
+# --- requests ----------------------------------------------------------------------------------
+
+
+class StreamInfoRequest(msgspec.Struct, kw_only=True):
+    """The body of STREAM.INFO."""
+
+    go_name: ClassVar[str] = "JSApiStreamInfoRequest"
+
+    offset: Int = 0
+    deleted_details: bool = False
+    subjects_filter: str = ""
+
+
+class StreamNamesRequest(msgspec.Struct, kw_only=True):
+    """The body of STREAM.NAMES."""
+
+    go_name: ClassVar[str] = "JSApiStreamNamesRequest"
+
+    offset: Int = 0
+    subject: str = ""
+
+
+class StreamListRequest(StreamNamesRequest, kw_only=True):
+    """The body of STREAM.LIST."""
+
+    go_name: ClassVar[str] = "JSApiStreamListRequest"
+
+
+class PurgeRequest(msgspec.Struct, kw_only=True):
+    """The body of STREAM.PURGE."""
+
+    go_name: ClassVar[str] = "JSApiStreamPurgeRequest"
+
+    seq: Uint64 = 0
+    filter: str = ""
+    keep: Uint64 = 0
+
+
+class MessageGetRequest(msgspec.Struct, kw_only=True):
+    """The body of STREAM.MSG.GET, DIRECT.GET and DIRECT_LEADER.GET."""
+
+    go_name: ClassVar[str] = "JSApiMsgGetRequest"
+
+    seq: Uint64 = 0
+    last_by_subj: str = ""
+    next_by_subj: str = ""
+    batch: Int = 0
+    max_bytes: Int = 0
+    start_time: Time | None = None
+    multi_last: tuple[str, ...] = ()
+    up_to_seq: Uint64 = 0
+    up_to_time: Time | None = None
+    no_hdr: bool = False
+    # Not nats-server's: the reader has seen this much, and wants nothing older.
+    min_last_seq: Uint64 = 0
+
+
+class MessageDeleteRequest(msgspec.Struct, kw_only=True):
+    """The body of STREAM.MSG.DELETE."""
+
+    go_name: ClassVar[str] = "JSApiMsgDeleteRequest"
+
+    seq: Uint64 = 0
+    no_erase: bool = False
+
+
+# --- replies -----------------------------------------------------------------------------------
+
+
+class Response(msgspec.Struct, kw_only=True):
+    """What every reply begins with."""
+
+    type: str = ""
+    error: Annotated[ErrorDocument | None, OMIT_EMPTY] = None
+
+
+class PagedResponse(Response, kw_only=True):
+    """A reply that may be one page of many."""
+
+    total: int = 0
+    offset: int = 0
+    limit: int = 0
+
+
+class LostData(msgspec.Struct, kw_only=True):
+    """What was stored and can not be read any more."""
+
+    msgs: list[int]
+    bytes: int = 0
+
+
+class StreamState(msgspec.Struct, kw_only=True):
+    """What is in a stream."""
+
+    messages: int = 0
+    bytes: int = 0
+    first_seq: int = 0
+    first_ts: str = ""
+    last_seq: int = 0
+    last_ts: str = ""
+    num_subjects: Annotated[int, OMIT_EMPTY] = 0
+    subjects: Annotated[dict[str, int], OMIT_EMPTY] = msgspec.field(default_factory=dict)
+    num_deleted: Annotated[int, OMIT_EMPTY] = 0
+    deleted: Annotated[list[int], OMIT_EMPTY] = msgspec.field(default_factory=list)
+    lost: Annotated[LostData | None, OMIT_EMPTY] = None
+    consumer_count: int = 0
+
+
+class ClusterInfo(msgspec.Struct, kw_only=True):
+    """Who leads a stream."""
+
+    leader: Text = ""
+
+
+class StreamInfo(msgspec.Struct, kw_only=True):
+    """A stream as replies describe it."""
+
+    config: Annotated[StreamConfig | None, OMIT_EMPTY] = None
+    created: Text = ""
+    state: Annotated[StreamState | None, OMIT_EMPTY] = None
+    domain: Text = ""
+    cluster: Annotated[ClusterInfo | None, OMIT_EMPTY] = None
+    ts: Text = ""
+
+
+class DescribingResponse(Response, kw_only=True):
+    """A reply with the fields of a StreamInfo beside its own."""
+
+    config: Annotated[StreamConfig | None, OMIT_EMPTY] = None
+    created: Text = ""
+    state: Annotated[StreamState | None, OMIT_EMPTY] = None
+    domain: Text = ""
+    cluster: Annotated[ClusterInfo | None, OMIT_EMPTY] = None
+    ts: Text = ""
+
+
+class StreamCreateResponse(DescribingResponse, kw_only=True):
+    """The answer of STREAM.CREATE."""
+
+    type: str = TYPE_PREFIX + "stream_create_response"
+    did_create: Flag = False
+
+
+class StreamUpdateResponse(DescribingResponse, kw_only=True):
+    """The answer of STREAM.UPDATE."""
+
+    type: str = TYPE_PREFIX + "stream_update_response"
+
+
+class StreamInfoResponse(PagedResponse, kw_only=True):
+    """The answer of STREAM.INFO, paged by subjects."""
+
+    type: str = TYPE_PREFIX + "stream_info_response"
+    config: Annotated[StreamConfig | None, OMIT_EMPTY] = None
+    created: Text = ""
+    state: Annotated[StreamState | None, OMIT_EMPTY] = None
+    domain: Text = ""
+    cluster: Annotated[ClusterInfo | None, OMIT_EMPTY] = None
+    ts: Text = ""
+
+
+class StreamDeleteResponse(Response, kw_only=True):
+    """The answer of STREAM.DELETE."""
+
+    type: str = TYPE_PREFIX + "stream_delete_response"
+    success: Flag = False
+
+
+class StreamPurgeResponse(Response, kw_only=True):
+    """The answer of STREAM.PURGE."""
+
+    type: str = TYPE_PREFIX + "stream_purge_response"
+    success: Flag = False
+    purged: int = 0
+
+
+class StreamNamesResponse(PagedResponse, kw_only=True):
+    """The answer of STREAM.NAMES."""
+
+    type: str = TYPE_PREFIX + "stream_names_response"
+    streams: list[str] | None = None
+
+
+class StreamListResponse(PagedResponse, kw_only=True):
+    """The answer of STREAM.LIST."""
+
+    type: str = TYPE_PREFIX + "stream_list_response"
+    streams: list[StreamInfo] = msgspec.field(default_factory=list)
+
+
+def describe(response: DescribingResponse | StreamInfoResponse, info: StreamInfo) -> None:
+    """Have a reply say what `info` says."""
+    for name in StreamInfo.__struct_fields__:
+        setattr(response, name, getattr(info, name))
+
+
+class MessageDocument(msgspec.Struct, kw_only=True):
+    """A stored message; header and body are in base64."""
+
+    subject: str
+    seq: int
+    hdrs: Text = ""
+    data: Text = ""
+    time: str
+
+
+class MessageGetResponse(Response, kw_only=True):
+    """The answer of STREAM.MSG.GET."""
+
+    type: str = TYPE_PREFIX + "stream_msg_get_response"
+    message: Annotated[MessageDocument | None, OMIT_EMPTY] = None
+
+
+class MessageDeleteResponse(Response, kw_only=True):
+    """The answer of STREAM.MSG.DELETE."""
+
+    type: str = TYPE_PREFIX + "stream_msg_delete_response"
+    success: Flag = False
+
+
+class AccountLimitsDocument(msgspec.Struct, kw_only=True):
+    """What an account may use; -1 is no limit."""
+
+    max_memory: int = -1
+    max_storage: int = -1
+    max_streams: int = -1
+    max_consumers: int = -1
+    max_ack_pending: int = -1
+    memory_max_stream_bytes: int = -1
+    storage_max_stream_bytes: int = -1
+    max_bytes_required: bool = False
+
+
+class SystemResponse(Response, kw_only=True):
+    """What the system account is answered, which has no streams."""
+
+    type: str = TYPE_PREFIX + "system_response"
+
+
+class AccountPurgeResponse(Response, kw_only=True):
+    """The answer of ACCOUNT.PURGE, which is for the system account."""
+
+    type: str = TYPE_PREFIX + "account_purge_response"
+    initiated: Flag = False
+
+
+class ApiStats(msgspec.Struct, kw_only=True):
+    """How the API of an account was used."""
+
+    level: int
+    total: int
+    errors: int
+    inflight: Annotated[int, OMIT_EMPTY] = 0
+
+
+class AccountInfoResponse(Response, kw_only=True):
+    """The answer of INFO."""
+
+    type: str = TYPE_PREFIX + "account_info_response"
+    memory: Annotated[int | None, OMIT_EMPTY] = None
+    storage: Annotated[int | None, OMIT_EMPTY] = None
+    reserved_memory: Annotated[int | None, OMIT_EMPTY] = None
+    reserved_storage: Annotated[int | None, OMIT_EMPTY] = None
+    streams: Annotated[int | None, OMIT_EMPTY] = None
+    consumers: Annotated[int | None, OMIT_EMPTY] = None
+    limits: Annotated[AccountLimitsDocument | None, OMIT_EMPTY] = None
+    domain: Text = ""
+    api: Annotated[ApiStats | None, OMIT_EMPTY] = None

@@ -1,0 +1,299 @@
+"""STREAM.MSG.GET, DIRECT.GET and DIRECT_LEADER.GET: one message or many, found in every way.
+
+A look sees what is visible and nothing above it, as one moment of the stream: nothing is written
+while it lasts.
+"""
+
+from base64 import b64encode
+from collections.abc import Iterator
+from typing import Final
+
+from headwater.jetstream import error_codes
+from headwater.jetstream import header_names as names
+from headwater.jetstream.api.documents import MessageDocument, MessageGetRequest
+from headwater.jetstream.config import Storage
+from headwater.jetstream.errors import ApiError
+from headwater.jetstream.go_json import read
+from headwater.jetstream.stream import Stream
+from headwater.jetstream.times import format_time
+from headwater.store.message_log import ALL_SUBJECTS, StoredMessage
+from headwater.wire.headers import status_block, with_lines, with_value, without
+
+# More subjects than this in one request are refused.
+SUBJECTS_MAX: Final = 1024
+
+EMPTY_REQUEST: Final = status_block(408, "Empty Request")
+MALFORMED_REQUEST: Final = status_block(408, "Malformed Request")
+BAD_REQUEST: Final = status_block(408, "Bad Request")
+LEVEL_REQUIRED: Final = status_block(412, "Required Api Level")
+NOT_FOUND: Final = status_block(404, "Message Not Found")
+NO_RESULTS: Final = status_block(404, "No Results")
+TOO_MANY_RESULTS: Final = status_block(413, "Too Many Results")
+NOT_COMPLETE: Final = status_block(412, "Min Last Sequence")
+
+_MIN_LAST_SEQ: Final = b"min_last_seq"
+
+# A header block, or none, and a body.
+Reply = tuple[bytes, bytes]
+
+
+# --- MSG.GET -----------------------------------------------------------------------------------
+
+
+def get_message(stream: Stream, request: MessageGetRequest) -> MessageDocument:
+    """The message asked for. Raises ApiError."""
+    if request.min_last_seq > stream.visible_sequence:
+        raise ApiError.of(error_codes.STREAM_MIN_LAST_SEQ)
+    message = _find(stream, request)
+    if message is None:
+        raise ApiError.of(error_codes.NO_MESSAGE_FOUND)
+    header = b"" if request.no_hdr else message.header
+    return MessageDocument(
+        subject=message.subject.decode(errors="replace"),
+        seq=message.sequence,
+        hdrs=b64encode(header).decode(),
+        data=b64encode(message.payload).decode(),
+        time=format_time(message.timestamp_ns),
+    )
+
+
+def check_single(request: MessageGetRequest) -> None:
+    """Refuse what does not name one message in one way. Raises ApiError."""
+    has_sequence, has_time = request.seq > 0, request.start_time is not None
+    last, following = request.last_by_subj, request.next_by_subj
+    asks = has_sequence or last or following or has_time
+    conflict = (
+        (has_sequence and (last or has_time))
+        or (last and (has_time or following))
+        or request.batch > 0
+        or request.max_bytes > 0
+    )
+    if not asks or conflict:
+        raise ApiError.of(error_codes.BAD_REQUEST)
+
+
+def _find(stream: Stream, request: MessageGetRequest) -> StoredMessage | None:
+    sequence = request.seq
+    if request.start_time is not None:
+        sequence = stream.sequence_at(request.start_time.unix_ns)
+    if request.next_by_subj:
+        return stream.next_message(_pattern(request.next_by_subj), sequence)
+    if request.last_by_subj:
+        return stream.last_message(_pattern(request.last_by_subj))
+    return stream.message(sequence)
+
+
+def _pattern(text: str) -> bytes:
+    """A subject as it is stored; it need not be UTF-8."""
+    return text.encode(errors="surrogateescape")
+
+
+# --- DIRECT.GET --------------------------------------------------------------------------------
+
+
+def get_direct(stream: Stream, body: bytes, max_pending: int) -> Iterator[Reply]:
+    """Everything that answers a request."""
+    if not body:
+        return iter(((EMPTY_REQUEST, b""),))
+    try:
+        request = read(body, MessageGetRequest, strict=False)
+    except ApiError:
+        return iter(((MALFORMED_REQUEST, b""),))
+    return _in_session(stream, request, _refusal(request), max_pending)
+
+
+def get_direct_by_subject(
+    stream: Stream, subject: bytes, body: bytes, max_pending: int
+) -> Iterator[Reply]:
+    """The last message of a subject that is part of the API's own subject."""
+    try:
+        request = read(body, MessageGetRequest, strict=False) if body else MessageGetRequest()
+    except ApiError:
+        return iter(((MALFORMED_REQUEST, b""),))
+    asks_else = (
+        request.last_by_subj
+        or request.next_by_subj
+        or request.multi_last
+        or request.seq
+        or request.batch
+        or request.start_time is not None
+        or request.up_to_seq
+        or request.up_to_time is not None
+    )
+    request.last_by_subj = subject.decode(errors="surrogateescape")
+    return _in_session(stream, request, BAD_REQUEST if asks_else else b"", max_pending)
+
+
+def awaited_sequence(body: bytes) -> int:
+    """The sequence up to which an answer has to be complete; 0 if a request does not say."""
+    if _MIN_LAST_SEQ not in body.lower():
+        return 0
+    try:
+        return read(body, MessageGetRequest, strict=False).min_last_seq
+    except ApiError:
+        return 0
+
+
+def session_block(stream: Stream, body: bytes) -> bytes:
+    """The header of a reply by the API to a reader who says what he has seen; empty for others."""
+    if not awaited_sequence(body):
+        return b""
+    return with_value(b"", names.LAST_SEQUENCE, b"%d" % stream.visible_sequence)
+
+
+def _in_session(
+    stream: Stream, request: MessageGetRequest, refusal: bytes, max_pending: int
+) -> Iterator[Reply]:
+    """Answer a request; a reader who says what he has seen is told in every reply what there is.
+
+    The header is then the only one of its name: also in batches, where it would be that of the
+    message before, and in place of one that a message was stored with.
+    """
+    if refusal:
+        replies: Iterator[Reply] = iter(((refusal, b""),))
+    elif request.min_last_seq > stream.visible_sequence:
+        replies = iter(((NOT_COMPLETE, b""),))
+    else:
+        replies = _answer(stream, request, max_pending)
+    if not request.min_last_seq:
+        return replies
+    complete = b"%d" % stream.visible_sequence
+    return (
+        (with_value(without(block, names.LAST_SEQUENCE), names.LAST_SEQUENCE, complete), payload)
+        for block, payload in replies
+    )
+
+
+def _refusal(request: MessageGetRequest) -> bytes:
+    """The status of a request that can not be answered; empty if it can."""
+    has_sequence = request.seq > 0
+    last, following = request.last_by_subj, request.next_by_subj
+    has_time = request.start_time is not None
+    many = request.multi_last
+    if not (has_sequence or last or following or many or has_time):
+        return EMPTY_REQUEST
+    conflict = (
+        (has_sequence and last)
+        or (has_sequence and has_time)
+        or (has_time and last)
+        or (last and (following or request.batch > 0 or many))
+        or (following and many)
+        or (request.up_to_seq > 0 and request.up_to_time is not None)
+    )
+    return BAD_REQUEST if conflict else b""
+
+
+def _answer(stream: Stream, request: MessageGetRequest, max_pending: int) -> Iterator[Reply]:
+    bytes_max = request.max_bytes or max_pending
+    if request.multi_last:
+        return _many(stream, request, bytes_max)
+    if request.batch:
+        return _batch(stream, request, bytes_max)
+    return _one(stream, request)
+
+
+def _one(stream: Stream, request: MessageGetRequest) -> Iterator[Reply]:
+    message = _find(stream, request)
+    if message is None:
+        yield NOT_FOUND, b""
+    elif request.no_hdr:
+        yield b"", message.payload
+    else:
+        yield with_lines(message.header, _origin(stream, message)), message.payload
+
+
+def _batch(stream: Stream, request: MessageGetRequest, bytes_max: int) -> Iterator[Reply]:
+    sequence = request.seq
+    if request.start_time is not None:
+        sequence = stream.sequence_at(request.start_time.unix_ns)
+    pattern = _pattern(request.next_by_subj) or ALL_SUBJECTS
+    pending = stream.count_from(pattern, sequence)
+    last = sent_bytes = 0
+    for position in range(request.batch):
+        message = stream.next_message(pattern, sequence)
+        if message is None:
+            if position == 0:
+                yield NOT_FOUND, b""
+                return
+            break
+        sequence = message.sequence + 1
+        if request.no_hdr:
+            yield b"", message.payload
+        else:
+            pending = max(pending - 1, 0)
+            yield _in_batch(stream, message, pending, last)
+        last = message.sequence
+        sent_bytes += len(message.subject) + len(message.header) + len(message.payload)
+        if sent_bytes >= bytes_max:
+            break
+    lines = b"Nats-Num-Pending: %d\r\nNats-Last-Sequence: %d\r\n" % (pending, last)
+    yield b"NATS/1.0 204 EOB\r\n%b\r\n" % lines, b""
+
+
+def _many(stream: Stream, request: MessageGetRequest, bytes_max: int) -> Iterator[Reply]:
+    """The last message of each of many subjects, up to a sequence or time."""
+    up_to = _upper_bound(stream, request)
+    patterns = [_pattern(text) for text in request.multi_last]
+    sequences = stream.last_of_each(patterns, up_to) if up_to else []
+    if not sequences or (up_to > stream.visible_sequence and _is_in_files(stream)):
+        yield NO_RESULTS, b""
+        return
+    if len(sequences) > SUBJECTS_MAX:
+        yield TOO_MANY_RESULTS, b""
+        return
+    last = sent_bytes = sent = pending = 0
+    for position, sequence in enumerate(sequences, 1):
+        if sequence < request.seq:
+            continue
+        message = stream.message(sequence)
+        if message is None:
+            yield NOT_FOUND, b""
+            return
+        pending = len(sequences) - position
+        yield _in_batch(stream, message, pending, last)
+        last = sequence
+        sent += 1
+        sent_bytes += len(message.subject) + len(message.header) + len(message.payload)
+        if sent_bytes >= bytes_max or sent == request.batch:
+            break
+    lines = b"Nats-Num-Pending: %d\r\nNats-Last-Sequence: %d\r\nNats-UpTo-Sequence: %d\r\n" % (
+        pending,
+        last,
+        up_to,
+    )
+    yield b"NATS/1.0 204 EOB\r\n%b\r\n" % lines, b""
+
+
+def _upper_bound(stream: Stream, request: MessageGetRequest) -> int:
+    """The last sequence to look at; 0 if a time is asked for before which there was nothing."""
+    if request.up_to_time is None:
+        return request.up_to_seq or stream.visible_sequence
+    following = stream.sequence_at(request.up_to_time.unix_ns)
+    return following - 1 if following > stream.log.first_sequence else 0
+
+
+def _is_in_files(stream: Stream) -> bool:
+    # nats-server finds nothing in files up to a sequence that is still to come; in memory it does.
+    return stream.config.storage is Storage.FILE
+
+
+def _origin(stream: Stream, message: StoredMessage) -> bytes:
+    """Header lines that say where a message is from."""
+    return (
+        b"Nats-Stream: %b\r\nNats-Subject: %b\r\nNats-Sequence: %d\r\nNats-Time-Stamp: %b\r\n"
+        % (
+            stream.name_bytes,
+            message.subject,
+            message.sequence,
+            format_time(message.timestamp_ns).encode(),
+        )
+    )
+
+
+def _in_batch(stream: Stream, message: StoredMessage, pending: int, last: int) -> Reply:
+    lines = b"%bNats-Num-Pending: %d\r\nNats-Last-Sequence: %d\r\n" % (
+        _origin(stream, message),
+        pending,
+        last,
+    )
+    return with_lines(message.header, lines), message.payload

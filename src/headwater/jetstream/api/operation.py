@@ -1,0 +1,45 @@
+"""One call of the API: how it is asked, who answers it, and with what kind of reply."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from headwater.jetstream.advisories import ClientDocument
+from headwater.jetstream.api.documents import Response
+
+if TYPE_CHECKING:
+    from headwater.jetstream.api.streams import StreamApi
+
+# As many words as one likes: a filter of any length.
+ANY_NUMBER: Final = 1 << 30
+
+
+class Request(NamedTuple):
+    """A call as it came: the words of its subject after its name, and the body."""
+
+    words: list[str]
+    body: bytes
+    # Who asks, for those who tell about it; None for the server itself.
+    describe_client: Callable[[], ClientDocument | None]
+
+    @property
+    def stream_name(self) -> str:
+        """The stream that the subject names."""
+        return self.words[0]
+
+
+class Operation(NamedTuple):
+    """A call. An `answer` may raise ApiError: then the reply is of its kind and has the error.
+
+    A reply that was returned with an error in it is told to the client all the same, but does not
+    count as an error: so does nats-server with what goes wrong in the store.
+    """
+
+    answer: Callable[["StreamApi", Request], Response]
+    response: type[Response]
+    # How many words follow its name in the subject.
+    words_min: int = 1
+    words_max: int = 1
+    # Whether a reply without error counts in the statistics of the API, and is told as an advisory.
+    is_counted: bool = True
+    # Whether it is refused before anything is looked at where there is no cluster.
+    needs_cluster: bool = False

@@ -1,0 +1,190 @@
+"""STREAM.SNAPSHOT: a stream handed out in chunks, no faster than they are acknowledged.
+
+    reply, then   chunk 1 ─▶ (reply subject …<size>.1)        ◀─ anything published there: one
+                  chunk 2 ─▶ (reply subject …<size>.2)           more chunk may be on the way
+                  rest    ─▶ (no reply subject)
+                  end     ─▶ empty, with a status where chunks were sent or something went wrong
+
+`SnapshotSender` decides what to send; where bytes come from and who listens is not known to it.
+"""
+
+from typing import Annotated, ClassVar, Final, NamedTuple, Protocol, final
+
+import msgspec
+
+from headwater.base.clock import NS_PER_S
+from headwater.jetstream import error_codes
+from headwater.jetstream.api.documents import TYPE_PREFIX, Response, StreamState
+from headwater.jetstream.config import StreamConfig
+from headwater.jetstream.errors import ApiError
+from headwater.jetstream.go_json import OMIT_EMPTY, Int
+from headwater.store.message_log import StoreError
+from headwater.subjects.grammar import is_valid_literal
+from headwater.wire.headers import status_block
+
+CHUNK_BYTES_DEFAULT: Final = 128 * 1024
+CHUNK_BYTES_MIN: Final = 1024
+CHUNK_BYTES_MAX: Final = 1024 * 1024
+WINDOW_BYTES_DEFAULT: Final = 8 * 1024 * 1024
+WINDOW_BYTES_MIN: Final = 1024
+WINDOW_BYTES_MAX: Final = 32 * 1024 * 1024
+# Without room for another chunk for so long, whoever asked is gone.
+ACK_TIMEOUT_NS: Final = 5 * NS_PER_S
+# Sent before others have their turn.
+TURN_BYTES: Final = 256 * 1024
+
+_SPACES: Final = (b" ", b"\t", b"\r", b"\n", b"\f")
+
+NO_FLOW: Final = "no flow response"
+NO_INTEREST: Final = "no interest"
+_ENDINGS: Final = {
+    NO_FLOW: status_block(408, "No Flow Response"),
+    NO_INTEREST: status_block(408, "No Interest"),
+}
+_ALL_SENT: Final = status_block(204, "")
+
+
+class SnapshotRequest(msgspec.Struct, kw_only=True):
+    """The body of STREAM.SNAPSHOT."""
+
+    go_name: ClassVar[str] = "JSApiStreamSnapshotRequest"
+
+    deliver_subject: str = ""
+    no_consumers: bool = False
+    chunk_size: Int = 0
+    window_size: Int = 0
+    # Every record's checksum is looked at on its way out in any case.
+    jsck: bool = False
+
+
+class SnapshotResponse(Response, kw_only=True):
+    """The answer of STREAM.SNAPSHOT."""
+
+    type: str = TYPE_PREFIX + "stream_snapshot_response"
+    config: Annotated[StreamConfig | None, OMIT_EMPTY] = None
+    state: Annotated[StreamState | None, OMIT_EMPTY] = None
+
+
+def check_snapshot(request: SnapshotRequest) -> None:
+    """Raises ApiError where chunks could not be sent."""
+    subject = request.deliver_subject.encode(errors="surrogateescape")
+    if not is_valid_literal(subject) or any(space in subject for space in _SPACES):
+        raise ApiError.of(error_codes.SNAPSHOT_DELIVER_SUBJECT_INVALID)
+
+
+class Source(Protocol):
+    """Where the bytes of a snapshot come from."""
+
+    def read(self) -> bytes:
+        """The next piece; empty after the last. Raises StoreError."""
+        ...
+
+
+class Outgoing(NamedTuple):
+    """A message to whoever asked for a snapshot."""
+
+    reply: bytes | None
+    header: bytes
+    payload: bytes
+
+
+@final
+class SnapshotSender:
+    """One snapshot on its way. It is over when `is_over`; `error` says why, if it went wrong."""
+
+    __slots__ = (
+        "_ack_subject",
+        "_buffer",
+        "_chunk_bytes",
+        "_deadline_ns",
+        "_room",
+        "_sent",
+        "_source",
+        "_window",
+        "error",
+        "is_over",
+    )
+
+    def __init__(
+        self, request: SnapshotRequest, source: Source, ack_subject: bytes, now_ns: int
+    ) -> None:
+        chunk = request.chunk_size or CHUNK_BYTES_DEFAULT
+        window = request.window_size or WINDOW_BYTES_DEFAULT
+        chunk = min(max(chunk, CHUNK_BYTES_MIN), CHUNK_BYTES_MAX)
+        window = min(max(window, WINDOW_BYTES_MIN), WINDOW_BYTES_MAX)
+        self._chunk_bytes = chunk
+        # How many chunks may be on the way, and how many more at this moment.
+        self._window = max(window // chunk, 1)
+        self._room = self._window
+        self._source = source
+        self._ack_subject = ack_subject
+        self._buffer = bytearray()
+        # How many chunks were sent.
+        self._sent = 0
+        self._deadline_ns = now_ns + ACK_TIMEOUT_NS
+        self.is_over = False
+        self.error = ""
+
+    @property
+    def can_send(self) -> bool:
+        """Whether there is something to send right now."""
+        return self._room > 0 and not self.is_over
+
+    @property
+    def deadline_ns(self) -> int:
+        """When it is given up unless a chunk is acknowledged."""
+        return self._deadline_ns
+
+    def acknowledged(self) -> None:
+        """Somebody has a chunk."""
+        self._room = min(self._room + 1, self._window)
+
+    def send(self, now_ns: int) -> list[Outgoing]:
+        """What goes out in this turn."""
+        outgoing: list[Outgoing] = []
+        size = 0
+        while self.can_send and size < TURN_BYTES:
+            self._room -= 1
+            chunk = self._next_chunk()
+            if len(chunk) == self._chunk_bytes:
+                self._sent += 1
+                reply = b"%b.%d.%d" % (self._ack_subject, len(chunk), self._sent)
+                outgoing.append(Outgoing(reply, b"", chunk))
+                self._deadline_ns = now_ns + ACK_TIMEOUT_NS
+                size += len(chunk)
+                continue
+            if chunk:
+                outgoing.append(Outgoing(None, b"", chunk))
+            outgoing.append(self._end())
+        return outgoing
+
+    def _next_chunk(self) -> bytes:
+        """A whole chunk, or what is left."""
+        buffer, wanted = self._buffer, self._chunk_bytes
+        while len(buffer) < wanted and not self.error:
+            try:
+                piece = self._source.read()
+            except StoreError as error:
+                self.error = str(error)
+                break
+            if not piece:
+                break
+            buffer += piece
+        chunk = bytes(buffer[:wanted])
+        del buffer[:wanted]
+        return chunk
+
+    def give_up(self, reason: str) -> Outgoing:
+        """End it here: a last message says why."""
+        self.error = reason
+        return self._end()
+
+    def _end(self) -> Outgoing:
+        self.is_over = True
+        self._buffer.clear()
+        if self.error:
+            text = " ".join(self.error.split())
+            header = _ENDINGS.get(self.error) or status_block(500, text)
+        else:
+            header = _ALL_SENT if self._sent else b""
+        return Outgoing(None, header, b"")

@@ -1,0 +1,497 @@
+"""The stream API of one account: each call with its reply.
+
+A method takes a request and returns a reply, or raises the ApiError that the reply then reports.
+The order of checks is nats-server's, because of several mistakes a client is told the first. What
+needs files, timers or subscriptions is asked of a StreamKeeper.
+"""
+
+from typing import Final, Protocol, TypeVar, final
+
+import msgspec
+
+from headwater.jetstream import error_codes
+from headwater.jetstream.account import JetStreamAccount
+from headwater.jetstream.advisories import ClientDocument
+from headwater.jetstream.api.documents import (
+    LIST_MAX,
+    NAMES_MAX,
+    SUBJECT_DETAILS_MAX,
+    AccountInfoResponse,
+    AccountLimitsDocument,
+    ApiStats,
+    ClusterInfo,
+    ErrorDocument,
+    LostData,
+    MessageDeleteRequest,
+    MessageDeleteResponse,
+    MessageGetRequest,
+    MessageGetResponse,
+    PurgeRequest,
+    Response,
+    StreamCreateResponse,
+    StreamDeleteResponse,
+    StreamInfo,
+    StreamInfoRequest,
+    StreamInfoResponse,
+    StreamListRequest,
+    StreamListResponse,
+    StreamNamesRequest,
+    StreamNamesResponse,
+    StreamPurgeResponse,
+    StreamState,
+    StreamUpdateResponse,
+    describe,
+)
+from headwater.jetstream.api.message_get import check_single, get_message
+from headwater.jetstream.api.operation import Operation, Request
+from headwater.jetstream.api.restore import (
+    RestoreRequest,
+    RestoreResponse,
+    check_free,
+    check_restore,
+    refused,
+)
+from headwater.jetstream.api.snapshot import (
+    SnapshotRequest,
+    SnapshotResponse,
+    check_snapshot,
+)
+from headwater.jetstream.api_level import API_LEVEL
+from headwater.jetstream.config import (
+    Storage,
+    StreamConfig,
+    StreamRequest,
+    with_server_metadata,
+)
+from headwater.jetstream.config_checks import (
+    Surroundings,
+    check_addable,
+    check_addressed,
+    check_new,
+    check_update,
+)
+from headwater.jetstream.errors import ApiError
+from headwater.jetstream.go_json import read
+from headwater.jetstream.records import Configured, Purged, Record, Removed
+from headwater.jetstream.stream import Stream
+from headwater.jetstream.times import format_time
+from headwater.store.message_log import ALL_SUBJECTS, StoreError
+
+# What is told of one by one; a stream may have lost or deleted any number.
+DELETED_DETAILS_MAX: Final = 1_000_000
+LOST_DETAILS_MAX: Final = 1024
+# There must be sequences left to give out; half of all are.
+FIRST_SEQUENCE_MAX: Final = (1 << 63) - 1
+
+_JSON_SPACE: Final = b" \t\r\n"
+
+T = TypeVar("T", bound=msgspec.Struct)
+
+
+class StreamKeeper(Protocol):
+    """Who makes streams, runs them and lets them go."""
+
+    @property
+    def server_name(self) -> str: ...
+
+    @property
+    def server_version(self) -> str: ...
+
+    @property
+    def strict(self) -> bool: ...
+
+    @property
+    def duplicate_window_max_ns(self) -> int: ...
+
+    def now_ns(self) -> int: ...
+
+    def check_reservation(
+        self, account: JetStreamAccount, config: StreamConfig, old: StreamConfig | None
+    ) -> None:
+        """Raises ApiError if server or account can not set aside what a stream asks for."""
+        ...
+
+    def create_stream(self, account: JetStreamAccount, config: StreamConfig) -> Stream:
+        """Make a stream and begin to listen for it. Raises StoreError."""
+        ...
+
+    def record(self, account: JetStreamAccount, stream: Stream, record: Record) -> None:
+        """Write a record down and apply it. Raises StoreError."""
+        ...
+
+    def stream_changed(self, account: JetStreamAccount, stream: Stream, old: StreamConfig) -> None:
+        """A stream has another configuration: it may listen for other subjects."""
+        ...
+
+    def delete_stream(self, account: JetStreamAccount, stream: Stream) -> None:
+        """Stop listening and remove all there is of a stream. Raises StoreError."""
+        ...
+
+    def begin_snapshot(
+        self,
+        account: JetStreamAccount,
+        stream: Stream,
+        request: SnapshotRequest,
+        state: StreamState,
+        client: ClientDocument | None,
+    ) -> None:
+        """Send a stream, in the `state` it has, after the reply. Raises ApiError."""
+        ...
+
+    def begin_restore(
+        self, account: JetStreamAccount, config: StreamConfig, client: ClientDocument | None
+    ) -> str:
+        """Wait for a backup; the subject its chunks go to. Raises ApiError."""
+        ...
+
+
+@final
+class StreamApi:
+    """Answers for one account."""
+
+    __slots__ = ("_keeper", "account")
+
+    def __init__(self, account: JetStreamAccount, keeper: StreamKeeper) -> None:
+        self.account = account
+        self._keeper = keeper
+
+    def _read(self, body: bytes, kind: type[T]) -> T:
+        return read(body, kind, self._keeper.strict)
+
+    def read_if_document(self, body: bytes, kind: type[T]) -> T:
+        """Some requests look at their body only where it could be a document."""
+        return self._read(body, kind) if body.lstrip(_JSON_SPACE)[:1] in (b"{", b"[") else kind()
+
+    # --- account -------------------------------------------------------------------------------
+
+    def account_info(self, _: Request) -> Response:
+        """INFO: what the account may use and uses."""
+        account = self.account
+        limits = account.limits
+        names = AccountLimitsDocument.__struct_fields__
+        return AccountInfoResponse(
+            memory=account.used_bytes(Storage.MEMORY),
+            storage=account.used_bytes(Storage.FILE),
+            reserved_memory=account.reserved_bytes(Storage.MEMORY),
+            reserved_storage=account.reserved_bytes(Storage.FILE),
+            streams=len(account.streams),
+            consumers=0,
+            limits=AccountLimitsDocument(**{name: getattr(limits, name) for name in names}),
+            domain=account.domain,
+            api=ApiStats(level=API_LEVEL, total=account.api_total, errors=account.api_errors),
+        )
+
+    # --- streams -------------------------------------------------------------------------------
+
+    def create(self, request: Request) -> Response:
+        """STREAM.CREATE"""
+        asked = self._read(request.body, StreamRequest)
+        check_addressed(asked, request.stream_name)
+        account = self.account
+        stream = account.streams.get(request.stream_name)
+        if stream is None:
+            self._check_stream_count()
+        # Before the configuration is looked at, and again when it is complete.
+        self._keeper.check_reservation(account, asked, None)
+        config = check_new(asked, self._surroundings())
+        if stream is None:
+            refuse_what_can_not_run(config)
+            try:
+                stream = self._keeper.create_stream(account, config)
+            except StoreError as error:
+                raise ApiError.of(error_codes.STREAM_CREATE, err=str(error)) from error
+        response = StreamCreateResponse(did_create=True)
+        describe(response, self._info(stream))
+        return response
+
+    def update(self, request: Request) -> Response:
+        """STREAM.UPDATE"""
+        asked = self._read(request.body, StreamRequest)
+        stream = self.account.streams.get(request.stream_name)
+        old = None if stream is None else stream.config
+        config = check_update(old, asked, self._surroundings(), request.stream_name)
+        if stream is None or old is None:
+            raise ApiError.of(error_codes.STREAM_NOT_FOUND)
+        refuse_what_can_not_run(config)
+        try:
+            self._keeper.record(self.account, stream, Configured(config, self._keeper.now_ns()))
+        except StoreError as error:
+            raise ApiError.of(error_codes.STREAM_UPDATE, err=str(error)) from error
+        self._keeper.stream_changed(self.account, stream, old)
+        response = StreamUpdateResponse()
+        describe(response, self._info(stream, with_domain=True))
+        return response
+
+    def delete(self, request: Request) -> Response:
+        """STREAM.DELETE"""
+        if not is_empty_request(request.body):
+            raise ApiError.of(error_codes.NOT_EMPTY_REQUEST)
+        stream = self.account.stream(request.stream_name)
+        try:
+            self._keeper.delete_stream(self.account, stream)
+        except StoreError as error:
+            raise ApiError.of(error_codes.STREAM_DELETE, err=str(error)) from error
+        return StreamDeleteResponse(success=True)
+
+    def info(self, request: Request) -> Response:
+        """STREAM.INFO"""
+        asked = self.read_if_document(request.body, StreamInfoRequest)
+        stream = self.account.stream(request.stream_name)
+        info = self._info(stream, with_domain=True)
+        info.cluster = ClusterInfo(leader=self._keeper.server_name)
+        response = StreamInfoResponse()
+        if info.state is not None:
+            if asked.deleted_details and info.state.num_deleted:
+                info.state.deleted = _deleted(stream)
+            if asked.subjects_filter:
+                offset = max(asked.offset, 0)
+                _detail_subjects(stream, asked.subjects_filter, offset, info.state, response)
+        describe(response, info)
+        return response
+
+    def names(self, request: Request) -> Response:
+        """STREAM.NAMES"""
+        asked = self.read_if_document(request.body, StreamNamesRequest)
+        found = self._filtered(asked.subject)
+        offset = min(max(asked.offset, 0), len(found))
+        return StreamNamesResponse(
+            total=len(found),
+            offset=offset,
+            limit=NAMES_MAX,
+            streams=found[offset : offset + NAMES_MAX] or None,
+        )
+
+    def list_streams(self, request: Request) -> Response:
+        """STREAM.LIST"""
+        asked = self.read_if_document(request.body, StreamListRequest)
+        found = self._filtered(asked.subject)
+        offset = min(max(asked.offset, 0), len(found))
+        streams = self.account.streams
+        return StreamListResponse(
+            total=len(found),
+            offset=offset,
+            limit=LIST_MAX,
+            streams=[
+                self._info(streams[name], with_domain=True, with_server=False)
+                for name in found[offset : offset + LIST_MAX]
+            ],
+        )
+
+    def purge(self, request: Request) -> Response:
+        """STREAM.PURGE"""
+        asked = self.read_if_document(request.body, PurgeRequest)
+        if (asked.seq > 0 and asked.keep > 0) or asked.seq > FIRST_SEQUENCE_MAX:
+            raise ApiError.of(error_codes.BAD_REQUEST)
+        stream = self.account.stream(request.stream_name)
+        if stream.config.sealed:
+            raise ApiError.of(error_codes.STREAM_SEALED)
+        if stream.config.deny_purge:
+            raise ApiError.of(error_codes.STREAM_PURGE_FAILED, err="stream purge not permitted")
+        before = stream.log.messages
+        pattern = asked.filter.encode(errors="surrogateescape") or ALL_SUBJECTS
+        self._change(stream, Purged(pattern, asked.seq, asked.keep))
+        return StreamPurgeResponse(success=True, purged=before - stream.log.messages)
+
+    def snapshot(self, request: Request) -> Response:
+        """STREAM.SNAPSHOT"""
+        if is_empty_request(request.body):
+            raise ApiError.of(error_codes.BAD_REQUEST)
+        stream = self.account.stream(request.stream_name)
+        asked = self._read(request.body, SnapshotRequest)
+        check_snapshot(asked)
+        state = self._state(stream)
+        client = request.describe_client()
+        self._keeper.begin_snapshot(self.account, stream, asked, state, client)
+        return SnapshotResponse(config=stream.config, state=state)
+
+    def restore(self, request: Request) -> Response:
+        """STREAM.RESTORE"""
+        if is_empty_request(request.body):
+            raise ApiError.of(error_codes.BAD_REQUEST)
+        asked = self._read(request.body, RestoreRequest)
+        config = check_restore(asked, request.stream_name, self._surroundings())
+        refuse_what_can_not_run(config)
+        self._check_stream_count()
+        self._keeper.check_reservation(self.account, config, None)
+        check_free(self.account, config.name)
+        client = request.describe_client()
+        subject = self._keeper.begin_restore(self.account, config, client)
+        return RestoreResponse(deliver_subject=subject)
+
+    def check_restorable(self, config: StreamConfig) -> None:
+        """Raises ApiError if there may be no such stream by now, whatever has been restored."""
+        check_free(self.account, config.name)
+        self._keeper.check_reservation(self.account, config, None)
+        try:
+            self._check_stream_count()
+            check_addable(config, self._surroundings())
+        except ApiError as error:
+            text = f"error adding stream: {error.description} ({error.err_code})"
+            raise refused(text) from error
+
+    def restored(self, stream: Stream) -> StreamCreateResponse:
+        """What whoever restored a stream is told of it."""
+        response = StreamCreateResponse()
+        describe(response, self._info(stream))
+        return response
+
+    # --- messages ------------------------------------------------------------------------------
+
+    def message_get(self, request: Request) -> Response:
+        """STREAM.MSG.GET"""
+        if is_empty_request(request.body):
+            raise ApiError.of(error_codes.BAD_REQUEST)
+        asked = self._read(request.body, MessageGetRequest)
+        check_single(asked)
+        stream = self.account.stream(request.stream_name)
+        return MessageGetResponse(message=get_message(stream, asked))
+
+    def message_delete(self, request: Request) -> Response:
+        """STREAM.MSG.DELETE"""
+        if is_empty_request(request.body):
+            raise ApiError.of(error_codes.BAD_REQUEST)
+        asked = self._read(request.body, MessageDeleteRequest)
+        stream = self.account.stream(request.stream_name)
+        if stream.config.sealed:
+            raise ApiError.of(error_codes.STREAM_SEALED)
+        if stream.config.deny_delete:
+            text = "message delete not permitted"
+            raise ApiError.of(error_codes.STREAM_MSG_DELETE_FAILED, err=text)
+        if stream.message(asked.seq) is None:
+            # Told as an error that is no error in the statistics: see Operation.
+            return MessageDeleteResponse(error=ErrorDocument.of(_not_deletable(stream, asked.seq)))
+        self._change(stream, Removed([asked.seq], erase=not asked.no_erase))
+        return MessageDeleteResponse(success=True)
+
+    # --- parts ---------------------------------------------------------------------------------
+
+    def _change(self, stream: Stream, record: Record) -> None:
+        try:
+            self._keeper.record(self.account, stream, record)
+        except StoreError as error:
+            raise ApiError.of(error_codes.STREAM_OFFLINE_REASON, err=str(error)) from error
+
+    def _check_stream_count(self) -> None:
+        account = self.account
+        if 0 < account.limits.max_streams <= len(account.streams):
+            raise ApiError.of(error_codes.MAXIMUM_STREAMS_LIMIT)
+
+    def _state(self, stream: Stream) -> StreamState:
+        state = stream.state()
+        if stream.log.lost:
+            state.lost = _lost(stream)
+        return state
+
+    def _surroundings(self) -> Surroundings:
+        account, limits = self.account, self.account.limits
+        return Surroundings(
+            streams=account.configs,
+            taken=account.subjects,
+            check_reservation=lambda config, old: self._keeper.check_reservation(
+                account, config, old
+            ),
+            max_bytes_required=limits.max_bytes_required,
+            memory_max_stream_bytes=limits.memory_max_stream_bytes,
+            store_max_stream_bytes=limits.storage_max_stream_bytes,
+            duplicate_window_max_ns=self._keeper.duplicate_window_max_ns,
+        )
+
+    def _filtered(self, subject: str) -> list[str]:
+        """Names of the streams that could have a message on a subject, in order."""
+        if not subject:
+            return self.account.names
+        return sorted(self.account.subjects.streams_on(subject))
+
+    def _info(
+        self, stream: Stream, with_domain: bool = False, with_server: bool = True
+    ) -> StreamInfo:
+        config = stream.config
+        if with_server:
+            config = with_server_metadata(config, self._keeper.server_version, API_LEVEL)
+        return StreamInfo(
+            config=config,
+            created=format_time(stream.created_ns),
+            state=self._state(stream),
+            domain=self.account.domain if with_domain else "",
+            ts=format_time(self._keeper.now_ns()),
+        )
+
+
+STREAM_OPERATIONS: Final = {
+    "INFO": Operation(StreamApi.account_info, AccountInfoResponse, 0, 0),
+    "STREAM.CREATE": Operation(StreamApi.create, StreamCreateResponse),
+    "STREAM.UPDATE": Operation(StreamApi.update, StreamUpdateResponse),
+    "STREAM.DELETE": Operation(StreamApi.delete, StreamDeleteResponse),
+    "STREAM.INFO": Operation(StreamApi.info, StreamInfoResponse),
+    "STREAM.NAMES": Operation(StreamApi.names, StreamNamesResponse, 0, 0),
+    "STREAM.LIST": Operation(StreamApi.list_streams, StreamListResponse, 0, 0),
+    "STREAM.PURGE": Operation(StreamApi.purge, StreamPurgeResponse),
+    "STREAM.SNAPSHOT": Operation(StreamApi.snapshot, SnapshotResponse),
+    "STREAM.RESTORE": Operation(StreamApi.restore, RestoreResponse),
+    "STREAM.MSG.GET": Operation(StreamApi.message_get, MessageGetResponse, is_counted=False),
+    "STREAM.MSG.DELETE": Operation(StreamApi.message_delete, MessageDeleteResponse),
+}
+
+
+def _not_deletable(stream: Stream, sequence: int) -> ApiError:
+    """Why there is no message of a sequence, as nats-server's two kinds of storage tell it."""
+    is_inside = stream.log.first_sequence <= sequence <= stream.visible_sequence
+    if stream.config.storage is Storage.MEMORY or is_inside:
+        return ApiError.of(error_codes.SEQUENCE_NOT_FOUND, seq=sequence)
+    is_later = sequence > stream.visible_sequence
+    text = "stream store EOF" if is_later else "no message found"
+    return ApiError.of(error_codes.STREAM_MSG_DELETE_FAILED, err=text)
+
+
+def refuse_what_can_not_run(config: StreamConfig) -> None:
+    """Say by name what is not done, instead of doing half of it."""
+    if config.mirror is not None or config.sources:
+        text = "mirrors and sources are not supported by this version"
+        raise ApiError.of(error_codes.STREAM_INVALID_CONFIG, err=text)
+    if config.first_seq > FIRST_SEQUENCE_MAX:
+        text = f"first sequence can not be larger than {FIRST_SEQUENCE_MAX}"
+        raise ApiError.of(error_codes.STREAM_INVALID_CONFIG, err=text)
+
+
+def is_empty_request(body: bytes) -> bool:
+    """Whether a body says nothing: no bytes, or an empty object."""
+    text = body.strip(_JSON_SPACE)
+    if text[:1] != b"{" or text[-1:] != b"}":
+        return not body
+    return not text[1:-1].strip(_JSON_SPACE)
+
+
+def _deleted(stream: Stream) -> list[int]:
+    found: list[int] = []
+    for first, last in stream.log.deleted_ranges():
+        found.extend(range(first, min(last, first + DELETED_DETAILS_MAX - len(found) - 1) + 1))
+        if len(found) >= DELETED_DETAILS_MAX:
+            break
+    return found
+
+
+def _lost(stream: Stream) -> LostData:
+    """The first of what is lost: a crash may cost tens of thousands of sequences at once."""
+    found: list[int] = []
+    for first, last in stream.log.lost:
+        found.extend(range(first, min(last, first + LOST_DETAILS_MAX - len(found) - 1) + 1))
+        if len(found) >= LOST_DETAILS_MAX:
+            break
+    return LostData(msgs=found)
+
+
+def _detail_subjects(
+    stream: Stream, pattern: str, offset: int, state: StreamState, response: StreamInfoResponse
+) -> None:
+    """How many messages each matching subject has, a page of them."""
+    counts = stream.subject_counts(pattern.encode(errors="surrogateescape"))
+    if not counts:
+        return
+    names = sorted(counts)
+    response.total = len(names)
+    response.offset = offset
+    response.limit = SUBJECT_DETAILS_MAX
+    state.subjects = {
+        name.decode(errors="replace"): counts[name]
+        for name in names[offset : offset + SUBJECT_DETAILS_MAX]
+    }

@@ -1,0 +1,131 @@
+"""The archive of nats-server 2.15: a stream as a row of entries, one per message.
+
+    archive   "NATSARC1" | entry | entry | …
+
+    entry     name size    varint
+              timestamp    signed varint, nanoseconds
+              sequence     varint, 0 for what is no message
+              header size  varint
+              payload size varint
+              name | header | payload
+
+The first entry is named `state.json` and tells what is in the stream; then come its consumers,
+`consumers/<name>`, and its messages in order, each named by its subject. An entry of which nothing
+is other than zero is the last. There are no checksums: the compression around it has them.
+
+This module knows entries, not what they are for.
+"""
+
+from collections.abc import Iterable
+from typing import Final, NamedTuple, final
+
+from headwater.jetstream.backup.errors import BackupError
+from headwater.jetstream.backup.s2 import read_varint
+
+MAGIC: Final = b"NATSARC1"
+STATE_NAME: Final = b"state.json"
+CONSUMERS_FOLDER: Final = b"consumers/"
+
+NAME_BYTES_MAX: Final = 64 * 1024
+
+
+class Entry(NamedTuple):
+    """One entry."""
+
+    name: bytes
+    timestamp_ns: int = 0
+    sequence: int = 0
+    header: bytes = b""
+    payload: bytes = b""
+
+
+END: Final = Entry(b"")
+
+
+def _varint(value: int) -> bytes:
+    if value < 0x80:
+        return value.to_bytes(1, "little")
+    digits = bytearray()
+    while value >= 0x80:
+        digits.append(value & 0x7F | 0x80)
+        value >>= 7
+    digits.append(value)
+    return bytes(digits)
+
+
+def _zigzag(value: int) -> int:
+    """A signed number as an unsigned one: those near zero are small."""
+    return value << 1 if value >= 0 else (-value << 1) - 1
+
+
+def encode_entries(entries: Iterable[Entry]) -> bytes:
+    """Entries one after the other."""
+    parts: list[bytes] = []
+    for name, timestamp_ns, sequence, header, payload in entries:
+        parts += (
+            _varint(len(name)),
+            _varint(_zigzag(timestamp_ns)),
+            _varint(sequence),
+            _varint(len(header)),
+            _varint(len(payload)),
+            name,
+            header,
+            payload,
+        )
+    return b"".join(parts)
+
+
+@final
+class ArchiveReader:
+    """Takes an archive in, without its first eight bytes, and gives out entries.
+
+    `content_bytes_max` bounds header and payload of an entry together.
+    """
+
+    __slots__ = ("_buffer", "_content_bytes_max", "_offset")
+
+    def __init__(self, content_bytes_max: int) -> None:
+        self._buffer = bytearray()
+        # Where the next entry begins; what is before it was given out.
+        self._offset = 0
+        self._content_bytes_max = content_bytes_max
+
+    def feed(self, data: bytes) -> None:
+        """Take bytes in."""
+        del self._buffer[: self._offset]
+        self._offset = 0
+        self._buffer += data
+
+    def read(self) -> Entry | None:
+        """The next entry, or None when more has to be fed. Raises BackupError."""
+        data, end = self._buffer, len(self._buffer)
+        numbers = []
+        offset = self._offset
+        for _ in range(5):
+            value, offset = read_varint(data, offset, end)
+            if offset < 0:
+                return None
+            numbers.append(value)
+        name_size, timestamp, sequence, header_size, payload_size = numbers
+        if name_size > NAME_BYTES_MAX:
+            raise BackupError("one of its entries has a name that is too long")
+        if header_size + payload_size > self._content_bytes_max:
+            raise BackupError(_too_large(sequence))
+        if end - offset < name_size + header_size + payload_size:
+            return None
+        header_begin = offset + name_size
+        payload_begin = header_begin + header_size
+        self._offset = payload_begin + payload_size
+        return Entry(
+            bytes(data[offset:header_begin]),
+            timestamp >> 1 ^ -(timestamp & 1),
+            sequence,
+            bytes(data[header_begin:payload_begin]),
+            bytes(data[payload_begin : self._offset]),
+        )
+
+
+def _too_large(sequence: int) -> str:
+    if sequence:
+        return f"message sequence {sequence} exceeds maximum payload size"
+    return "one of its entries is too large"

@@ -1,0 +1,277 @@
+"""Backups of nats-server before 2.15: the files of its stream store in a tar archive.
+
+    meta.inf           configuration and time of creation, JSON
+    meta.sum           its hash
+    msgs/<n>.blk       messages, in order (`headwater.jetstream.backup.blocks`)
+    msgs/index.db      what is deleted, among other things; comes after the blocks
+    obs/<name>/…       a consumer
+
+Messages go into the log as they come. What turns out to be deleted is taken out again at the end,
+and then there must be as many as the index says.
+"""
+
+from collections.abc import Iterator
+from typing import Final, final
+
+import msgspec
+
+from headwater.jetstream.backup.blocks import (
+    INDEX_BYTES_MAX,
+    BlockReader,
+    BlockRecord,
+    StoredIndex,
+    decode_index,
+    members,
+)
+from headwater.jetstream.backup.errors import BackupError, consumers_refused
+from headwater.jetstream.backup.filling import SEQUENCE_MAX, Filler, Rules
+from headwater.jetstream.backup.form import Beginning, Progress
+from headwater.jetstream.backup.tar import Piece, TarReader
+from headwater.jetstream.times import parse_time
+from headwater.store.message_log import MessageLog
+from headwater.store.ranges import RangeSet
+
+# Records taken in by one step: some milliseconds.
+RECORDS_PER_STEP: Final = 500
+# Messages taken out by one step.
+REMOVED_PER_STEP: Final = 4096
+META_BYTES_MAX: Final = 4 * 1024 * 1024
+
+_META: Final = "meta.inf"
+_META_SUM: Final = "meta.sum"
+_INDEX: Final = "msgs/index.db"
+_BLOCKS: Final = "msgs/"
+_BLOCK_SUFFIX: Final = ".blk"
+_CONSUMERS: Final = "obs/"
+# Left by a server that could not read its own files.
+_ERRORS: Final = "errors.txt"
+
+
+class _Meta(msgspec.Struct):
+    """What is needed of `meta.inf`."""
+
+    name: str = ""
+    created: str = msgspec.field(name="Created", default="")
+
+
+@final
+class FilesForm:
+    """Takes in a tar archive."""
+
+    __slots__ = (
+        "_blocks",
+        "_buffer",
+        "_consumers",
+        "_deleted",
+        "_has_meta",
+        "_held",
+        "_index",
+        "_is_complete",
+        "_last",
+        "_last_ns",
+        "_pending",
+        "_removals",
+        "_stream_name",
+        "_tar",
+        "beginning",
+        "created_ns",
+        "filler",
+    )
+
+    def __init__(self, rules: Rules) -> None:
+        self._tar = TarReader()
+        self._blocks = BlockReader(rules.max_payload)
+        self._stream_name = rules.stream_name
+        self._has_meta = False
+        # A small file that is not there whole.
+        self._buffer = bytearray()
+        # A piece of a block that was fed and has more records than were read.
+        self._pending: Piece | None = None
+        # The message that was met while there was no log.
+        self._held: BlockRecord | None = None
+        # The last sequence the blocks speak of and its time, and what they say is deleted.
+        self._last = 0
+        self._last_ns = 0
+        self._deleted = RangeSet()
+        self._index: StoredIndex | None = None
+        self._consumers: set[str] = set()
+        self._removals: Iterator[list[int]] | None = None
+        self._is_complete = False
+        self.beginning: Beginning | None = None
+        self.created_ns = 0
+        self.filler: Filler | None = None
+
+    def feed(self, data: bytes) -> None:
+        """Take bytes in."""
+        self._tar.feed(data)
+
+    def step(self, now_ns: int) -> Progress:
+        """Take some records in, or the next piece of a file; at the end, take messages out."""
+        if self._pending is not None:
+            return self._take_records(self._pending, now_ns)
+        piece = self._tar.read()
+        if piece is None:
+            return self._remove_some() if self._tar.is_complete else Progress.HUNGRY
+        self._take_piece(piece)
+        return Progress.BUSY
+
+    # --- files ---------------------------------------------------------------------------------
+
+    def _take_piece(self, piece: Piece) -> None:
+        name = piece.name
+        if name.startswith(_BLOCKS) and name.endswith(_BLOCK_SUFFIX):
+            self._blocks.feed(piece.data)
+            self._pending = piece
+            return
+        if name.startswith(_CONSUMERS):
+            self._consumers.add(name.split("/")[1])
+            return
+        if name not in (_META, _META_SUM, _INDEX, _ERRORS):
+            raise BackupError(f"unexpected content: the file {name!r}")
+        self._buffer += piece.data
+        if len(self._buffer) > (INDEX_BYTES_MAX if name == _INDEX else META_BYTES_MAX):
+            raise BackupError(f"its file {name} is too large")
+        if not piece.is_last:
+            return
+        data = bytes(self._buffer)
+        self._buffer.clear()
+        if name == _META:
+            self._read_meta(data)
+        elif name == _INDEX:
+            self._index = decode_index(data)
+        elif name == _ERRORS:
+            text = data[:200].decode(errors="replace")
+            raise BackupError(f"the backup was not made to its end: {text}")
+
+    def _read_meta(self, data: bytes) -> None:
+        try:
+            meta = msgspec.json.decode(data, type=_Meta)
+            self.created_ns = parse_time(meta.created) if meta.created else 0
+        except (msgspec.MsgspecError, ValueError) as error:
+            raise BackupError(f"error in {_META}: {error}") from error
+        if meta.name != self._stream_name:
+            raise BackupError("stream names do not match")
+        self._has_meta = True
+
+    # --- messages ------------------------------------------------------------------------------
+
+    def _take_records(self, piece: Piece, now_ns: int) -> Progress:
+        for _ in range(RECORDS_PER_STEP):
+            record = self._held or self._blocks.read()
+            if record is None:
+                self._pending = None
+                if piece.is_last and not self._blocks.is_between_records:
+                    raise BackupError(f"its file {piece.name} ends within a message")
+                break
+            if record.subject and not self._add(record, now_ns):
+                return Progress.WANTS_LOG
+            self._note(record)
+            if self.filler is not None and self.filler.has_much_done:
+                break
+        if self.filler is not None:
+            self.filler.has_much_done = False
+            self.filler.flush()
+        return Progress.BUSY
+
+    def _add(self, record: BlockRecord, now_ns: int) -> bool:
+        """Put a message into the log; False if there is no log yet."""
+        if self.filler is None:
+            self.beginning = Beginning(record.sequence)
+            self._held = record
+            return False
+        self._held = None
+        if record.sequence > self._last:
+            self.filler.add(
+                record.sequence,
+                record.subject,
+                record.header,
+                record.payload,
+                record.timestamp_ns,
+                now_ns,
+            )
+        return True
+
+    def _note(self, record: BlockRecord) -> None:
+        if record.sequence > SEQUENCE_MAX:
+            raise BackupError("a message has no possible sequence")
+        if record.is_tombstone:
+            self._deleted.add(record.sequence, record.sequence)
+        if record.sequence >= self._last:
+            self._last = record.sequence
+            self._last_ns = record.timestamp_ns
+
+    # --- the end -------------------------------------------------------------------------------
+
+    def _remove_some(self) -> Progress:
+        """All files are read: what is deleted goes, and the last sequence is the one there was."""
+        if self._consumers:
+            raise consumers_refused(len(self._consumers))
+        if not self._has_meta:
+            raise BackupError(f"it has no {_META}")
+        if self.filler is None:
+            if self._index is not None:
+                self._last = max(self._last, self._index.last_sequence)
+            # A stream that was emptied still tells when its last message came.
+            first = self._last if self._last_ns > 0 else self._last + 1
+            self.beginning = Beginning(first)
+            return Progress.WANTS_LOG
+        log = self.filler.log
+        if self._removals is None:
+            self.filler.skip_to(self._last + 1, self._last_ns)
+            self._removals = self._gone(log)
+        gone = next(self._removals, None)
+        if gone is not None:
+            log.delete(gone)
+            return Progress.BUSY
+        self._check_count(self.filler)
+        self._is_complete = True
+        return Progress.COMPLETE
+
+    def _gone(self, log: MessageLog) -> Iterator[list[int]]:
+        """Messages that are in the log and were deleted, some at a time."""
+        ranges = [*self._deleted]
+        if self._index is not None:
+            ranges += _between(self._index)
+        batch: list[int] = []
+        for first, last in ranges:
+            sequence = log.index.next_message(first)
+            while 0 < sequence <= last:
+                batch.append(sequence)
+                if len(batch) == REMOVED_PER_STEP:
+                    yield batch
+                    batch = []
+                sequence = log.index.next_message(sequence + 1)
+        for node in [] if self._index is None else self._index.deleted:
+            batch += [sequence for sequence in members(node) if log.index.has(sequence)]
+            if len(batch) >= REMOVED_PER_STEP:
+                yield batch
+                batch = []
+        yield batch
+
+    def _check_count(self, filler: Filler) -> None:
+        """Whether there is what the index says, if it speaks of these very blocks."""
+        index = self._index
+        if index is None or index.last_sequence != self._last or filler.expired:
+            return
+        if filler.log.messages != index.messages:
+            raise BackupError(
+                f"its index speaks of {index.messages} messages, and it has {filler.log.messages}"
+            )
+
+    def finish(self) -> None:
+        """Nothing more comes."""
+        if not self._is_complete:
+            raise BackupError("backup was truncated")
+
+
+def _between(index: StoredIndex) -> list[tuple[int, int]]:
+    """The sequences before, between and after the blocks of an index, as ranges."""
+    ranges = []
+    begin = 1
+    for first, last in index.blocks:
+        if first > begin:
+            ranges.append((begin, first - 1))
+        begin = max(begin, last + 1)
+    if begin <= index.last_sequence:
+        ranges.append((begin, index.last_sequence))
+    return ranges

@@ -1,0 +1,170 @@
+"""A log being filled from a backup: messages with the sequences and times they had.
+
+Whatever form the backup has, its messages come in here, in order. Sequences between them are given
+out without messages. Nothing that comes from a backup is taken on trust: what a client could not
+have published is refused.
+"""
+
+import re
+from typing import Final, final
+
+import msgspec
+
+from headwater.jetstream import header_names
+from headwater.jetstream.backup.errors import BackupError
+from headwater.jetstream.ttl import TtlError, expiry_ns, ttl_seconds
+from headwater.store.format import SUBJECT_BYTES_MAX
+from headwater.store.log import SKIPPED_IN_PLACE_MAX, FileLog
+from headwater.store.message_log import Batch, MessageLog
+from headwater.wire.headers import value_of
+
+# Messages are handed to the log when they are this much together.
+_RUN_BYTES_MAX: Final = 1024 * 1024
+# Sequences and times are 64 bits wide everywhere; one sequence more must always be possible.
+SEQUENCE_MAX: Final = (1 << 63) - 1
+TIMESTAMP_NS_MAX: Final = (1 << 63) - 1
+# A gap of so many sequences is work for a step of its own.
+_GAP_LARGE: Final = 1024
+# What a sequence without a message costs in memory, as long as it is in a segment with messages.
+GAP_SEQUENCE_BYTES: Final = 24
+# What can not stand in a protocol line, and would be taken for the end of a subject there.
+_UNSPEAKABLE: Final = re.compile(rb"[ \t\r\n]")
+
+
+class Rules(msgspec.Struct, frozen=True, kw_only=True):
+    """What messages have to keep to."""
+
+    stream_name: str = ""
+    # What the server takes in one message, header and payload together.
+    max_payload: int
+    # What the stream takes; below zero for anything.
+    max_msg_size: int = -1
+    # Whether a message may say itself how long it lives.
+    allow_msg_ttl: bool = False
+    # The memory that sequences without messages may take.
+    gap_bytes_max: int = 1 << 40
+
+
+@final
+class Filler:
+    """Puts messages into a log that has nothing in it yet."""
+
+    __slots__ = (
+        "_bytes",
+        "_expiries_ns",
+        "_gap_bytes",
+        "_last_seen",
+        "_last_seen_ns",
+        "_next",
+        "_rules",
+        "_run",
+        "expired",
+        "has_much_done",
+        "log",
+    )
+
+    def __init__(self, log: MessageLog, rules: Rules) -> None:
+        self.log = log
+        self._rules = rules
+        # The sequence after the last one that was given out or waits.
+        self._next = log.last_sequence + 1
+        # What came last, whether it was kept or not.
+        self._last_seen = log.last_sequence
+        self._last_seen_ns = 0
+        # Messages that wait, one sequence after the other.
+        self._run: list[tuple[bytes, bytes, bytes, int]] = []
+        self._expiries_ns: list[int] = []
+        self._bytes = 0
+        self._gap_bytes = 0
+        # Set when something took so long that it is time for the end of a step.
+        self.has_much_done = False
+        # How many messages were left out because their time has come.
+        self.expired = 0
+
+    def add(
+        self,
+        sequence: int,
+        subject: bytes,
+        header: bytes,
+        payload: bytes,
+        timestamp_ns: int,
+        now_ns: int,
+    ) -> None:
+        """The next message. Raises BackupError, or StoreError."""
+        self._check(sequence, subject, header, payload, timestamp_ns)
+        self._last_seen = sequence
+        self._last_seen_ns = timestamp_ns
+        expiry = self._expiry(header, timestamp_ns, sequence)
+        if 0 < expiry <= now_ns:
+            # Its sequence stays taken.
+            self.expired += 1
+            return
+        if sequence > self._next:
+            self.skip_to(sequence)
+        self._run.append((subject, header, payload, timestamp_ns))
+        self._expiries_ns.append(expiry)
+        self._next = sequence + 1
+        self._bytes += len(header) + len(payload)
+        if self._bytes >= _RUN_BYTES_MAX:
+            self.flush()
+
+    def _check(
+        self, sequence: int, subject: bytes, header: bytes, payload: bytes, timestamp_ns: int
+    ) -> None:
+        rules = self._rules
+        size = len(header) + len(payload)
+        if sequence <= self._last_seen:
+            raise BackupError(f"message sequence {sequence} out of order")
+        if sequence > SEQUENCE_MAX or not 0 <= timestamp_ns <= TIMESTAMP_NS_MAX:
+            raise BackupError(f"message sequence {sequence} has no possible sequence or time")
+        if size > rules.max_payload:
+            raise BackupError(f"message sequence {sequence} exceeds maximum payload size")
+        if 0 <= rules.max_msg_size < size:
+            raise BackupError(f"message sequence {sequence} exceeds maximum message size")
+        if not 0 < len(subject) <= SUBJECT_BYTES_MAX or _UNSPEAKABLE.search(subject):
+            raise BackupError(f"message sequence {sequence} has no valid subject")
+
+    def _expiry(self, header: bytes, timestamp_ns: int, sequence: int) -> int:
+        if not header or not self._rules.allow_msg_ttl:
+            return 0
+        value = value_of(header, header_names.TTL)
+        if not value:
+            return 0
+        try:
+            ttl_s = ttl_seconds(value)
+        except TtlError:
+            raise BackupError(f"failed to parse message TTL of sequence {sequence}") from None
+        return expiry_ns(timestamp_ns, ttl_s) if ttl_s > 0 else 0
+
+    def skip_to(self, sequence: int, timestamp_ns: int = 0) -> None:
+        """Give out the sequences before this one without messages. Raises StoreError.
+
+        Where no time is known it is that of the message before them.
+        """
+        if sequence - 1 > SEQUENCE_MAX:
+            raise BackupError("its last sequence is none that is possible")
+        self.flush()
+        count = sequence - self._next
+        if count <= 0:
+            return
+        if count <= SKIPPED_IN_PLACE_MAX or not isinstance(self.log, FileLog):
+            self._gap_bytes += count * GAP_SEQUENCE_BYTES
+        if self._gap_bytes > self._rules.gap_bytes_max:
+            raise BackupError(
+                f"more than {self._rules.gap_bytes_max // GAP_SEQUENCE_BYTES} of its sequences "
+                "have no message: they would take more memory than the server may use"
+            )
+        self.log.skip(count, timestamp_ns or self._last_seen_ns)
+        self._next = sequence
+        self.has_much_done = count > _GAP_LARGE
+
+    def flush(self) -> None:
+        """Hand all that waits to the log. Raises StoreError."""
+        if not self._run:
+            return
+        subjects, headers, payloads, timestamps_ns = map(list, zip(*self._run, strict=True))
+        expiries = self._expiries_ns if any(self._expiries_ns) else None
+        self.log.append(Batch(subjects, headers, payloads, timestamps_ns, expiries))
+        self._run.clear()
+        self._expiries_ns = []
+        self._bytes = 0

@@ -1,0 +1,80 @@
+"""A stream written out as a backup: the archive of nats-server 2.15, in plain S2 frames.
+
+Made a piece at a time from a log that is in use: what is published meanwhile is not in it, what is
+removed before it was reached is missing. nats-server restores it, and so does
+`headwater.jetstream.backup.reading`.
+"""
+
+from typing import Final, final
+
+from headwater.jetstream.backup.archive import END, MAGIC, STATE_NAME, Entry, encode_entries
+from headwater.jetstream.backup.s2 import BEGINNING, plain_frame
+from headwater.store.message_log import MessageLog, StoreError
+
+# Read and written at a time, unless a single message is larger.
+PIECE_BYTES: Final = 64 * 1024
+_PIECE_MESSAGES_MAX: Final = 4096
+# Readers of the format may refuse larger frames; a large message takes several.
+_FRAME_BYTES_MAX: Final = 1024 * 1024
+
+
+@final
+class BackupWriter:
+    """Gives out the backup of a log piece by piece.
+
+    `state` is the document that describes the stream, and `last_sequence` the last one it covers.
+    """
+
+    __slots__ = ("_last", "_log", "_next", "_now_ns", "_state")
+
+    def __init__(self, log: MessageLog, state: bytes, last_sequence: int, now_ns: int) -> None:
+        self._log = log
+        self._last = last_sequence
+        self._now_ns = now_ns
+        # Empty once it is written.
+        self._state = state
+        # Of the message to write next; 0 once the end is written.
+        self._next = log.first_sequence
+
+    def read(self) -> bytes:
+        """The next piece; empty after the last. Raises StoreError."""
+        if self._state:
+            state = Entry(STATE_NAME, self._now_ns, payload=self._state)
+            self._state = b""
+            return BEGINNING + plain_frame(MAGIC + encode_entries([state]))
+        if not self._next:
+            return b""
+        entries = self._next_messages()
+        if not entries:
+            self._next = 0
+            return plain_frame(encode_entries([END]))
+        data = encode_entries(entries)
+        return b"".join(
+            plain_frame(data[begin : begin + _FRAME_BYTES_MAX])
+            for begin in range(0, len(data), _FRAME_BYTES_MAX)
+        )
+
+    def _next_messages(self) -> list[Entry]:
+        if self._next > self._last:
+            return []
+        lost = self._log.lost.count
+        found = self._log.read(self._next, _PIECE_MESSAGES_MAX, PIECE_BYTES)
+        if self._log.lost.count != lost:
+            # Not in silence. From now on it is known that they are lost, and a backup without them
+            # can be made.
+            raise StoreError("messages can not be read any more: their checksums fail")
+        entries = [
+            Entry(subject, timestamp_ns, sequence, header, payload)
+            for sequence, subject, header, payload, timestamp_ns in zip(
+                found.sequences,
+                found.subjects,
+                found.headers,
+                found.payloads,
+                found.timestamps_ns,
+                strict=True,
+            )
+            if sequence <= self._last
+        ]
+        if entries:
+            self._next = entries[-1].sequence + 1
+        return entries

@@ -1,0 +1,301 @@
+"""The configuration of a stream, as clients write it and as they get it back.
+
+Field names are the keys in JSON, their order is nats-server's, and the defaults are what Go has for
+an absent key; `config_checks` fills in what nats-server fills in. Fields marked OMIT_EMPTY are left
+out of replies while empty. The last four settings are not nats-server's; unset, they are nowhere.
+
+Three keys of the metadata belong to the server. `_nats.req.level` is kept with the stream; the
+other two say who answers, and are put in only for replies.
+"""
+
+from enum import Enum
+from typing import Annotated, ClassVar, Final
+
+import msgspec
+
+from headwater.base.quoting import quote_bytes
+from headwater.jetstream.go_json import (
+    OMIT_EMPTY,
+    Duration,
+    Int,
+    Int32,
+    Int64,
+    Time,
+    Uint64,
+    kind_of,
+)
+from headwater.jetstream.go_json_syntax import unquote
+
+REQUIRED_LEVEL_KEY: Final = "_nats.req.level"
+SERVER_VERSION_KEY: Final = "_nats.ver"
+SERVER_LEVEL_KEY: Final = "_nats.level"
+
+Text = Annotated[str, OMIT_EMPTY]
+Texts = Annotated[tuple[str, ...], OMIT_EMPTY]
+Flag = Annotated[bool, OMIT_EMPTY]
+
+
+class _Choice(Enum):
+    """One of a few words; anything else is refused with nats-server's text."""
+
+    @classmethod
+    def from_json(cls, literal: bytes) -> "_Choice":
+        """The member that `literal` spells."""
+        word = cls.spelled(literal)
+        for member in cls:
+            if word == f'"{member.value}"'.encode():
+                return member
+        raise ValueError(cls.refusal(literal))
+
+    @classmethod
+    def spelled(cls, literal: bytes) -> bytes:
+        """`literal` in the spelling of a member, if it is another spelling of one."""
+        return literal
+
+    @classmethod
+    def refusal(cls, literal: bytes) -> str:
+        """What the client is told about a word that is no member."""
+        return f"can not unmarshal {quote_bytes(literal)}"
+
+
+class Retention(_Choice):
+    """What makes a message removable: limits, every consumer's ack, or any ack."""
+
+    LIMITS = "limits"
+    INTEREST = "interest"
+    WORKQUEUE = "workqueue"
+
+
+class Discard(_Choice):
+    """What gives way at a limit: the oldest message or the newest."""
+
+    OLD = "old"
+    NEW = "new"
+
+    @classmethod
+    def spelled(cls, literal: bytes) -> bytes:
+        """This word may be in any case."""
+        return literal.lower()
+
+
+class Storage(_Choice):
+    """Where messages are."""
+
+    FILE = "file"
+    MEMORY = "memory"
+
+
+class Compression(_Choice):
+    """Whether messages are compressed on disk."""
+
+    NONE = "none"
+    S2 = "s2"
+
+    @classmethod
+    def spelled(cls, literal: bytes) -> bytes:
+        """This word may be written with escapes."""
+        if literal.startswith(b'"'):
+            return f'"{unquote(literal)}"'.encode()
+        return literal
+
+    @classmethod
+    def refusal(cls, literal: bytes) -> str:
+        """Names the kind of a value that is no word."""
+        kind = kind_of(literal)
+        if kind in ("string", "null"):
+            return "unknown compression algorithm"
+        return f"json: cannot unmarshal {kind} into Go value of type string"
+
+
+class _DefaultedChoice(_Choice):
+    """A choice that an empty word leaves at its first member."""
+
+    @classmethod
+    def spelled(cls, literal: bytes) -> bytes:
+        """The empty word stands for the default."""
+        first = next(iter(cls))
+        return f'"{first.value}"'.encode() if literal == b'""' else literal
+
+
+class PersistMode(_DefaultedChoice):
+    """Whether an ack waits for the write."""
+
+    DEFAULT = "default"
+    ASYNC = "async"
+
+
+class ReadConsistency(_DefaultedChoice):
+    """Who may answer reads, and with which promise."""
+
+    DEFAULT = "default"
+    WEAK = "weak"
+    STRONG = "strong"
+
+
+class WriteConsistency(_DefaultedChoice):
+    """Whether an ack waits for the quorum."""
+
+    STRONG = "strong"
+    EVENTUAL = "eventual"
+
+
+class Placement(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the replicas of a stream may be."""
+
+    cluster: Text = ""
+    # No tags are not the same as none said: with an empty list a placement is kept.
+    tags: Annotated[tuple[str, ...] | None, OMIT_EMPTY] = None
+    preferred: Text = ""
+
+
+class SubjectTransformConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """A rewriting of subjects."""
+
+    src: str = ""
+    dest: str = ""
+
+
+class Republish(msgspec.Struct, frozen=True, kw_only=True):
+    """Where stored messages are published again."""
+
+    go_name: ClassVar[str] = "RePublish"
+
+    src: Text = ""
+    dest: str = ""
+    headers_only: Flag = False
+
+
+class ConsumerLimits(msgspec.Struct, frozen=True, kw_only=True):
+    """What consumers of the stream have when they do not say otherwise, and at most."""
+
+    go_name: ClassVar[str] = "StreamConsumerLimits"
+
+    inactive_threshold: Annotated[Duration, OMIT_EMPTY] = 0
+    max_ack_pending: Annotated[Int, OMIT_EMPTY] = 0
+
+
+class ExternalStream(msgspec.Struct, frozen=True, kw_only=True):
+    """How to reach a stream of another account or domain."""
+
+    api: str = ""
+    deliver: str = ""
+
+
+class StreamConsumerSource(msgspec.Struct, frozen=True, kw_only=True):
+    """A consumer made beforehand, through which another stream is read."""
+
+    name: Text = ""
+    deliver_subject: Text = ""
+
+
+class StreamSource(msgspec.Struct, frozen=True, kw_only=True):
+    """A stream that messages are copied from."""
+
+    name: str = ""
+    opt_start_seq: Annotated[Uint64, OMIT_EMPTY] = 0
+    opt_start_time: Annotated[Time | None, OMIT_EMPTY] = None
+    filter_subject: Text = ""
+    subject_transforms: Annotated[tuple[SubjectTransformConfig, ...], OMIT_EMPTY] = ()
+    external: Annotated[ExternalStream | None, OMIT_EMPTY] = None
+    consumer: Annotated[StreamConsumerSource | None, OMIT_EMPTY] = None
+
+
+class StreamConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that is set about a stream. Durations are nanoseconds; -1 is no limit."""
+
+    name: str = ""
+    description: Text = ""
+    subjects: Texts = ()
+    retention: Retention = Retention.LIMITS
+    max_consumers: Int = 0
+    max_msgs: Int64 = 0
+    max_bytes: Int64 = 0
+    max_age: Duration = 0
+    max_msgs_per_subject: Int64 = 0
+    max_msg_size: Annotated[Int32, OMIT_EMPTY] = 0
+    discard: Discard = Discard.OLD
+    storage: Storage = Storage.FILE
+    num_replicas: Int = 0
+    no_ack: Flag = False
+    duplicate_window: Annotated[Duration, OMIT_EMPTY] = 0
+    placement: Annotated[Placement | None, OMIT_EMPTY] = None
+    mirror: Annotated[StreamSource | None, OMIT_EMPTY] = None
+    sources: Annotated[tuple[StreamSource | None, ...], OMIT_EMPTY] = ()
+    compression: Compression = Compression.NONE
+    first_seq: Annotated[Uint64, OMIT_EMPTY] = 0
+    subject_transform: Annotated[SubjectTransformConfig | None, OMIT_EMPTY] = None
+    republish: Annotated[Republish | None, OMIT_EMPTY] = None
+    allow_direct: bool = False
+    mirror_direct: bool = False
+    discard_new_per_subject: Flag = False
+    sealed: bool = False
+    deny_delete: bool = False
+    deny_purge: bool = False
+    allow_rollup_hdrs: bool = False
+    consumer_limits: ConsumerLimits = ConsumerLimits()
+    allow_msg_ttl: bool = False
+    subject_delete_marker_ttl: Annotated[Duration, OMIT_EMPTY] = 0
+    allow_msg_counter: Flag = False
+    allow_atomic: Flag = False
+    allow_msg_schedules: Flag = False
+    persist_mode: Annotated[PersistMode, OMIT_EMPTY] = PersistMode.DEFAULT
+    allow_batched: Flag = False
+    metadata: Annotated[dict[str, str], OMIT_EMPTY] = {}
+    read_consistency: Annotated[ReadConsistency, OMIT_EMPTY] = ReadConsistency.DEFAULT
+    write_consistency: Annotated[WriteConsistency, OMIT_EMPTY] = WriteConsistency.STRONG
+    # Unset, the server's own applies; zero switches it off for this stream.
+    ack_timeout: Annotated[Duration | None, OMIT_EMPTY] = None
+    max_staleness: Annotated[Duration, OMIT_EMPTY] = 0
+
+
+class StreamRequest(StreamConfig, frozen=True, kw_only=True):
+    """The body of STREAM.CREATE and STREAM.UPDATE."""
+
+    go_name: ClassVar[str] = "StreamConfigRequest"
+
+    # What would be adjusted silently is refused instead.
+    pedantic: Flag = False
+
+    @property
+    def config(self) -> StreamConfig:
+        """The request without what is about the request itself."""
+        fields = StreamConfig.__struct_fields__
+        return StreamConfig(**{name: getattr(self, name) for name in fields})
+
+
+def required_level(config: StreamConfig) -> int:
+    """The API level a server needs to run this stream as it is meant."""
+    if config.allow_batched:
+        return 4
+    if config.read_consistency is not ReadConsistency.DEFAULT:
+        return 3
+    if (
+        config.allow_msg_counter
+        or config.allow_atomic
+        or config.allow_msg_schedules
+        or config.persist_mode is PersistMode.ASYNC
+    ):
+        return 2
+    return 1 if config.allow_msg_ttl or config.subject_delete_marker_ttl > 0 else 0
+
+
+def with_required_level(config: StreamConfig) -> StreamConfig:
+    """The configuration as it is kept: with the level it requires, without who answered."""
+    metadata = {
+        key: value
+        for key, value in config.metadata.items()
+        if key not in (SERVER_VERSION_KEY, SERVER_LEVEL_KEY)
+    }
+    metadata[REQUIRED_LEVEL_KEY] = str(required_level(config))
+    return msgspec.structs.replace(config, metadata=metadata)
+
+
+def with_server_metadata(config: StreamConfig, version: str, level: int) -> StreamConfig:
+    """The configuration for replies that say who answers: all but those of STREAM.LIST."""
+    metadata = config.metadata | {SERVER_VERSION_KEY: version, SERVER_LEVEL_KEY: str(level)}
+    return msgspec.structs.replace(config, metadata=metadata)
+
+
+def identical(old: StreamConfig, new: StreamConfig) -> bool:
+    """Whether creating `new` where `old` is changes nothing; what the server adds is ignored."""
+    return with_required_level(old) == with_required_level(new)

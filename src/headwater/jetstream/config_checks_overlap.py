@@ -1,0 +1,176 @@
+"""Which subjects have messages in common, by the letter of nats-server.
+
+It takes a token that only begins with `*` for a wildcard when it compares patterns. It does not
+when it routes messages, so more is refused than would have to be; but a client sees the refusal.
+
+`Overlaps` finds the pairs among many subjects without comparing each with each: a tree of tokens
+gives a few candidates, and `collide` decides.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+ALL: Final = ">"
+_ANY: Final = "*"
+
+# A request with very many patterns must not hold up all other clients while they are compared. Only
+# the ways into wildcards count; literal subjects cost little, however many there are.
+_STEPS_MAX: Final = 300_000
+
+
+class TooManySubjects(ValueError):
+    """Subjects that can not be told apart with reasonable effort."""
+
+
+def is_literal(subject: str) -> bool:
+    """Whether no token is a wildcard."""
+    return not any(token in (_ANY, ALL) for token in subject.split("."))
+
+
+def is_subset(inner: str, outer: str) -> bool:
+    """Whether everything that matches `inner` also matches `outer`."""
+    return _covers(outer.split("."), inner.split("."))
+
+
+def collide(left: str, right: str) -> bool:
+    """Whether some subject matches both."""
+    if left == right:
+        return True
+    ours, theirs = left.split("."), right.split(".")
+    if is_literal(left):
+        return not is_literal(right) and _covers(theirs, ours)
+    if is_literal(right):
+        return _covers(ours, theirs)
+    shorter = min(ours, theirs, key=len)
+    if len(ours) != len(theirs) and ALL not in shorter:
+        return False
+    return all(_may_be_equal(*pair) for pair in zip(ours, theirs, strict=False))
+
+
+def _covers(pattern: list[str], tokens: list[str]) -> bool:
+    for wanted, token in zip(pattern, tokens, strict=False):
+        if wanted == ALL:
+            return True
+        if not wanted or not token or token == ALL:
+            return False
+        if token == _ANY and wanted != _ANY:
+            return False
+        if not wanted.startswith(_ANY) and wanted != token:
+            return False
+    return len(pattern) == len(tokens)
+
+
+def _may_be_equal(one: str, other: str) -> bool:
+    if not one or not other:
+        return False
+    return one == other or _is_open(one) or _is_open(other)
+
+
+def _is_open(token: str) -> bool:
+    """Whether a token of a pattern may stand for others."""
+    return token[:1] in (_ANY, ALL)
+
+
+class _Node:
+    """The subjects that begin with the same tokens."""
+
+    __slots__ = ("children", "ending", "full", "open_children")
+
+    def __init__(self) -> None:
+        self.children: dict[str, _Node] = {}
+        # Those of the children whose token may stand for others.
+        self.open_children: list[_Node] = []
+        self.ending: list[str] = []
+        # What takes everything from here on.
+        self.full: list[str] = []
+
+
+class Overlaps:
+    """Subjects among which colliding ones are looked up."""
+
+    __slots__ = ("_root", "_steps_left")
+
+    def __init__(self, subjects: tuple[str, ...] = ()) -> None:
+        self._root = _Node()
+        self._steps_left = _STEPS_MAX
+        for subject in subjects:
+            self.add(subject)
+
+    def allow(self, steps: int | None = None) -> None:
+        """Let the next look-ups together take so much effort; a reasonable one unless told."""
+        self._steps_left = _STEPS_MAX if steps is None else steps
+
+    def add(self, subject: str) -> None:
+        """One more subject; the same may be there several times."""
+        node = self._root
+        head, is_full = _up_to_full(subject)
+        for token in head:
+            child = node.children.get(token)
+            if child is None:
+                child = node.children[token] = _Node()
+                if _is_open(token):
+                    node.open_children.append(child)
+            node = child
+        (node.full if is_full else node.ending).append(subject)
+
+    def remove(self, subject: str) -> None:
+        """One subject less, which must be there."""
+        head, is_full = _up_to_full(subject)
+        path = [self._root]
+        for token in head:
+            path.append(path[-1].children[token])
+        (path[-1].full if is_full else path[-1].ending).remove(subject)
+        for token in reversed(head):
+            child = path.pop()
+            if child.children or child.ending or child.full:
+                break
+            del path[-1].children[token]
+            if _is_open(token):
+                path[-1].open_children.remove(child)
+
+    def colliding_with(self, subject: str) -> Iterator[str]:
+        """The subjects that collide with `subject`, itself too if it is among them.
+
+        Raises TooManySubjects when that takes too long.
+        """
+        return (each for each in self._candidates(subject) if collide(subject, each))
+
+    def _candidates(self, subject: str) -> Iterator[str]:
+        """All that may collide, and some others."""
+        head, is_full = _up_to_full(subject)
+        ahead = [(self._root, 0)]
+        while ahead:
+            node, depth = ahead.pop()
+            if depth == len(head):
+                yield from self._all_below(node) if is_full else node.ending
+                continue
+            yield from node.full
+            children = node.open_children
+            if _is_open(head[depth]):
+                children = list(node.children.values())
+                self._count(len(children))
+            elif head[depth] in node.children:
+                children = [*children, node.children[head[depth]]]
+            ahead += [(child, depth + 1) for child in children]
+
+    def _all_below(self, node: _Node) -> Iterator[str]:
+        yield from node.full
+        ahead = list(node.children.values())
+        while ahead:
+            below = ahead.pop()
+            self._count(1)
+            yield from below.ending
+            yield from below.full
+            ahead += below.children.values()
+
+    def _count(self, steps: int) -> None:
+        self._steps_left -= steps
+        if self._steps_left < 0:
+            raise TooManySubjects
+
+
+def _up_to_full(subject: str) -> tuple[list[str], bool]:
+    """The tokens before `>`, and whether there is one."""
+    tokens = subject.split(".")
+    is_full = ALL in tokens
+    return (tokens[: tokens.index(ALL)] if is_full else tokens), is_full

@@ -1,0 +1,118 @@
+"""Counters (ADR-49): messages that carry an increment, and are stored with the total.
+
+A publish to a counter stream has an empty body and a header `Nats-Incr`; what is stored is the
+total of its subject as `{"val":"42"}`. Totals have no limit. A total that was gathered from other
+streams keeps the last total of each in `Nats-Counter-Sources`, which goes from message to message.
+
+This module does arithmetic on what it is given. It does not know streams, and the order in which
+its rules stand among the others of a publish is the caller's.
+"""
+
+import re
+from decimal import Decimal
+from typing import Final, TypeAlias, TypeVar
+
+import msgspec
+
+from headwater.jetstream import go_json, header_names
+from headwater.wire.headers import replaced, value_of
+
+T = TypeVar("T")
+
+# Totals by subject, by stream.
+Sources: TypeAlias = dict[str, dict[str, str | None] | None]
+
+_INCREMENT: Final = re.compile(rb"[+-]?[0-9]+")
+_LEADING_INTEGER: Final = re.compile(r"[+-]?[0-9]+")
+_BODY_START: Final = b'{"val":"'
+_BODY_END: Final = b'"}'
+# Python converts longer texts only through Decimal, to be safe from quadratic work by accident.
+_INT_DIGITS_MAX: Final = 4000
+
+
+class CounterBrokenError(ValueError):
+    """The last message of the subject, or its sources, can not be counted on from (10172)."""
+
+
+def read_increment(value: bytes) -> int | None:
+    """The increment in a header; None if it is no decimal integer (10171)."""
+    if _INCREMENT.fullmatch(value) is None:
+        return None
+    return _integer(value.decode())
+
+
+def increased(
+    last: tuple[bytes, bytes] | None, increment: int, block: bytes
+) -> tuple[bytes, bytes]:
+    """Header and body that are stored for a publish, given those of the last message.
+
+    Raises CounterBrokenError.
+    """
+    total, sources = (0, {}) if last is None else (total_of(last[1]), sources_of(last[0]))
+    if sources:
+        block = with_sources(block, sources)
+    return block, _BODY_START + _text(total + increment).encode() + _BODY_END
+
+
+def total_of(body: bytes) -> int:
+    """The total in a stored message. Raises CounterBrokenError."""
+    value = value_text(body)
+    # What nats-server makes of a damaged total: the number at its front, or nothing.
+    number = _LEADING_INTEGER.match(value)
+    return _integer(number.group()) if number else 0
+
+
+def value_text(body: bytes) -> str:
+    """The text of `val` in a stored message. Raises CounterBrokenError."""
+    if body.startswith(_BODY_START) and body.endswith(_BODY_END):
+        digits = body[len(_BODY_START) : -len(_BODY_END)]
+        if _INCREMENT.fullmatch(digits):
+            return digits.decode()
+    return _value_of_any(body)
+
+
+def _value_of_any(body: bytes) -> str:
+    """As Go reads a structure: any case of the key, the last one counts, others are passed over."""
+    members = _decoded(body, dict[str, object])
+    found = ""
+    for name, value in (members or {}).items():
+        if name.lower() == "val" and value is not None:
+            if not isinstance(value, str):
+                raise CounterBrokenError(body)
+            found = value
+    return found
+
+
+def sources_of(block: bytes) -> Sources:
+    """The totals of other streams in a stored message. Raises CounterBrokenError."""
+    text = value_of(block, header_names.COUNTER_SOURCES) if block else None
+    return _decoded(text, Sources) or {} if text else {}
+
+
+def with_sources(block: bytes, sources: Sources) -> bytes:
+    """The block with the totals of other streams in it, as Go writes a map of maps."""
+    document = {
+        stream: None
+        if totals is None
+        else {subject: total or "" for subject, total in sorted(totals.items())}
+        for stream, totals in sorted(sources.items())
+    }
+    return replaced(block, header_names.COUNTER_SOURCES, go_json.write(document))
+
+
+def _decoded(text: bytes, kind: type[T]) -> T | None:
+    """JSON that came from a client once; what is not UTF-8 in it is replaced, as Go does."""
+    try:
+        return msgspec.json.decode(text.decode("utf-8", "replace"), type=kind | None)
+    except (msgspec.DecodeError, RecursionError):
+        raise CounterBrokenError(text) from None
+
+
+def _integer(text: str) -> int:
+    return int(text) if len(text) <= _INT_DIGITS_MAX else int(Decimal(text))
+
+
+def _text(number: int) -> str:
+    if number.bit_length() <= _INT_DIGITS_MAX * 3:
+        return str(number)
+    return format(Decimal(number), "f")

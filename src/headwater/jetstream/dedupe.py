@@ -1,0 +1,139 @@
+"""Message ids of the last while: whether a message was published already.
+
+An id counts for a window of time after the timestamp of its message. Nothing here reads a clock:
+the same calls with the same times leave the same window on every replica, and an entry that is past
+the window is never found, however late it is forgotten.
+
+Kept for millions of ids: one dictionary from id to position, and per position an id, a sequence and
+a timestamp in packed columns. Neither ids nor integers are of interest to the garbage collector, so
+there is no object per id for it to look at.
+"""
+
+from array import array
+from collections import deque
+from collections.abc import Iterable, Iterator
+from typing import Final, final
+
+from headwater.base.invariants import check
+
+# Forgotten with every id that is added: more than one, so that forgetting catches up.
+FORGOTTEN_PER_ADD_MAX: Final = 2
+# Forgotten by one call, so that a full window that ends at once does not stop everything else.
+FORGOTTEN_PER_CALL_MAX: Final = 4096
+# Columns drop their dead front when it is this long and half of them.
+_DEAD_FRONT_MIN: Final = 1024
+
+
+@final
+class DedupeWindow:
+    """Ids in the order of their messages. A window of zero finds and keeps nothing."""
+
+    __slots__ = ("_base", "_dead", "_ids", "_positions", "_sequences", "_timestamps", "_window_ns")
+
+    def __init__(self, window_ns: int) -> None:
+        check(window_ns >= 0, "a dedupe window has a length")
+        self._window_ns = window_ns
+        self._positions: dict[bytes, int] = {}
+        self._ids: deque[bytes] = deque()
+        self._sequences = array("Q")
+        self._timestamps = array("q")
+        # Position of the first element of the columns; the first `_dead` of them are forgotten.
+        self._base = 0
+        self._dead = 0
+
+    def __len__(self) -> int:
+        """How many ids are kept, those that are past the window but not forgotten yet included."""
+        return len(self._positions)
+
+    @property
+    def window_ns(self) -> int:
+        """How long an id counts."""
+        return self._window_ns
+
+    def find(self, message_id: bytes, now_ns: int) -> int:
+        """The sequence of the message with this id; 0 if there was none within the window."""
+        position = self._positions.get(message_id)
+        if position is None:
+            return 0
+        index = position - self._base
+        if now_ns - self._timestamps[index] >= self._window_ns:
+            return 0
+        return self._sequences[index]
+
+    def add(self, message_id: bytes, sequence: int, timestamp_ns: int) -> None:
+        """A message with an id was stored, after all that were added before it."""
+        if self._window_ns == 0:
+            return
+        self._forget(timestamp_ns, FORGOTTEN_PER_ADD_MAX)
+        self._positions[message_id] = self._base + len(self._sequences)
+        self._ids.append(message_id)
+        self._sequences.append(sequence)
+        self._timestamps.append(timestamp_ns)
+
+    def forget_before(self, now_ns: int) -> bool:
+        """Drop what is past the window at `now_ns`; whether more is left than one call drops."""
+        return self._forget(now_ns, FORGOTTEN_PER_CALL_MAX)
+
+    def next_end_ns(self) -> int:
+        """When the oldest id passes the window; 0 if there is none."""
+        if not self._ids:
+            return 0
+        return self._timestamps[self._dead] + self._window_ns
+
+    def set_window(self, window_ns: int, now_ns: int) -> None:
+        """Ids count for another while from now on; those past the old window do not come back."""
+        check(window_ns >= 0, "a dedupe window has a length")
+        while self._forget(now_ns, FORGOTTEN_PER_CALL_MAX):
+            pass
+        self._window_ns = window_ns
+        while self._forget(now_ns, FORGOTTEN_PER_CALL_MAX):
+            pass
+
+    def remove_after(self, sequence: int) -> None:
+        """Messages after `sequence` are gone, because they never became durable."""
+        while self._ids and self._sequences[-1] > sequence:
+            message_id = self._ids.pop()
+            self._sequences.pop()
+            self._timestamps.pop()
+            if self._positions.get(message_id) == self._base + len(self._sequences):
+                del self._positions[message_id]
+
+    def clear(self) -> None:
+        """Forget all."""
+        self._positions.clear()
+        self._ids.clear()
+        del self._sequences[:], self._timestamps[:]
+        self._base = self._dead = 0
+
+    def entries(self, now_ns: int) -> Iterator[tuple[bytes, int, int]]:
+        """Id, sequence and timestamp of everything that counts at `now_ns`, oldest first."""
+        first = self._base + self._dead
+        for offset, message_id in enumerate(self._ids):
+            if self._positions.get(message_id) == first + offset:
+                index = self._dead + offset
+                timestamp_ns = self._timestamps[index]
+                if now_ns - timestamp_ns < self._window_ns:
+                    yield message_id, self._sequences[index], timestamp_ns
+
+    def restore(self, entries: Iterable[tuple[bytes, int, int]]) -> None:
+        """Take in what `entries` of an earlier life gave."""
+        check(not self._ids, "restored into a window in use")
+        for message_id, sequence, timestamp_ns in entries:
+            self.add(message_id, sequence, timestamp_ns)
+
+    def _forget(self, now_ns: int, count_max: int) -> bool:
+        """Drop up to `count_max` from the front; whether the next one is past the window too."""
+        last_ns = now_ns - self._window_ns
+        ids, timestamps, positions = self._ids, self._timestamps, self._positions
+        while ids and count_max and timestamps[self._dead] <= last_ns:
+            message_id = ids.popleft()
+            # The same id may have come again after its window.
+            if positions.get(message_id) == self._base + self._dead:
+                del positions[message_id]
+            self._dead += 1
+            count_max -= 1
+        if self._dead >= _DEAD_FRONT_MIN and self._dead * 2 >= len(timestamps):
+            del self._sequences[: self._dead], timestamps[: self._dead]
+            self._base += self._dead
+            self._dead = 0
+        return bool(ids) and timestamps[self._dead] <= last_ns

@@ -1,0 +1,229 @@
+"""The grammar of JSON as Go's `encoding/json` sees it: where a value ends, or what is wrong there.
+
+Clients are shown these texts and offsets, so they have to equal those of the Go that nats-server
+2.15 is built with. Values are not kept: a body of a megabyte costs one pass and one byte per open
+bracket. Nothing here knows what a value is for; `go_json` does.
+"""
+
+import re
+from typing import Final
+
+from headwater.base.quoting import quote
+
+DEPTH_MAX: Final = 10_000
+
+_SPACE: Final = re.compile(rb"[ \t\r\n]*")
+_PLAIN: Final = re.compile(rb'[^"\\\x00-\x1f]*')
+_STRING: Final = re.compile(
+    rb'"[^"\\\x00-\x1f]*(?:\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})[^"\\\x00-\x1f]*)*"'
+)
+_NUMBER: Final = re.compile(rb"-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
+_SHORT_UNICODE_ESCAPE: Final = re.compile(rb"\\u[0-9a-fA-F]{0,4}")
+_ESCAPE: Final = re.compile(
+    r"\\u([dD][89abAB][0-9a-fA-F]{2})\\u([dD][c-fC-F][0-9a-fA-F]{2})|\\u([0-9a-fA-F]{4})|\\(.)"
+)
+_SHORT_ESCAPES: Final = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
+_LONE_BYTE: Final = re.compile("[\udc80-\udcff]")
+_LITERALS: Final = {ord("n"): b"null", ord("t"): b"true", ord("f"): b"false"}
+_UNICODE_ESCAPE_SIZE: Final = 6
+_REPLACEMENT: Final = "\ufffd"
+
+_OBJECT: Final = ord("{")
+_ARRAY: Final = ord("[")
+_QUOTE: Final = ord('"')
+_COMMA: Final = ord(",")
+_COLON: Final = ord(":")
+_CLOSERS: Final = {_OBJECT: ord("}"), _ARRAY: ord("]")}
+_AFTER: Final = {_OBJECT: "after object key:value pair", _ARRAY: "after array element"}
+
+
+class JsonSyntaxError(ValueError):
+    """Bytes that are no JSON; `offset` counts what was read when that became clear."""
+
+    def __init__(self, text: str, offset: int) -> None:
+        super().__init__(text)
+        self.offset = offset
+
+
+class JsonTruncated(ValueError):
+    """Bytes that end in the middle of a value."""
+
+
+def skip_space(body: bytes, start: int) -> int:
+    """The position of the next byte that is not white space."""
+    match = _SPACE.match(body, start)
+    return match.end() if match else start
+
+
+def value_end(body: bytes, start: int) -> int:
+    """The position after the value that begins at `start`."""
+    brackets = bytearray()
+    position = start
+    while True:
+        first = _byte_at(body, position)
+        if first in _CLOSERS:
+            if len(brackets) == DEPTH_MAX:
+                raise JsonSyntaxError("exceeded max depth", position + 1)
+            position = skip_space(body, position + 1)
+            if _byte_at(body, position) != _CLOSERS[first]:
+                brackets.append(first)
+                position = _next_element(body, position, brackets)
+                continue
+            position += 1
+        else:
+            position = _scalar_end(body, position)
+        position, is_complete = _close(body, position, brackets)
+        if is_complete:
+            return position
+        position = _next_element(body, position, brackets)
+
+
+def check_end(body: bytes, position: int) -> None:
+    """Refuse anything but white space from `position` on."""
+    position = skip_space(body, position)
+    if position < len(body):
+        raise _bad_character(body, position, "after top-level value")
+
+
+def _close(body: bytes, position: int, brackets: bytearray) -> tuple[int, bool]:
+    """Leave every container that ends here; whether nothing is open, else a comma was passed."""
+    while brackets:
+        position = skip_space(body, position)
+        byte = _byte_at(body, position)
+        if byte == _COMMA:
+            return skip_space(body, position + 1), False
+        if byte != _CLOSERS[brackets[-1]]:
+            raise _bad_character(body, position, _AFTER[brackets[-1]])
+        brackets.pop()
+        position += 1
+    return position, True
+
+
+def _next_element(body: bytes, position: int, brackets: bytearray) -> int:
+    """Where the next value of the innermost container begins: in an object after its key."""
+    if brackets[-1] == _ARRAY:
+        return position
+    if _byte_at(body, position) != _QUOTE:
+        raise _bad_character(body, position, "looking for beginning of object key string")
+    position = skip_space(body, string_end(body, position))
+    if _byte_at(body, position) != _COLON:
+        raise _bad_character(body, position, "after object key")
+    return skip_space(body, position + 1)
+
+
+def _scalar_end(body: bytes, start: int) -> int:
+    first = body[start]
+    if first == _QUOTE:
+        return string_end(body, start)
+    if first in _LITERALS:
+        return _literal_end(body, start, _LITERALS[first])
+    if first in b"-0123456789":
+        return _number_end(body, start)
+    raise _bad_character(body, start, "looking for beginning of value")
+
+
+def _literal_end(body: bytes, start: int, literal: bytes) -> int:
+    for place, wanted in enumerate(literal, start):
+        if _byte_at(body, place) != wanted:
+            where = f"in literal {literal.decode()} (expecting {_quoted_rune(chr(wanted))})"
+            raise _bad_character(body, place, where)
+    return start + len(literal)
+
+
+def _number_end(body: bytes, start: int) -> int:
+    match = _NUMBER.match(body, start)
+    if match is None:
+        raise _missing_digit(body, start + 1)
+    end = match.end()
+    following = body[end : end + 1]
+    if following == b"." and match[1] is None and match[2] is None:
+        raise _missing_digit(body, end + 1)
+    if following in (b"e", b"E") and match[2] is None:
+        has_sign = body[end + 1 : end + 2] in (b"+", b"-")
+        raise _missing_digit(body, end + 1 + has_sign)
+    return end
+
+
+def _missing_digit(body: bytes, position: int) -> ValueError:
+    if position >= len(body):
+        return JsonTruncated()
+    return _bad_character(body, position, "in numeric literal")
+
+
+def string_end(body: bytes, start: int) -> int:
+    """The position after the string that begins at `start`."""
+    match = _STRING.match(body, start)
+    if match is not None:
+        return match.end()
+    # Something is wrong with it: the first thing that is decides the text.
+    position = start + 1
+    while True:
+        plain = _PLAIN.match(body, position)
+        position = plain.end() if plain else position
+        if _byte_at(body, position) != ord("\\"):
+            raise _bad_character(body, position, "in string")
+        escape = _byte_at(body, position + 1)
+        if escape == ord("u"):
+            position = _unicode_escape_end(body, position)
+        elif escape in b'"\\/bfnrt':
+            position += 2
+        else:
+            raise _bad_escape(body, position, 2)
+
+
+def _unicode_escape_end(body: bytes, start: int) -> int:
+    match = _SHORT_UNICODE_ESCAPE.match(body, start)
+    end = match.end() if match else start
+    if end - start < _UNICODE_ESCAPE_SIZE:
+        _byte_at(body, end)
+        raise _bad_escape(body, start, _UNICODE_ESCAPE_SIZE)
+    return end
+
+
+def _byte_at(body: bytes, position: int) -> int:
+    if position >= len(body):
+        raise JsonTruncated
+    return body[position]
+
+
+def _bad_character(body: bytes, position: int, where: str) -> JsonSyntaxError:
+    rune = _rune_at(body, position)
+    size = len(rune.encode("utf-8", "surrogateescape"))
+    return JsonSyntaxError(f"invalid character {_quoted_rune(rune)} {where}", position + size)
+
+
+def _bad_escape(body: bytes, position: int, size: int) -> JsonSyntaxError:
+    data = body[position : position + size]
+    text = data.decode("utf-8", "surrogateescape")
+    is_plain = text.isprintable() and "`" not in text and " " not in text
+    shown = f"`{text}`" if is_plain else quote(text)
+    return JsonSyntaxError(f"invalid escape sequence {shown} in string", position + len(data))
+
+
+def _rune_at(body: bytes, position: int) -> str:
+    """The character that begins at `position`, or the byte as a lone surrogate."""
+    return body[position : position + 4].decode("utf-8", "surrogateescape")[0]
+
+
+def _quoted_rune(rune: str) -> str:
+    if rune == "'":
+        return "'\\''"
+    return "'" + ('"' if rune == '"' else quote(rune)[1:-1]) + "'"
+
+
+def unquote(literal: bytes) -> str:
+    """The text of a valid string literal; what is no Unicode in it becomes U+FFFD."""
+    text = literal[1:-1].decode("utf-8", "surrogateescape")
+    if not text.isascii():
+        text = _LONE_BYTE.sub(_REPLACEMENT, text)
+    return _ESCAPE.sub(_unescaped, text) if "\\" in text else text
+
+
+def _unescaped(escape: re.Match[str]) -> str:
+    high, low, single, short = escape.groups()
+    if short is not None:
+        return _SHORT_ESCAPES.get(short, short)
+    if single is not None:
+        code = int(single, 16)
+        return _REPLACEMENT if 0xD800 <= code <= 0xDFFF else chr(code)
+    return chr(0x10000 + ((int(high, 16) - 0xD800) << 10) + int(low, 16) - 0xDC00)

@@ -1,0 +1,114 @@
+"""What a stream's limits make it let go of: the oldest first.
+
+Looks at a log and returns sequences; removing them is the stream's affair. Messages that are in the
+log and not yet visible do not count: whoever is removed because of them goes when they appear.
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Final, final
+
+from headwater.jetstream.config import Discard, StreamConfig
+from headwater.store.message_log import MessageLog
+
+
+def beyond_limits(
+    log: MessageLog,
+    config: StreamConfig,
+    subjects: Iterable[bytes],
+    unseen: "Unseen",
+) -> list[int]:
+    """The messages that go after messages on `subjects` were stored."""
+    gone: list[int] = []
+    if config.max_msgs_per_subject > 0:
+        limit = config.max_msgs_per_subject
+        for subject in dict.fromkeys(subjects):
+            gone += _beyond_subject_limit(log, subject, limit + unseen.by_subject[subject])
+    if config.discard is Discard.OLD:
+        gone += _beyond_totals(log, config, gone, unseen)
+    return gone
+
+
+def _beyond_subject_limit(log: MessageLog, subject: bytes, limit: int) -> list[int]:
+    sequence, _, count = log.subject_extent(subject)
+    gone = []
+    for _ in range(count - limit):
+        gone.append(sequence)
+        sequence = log.next_sequence_of((subject,), sequence + 1)
+    return gone
+
+
+def _beyond_totals(
+    log: MessageLog, config: StreamConfig, going: list[int], unseen: "Unseen"
+) -> list[int]:
+    messages = log.messages - unseen.messages - len(going)
+    size = log.byte_count - unseen.byte_count
+    if config.max_bytes > 0:
+        size -= sum(map(log.size_of, going))
+    if not _is_beyond(config, messages, size):
+        return []
+    gone = []
+    already = set(going)
+    sequence = log.first_sequence
+    while _is_beyond(config, messages, size):
+        if sequence not in already:
+            gone.append(sequence)
+            messages -= 1
+            size -= log.size_of(sequence)
+        sequence = log.index.next_message(sequence + 1)
+    return gone
+
+
+def _is_beyond(config: StreamConfig, messages: int, size: int) -> bool:
+    return 0 < config.max_msgs < messages or 0 < config.max_bytes < size
+
+
+@final
+class Unseen:
+    """What is in a log and not yet visible."""
+
+    __slots__ = ("by_subject", "byte_count", "messages", "subjects")
+
+    def __init__(self) -> None:
+        self.messages = 0
+        self.byte_count = 0
+        self.by_subject: Counter[bytes] = Counter()
+        # Subjects of which nothing else is in the log.
+        self.subjects = 0
+
+    def hide(self, log: MessageLog, first: int, subjects: list[bytes]) -> None:
+        """Messages that are in the log, the first with sequence `first`."""
+        self.messages += len(subjects)
+        self.byte_count += _sizes(log, first, len(subjects))
+        self.by_subject.update(subjects)
+        self.subjects += sum(log.subject_extent(subject)[0] >= first for subject in set(subjects))
+
+    def show(self, log: MessageLog, first: int, subjects: list[bytes]) -> None:
+        """Messages that were hidden become visible, oldest first."""
+        self.messages -= len(subjects)
+        self.byte_count -= _sizes(log, first, len(subjects))
+        self.by_subject.subtract(subjects)
+
+
+def _sizes(log: MessageLog, first: int, count: int) -> int:
+    return sum(map(log.size_of, range(first, first + count)))
+
+
+NOTHING_UNSEEN: Final = Unseen()
+
+
+def has_limits(config: StreamConfig) -> bool:
+    """Whether a message that comes in may make another go."""
+    return config.max_msgs_per_subject > 0 or (
+        config.discard is Discard.OLD and (config.max_msgs > 0 or config.max_bytes > 0)
+    )
+
+
+def has_to_go_singly(config: StreamConfig) -> bool:
+    """Whether it makes a difference if messages come one by one.
+
+    A large one may make the first of the stream go before it is itself replaced by a smaller one.
+    """
+    return (
+        config.discard is Discard.OLD and config.max_bytes > 0 and config.max_msgs_per_subject > 0
+    )

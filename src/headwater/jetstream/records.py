@@ -1,0 +1,89 @@
+"""What happens to a stream, as values: the only things that change its durable state.
+
+`decide` makes records; the log takes them in (`Stream.append`), and once they are as durable as
+the stream's level asks for, `Stream.apply` draws the consequences. A replica that does the same
+with the same records is the same stream. Whatever needed the clock or dice is in the record;
+whatever follows from the state is not.
+"""
+
+from typing import TypeAlias, final
+
+from headwater.jetstream.config import StreamConfig
+from headwater.store.message_log import Batch
+
+
+@final
+class Published:
+    """Messages for the next sequences: in the log all of them, or none.
+
+    `rolls_up` says that some of them take the place of others, as their headers tell.
+    """
+
+    __slots__ = ("batch", "first_sequence", "rolls_up")
+
+    def __init__(self, first_sequence: int, batch: Batch, rolls_up: bool = False) -> None:
+        self.first_sequence = first_sequence
+        self.batch = batch
+        self.rolls_up = rolls_up
+
+    @property
+    def last_sequence(self) -> int:
+        """Of its last message."""
+        return self.first_sequence + len(self.batch.subjects) - 1
+
+
+@final
+class Passed:
+    """A message that nobody is interested in: it takes a sequence and is not stored."""
+
+    __slots__ = ("first_sequence", "header", "subject", "timestamp_ns")
+
+    def __init__(
+        self, first_sequence: int, subject: bytes, header: bytes, timestamp_ns: int
+    ) -> None:
+        self.first_sequence = first_sequence
+        self.subject = subject
+        self.header = header
+        self.timestamp_ns = timestamp_ns
+
+    @property
+    def last_sequence(self) -> int:
+        """The sequence it took."""
+        return self.first_sequence
+
+
+@final
+class Removed:
+    """Messages that go: deleted by a request, or because their time has come."""
+
+    __slots__ = ("erase", "sequences")
+
+    def __init__(self, sequences: list[int], erase: bool = False) -> None:
+        self.sequences = sequences
+        self.erase = erase
+
+
+@final
+class Purged:
+    """Messages on matching subjects go: those before a sequence, or all but the last few."""
+
+    __slots__ = ("before", "keep", "pattern")
+
+    def __init__(self, pattern: bytes, before: int = 0, keep: int = 0) -> None:
+        self.pattern = pattern
+        self.before = before
+        self.keep = keep
+
+
+@final
+class Configured:
+    """Another configuration, which was checked."""
+
+    __slots__ = ("config", "now_ns")
+
+    def __init__(self, config: StreamConfig, now_ns: int) -> None:
+        self.config = config
+        self.now_ns = now_ns
+
+
+Record: TypeAlias = Published | Passed | Removed | Purged | Configured

@@ -1,0 +1,118 @@
+"""When the schedules of a stream are due: one per subject, that of its last message.
+
+What is in the table follows from the stored messages alone, so every replica has the same. Which
+schedules have fired and wait for their copy to be stored is beside it: only whoever publishes the
+copies knows, and a new leader starts without.
+"""
+
+from collections.abc import Iterable
+from heapq import heapify, heappop, heappush
+from typing import Final, final
+
+_SEQUENCE_BITS: Final = 64
+_SEQUENCE_MASK: Final = (1 << _SEQUENCE_BITS) - 1
+# The heap keeps times that were moved since; it is made anew when most of it is such.
+_STALE_MIN: Final = 64
+
+
+@final
+class ScheduleTable:
+    """Due times by subject and sequence."""
+
+    __slots__ = ("_due_ns", "_heap", "_in_flight", "_sequences", "_subjects")
+
+    def __init__(self) -> None:
+        self._sequences: dict[bytes, int] = {}
+        self._subjects: dict[int, bytes] = {}
+        self._due_ns: dict[int, int] = {}
+        self._heap: list[int] = []
+        self._in_flight: set[int] = set()
+
+    def __len__(self) -> int:
+        return len(self._sequences)
+
+    def sequence_of(self, subject: bytes) -> int | None:
+        """The message with the schedule of a subject, if there is one."""
+        return self._sequences.get(subject)
+
+    def put(self, subject: bytes, sequence: int, due_ns: int) -> None:
+        """A schedule was stored; it takes the place of the one before it on its subject."""
+        self.remove_subject(subject)
+        self._sequences[subject] = sequence
+        self._subjects[sequence] = subject
+        self._set_due(sequence, due_ns)
+
+    def move(self, subject: bytes, due_ns: int) -> None:
+        """A copy was stored, and says when the next one is due."""
+        sequence = self._sequences.get(subject)
+        if sequence is not None:
+            self._in_flight.discard(sequence)
+            self._set_due(sequence, due_ns)
+
+    def remove_subject(self, subject: bytes) -> None:
+        """The last message of the subject is no schedule any more."""
+        sequence = self._sequences.get(subject)
+        if sequence is not None:
+            self.remove(sequence)
+
+    def remove(self, sequence: int) -> None:
+        """The message is gone."""
+        subject = self._subjects.pop(sequence, None)
+        if subject is not None:
+            del self._sequences[subject]
+            del self._due_ns[sequence]
+            self._in_flight.discard(sequence)
+
+    def next_due_ns(self) -> int | None:
+        """When the next one that is not in flight is due."""
+        self._drop_stale()
+        return self._heap[0] >> _SEQUENCE_BITS if self._heap else None
+
+    def take_due(self, now_ns: int) -> list[tuple[int, bytes, int]]:
+        """Sequence, subject and due time of all that are due, by sequence; they are in flight now.
+
+        Until its copy is stored (`move`, or the schedule is removed) none is due again.
+        """
+        taken = []
+        self._drop_stale()
+        while self._heap and self._heap[0] >> _SEQUENCE_BITS <= now_ns:
+            entry = heappop(self._heap)
+            sequence = entry & _SEQUENCE_MASK
+            self._in_flight.add(sequence)
+            taken.append((sequence, self._subjects[sequence], entry >> _SEQUENCE_BITS))
+            self._drop_stale()
+        taken.sort()
+        return taken
+
+    def land(self, sequences: Iterable[int]) -> None:
+        """The copies of these schedules will never be stored: they are due again."""
+        for sequence in sequences:
+            if sequence in self._in_flight:
+                self._in_flight.discard(sequence)
+                heappush(self._heap, self._due_ns[sequence] << _SEQUENCE_BITS | sequence)
+
+    def entries(self) -> list[tuple[bytes, int, int]]:
+        """Subject, sequence and due time of every schedule, by sequence."""
+        return [
+            (self._subjects[sequence], sequence, due_ns)
+            for sequence, due_ns in sorted(self._due_ns.items())
+        ]
+
+    def _set_due(self, sequence: int, due_ns: int) -> None:
+        self._due_ns[sequence] = due_ns
+        heappush(self._heap, due_ns << _SEQUENCE_BITS | sequence)
+        if len(self._heap) > 2 * len(self._due_ns) + _STALE_MIN:
+            self._heap = [
+                each << _SEQUENCE_BITS | number
+                for number, each in self._due_ns.items()
+                if number not in self._in_flight
+            ]
+            heapify(self._heap)
+
+    def _drop_stale(self) -> None:
+        while self._heap:
+            sequence = self._heap[0] & _SEQUENCE_MASK
+            is_current = self._due_ns.get(sequence) == self._heap[0] >> _SEQUENCE_BITS
+            if is_current and sequence not in self._in_flight:
+                return
+            heappop(self._heap)

@@ -1,0 +1,45 @@
+"""What a stream keeps in its stream file: its configuration and when it was made.
+
+While a stream is being filled from a backup its file says so: until it says otherwise there is no
+stream, and what there is may be removed.
+"""
+
+from typing import Annotated
+
+import msgspec
+
+from headwater.jetstream.config import StreamConfig
+from headwater.jetstream.errors import ApiError
+from headwater.jetstream.go_json import OMIT_EMPTY, read, write
+from headwater.store.message_log import StoreError
+
+
+class _Body(msgspec.Struct, kw_only=True):
+    """The file as it is written."""
+
+    created_ns: int = 0
+    config: StreamConfig = StreamConfig()
+    unfinished: Annotated[bool, OMIT_EMPTY] = False
+
+
+def encode_body(config: StreamConfig, created_ns: int, unfinished: bool = False) -> bytes:
+    """The bytes to keep; `unfinished` as long as there is no stream yet."""
+    return write(_Body(created_ns=created_ns, config=config, unfinished=unfinished))
+
+
+def decode_body(data: bytes, name: str) -> tuple[StreamConfig, int]:
+    """The configuration and when the stream was made. Raises StoreError."""
+    body = _decode(data, name)
+    return body.config, body.created_ns
+
+
+def is_unfinished(data: bytes, name: str) -> bool:
+    """Whether there is no stream yet. Raises StoreError."""
+    return _decode(data, name).unfinished
+
+
+def _decode(data: bytes, name: str) -> _Body:
+    try:
+        return read(data, _Body, strict=True)
+    except ApiError as error:
+        raise StoreError(f"stream {name}: its configuration can not be read: {error}") from error

@@ -1,0 +1,53 @@
+"""Reads that wait until a stream shows at least what their reader has seen already.
+
+A read is answered as soon as that is so, and after a while in any case: then the answer is that it
+is not so.
+"""
+
+from collections.abc import Callable
+from typing import Final, final
+
+from headwater.runtime.environment import Scheduler, TimerHandle
+
+WAIT_S_MAX: Final = 0.250
+
+
+@final
+class AwaitedReads:
+    """The reads of one stream that wait."""
+
+    __slots__ = ("_next", "_scheduler", "_waiting")
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        self._scheduler = scheduler
+        # Sequence, answer and timer, in the order they came.
+        self._waiting: dict[int, tuple[int, Callable[[], object], TimerHandle]] = {}
+        self._next = 0
+
+    def add(self, sequence: int, answer: Callable[[], object]) -> None:
+        """Call `answer` when `sequence` is visible, or when it was waited for long enough."""
+        number = self._next
+        self._next += 1
+        timer = self._scheduler.call_later(WAIT_S_MAX, lambda: self._answer(number))
+        self._waiting[number] = (sequence, answer, timer)
+
+    def advance(self, visible_sequence: int) -> None:
+        """More is visible."""
+        if self._waiting:
+            reached = [
+                number
+                for number, (sequence, _, _) in self._waiting.items()
+                if sequence <= visible_sequence
+            ]
+            for number in reached:
+                self._answer(number)
+
+    def give_up(self) -> None:
+        """The stream ends: whoever waits is told so at once."""
+        for number in [*self._waiting]:
+            self._answer(number)
+
+    def _answer(self, number: int) -> None:
+        _, answer, timer = self._waiting.pop(number)
+        timer.cancel()
+        answer()

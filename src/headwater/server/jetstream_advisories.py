@@ -1,0 +1,121 @@
+"""Advisories: told to those in an account who listen, and made only for them.
+
+A stream listens like any other, so what is told can be kept. Advisories stay in the account they
+are about, except that abandoned batches are told to the system account too.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, final
+
+from headwater.jetstream.advisories import (
+    AUDIT_SUBJECT,
+    Action,
+    Advisory,
+    ApiAudit,
+    BatchAbandonedAdvisory,
+    ClientDocument,
+    Heading,
+    StreamActionAdvisory,
+    stream_subject,
+)
+from headwater.jetstream.go_json import write
+from headwater.jetstream.times import format_time
+from headwater.server.accounts import Account
+from headwater.server.client import Client
+from headwater.server.monitor.connz import authorized_user
+from headwater.server.system_events import new_event_id
+
+if TYPE_CHECKING:
+    from headwater.server.node import Node
+
+
+@final
+class Advisories:
+    """Tells what happens to the streams of one server."""
+
+    __slots__ = ("_domain", "_node")
+
+    def __init__(self, node: "Node") -> None:
+        self._node = node
+        self._domain = node.options.jetstream.domain
+
+    def tell(self, account: Account, subject: str, advisory: Callable[[Heading], Advisory]) -> None:
+        """Send an advisory to those in an account who listen for it."""
+        name = subject.encode(errors="surrogateescape")
+        route = account.index.match(name)
+        if not route.size:
+            return
+        environment = self._node.environment
+        heading = Heading(
+            new_event_id(environment.entropy), format_time(environment.clock.wall_ns())
+        )
+        self._node.broker.send(route, name, None, write(advisory(heading)))
+
+    def stream_action(self, account: Account, stream_name: str, action: Action) -> None:
+        """A stream was created, changed or deleted."""
+        word, event = action.value
+        self.tell(
+            account,
+            stream_subject(event, stream_name),
+            lambda heading: StreamActionAdvisory(
+                **heading._asdict(), stream=stream_name, action=word, domain=self._domain
+            ),
+        )
+
+    def api_called(
+        self, account: Account, source: Client | None, subject: bytes, body: bytes, response: bytes
+    ) -> None:
+        """A call of the API was answered."""
+        self.tell(
+            account,
+            AUDIT_SUBJECT,
+            lambda heading: ApiAudit(
+                **heading._asdict(),
+                server=self._node.name,
+                client=self.describe(source),
+                subject=subject.decode(errors="replace"),
+                request=body.decode(errors="replace"),
+                response=response.decode(),
+                domain=self._domain,
+            ),
+        )
+
+    def batch_abandoned(
+        self, account: Account, stream_name: str, batch_id: bytes, reason: str
+    ) -> None:
+        """A batch was begun and given up."""
+        subject = stream_subject("BATCH_ABANDONED", stream_name)
+        make = partial(
+            BatchAbandonedAdvisory,
+            stream=stream_name,
+            domain=self._domain,
+            batch=batch_id.decode(errors="replace"),
+            reason=reason,
+        )
+        self.tell(account, subject, lambda heading: make(**heading._asdict()))
+        system = self._node.accounts.system
+        if system is not None and system is not account:
+            self.tell(
+                system, subject, lambda heading: make(**heading._asdict(), account=account.name)
+            )
+
+    def describe(self, client: Client | None) -> ClientDocument | None:
+        """The client that asked; None where it was the server itself, or the system account."""
+        if client is None or client.is_system:
+            return None
+        connect = client.connect
+        return ClientDocument(
+            start=format_time(client.started_wall_ns),
+            host=client.connection.peer_host,
+            id=client.cid,
+            acc=client.account.name,
+            user=authorized_user(client),
+            name=connect.name,
+            lang=connect.lang,
+            ver=connect.version,
+            rtt=client.rtt_ns,
+            server=self._node.name,
+            kind="Client",
+            client_type="nats",
+        )

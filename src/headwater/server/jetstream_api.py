@@ -1,0 +1,349 @@
+"""The API as a service of every account: `$JS.API.>`, and the same under the domain's prefix.
+
+A call is answered in the turn in which it comes, and sees all that was published before it. What
+is no call is not answered at all, except what streams answer themselves (direct reads, pulls):
+there a server without anybody to answer says so.
+
+In a domain, requests on `$JS.<domain>.API.…` are delivered as if they had come on the plain
+subject, for those families of subjects that nats-server maps; so they are told apart nowhere else.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Final, final
+
+from headwater.jetstream import error_codes
+from headwater.jetstream.account import JetStreamAccount
+from headwater.jetstream.api.documents import (
+    AccountInfoResponse,
+    AccountPurgeResponse,
+    ErrorDocument,
+    Response,
+    SystemResponse,
+)
+from headwater.jetstream.api.message_get import (
+    LEVEL_REQUIRED,
+    awaited_sequence,
+    get_direct,
+    get_direct_by_subject,
+    session_block,
+)
+from headwater.jetstream.api.operation import Operation, Request
+from headwater.jetstream.api.router import find_operation
+from headwater.jetstream.api.streams import StreamApi
+from headwater.jetstream.api_level import exceeds_level
+from headwater.jetstream.config import ReadConsistency
+from headwater.jetstream.errors import ApiError
+from headwater.jetstream.go_json import write
+from headwater.jetstream.header_names import REQUIRED_API_LEVEL
+from headwater.jetstream.stream import Stream
+from headwater.server.accounts import Account
+from headwater.server.client import Client, Handler
+from headwater.server.jetstream_advisories import Advisories
+from headwater.server.own_subscriptions import OwnSubscriptions
+from headwater.server.stream_runner import Change
+from headwater.store.message_log import StoreError
+from headwater.wire.headers import value_of
+
+if TYPE_CHECKING:
+    from headwater.server.jetstream import JetStream
+    from headwater.server.node import Node
+
+API_PREFIX: Final = b"$JS.API."
+_DIRECT_GET: Final = "DIRECT.GET"
+_DIRECT_LEADER_GET: Final = "DIRECT_LEADER.GET"
+_MSG_GET: Final = "STREAM.MSG.GET."
+# Calls that change what is in a stream, or what it keeps.
+_CHANGES: Final = ("STREAM.PURGE.", "STREAM.MSG.DELETE.", "STREAM.UPDATE.")
+_MSG_GET_SUBJECT: Final = API_PREFIX + _MSG_GET.encode()
+# Below these, subjects belong to streams and consumers: where there is none, there is nobody.
+_UNATTENDED: Final = (_DIRECT_GET, _DIRECT_LEADER_GET, "CONSUMER.MSG.NEXT.")
+
+# What follows a domain's prefix, and what stands in front of it on the plain subject. The direct
+# reads of the leader are ours; nats-server's table has the rest.
+_MAPPED: Final = (
+    (b"INFO", API_PREFIX),
+    (b"STREAM.>", API_PREFIX),
+    (b"CONSUMER.>", API_PREFIX),
+    (b"DIRECT.>", API_PREFIX),
+    (b"DIRECT_LEADER.>", API_PREFIX),
+    (b"META.>", API_PREFIX),
+    (b"SERVER.>", API_PREFIX),
+    (b"ACCOUNT.>", API_PREFIX),
+    (b"$KV.>", b""),
+    (b"$OBJ.>", b""),
+)
+
+# The system account is for these calls; all but one are for the leader of a cluster, which does not
+# exist where there is one server.
+_ACCOUNT_PURGE: Final = "ACCOUNT.PURGE."
+_LEADER_CALLS: Final = ("META.LEADER.STEPDOWN", "META.RESCUE", "SERVER.REMOVE", "SERVER.EVACUATE")
+_ACCOUNT_CALLS: Final = "ACCOUNT."
+
+
+@final
+class JetStreamApi:
+    """Answers the calls of all accounts of a server."""
+
+    __slots__ = ("_advisories", "_apis", "_jetstream", "_node", "_subscriptions")
+
+    def __init__(
+        self,
+        node: "Node",
+        jetstream: "JetStream",
+        subscriptions: OwnSubscriptions,
+        advisories: Advisories,
+    ) -> None:
+        self._node = node
+        self._jetstream = jetstream
+        self._subscriptions = subscriptions
+        self._advisories = advisories
+        self._apis: dict[str, StreamApi] = {}
+
+    def listen(self, account: Account, state: JetStreamAccount | None) -> None:
+        """Begin to answer in an account; it has no `state` if it has no JetStream."""
+        if state is not None:
+            self.admit(state)
+        is_system = account is self._node.accounts.system
+        answer = self._system_handler(account) if is_system else self._handler(account)
+        self._subscriptions.serve(account, API_PREFIX + b">", answer)
+        domain = self._jetstream.domain
+        if domain:
+            prefix = b"$JS.%b.API." % domain.encode()
+            for family, plain in _MAPPED:
+                forward = self._forwarder(account, len(prefix), plain)
+                self._subscriptions.serve(account, prefix + family, forward)
+
+    def admit(self, state: JetStreamAccount) -> None:
+        """From now on an account has JetStream."""
+        self._apis[state.name] = StreamApi(state, self._jetstream)
+
+    # --- who handles a message -----------------------------------------------------------------
+
+    def _forwarder(self, account: Account, prefix_size: int, plain: bytes) -> Handler:
+        def handle(
+            source: Client | None,
+            subject: bytes,
+            reply: bytes | None,
+            header_size: int,
+            payload: bytes,
+        ) -> None:
+            mapped = plain + subject[prefix_size:]
+            self._node.broker.forward(source, account, mapped, reply, header_size, payload)
+
+        return handle
+
+    def _handler(self, account: Account) -> Handler:
+        def handle(
+            source: Client | None,
+            subject: bytes,
+            reply: bytes | None,
+            header_size: int,
+            payload: bytes,
+        ) -> bool:
+            name = subject[len(API_PREFIX) :].decode(errors="surrogateescape")
+            header, body = _split(payload, header_size)
+            # A request sees what was published before it.
+            self._node.broker.process_ingests()
+            if name.startswith(_UNATTENDED):
+                return self._answer_direct(account, name, reply, header, body)
+            found = find_operation(name)
+            if found is not None:
+                operation, words = found
+                request = Request(words, body, lambda: self._advisories.describe(source))
+
+                reply_to = partial(self._reply, account, source, subject, reply, body)
+
+                def answer() -> None:
+                    reply_to(*self._answer(account, operation, request, header))
+
+                if name.startswith(_MSG_GET):
+                    self._when_complete(account, request.stream_name, body, answer)
+                elif name.startswith(_CHANGES):
+                    self._change(account, operation, request, header, reply_to)
+                else:
+                    answer()
+            return True
+
+        return handle
+
+    def _change(
+        self,
+        account: Account,
+        operation: Operation,
+        request: Request,
+        header: bytes,
+        reply_to: Callable[[Response, bool], object],
+    ) -> None:
+        """Have a stream changed in its turn, and answer when that is as durable as it must be."""
+        api = self._apis.get(account.name)
+        if api is None or request.stream_name not in api.account.streams:
+            reply_to(*self._answer(account, operation, request, header))
+            return
+        made: list[tuple[Response, bool]] = []
+        self._jetstream.change(
+            account.name,
+            request.stream_name,
+            Change(
+                lambda: made.append(self._answer(account, operation, request, header)),
+                lambda: reply_to(*made[0]),
+                lambda error: reply_to(operation.response(error=ErrorDocument.of(error)), True),
+            ),
+        )
+
+    def _when_complete(
+        self, account: Account, stream_name: str, body: bytes, answer: Callable[[], object]
+    ) -> None:
+        """Answer a read, when the stream shows what its reader says he has seen."""
+        sequence = awaited_sequence(body)
+        api = self._apis.get(account.name)
+        stream = None if api is None else api.account.streams.get(stream_name)
+        if stream is None or sequence <= stream.visible_sequence:
+            answer()
+        else:
+            self._jetstream.reads_of(account.name, stream_name).add(sequence, answer)
+
+    def _system_handler(self, account: Account) -> Handler:
+        def handle(
+            source: Client | None,
+            subject: bytes,
+            reply: bytes | None,
+            header_size: int,
+            payload: bytes,
+        ) -> None:
+            name = subject[len(API_PREFIX) :].decode(errors="surrogateescape")
+            response = self._answer_system(name)
+            if response is not None:
+                body = _split(payload, header_size)[1]
+                self._reply(account, source, subject, reply, body, response, is_told=True)
+
+        return handle
+
+    # --- answers -------------------------------------------------------------------------------
+
+    def _answer(
+        self, account: Account, operation: Operation, request: Request, header: bytes
+    ) -> tuple[Response, bool]:
+        """The reply to a call, and whether the call is told as an advisory."""
+        api = self._apis.get(account.name)
+        try:
+            if operation.needs_cluster:
+                raise ApiError.of(error_codes.CLUSTER_REQUIRED)
+            if _requires_more(header):
+                raise ApiError.of(error_codes.REQUIRED_API_LEVEL)
+            if api is None:
+                raise ApiError.of(error_codes.NOT_ENABLED_FOR_ACCOUNT)
+            response = operation.answer(api, request)
+        except ApiError as error:
+            if api is not None:
+                api.account.api_total += 1
+                api.account.api_errors += 1
+            return operation.response(error=ErrorDocument.of(error)), True
+        api.account.api_total += operation.is_counted
+        return response, operation.is_counted
+
+    def _answer_system(self, name: str) -> Response | None:
+        """The reply to a call in the system account, which has no streams; None for silence."""
+        if name.startswith(_ACCOUNT_PURGE):
+            return self._purge_account(name.removeprefix(_ACCOUNT_PURGE))
+        if name in _LEADER_CALLS or name.startswith(_ACCOUNT_CALLS):
+            return None
+        error = ErrorDocument.of(ApiError.of(error_codes.NOT_ENABLED_FOR_ACCOUNT))
+        return AccountInfoResponse(error=error) if name == "INFO" else SystemResponse(error=error)
+
+    def _purge_account(self, name: str) -> Response | None:
+        """Remove all streams of an account. One that is not there has none."""
+        if "." in name:
+            return None
+        if "/" in name or "\\" in name:
+            text = "account name can not contain path separators"
+            error = ApiError.of(error_codes.STREAM_GENERAL_ERROR, err=text)
+            return AccountPurgeResponse(error=ErrorDocument.of(error))
+        api = self._apis.get(name)
+        if api is None:
+            return AccountPurgeResponse(initiated=True)
+        self._node.broker.process_ingests()
+        try:
+            for stream in [*api.account.streams.values()]:
+                self._jetstream.delete_stream(api.account, stream)
+        except StoreError as failure:
+            error = ApiError.of(error_codes.STREAM_DELETE, err=str(failure))
+            return AccountPurgeResponse(error=ErrorDocument.of(error))
+        return AccountPurgeResponse(initiated=True)
+
+    def _reply(
+        self,
+        account: Account,
+        source: Client | None,
+        subject: bytes,
+        reply: bytes | None,
+        body: bytes,
+        response: Response,
+        is_told: bool,
+    ) -> None:
+        document = write(response)
+        if reply is not None:
+            self._send(account, reply, document, self._session_block(account, subject, body))
+        if is_told:
+            self._advisories.api_called(account, source, subject, body, document)
+
+    def _session_block(self, account: Account, subject: bytes, body: bytes) -> bytes:
+        """The header of a reply, which only those have who read and say what they have seen."""
+        if not subject.startswith(_MSG_GET_SUBJECT):
+            return b""
+        name = subject.removeprefix(_MSG_GET_SUBJECT).decode(errors="surrogateescape")
+        api = self._apis.get(account.name)
+        stream = None if api is None else api.account.streams.get(name)
+        return b"" if stream is None else session_block(stream, body)
+
+    def _answer_direct(
+        self, account: Account, name: str, reply: bytes | None, header: bytes, body: bytes
+    ) -> bool:
+        """Answer a read that does not go through the API; False if nobody is there for it."""
+        call, _, rest = name.partition(".GET.")
+        stream_name, _, subject = rest.partition(".")
+        api = self._apis.get(account.name)
+        stream = None if api is None else api.account.streams.get(stream_name)
+        if stream is None:
+            return False
+        is_extended = stream.config.read_consistency is not ReadConsistency.DEFAULT
+        if not is_extended and (call != "DIRECT" or not stream.config.allow_direct):
+            return False
+        if reply is None:
+            return True
+        if _requires_more(header):
+            self._send(account, reply, b"", LEVEL_REQUIRED)
+        else:
+            read = partial(self._read, account, stream, subject, reply, body)
+            self._when_complete(account, stream_name, body, read)
+        return True
+
+    def _read(
+        self, account: Account, stream: Stream, subject: str, reply: bytes, body: bytes
+    ) -> None:
+        """Send what answers a read."""
+        max_pending = self._node.options.max_pending
+        if subject:
+            key = subject.encode(errors="surrogateescape")
+            replies = get_direct_by_subject(stream, key, body, max_pending)
+        else:
+            replies = get_direct(stream, body, max_pending)
+        for block, payload in replies:
+            self._send(account, reply, payload, block)
+
+    def _send(self, account: Account, subject: bytes, payload: bytes, header: bytes = b"") -> None:
+        route = account.index.match(subject)
+        self._node.broker.send(route, subject, None, payload, header)
+
+
+def _split(payload: bytes, header_size: int) -> tuple[bytes, bytes]:
+    """A message as header block and body."""
+    if header_size < 0:
+        return b"", payload
+    return payload[:header_size], payload[header_size:]
+
+
+def _requires_more(header: bytes) -> bool:
+    """Whether a request needs a newer API than this one."""
+    level = value_of(header, REQUIRED_API_LEVEL) if header else None
+    return bool(level) and exceeds_level(level or b"")

@@ -1,0 +1,363 @@
+"""Streams at work: joined to the broker, the disk and the clock.
+
+    broker ─▶ Ingest ─▶ StreamRunner.process ─▶ decide, append ─▶ [commit] ─▶ apply, replies
+
+A runner drives one stream through a turn. Where a message has to be on the disk before it is
+acknowledged, its replies wait for the commit that covers it, and so does everything decided after
+it. `StreamRunners` are all runners of a server, with what they share: one driver of syncs, and one
+timer for whatever is due next.
+
+What requests ask for is not known here.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from typing import Final, final
+
+from headwater.base.clock import NS_PER_S
+from headwater.jetstream import error_codes
+from headwater.jetstream.account import JetStreamAccount
+from headwater.jetstream.decision import Decision
+from headwater.jetstream.errors import ApiError
+from headwater.jetstream.records import Record
+from headwater.jetstream.stream import Stream
+from headwater.runtime.environment import Environment, TimerHandle
+from headwater.runtime.fsync import SyncDriver
+from headwater.server.accounts import Account
+from headwater.server.awaited_reads import AwaitedReads
+from headwater.server.broker import Broker
+from headwater.server.client import Subscription
+from headwater.server.ingest import Ingest
+from headwater.server.jetstream_advisories import Advisories
+from headwater.store.log import FileLog
+from headwater.store.message_log import StoreError
+from headwater.store.store import Store, SyncMode
+
+# What is due is looked at no more often than this.
+DUE_S_MIN: Final = 0.010
+
+
+@final
+class Change:
+    """Something a request changes about a stream, and how that is answered.
+
+    `refuse` is for a disk that failed, before or after the change was made.
+    """
+
+    __slots__ = ("answer", "make", "refuse")
+
+    def __init__(
+        self,
+        make: Callable[[], object],
+        answer: Callable[[], object],
+        refuse: Callable[[ApiError], object],
+    ) -> None:
+        self.make = make
+        self.answer = answer
+        self.refuse = refuse
+
+
+@final
+class StreamRunner:
+    """One stream at work: its subjects, its inlet, and what waits for the disk."""
+
+    __slots__ = (
+        "_host",
+        "_made",
+        "_runners",
+        "_waiting",
+        "account",
+        "ingest",
+        "mode",
+        "reads",
+        "stream",
+        "subscriptions",
+    )
+
+    def __init__(
+        self,
+        runners: "StreamRunners",
+        account: Account,
+        host: JetStreamAccount,
+        stream: Stream,
+        mode: SyncMode | None,
+    ) -> None:
+        self._runners = runners
+        self.account = account
+        # The same account as keeper of streams, for which the stream's bytes count.
+        self._host = host
+        self.stream = stream
+        # None for a stream in memory.
+        self.mode = mode
+        self.ingest = Ingest(self)
+        self.reads = AwaitedReads(runners.scheduler)
+        self.subscriptions: list[Subscription] = []
+        # What waits for a commit, by its number: decisions, and changes that come after them.
+        self._waiting: deque[tuple[int, Decision | Change]] = deque()
+        # Changes that were made and are answered when the disk is sure.
+        self._made: deque[tuple[int, Change]] = deque()
+
+    def process(self, ingest: Ingest) -> None:
+        """Take in what was published in this turn."""
+        incoming = ingest.take()
+        if not incoming.subjects:
+            return
+        if not self.stream.log.offline:
+            decision = self.stream.decide(incoming, self._runners.now_ns())
+            if self._append(decision):
+                self.carry_out(decision)
+                self._runners.note_due(self.stream)
+                return
+        # Also what would be a duplicate: what it repeats may never become durable.
+        self._send(self.stream.refuse(incoming, self._failure()))
+
+    def _failure(self) -> ApiError:
+        reason = self.stream.log.offline or "the disk failed"
+        return ApiError.of(error_codes.STREAM_STORE_FAILED, err=reason)
+
+    def next_due_ns(self) -> int:
+        """When there may be something to do; 0 if never."""
+        return 0 if self.stream.log.offline else self.stream.next_due_ns()
+
+    def run_due(self, now_ns: int) -> None:
+        """Do what is due."""
+        decision = self.stream.decide_due(now_ns)
+        if (decision.records or decision.abandoned) and self._append(decision):
+            self.carry_out(decision)
+
+    def change(self, change: Change) -> None:
+        """Make a change in its turn, after all that was decided before it, and have it answered.
+
+        Where publishes wait for the disk, so does the answer.
+        """
+        if self._waiting:
+            self._waiting.append((self._waiting[-1][0], change))
+        else:
+            self._make(change)
+
+    def _make(self, change: Change) -> None:
+        change.make()
+        if self.mode is not SyncMode.ALWAYS or self._is_sure():
+            change.answer()
+            return
+        self._made.append((self._runners.next_commit, change))
+        self._runners.commit_wanted()
+
+    def _is_sure(self) -> bool:
+        """Whether nothing was written that the disk may not have."""
+        log = self.stream.log
+        return not isinstance(log, FileLog) or log.is_synced
+
+    def record(self, record: Record) -> None:
+        """Append and apply one record, as part of a change. Raises StoreError."""
+        self.stream.append(record)
+        self.stream.apply(record)
+        self._host.settle(self.stream)
+
+    def _append(self, decision: Decision) -> bool:
+        """Put records into the log; whether all went in."""
+        for position, record in enumerate(decision.records):
+            try:
+                self.stream.append(record)
+            except StoreError as error:
+                self._runners.failed(str(error))
+                decision.records = decision.records[:position]
+                if self.mode is not SyncMode.ALWAYS:
+                    self._apply(decision)
+                return False
+        self._host.settle(self.stream)
+        return True
+
+    def carry_out(self, decision: Decision) -> None:
+        """Let records take effect and send replies, now or when the disk is sure."""
+        if self.mode is SyncMode.ALWAYS:
+            if decision.has_messages:
+                self._waiting.append((self._runners.next_commit, decision))
+                self._runners.commit_wanted()
+                return
+            if self._waiting:
+                # What was only looked at rests on what was decided before it.
+                self._waiting.append((self._waiting[-1][0], decision))
+                return
+        if self.mode is SyncMode.ASYNC and decision.records:
+            self._runners.flush_wanted()
+        self._apply(decision)
+        self._send(decision)
+
+    def committed(self, number: int) -> None:
+        """A commit is through: what waited for it takes effect."""
+        while self._made and self._made[0][0] <= number:
+            self._made.popleft()[1].answer()
+        waiting = self._waiting
+        while waiting and waiting[0][0] <= number:
+            step = waiting.popleft()[1]
+            if isinstance(step, Change):
+                self._make(step)
+                continue
+            self._apply(step)
+            self._send(step)
+            self._runners.note_due(self.stream)
+
+    def give_up(self) -> None:
+        """The disk has failed: what waits for it will never be sure, and is told so."""
+        if self.stream.log.offline:
+            self.refuse_waiting(self._failure())
+
+    def refuse_waiting(self, error: ApiError) -> None:
+        """Answer everything that waits for a commit which will not come."""
+        answer = self.stream.refusal(error)
+        while self._made:
+            self._made.popleft()[1].refuse(error)
+        while self._waiting:
+            step = self._waiting.popleft()[1]
+            if isinstance(step, Change):
+                step.refuse(error)
+            elif step.reply_subjects:
+                answers = [answer] * len(step.reply_subjects)
+                self._runners.broker.send_replies(self.account, step.reply_subjects, answers)
+
+    def _apply(self, decision: Decision) -> None:
+        for record in decision.records:
+            try:
+                self.stream.apply(record)
+            except StoreError as error:
+                # The message is stored; what should have gone because of it goes after a restart.
+                self._runners.failed(str(error))
+        self._host.settle(self.stream)
+        self.reads.advance(self.stream.visible_sequence)
+
+    def _send(self, decision: Decision) -> None:
+        broker = self._runners.broker
+        for subject, header, body in decision.republished:
+            broker.send(self.account.index.match(subject), subject, None, body, header)
+        if decision.reply_subjects:
+            broker.send_replies(self.account, decision.reply_subjects, decision.replies)
+        for batch_id, reason in decision.abandoned:
+            self._runners.advisories.batch_abandoned(
+                self.account, self.stream.name, batch_id, reason
+            )
+
+
+@final
+class StreamRunners:
+    """All runners of a server, by account and name of their stream."""
+
+    def __init__(
+        self,
+        store: Store,
+        environment: Environment,
+        broker: Broker,
+        sync_interval_s: float,
+        log_error: Callable[[str], object],
+        advisories: Advisories,
+    ) -> None:
+        self.broker = broker
+        self.advisories = advisories
+        self._by_key: dict[tuple[str, str], StreamRunner] = {}
+        self._store = store
+        self._clock = environment.clock
+        self.scheduler = environment.scheduler
+        self._log_error = log_error
+        self._driver = SyncDriver(
+            store, self.scheduler, sync_interval_s, self._committed, self.failed
+        )
+        self._commits = 0
+        self._due_timer: TimerHandle | None = None
+        self._due_ns = 0
+
+    # --- life ----------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Begin to sync."""
+        self._driver.start()
+
+    def stop(self) -> None:
+        """Commit what waits; nothing more happens on its own."""
+        self._driver.stop()
+        for runner in self._by_key.values():
+            runner.reads.give_up()
+        if self._due_timer is not None:
+            self._due_timer.cancel()
+        try:
+            self._store.commit()
+        except StoreError as error:
+            self.failed(str(error))
+        else:
+            # Whatever was waited for is in this one.
+            self._commits = self.next_commit
+            self._committed()
+
+    def add(self, runner: StreamRunner) -> None:
+        """A stream begins to run."""
+        self._by_key[runner.account.name, runner.stream.name] = runner
+        self.note_due(runner.stream)
+
+    def of(self, account_name: str, stream_name: str) -> StreamRunner:
+        """The runner of a stream, which must be there."""
+        return self._by_key[account_name, stream_name]
+
+    def pop(self, account_name: str, stream_name: str) -> StreamRunner:
+        """A stream runs no longer."""
+        return self._by_key.pop((account_name, stream_name))
+
+    # --- clock and disk ------------------------------------------------------------------------
+
+    def now_ns(self) -> int:
+        """The time, as messages carry it."""
+        return self._clock.wall_ns()
+
+    def failed(self, reason: str) -> None:
+        """The disk failed; the streams concerned have taken themselves offline."""
+        self._log_error(f"JetStream: {reason}")
+        for runner in [*self._by_key.values()]:
+            runner.give_up()
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether the disk is being waited for off the loop."""
+        return self._driver.is_busy
+
+    @property
+    def next_commit(self) -> int:
+        """The number of the commit that will cover what is written now."""
+        return self._commits + (2 if self._driver.is_syncing else 1)
+
+    def commit_wanted(self) -> None:
+        """Something waits for the disk."""
+        self._driver.commit_wanted()
+
+    def flush_wanted(self) -> None:
+        """Something is only in memory and should not be for long."""
+        self._driver.flush_wanted()
+
+    def _committed(self) -> None:
+        self._commits += 1
+        for runner in [*self._by_key.values()]:
+            runner.committed(self._commits)
+
+    def note_due(self, stream: Stream) -> None:
+        """A stream may have to let something go at another time than known."""
+        due_ns = stream.next_due_ns()
+        if due_ns and (self._due_timer is None or due_ns < self._due_ns):
+            self._set_due_timer(due_ns)
+
+    def _set_due_timer(self, due_ns: int) -> None:
+        if self._due_timer is not None:
+            self._due_timer.cancel()
+        self._due_ns = due_ns
+        delay_s = max((due_ns - self.now_ns()) / NS_PER_S, DUE_S_MIN)
+        self._due_timer = self.scheduler.call_later(delay_s, self._run_due)
+
+    def _run_due(self) -> None:
+        self._due_timer = None
+        now_ns = self.now_ns()
+        upcoming = []
+        for runner in [*self._by_key.values()]:
+            due_ns = runner.next_due_ns()
+            if due_ns and due_ns <= now_ns:
+                runner.run_due(now_ns)
+                due_ns = runner.next_due_ns()
+            if due_ns:
+                upcoming.append(due_ns)
+        if upcoming:
+            self._set_due_timer(min(upcoming))

@@ -1,0 +1,506 @@
+"""The files of a log, and what is done to them besides putting messages in and taking them out.
+
+A log keeps its files in order while it is used: it makes them durable, writes its index down
+(checkpoint), writes segments anew without what was deleted (compaction), and its journal anew in
+fewer words. Each has a part that waits for the disk or takes long and may run on another thread,
+between a beginning and an end on the log's own: `LogSync.run`, `CheckpointWriting.write`,
+`Compaction.run`, `JournalRewriting.run`. The log is used meanwhile as ever, so the end finds out
+whether what was done still fits, and gives it up if not. When to do which is not known here.
+
+What fails and concerns the log takes it offline: it can be read, and a restart begins with what is
+on the disk. A file that was to replace another one and could not be written concerns nobody.
+"""
+
+from typing import Final
+
+from headwater.base.entropy import Entropy
+from headwater.base.invariants import check
+from headwater.store.checkpoint import CHECKPOINT_FILE
+from headwater.store.checkpoint_writing import CheckpointWriting
+from headwater.store.compaction import Compaction, is_worthwhile
+from headwater.store.filesystem import FileSystem, replace_file
+from headwater.store.format import (
+    IDENTITY_BYTES,
+    JOURNAL_MAGIC,
+    Entry,
+    FileHeader,
+    StreamFile,
+)
+from headwater.store.index import LogIndex
+from headwater.store.journal import DELETED, LOST, Journal, encode_ranges
+from headwater.store.journal_rewriting import JournalRewriting
+from headwater.store.log_sync import LogSync
+from headwater.store.message_log import MessageLog, OfflineError, StoreError
+from headwater.store.ranges import RangeSet
+from headwater.store.recovery import Findings
+from headwater.store.segment import SegmentFile
+from headwater.store.wal import JOURNAL, SYNCED, WriteAhead
+
+STREAM_FILE: Final = "stream.hw"
+JOURNAL_FILE: Final = "journal.hw"
+JOURNAL_NEW_FILE: Final = "journal-new.hw"
+
+SEGMENT_BYTES_MAX: Final = 64 * 1024 * 1024
+
+
+class LogFiles(MessageLog):
+    """What `headwater.store.log.FileLog` is built upon."""
+
+    def __init__(
+        self,
+        files: FileSystem,
+        folder: str,
+        entropy: Entropy,
+        stream: StreamFile,
+        journal: Journal,
+        index: LogIndex,
+        segments: dict[int, SegmentFile],
+        segment_bytes_max: int = SEGMENT_BYTES_MAX,
+    ) -> None:
+        """Made by `headwater.store.opening`."""
+        super().__init__(index)
+        self._files = files
+        self._folder = folder
+        self._entropy = entropy
+        self._stream = stream
+        self._journal = journal
+        self._segments = segments
+        self._segment_bytes_max = segment_bytes_max
+        self._offline = ""
+        # What recovery had to report, and the caller's own journal entries that it found.
+        self.findings = Findings()
+        self.entries: list[Entry] = []
+        self.synced_sequence = index.last_sequence
+        # How many times entries were journalled, and how many of those the disk has.
+        self.entries_written = 0
+        self._entries_synced = 0
+        # How often the end was cut off: what was begun before says nothing about what came after.
+        self._cuts = 0
+        # The segment and the sequence with which the checkpoint ends; 0 if there is no checkpoint.
+        self.checkpoint_segment = 0
+        self.checkpoint_sequence = 0
+        # How long the journal was when it was last written anew; 0 if that was before this life.
+        self.journal_bytes_anew = 0
+        self._checkpointing: CheckpointWriting | None = None
+        self._compaction: Compaction | None = None
+        self._rewriting: JournalRewriting | None = None
+        # Where bytes go as well that have to be on the disk before anything is said.
+        self.write_ahead: WriteAhead | None = None
+        # Whether records wait in memory for `flush`, and those that do.
+        self.deferred = False
+        self._waiting: list[bytes] = []
+        self._waiting_bytes = 0
+        self._waiting_from = 0
+
+    # --- state ---------------------------------------------------------------------------------
+
+    @property
+    def written_sequence(self) -> int:
+        """The last sequence the operating system has."""
+        return self._waiting_from - 1 if self._waiting else self.last_sequence
+
+    @property
+    def offline(self) -> str:
+        """Why the log can not be written to; empty if it can."""
+        return self._offline
+
+    @property
+    def identity(self) -> bytes:
+        """What tells this stream from all others, and from an earlier one of its name."""
+        return self._stream.identity
+
+    @property
+    def is_synced(self) -> bool:
+        """Whether there is nothing that the disk may not have."""
+        return (
+            self.synced_sequence >= self.last_sequence
+            and self._entries_synced == self.entries_written
+        )
+
+    @property
+    def body(self) -> bytes:
+        """What the caller keeps in the stream file."""
+        return self._stream.body
+
+    def set_body(self, body: bytes) -> None:
+        """Replace what the caller keeps in the stream file, durably."""
+        self._check_online()
+        before = self._stream.body
+        self._stream.body = body
+        try:
+            self._replace_stream_file()
+        except OSError as error:
+            self._stream.body = before
+            raise self._failed("replacing the stream file", error) from error
+
+    def _replace_stream_file(self) -> None:
+        replace_file(self._files, f"{self._folder}/{STREAM_FILE}", self._stream.encode())
+
+    # --- durability ----------------------------------------------------------------------------
+
+    @property
+    def waiting_bytes(self) -> int:
+        """How much is only in memory."""
+        return self._waiting_bytes
+
+    def flush(self) -> None:
+        """Hand what waits to the operating system, in one write.
+
+        What can not be written is gone, as it is when the process dies: nothing of it stays in the
+        index, and the log goes offline.
+        """
+        if not self._waiting:
+            return
+        data = b"".join(self._waiting)
+        first = self._waiting_from
+        self._waiting.clear()
+        self._waiting_bytes = 0
+        try:
+            self._segments[self.index.segments[-1].first_sequence].write(data)
+        except OSError as error:
+            while sequence := self.index.next_message(first):
+                self.index.delete(sequence)
+            self.index.cut(first)
+            self.expiries.cut(first - 1)
+            raise self._failed("flush", error) from error
+
+    def sync(self) -> None:
+        """Return when everything written so far is on the disk."""
+        work = self.begin_sync()
+        work.run()
+        self.finish_sync(work)
+
+    def begin_sync(self) -> LogSync:
+        """Work for `LogSync.run`, and then for `finish_sync`."""
+        self._check_online()
+        self.flush()
+        segments = [self._segments[index.first_sequence] for index in self.index.segments]
+        return LogSync(
+            segments, self._journal, self.last_sequence, self.entries_written, self._cuts
+        )
+
+    def finish_sync(self, done: LogSync) -> None:
+        """Take note of what is on the disk now."""
+        if done.problem is not None:
+            raise self._failed("sync", done.problem) from done.problem
+        if done.cuts == self._cuts:
+            self.confirm(done.last_sequence, done.entries_written)
+            self._note_synced(done.segment_first, done.segment_bytes)
+
+    def confirm(self, sequence: int, entries_written: int) -> None:
+        """Everything up to `sequence`, and so many entries, are on the disk one way or another."""
+        self.synced_sequence = max(self.synced_sequence, min(sequence, self.last_sequence))
+        self._entries_synced = max(self._entries_synced, entries_written)
+
+    # --- checkpoint ----------------------------------------------------------------------------
+
+    def checkpoint(self) -> None:
+        """Write the index down, so that opening has to read only what comes after this."""
+        if self._checkpointing is not None:
+            self.abandon_checkpoint(self._checkpointing)
+        try:
+            work = self.begin_checkpoint()
+            while work.take():
+                work.write()
+            self.finish_checkpoint(work)
+        except OfflineError:
+            raise
+        except StoreError as error:
+            raise self._failed("checkpoint", error) from error
+
+    def begin_checkpoint(self) -> CheckpointWriting:
+        """Work for `take` and `write` in turn, then for `finish_checkpoint` or
+        `abandon_checkpoint`."""
+        check(self._checkpointing is None, "the checkpoint before this one is not over")
+        sync = self.begin_sync()
+        segments = [self._segments[index.first_sequence] for index in self.index.segments]
+        picture = self.index.begin_picture()
+        try:
+            self._checkpointing = CheckpointWriting(
+                self._files,
+                self._folder,
+                self._stream.identity,
+                (self._journal.salt, self._journal.size),
+                picture,
+                [(segment.size, segment.sealed) for segment in segments],
+                self.expiries.items(),
+                sync,
+            )
+        except OSError as error:
+            self.index.end_picture(picture)
+            raise StoreError(f"{self._folder}: no checkpoint is written: {error}") from error
+        return self._checkpointing
+
+    def abandon_checkpoint(self, work: CheckpointWriting) -> None:
+        """Give up a checkpoint that could not be written, or is not wanted any more."""
+        if self._checkpointing is work:
+            self._checkpointing = None
+        self.index.end_picture(work.picture)
+        work.give_up()
+
+    def finish_checkpoint(self, done: CheckpointWriting) -> bool:
+        """Put a checkpoint in place; False if it would not fit what happened meanwhile.
+
+        Raises StoreError if it could not be written; the log goes on with the one before.
+        """
+        is_usable = self._checkpointing is done and done.is_usable and not self._offline
+        if not is_usable:
+            self.abandon_checkpoint(done)
+            self._check_online()
+        if done.has_synced:
+            self.finish_sync(done.sync)
+        if done.problem is not None:
+            raise StoreError(
+                f"{self._folder}: no checkpoint is written: {done.problem}"
+            ) from done.problem
+        if not is_usable:
+            return False
+        self._checkpointing = None
+        self.index.end_picture(done.picture)
+        try:
+            done.put_in_place()
+            self._files.sync_folder(self._folder)
+        except OSError as error:
+            raise self._failed("checkpoint", error) from error
+        self.checkpoint_segment = done.segment_first
+        self.checkpoint_sequence = done.last_sequence
+        return True
+
+    def _forget_checkpoint(self) -> None:
+        """What is about to happen to the files would make the checkpoint wrong."""
+        if self._checkpointing is not None:
+            self._checkpointing.picture.is_spoilt = True
+        path = f"{self._folder}/{CHECKPOINT_FILE}"
+        if self._files.exists(path):
+            self._files.remove(path)
+            self._files.sync_folder(self._folder)
+        self.checkpoint_segment = self.checkpoint_sequence = 0
+
+    def _is_end_of_checkpoint(self, first_sequence: int) -> bool:
+        """Whether a checkpoint, in place or under way, ends in a segment."""
+        under_way = self._checkpointing
+        return first_sequence == self.checkpoint_segment or (
+            under_way is not None and first_sequence == under_way.segment_first
+        )
+
+    # --- compaction ----------------------------------------------------------------------------
+
+    def compactable(self) -> list[int]:
+        """Sealed segments that are mostly of no use any more, by their first sequence."""
+        segments = self.index.segments
+        return [
+            index.first_sequence
+            for number, index in enumerate(segments[:-1])
+            if self._segments[index.first_sequence].sealed and is_worthwhile(index, number == 0)
+        ]
+
+    def begin_compaction(self, first_sequence: int) -> Compaction:
+        """Work for `Compaction.run`, and then for `finish_compaction` or `abandon_compaction`.
+
+        One at a time: successors of one segment have one name.
+        """
+        self._check_online()
+        check(self._compaction is None, "the compaction before this one is not over")
+        index = self.index.segment_of(first_sequence)
+        segment = self._segments[index.first_sequence]
+        check(segment.sealed, "only a sealed segment can be written anew")
+        try:
+            names = self.index.subjects.names
+            self._compaction = Compaction(self._files, segment, index, names)
+        except OSError as error:
+            raise StoreError(f"{segment.path} is not compacted: {error}") from error
+        return self._compaction
+
+    def abandon_compaction(self, work: Compaction) -> None:
+        """Give up a compaction that could not be run, or is not wanted any more."""
+        check(self._compaction is work, "only the compaction that was begun can be over")
+        self._compaction = None
+        work.give_up()
+
+    def finish_compaction(self, done: Compaction) -> bool:
+        """Swap the successor in; False if its segment was changed meanwhile, or is gone."""
+        if self._offline or not self._is_current(done):
+            self.abandon_compaction(done)
+            self._check_online()
+            return False
+        self._compaction = None
+        index = self.index.segment_of(done.segment_first)
+        old = self._segments[done.segment_first]
+        try:
+            for sequence in done.damaged:
+                if index.has(sequence):
+                    self._lose(sequence)
+            self._settle()
+            self._forget_checkpoint()
+            done.put_in_place()
+            self._files.sync_folder(self._folder)
+            segment = SegmentFile.open(self._files, old.path, self._stream.identity)
+        except OSError as error:
+            raise self._failed("compaction", error) from error
+        segment.sealed = True
+        old.close()
+        self._segments[done.segment_first] = segment
+        done.hand_over(index)
+        self._note_extent()
+        return True
+
+    def _is_current(self, done: Compaction) -> bool:
+        segment = self._segments.get(done.segment_first)
+        return segment is not None and done.is_of(segment)
+
+    # --- journal -------------------------------------------------------------------------------
+
+    @property
+    def journal_bytes(self) -> int:
+        """How long the journal is."""
+        return self._journal.size
+
+    def rewrite_journal(self, entries: list[tuple[int, bytes]]) -> None:
+        """Begin the journal anew with what is still true: our own, and the caller's `entries`."""
+        # Entries of now, on the disk, may not speak of messages that are not.
+        self.sync()
+        lost = RangeSet(self.lost)
+        deleted = RangeSet([(1, self.first_sequence - 1)] if self.first_sequence > 1 else [])
+        for first, last in self.index.gaps():
+            for part in lost.outside(first, last):
+                deleted.add(*part)
+        ours = [(DELETED, encode_ranges(deleted)), (LOST, encode_ranges(lost))]
+        path = f"{self._folder}/{JOURNAL_FILE}"
+        try:
+            self._settle()
+            # Of a damaged journal it may know more than is known here.
+            self._forget_checkpoint()
+            temporary = f"{self._folder}/{JOURNAL_NEW_FILE}"
+            if self._files.exists(temporary):
+                self._files.remove(temporary)
+            journal = Journal.create(
+                self._files,
+                temporary,
+                self._stream.identity,
+                self._entropy.random_bytes(IDENTITY_BYTES),
+            )
+            journal.write(self.last_sequence, [*ours, *entries])
+            journal.sync()
+            self._files.rename(temporary, path)
+            self._files.sync_folder(self._folder)
+        except OSError as error:
+            raise self._failed("rewriting the journal", error) from error
+        self._take_journal(journal)
+
+    def begin_journal_rewrite(self) -> JournalRewriting:
+        """Work for `JournalRewriting.run`, and then for `finish_journal_rewrite` or
+        `abandon_journal_rewrite`: the same journal in fewer words."""
+        self._check_online()
+        check(self._rewriting is None, "the rewriting before this one is not over")
+        salt = self._entropy.random_bytes(IDENTITY_BYTES)
+        path = f"{self._folder}/{JOURNAL_FILE}"
+        try:
+            self._rewriting = JournalRewriting(
+                self._files,
+                path,
+                f"{self._folder}/{JOURNAL_NEW_FILE}",
+                FileHeader(JOURNAL_MAGIC, self._stream.identity, 0, salt),
+                self._journal,
+                self.last_sequence,
+            )
+        except OSError as error:
+            raise StoreError(f"{path} is not written anew: {error}") from error
+        return self._rewriting
+
+    def abandon_journal_rewrite(self, work: JournalRewriting) -> None:
+        """Give up a rewriting that could not be run, or is not wanted any more."""
+        check(self._rewriting is work, "only the rewriting that was begun can be over")
+        self._rewriting = None
+        work.give_up()
+
+    def finish_journal_rewrite(self, done: JournalRewriting) -> bool:
+        """Swap the successor in; False if the journal was replaced meanwhile.
+
+        Raises StoreError if it could not be written; the log goes on with the one before.
+        """
+        if self._offline or not done.is_of(self._journal):
+            self.abandon_journal_rewrite(done)
+            self._check_online()
+            return False
+        if self.synced_sequence < min(done.last_sequence, self.last_sequence):
+            # Entries on the disk may not speak of messages that are not.
+            self.sync()
+        try:
+            done.catch_up()
+        except OSError as error:
+            self.abandon_journal_rewrite(done)
+            raise StoreError(f"{self._folder}: no new journal is written: {error}") from error
+        self._rewriting = None
+        try:
+            self._settle()
+            journal = done.put_in_place()
+            self._files.sync_folder(self._folder)
+        except OSError as error:
+            raise self._failed("rewriting the journal", error) from error
+        self._take_journal(journal)
+        return True
+
+    def _take_journal(self, journal: Journal) -> None:
+        """A successor is in place and on the disk."""
+        self._journal.close()
+        self._journal = journal
+        self.journal_bytes_anew = journal.size
+        self._note_extent()
+
+    def _write_journal(self, entries: list[tuple[int, bytes]]) -> None:
+        size = self._journal.size
+        try:
+            data = self._journal.write(self.last_sequence, entries)
+        except OSError as error:
+            raise self._failed("journal", error) from error
+        self.entries_written += 1
+        if self.write_ahead is not None:
+            self.write_ahead.add(self._stream.identity, JOURNAL, 0, size, data)
+
+    # --- the write-ahead file ------------------------------------------------------------------
+
+    def join_write_ahead(self, write_ahead: WriteAhead) -> None:
+        """From now on be durable by way of that file; all that is there is on the disk."""
+        self.write_ahead = write_ahead
+        self._note_extent()
+
+    def _settle(self) -> None:
+        """Before files are changed otherwise than by appending: nothing of the write-ahead file may
+        be put back into them."""
+        if self.write_ahead is not None:
+            self.sync()
+            self.write_ahead.forget(self._stream.identity)
+
+    def _note_extent(self) -> None:
+        """All files are on the disk, after a change that the write-ahead file knows nothing of."""
+        first = self.index.segments[-1].first_sequence
+        self._note_synced(first, self._segments[first].size)
+
+    def _note_synced(self, segment_first: int, size: int) -> None:
+        """Let the write-ahead file tell how much of the last segment is on the disk by itself."""
+        if self.write_ahead is not None:
+            self.write_ahead.add(self._stream.identity, SYNCED, segment_first, size, b"")
+
+    # --- failing -------------------------------------------------------------------------------
+
+    def _lose(self, sequence: int) -> None:
+        """A message that was stored can not be read: nobody shall wait for it."""
+        self.findings.add("damaged", f"message {sequence} fails its checksum")
+        if not self._offline:
+            self._write_journal([(LOST, encode_ranges([(sequence, sequence)]))])
+        self.index.delete(sequence)
+        self.lost.add(sequence, sequence)
+
+    def go_offline(self, reason: str) -> None:
+        """Write no more: something this log relies on has failed."""
+        self._offline = self._offline or reason
+
+    def _check_online(self) -> None:
+        if self._offline:
+            raise OfflineError(f"{self._folder} is offline for writes: {self._offline}")
+
+    def _failed(self, what: str, error: Exception) -> StoreError:
+        self._offline = f"{what} failed: {error}"
+        return OfflineError(
+            f"{self._folder}: {self._offline}; reads go on, restart the server to write again"
+        )

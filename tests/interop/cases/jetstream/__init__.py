@@ -1,0 +1,35 @@
+"""The cases of JetStream, one module per topic; those in `TOPICS` run.
+
+`all_cases` of the package above finds `catalogue` here, as it finds it in a module.
+"""
+
+import importlib
+
+from tests.interop.case import Catalogue
+
+TOPICS: tuple[str, ...] = (
+    "acks",
+    "batches",
+    "counters",
+    "dedupe",
+    "direct_batches",
+    "direct_get",
+    "expected",
+    "fast_batches",
+    "js_configuration",
+    "key_value",
+    "monitoring",
+    "object_store",
+    "publish_limits",
+    "republish",
+    "rollups",
+    "schedules",
+    "snapshots",
+    "transforms",
+    "ttl",
+)
+"""The topics the server under test is held to, by the names of their modules."""
+
+catalogue = Catalogue()
+for topic in TOPICS:
+    catalogue.cases += importlib.import_module(f"{__name__}.{topic}").catalogue.cases

@@ -1,0 +1,244 @@
+"""STREAM.SNAPSHOT and STREAM.RESTORE: a stream leaves as bytes and comes back from them.
+
+What the bytes are is a server's own affair; that they bring the stream back is not.
+"""
+
+from tests.interop.case import Catalogue
+from tests.interop.jetstream import JETSTREAM, JetStreamClient, Reply, jetstream, opened, subject_of
+from tests.interop.observation import Observation
+from tests.interop.session import Session
+
+catalogue = Catalogue(JETSTREAM)
+
+DELIVER = "snapshot-chunks"
+CHUNK_BYTES = 64 * 1024
+
+
+def backup(js: JetStreamClient, name: str, **request: object) -> tuple[Reply, bytes, str]:
+    """The reply to a snapshot, the data of all its chunks, and the frame that ends them."""
+    js.wire.exchange(f"SUB {DELIVER} 9\r\n")
+    inbox = js.send(f"$JS.API.STREAM.SNAPSHOT.{name}", {"deliver_subject": DELIVER, **request})
+    reply: Reply = {}
+    data, last = b"", ""
+    while not reply or not last:
+        frame = str(js.wire.frame())
+        if subject_of(frame) == inbox:
+            reply = opened(frame)
+        elif subject_of(frame) == DELIVER:
+            line, rest = frame.split("\r\n", 1)
+            chunk = rest.removesuffix("\r\n").encode("latin-1")
+            if line.startswith("HMSG") or not chunk:
+                last = frame
+            else:
+                data += chunk
+                acknowledge(js, line)
+    js.wire.exchange("UNSUB 9\r\n")
+    return reply, data, last
+
+
+def acknowledge(js: JetStreamClient, line: str) -> None:
+    """A chunk with a reply subject wants to be acknowledged before many more are sent."""
+    fields = line.split(" ")
+    if len(fields) == len(("MSG", "subject", "sid", "reply", "size")):
+        js.send_only(fields[3])
+
+
+def restore(js: JetStreamClient, name: str, config: object, data: bytes) -> list[Reply]:
+    """The reply to a restore, and that to its end."""
+    first = js.api(f"STREAM.RESTORE.{name}", {"config": config, "state": {}})
+    if "error" in first:
+        return [first]
+    subject = first["deliver_subject"]
+    first["deliver_subject"] = subject.rsplit(".", 1)[0]
+    for start in range(0, len(data), CHUNK_BYTES):
+        js.request_frame(subject, data[start : start + CHUNK_BYTES])
+    return [first, js.request(subject)]
+
+
+@catalogue.case("js.snapshot.reply")
+def reply(session: Session) -> Observation:
+    """A snapshot is answered with the configuration as it is stored and the state it takes."""
+    js = jetstream(session, "SNAP")
+    js.create("SNAP", metadata={"k": "v"})
+    js.fill("SNAP.a", "SNAP.b", "SNAP.a")
+    js.api("STREAM.MSG.DELETE.SNAP", {"seq": 2})
+    answer, data, last = backup(js, "SNAP")
+    return {"answer": answer, "has data": bool(data), "last": last}
+
+
+@catalogue.case("js.snapshot.chunks")
+def chunks(session: Session) -> Observation:
+    """A backup larger than a chunk ends with a status; its chunks are acknowledged."""
+    js = jetstream(session, "SNAP-CHUNKS")
+    js.create("SNAP-CHUNKS")
+    for index in range(40):
+        noise = bytes((index * 7 + 31 * step * step) % 251 for step in range(1000))
+        js.publish("SNAP-CHUNKS", noise)
+    _, data, last = backup(js, "SNAP-CHUNKS", chunk_size=1024)
+    return {"several": len(data) > 2 * 1024, "last": last}
+
+
+@catalogue.case("js.snapshot.errors")
+def snapshot_errors(session: Session) -> Observation:
+    """A snapshot needs a stream and a literal subject to send to."""
+    js = jetstream(session, "SNAP-ERRORS")
+    js.create("SNAP-ERRORS")
+    call = "STREAM.SNAPSHOT.SNAP-ERRORS"
+    return {
+        "empty": js.api(call),
+        "empty object": js.api(call, "{}"),
+        "no subject": js.api(call, {"no_consumers": True}),
+        "wildcard": js.api(call, {"deliver_subject": "a.*"}),
+        "invalid": js.api(call, {"deliver_subject": "a..b"}),
+        "unknown field": js.api(call, {"deliver": "a"}),
+        "garbage": js.api(call, "garbage"),
+        "wrong type": js.api(call, {"deliver_subject": "a", "chunk_size": "1"}),
+        "no stream": js.api("STREAM.SNAPSHOT.SNAP-MISSING", {"deliver_subject": "a"}),
+        "no stream, garbage": js.api("STREAM.SNAPSHOT.SNAP-MISSING", "garbage"),
+    }
+
+
+@catalogue.case("js.restore.errors", text="stream name already in use, cannot restore")
+def restore_errors(session: Session) -> Observation:
+    """A restore needs a free name and a valid configuration."""
+    js = jetstream(session, "RESTORE-TAKEN", "RESTORE-FREE")
+    js.create("RESTORE-TAKEN")
+    call = "STREAM.RESTORE.RESTORE-FREE"
+    return {
+        "empty": js.api(call),
+        "empty object": js.api(call, "{}"),
+        "garbage": js.api(call, "garbage"),
+        "unknown field": js.api(call, {"configuration": {}}),
+        "other name": js.api(call, {"config": {"name": "OTHER"}}),
+        "invalid": js.api(call, {"config": {"name": "RESTORE-FREE", "max_age": 1}}),
+        "replicas": js.api(call, {"config": {"name": "RESTORE-FREE", "num_replicas": 9}}),
+        "taken": js.api("STREAM.RESTORE.RESTORE-TAKEN", {"config": {"name": "RESTORE-TAKEN"}}),
+        "slash": js.api("STREAM.RESTORE.A/B", {"config": {"name": "A/B"}}),
+    }
+
+
+@catalogue.case("js.restore.round-trip")
+def round_trip(session: Session) -> Observation:
+    """A backup brings back messages, headers, gaps, sequences and times."""
+    js = jetstream(session, "ROUND")
+    js.create("ROUND", metadata={"k": "v"}, max_msgs=10, first_seq=5)
+    js.publish("ROUND.a", "one")
+    js.publish("ROUND.b", "two", {"H": "1"})
+    js.publish("ROUND.a", "three", {"Nats-Msg-Id": "m"})
+    js.api("STREAM.MSG.DELETE.ROUND", {"seq": 6})
+    before = js.state("ROUND", deleted_details=True, subjects_filter=">")
+    third = js.api("STREAM.MSG.GET.ROUND", {"seq": 7})
+    answer, data, _ = backup(js, "ROUND")
+    js.api("STREAM.DELETE.ROUND")
+    replies = restore(js, "ROUND", answer["config"], data)
+    after = js.state("ROUND", deleted_details=True, subjects_filter=">")
+    return {
+        "replies": replies,
+        "same state": before == after,
+        "same message": third == js.api("STREAM.MSG.GET.ROUND", {"seq": 7}),
+        "duplicate": js.ack_text("ROUND.a", "three", {"Nats-Msg-Id": "m"}),
+        "next": js.ack_text("ROUND.a", "four"),
+    }
+
+
+@catalogue.case("js.restore.other-config")
+def other_config(session: Session) -> Observation:
+    """A backup may come back with other limits, which then hold."""
+    js = jetstream(session, "RESHAPED")
+    js.create("RESHAPED")
+    js.fill(*("RESHAPED",) * 4)
+    answer, data, _ = backup(js, "RESHAPED")
+    js.api("STREAM.DELETE.RESHAPED")
+    replies = restore(js, "RESHAPED", {**answer["config"], "max_msgs": 2}, data)
+    return {"replies": replies, "state": js.state("RESHAPED")}
+
+
+@catalogue.case("js.restore.garbage", text="restore failed")
+def restore_garbage(session: Session) -> Observation:
+    """What is no backup is refused at its end, and no stream is left behind."""
+    js = jetstream(session, "NO-BACKUP")
+    replies = restore(js, "NO-BACKUP", {"name": "NO-BACKUP"}, b"this is no backup at all")
+    refused = replies[-1]["error"]
+    return {
+        "begin": replies[0],
+        "code": [refused["code"], refused["err_code"]],
+        "text": refused["description"].split(":")[0],
+        "after": js.info("NO-BACKUP"),
+    }
+
+
+@catalogue.case("js.restore.empty-stream")
+def empty_stream(session: Session) -> Observation:
+    """The backup of an empty stream brings its sequences back."""
+    js = jetstream(session, "EMPTIED")
+    js.create("EMPTIED")
+    js.fill("EMPTIED", "EMPTIED")
+    js.api("STREAM.PURGE.EMPTIED")
+    answer, data, _ = backup(js, "EMPTIED")
+    js.api("STREAM.DELETE.EMPTIED")
+    restore(js, "EMPTIED", answer["config"], data)
+    return {"state": js.state("EMPTIED"), "ack": js.ack_text("EMPTIED", "x")}
+
+
+@catalogue.case("js.restore.json", text="of type server.StreamState")
+def restore_json(session: Session) -> Observation:
+    """The state in a request is not used, and has to be one all the same."""
+    js = jetstream(session, "RESTORE-JSON")
+    call, config = "STREAM.RESTORE.RESTORE-JSON", {"name": "RESTORE-JSON"}
+    states = {
+        "array": [],
+        "text": {"messages": "a"},
+        "negative": {"bytes": -1},
+        "fraction": {"num_subjects": 1.5},
+        "time": {"first_ts": "x"},
+        "lost": {"lost": {"msgs": ["a"]}},
+        "unknown": {"unknown": 1},
+    }
+    return {
+        name: js.api(call, {"config": config, "state": state}) for name, state in states.items()
+    }
+
+
+@catalogue.case("js.restore.memory")
+def memory(session: Session) -> Observation:
+    """Streams in memory are backed up and restored like others."""
+    js = jetstream(session, "IN-MEMORY")
+    js.create("IN-MEMORY", storage="memory")
+    js.fill("IN-MEMORY.a", "IN-MEMORY.b", "IN-MEMORY.c")
+    js.api("STREAM.MSG.DELETE.IN-MEMORY", {"seq": 2})
+    answer, data, _ = backup(js, "IN-MEMORY")
+    js.api("STREAM.DELETE.IN-MEMORY")
+    replies = restore(js, "IN-MEMORY", answer["config"], data)
+    third = js.api("STREAM.MSG.GET.IN-MEMORY", {"seq": 3})
+    return {"replies": replies, "third": third, "ack": js.ack_text("IN-MEMORY.a", "x")}
+
+
+@catalogue.case("js.restore.overlap", text="error adding stream")
+def overlap(session: Session) -> Observation:
+    """Subjects that another stream has taken meanwhile are noticed when the backup is there."""
+    js = jetstream(session, "OVERLAPPED", "OVERLAPPING")
+    js.create("OVERLAPPED")
+    js.fill("OVERLAPPED.a")
+    answer, data, _ = backup(js, "OVERLAPPED")
+    js.api("STREAM.DELETE.OVERLAPPED")
+    js.create("OVERLAPPING", subjects=["OVERLAPPED.a"])
+    replies = restore(js, "OVERLAPPED", answer["config"], data)
+    return {"replies": replies, "after": js.info("OVERLAPPED")}
+
+
+@catalogue.case("js.restore.name-taken-meanwhile")
+def name_taken_meanwhile(session: Session) -> Observation:
+    """A stream of that name may be made until the backup comes; it is not replaced."""
+    js = jetstream(session, "MEANWHILE")
+    js.create("MEANWHILE")
+    answer, data, _ = backup(js, "MEANWHILE")
+    js.api("STREAM.DELETE.MEANWHILE")
+    begin = js.api("STREAM.RESTORE.MEANWHILE", {"config": answer["config"], "state": {}})
+    js.create("MEANWHILE")
+    js.fill("MEANWHILE.a")
+    chunk = js.request_frame(begin["deliver_subject"], data)
+    return {
+        "is chunk answered": bool(chunk),
+        "end": js.request(begin["deliver_subject"]),
+        "messages": js.state("MEANWHILE")["messages"],
+    }

@@ -1,0 +1,106 @@
+"""Every row of the durability contract for one server, with crashes, many seeds."""
+
+from collections.abc import Callable
+
+import pytest
+
+from headwater.jetstream.decision import Decision
+from headwater.jetstream.records import Record
+from headwater.jetstream.stream import Stream
+from headwater.server.stream_runner import StreamRunner
+from headwater.store.log import FileLog
+from headwater.store.store import SyncMode
+from headwater.testing import World, seeds
+from tests.simulation.stream_ledger import Violation
+from tests.simulation.stream_scenario import ALWAYS, ASYNC, INTERVAL, Durability, StreamScenario
+
+SEEDS = 100
+
+
+@pytest.mark.parametrize("durability", [INTERVAL, ALWAYS, ASYNC], ids=lambda row: row.name)
+@pytest.mark.parametrize("seed", seeds(SEEDS))
+def test_what_was_promised_holds(seed: int, durability: Durability) -> None:
+    """Nothing acked or seen is lost beyond the row, twice, half or under two numbers."""
+    world = World(seed)
+    world.run(StreamScenario(durability).run)
+    print(world.summary())
+
+
+# --- each defence switched off -----------------------------------------------------------------
+
+SEEDS_FOR_PLANTED_BUGS = 60
+
+
+def _no_wait_for_the_disk(patch: pytest.MonkeyPatch) -> None:
+    def carry_out(self: StreamRunner, decision: Decision) -> None:
+        if self.mode is SyncMode.ALWAYS:
+            self._runners.commit_wanted()
+        self._apply(decision)
+        self._send(decision)
+
+    patch.setattr(StreamRunner, "carry_out", carry_out)
+
+
+def _no_watermark(patch: pytest.MonkeyPatch) -> None:
+    append = Stream.append
+
+    def visible_at_once(self: Stream, record: Record) -> None:
+        append(self, record)
+        self.visible_sequence = self.log.last_sequence
+
+    patch.setattr(Stream, "append", visible_at_once)
+
+
+def _no_memory_of_ids(patch: pytest.MonkeyPatch) -> None:
+    recover = Stream.recover
+
+    def without_ids(self: Stream, now_ns: int) -> None:
+        recover(self, now_ns)
+        self.dedupe.clear()
+
+    patch.setattr(Stream, "recover", without_ids)
+
+
+def _no_care_for_half_batches(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr("headwater.jetstream.stream.unfinished_batch", lambda log: [])
+
+
+def _no_reserved_sequences(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(FileLog, "continue_above_reservation", lambda self: None)
+
+
+DEFENCES: list[tuple[Callable[[pytest.MonkeyPatch], None], Durability, str]] = [
+    (_no_wait_for_the_disk, ALWAYS, "lost|given twice"),
+    (_no_watermark, ALWAYS, "lost|given twice"),
+    (_no_memory_of_ids, ALWAYS, "duplicate"),
+    (_no_care_for_half_batches, INTERVAL, "half a batch"),
+    (_no_reserved_sequences, INTERVAL, "given twice"),
+]
+NAMES = [defence.__name__.removeprefix("_") for defence, _, _ in DEFENCES]
+
+
+@pytest.mark.parametrize(("defence", "durability", "found"), DEFENCES, ids=NAMES)
+def test_without_a_defence_a_promise_is_broken(
+    defence: Callable[[pytest.MonkeyPatch], None],
+    durability: Durability,
+    found: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each defence is needed: switched off, some seed finds what it is there against."""
+    defence(monkeypatch)
+    with pytest.raises(Violation, match=found):
+        for seed in range(1, SEEDS_FOR_PLANTED_BUGS + 1):
+            World(seed).run(StreamScenario(durability).run)
+
+
+@pytest.mark.parametrize(("defence", "durability", "found"), DEFENCES, ids=NAMES)
+def test_without_a_defence_nothing_shows_while_nothing_fails(
+    defence: Callable[[pytest.MonkeyPatch], None],
+    durability: Durability,
+    found: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It takes a fault to tell: the same switch changes nothing in quiet runs."""
+    defence(monkeypatch)
+    for seed in range(1, 4):
+        World(seed).run(StreamScenario(durability, crashes=0).run)

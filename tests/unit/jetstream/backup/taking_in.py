@@ -1,0 +1,45 @@
+"""A backup read into a log in memory, for tests."""
+
+from collections.abc import Iterable
+
+from headwater.jetstream.backup.filling import Rules
+from headwater.jetstream.backup.form import Progress
+from headwater.jetstream.backup.reading import BackupReader
+from headwater.store.memory import MemoryLog
+from headwater.store.message_log import MessageLog, StoredMessage
+
+NOW_NS = 1_800_000_000 * 1_000_000_000
+RULES = Rules(stream_name="S", max_payload=1024 * 1024)
+
+
+def pieces(data: bytes, size: int) -> list[bytes]:
+    """Bytes cut into pieces."""
+    return [data[begin : begin + size] for begin in range(0, len(data), size)]
+
+
+def taken_in(
+    parts: Iterable[bytes], rules: Rules = RULES, now_ns: int = NOW_NS, steps_max: int = 100_000
+) -> tuple[BackupReader, MessageLog]:
+    """The log a backup comes to. Raises BackupError."""
+    reader = BackupReader(rules)
+    log: MessageLog | None = None
+    for part in parts:
+        reader.feed(part)
+        for _ in range(steps_max):
+            progress = reader.step(now_ns)
+            if progress is Progress.WANTS_LOG:
+                log = MemoryLog(reader.beginning.first_sequence)
+                reader.give_log(log)
+            elif progress is not Progress.BUSY:
+                break
+        else:
+            raise AssertionError("it never becomes hungry")
+    reader.finish()
+    assert log is not None
+    return reader, log
+
+
+def contents(log: MessageLog) -> list[StoredMessage]:
+    """All messages of a log."""
+    found = [log.get(sequence) for sequence in range(log.first_sequence, log.last_sequence + 1)]
+    return [message for message in found if message is not None]

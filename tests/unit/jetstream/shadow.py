@@ -1,0 +1,282 @@
+"""A stream driven as a server drives it, beside a replica that only ever sees its records.
+
+The replica is given every record that the stream emits, appends and applies it, and nothing else.
+Whatever the stream did to itself outside of that shows when their dumps are compared. A stream on
+disk is also killed and opened again, and has to come back as it was.
+"""
+
+import copy
+import json
+from collections.abc import Sequence
+from datetime import tzinfo
+from typing import Any, Final, NamedTuple
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+import msgspec
+
+from headwater.base.clock import NS_PER_S
+from headwater.jetstream.batch_limits import BatchLimits, BatchRoom
+from headwater.jetstream.config import Storage, StreamRequest
+from headwater.jetstream.config_checks import Surroundings, normalised
+from headwater.jetstream.decision import Decision, Incoming
+from headwater.jetstream.errors import ApiError
+from headwater.jetstream.records import Configured, Purged, Record, Removed
+from headwater.jetstream.stream import Stream
+from headwater.jetstream.stream_file import encode_body
+from headwater.store.memory import MemoryLog
+from headwater.store.message_log import ALL_SUBJECTS, MessageLog
+from headwater.store.store import Store, open_store
+from headwater.testing.disk import SimDisk
+from headwater.testing.entropy import SeededEntropy, labelled_dice
+
+BEGINNING_NS: Final = 1_800_000_000 * NS_PER_S
+MAX_PAYLOAD: Final = 1024 * 1024
+NAME: Final = "S"
+REPLY: Final = b"_INBOX.reply"
+
+
+class Answer(NamedTuple):
+    """What was sent to a reply subject."""
+
+    subject: bytes
+    text: str
+
+    @property
+    def document(self) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(self.text)
+        return found
+
+    @property
+    def error(self) -> int:
+        """The code of the error it tells; 0 if none."""
+        code: int = self.document.get("error", {}).get("err_code", 0)
+        return code
+
+
+class Publish(NamedTuple):
+    """A message on its way in."""
+
+    subject: str
+    body: bytes = b""
+    headers: dict[str, str] = {}  # noqa: RUF012
+    reply: bytes | None = REPLY
+
+    @property
+    def header_block(self) -> bytes:
+        if not self.headers:
+            return b""
+        lines = "".join(f"{name}: {value}\r\n" for name, value in self.headers.items())
+        return f"NATS/1.0\r\n{lines}\r\n".encode()
+
+
+class Surrounding:
+    """The server and account around a stream, which refuse what they are told to refuse."""
+
+    max_payload = MAX_PAYLOAD
+
+    def __init__(self, limits: BatchLimits) -> None:
+        self.domain = ""
+        self.entropy = SeededEntropy(labelled_dice(1, "stream"))
+        self.batch_room = BatchRoom(limits)
+        self.server_refusal: ApiError | None = None
+        self.account_refusal: ApiError | None = None
+
+    def find_zone(self, name: str) -> tzinfo | None:
+        try:
+            return ZoneInfo(name)
+        except (ZoneInfoNotFoundError, ValueError):
+            return None
+
+    def check_server_room(self, storage: Storage) -> None:
+        if self.server_refusal is not None:
+            raise self.server_refusal
+
+    def check_account_room(self, storage: Storage, size: int) -> None:
+        if self.account_refusal is not None:
+            raise self.account_refusal
+
+
+class Driver:
+    """One stream, its replica and its clock."""
+
+    def __init__(self, storage: Storage, limits: BatchLimits | None = None, **config: Any) -> None:
+        self.now_ns = BEGINNING_NS
+        self.host = Surrounding(limits or BatchLimits())
+        self.answers: list[Answer] = []
+        self.republished: list[tuple[bytes, bytes, bytes]] = []
+        self.abandoned: list[tuple[bytes, str]] = []
+        # Decisions that are in the log and have not taken effect; None if they do so at once.
+        self._waiting: list[Decision] | None = None
+        self._disk = SimDisk(1)
+        self._store: Store | None = None
+        asked = StreamRequest(name=NAME, storage=storage, **{"subjects": (f"{NAME}.>",), **config})
+        self.config = normalised(asked.config, False, Surroundings())
+        self.stream = self._new_stream(self._new_log())
+        shadow_log = self._shadow_log(storage)
+        self.shadow = Stream(
+            self.config, shadow_log, self.stream.created_ns, Surrounding(BatchLimits())
+        )
+
+    # --- logs ----------------------------------------------------------------------------------
+
+    def _open_store(self, disk: SimDisk) -> Store:
+        entropy = SeededEntropy(labelled_dice(1, "store"))
+        return open_store(disk, "/jetstream", entropy, disk.boot_id)
+
+    def _new_log(self) -> MessageLog:
+        first = max(self.config.first_seq, 1)
+        if self.config.storage is Storage.MEMORY:
+            return MemoryLog(first)
+        self._store = self._open_store(self._disk)
+        return self._store.create_stream(NAME, encode_body(self.config, self.now_ns), first)
+
+    def _shadow_log(self, storage: Storage) -> MessageLog:
+        first = max(self.config.first_seq, 1)
+        if storage is Storage.MEMORY:
+            return MemoryLog(first)
+        return self._open_store(SimDisk(2)).create_stream(NAME, b"", first)
+
+    def _new_stream(self, log: MessageLog) -> Stream:
+        return Stream(self.config, log, BEGINNING_NS, self.host)
+
+    # --- publishing ----------------------------------------------------------------------------
+
+    def publish(self, subject: str, body: bytes = b"", **headers: str) -> Answer:
+        """Publish one message; in names of headers `_` stands for `-`. Returns the answer."""
+        return self.publish_together([Publish(subject, body, _named(headers))])[-1]
+
+    def publish_together(self, messages: Sequence[Publish]) -> list[Answer]:
+        """Publish messages in one turn; returns what was answered at once."""
+        incoming = Incoming()
+        for message in messages:
+            block = message.header_block
+            size = len(block) if block else -1
+            incoming.add(message.subject.encode(), message.reply, size, block + message.body)
+        before = len(self.answers)
+        self._carry_out(self.stream.decide(incoming, self.now_ns))
+        return self.answers[before:]
+
+    def fill(self, *subjects: str) -> None:
+        """Publish a message to each subject, in one turn."""
+        self.publish_together([Publish(subject, b"x") for subject in subjects])
+
+    # --- everything else -----------------------------------------------------------------------
+
+    def advance(self, seconds: float) -> None:
+        """Let time pass, and let be done what is due then."""
+        self.now_ns += round(seconds * NS_PER_S)
+        self.run_due()
+
+    def run_due(self) -> None:
+        self._carry_out(self.stream.decide_due(self.now_ns))
+
+    def delete(self, *sequences: int) -> None:
+        self.record(Removed([*sequences]))
+
+    def purge(self, pattern: bytes = ALL_SUBJECTS, before: int = 0, keep: int = 0) -> None:
+        self.record(Purged(pattern, before, keep))
+
+    def update(self, **changes: Any) -> None:
+        self.config = msgspec.structs.replace(self.config, **changes)
+        self.record(Configured(self.config, self.now_ns))
+
+    def record(self, record: Record) -> None:
+        """A record that a request has made."""
+        decision = Decision()
+        decision.records.append(record)
+        self._carry_out(decision)
+
+    def hold(self) -> None:
+        """From now on, records wait for the disk: they are in the log and take no effect."""
+        self._waiting = []
+
+    def release(self) -> None:
+        """The disk is sure of all that waits."""
+        waiting, self._waiting = self._waiting or [], None
+        for decision in waiting:
+            self._apply(decision)
+
+    def _carry_out(self, decision: Decision) -> None:
+        for record in decision.records:
+            self.stream.append(record)
+        if self._waiting is not None:
+            self._waiting.append(decision)
+        else:
+            self._apply(decision)
+
+    def _apply(self, decision: Decision) -> None:
+        for record in decision.records:
+            self.stream.apply(record)
+            mirrored = copy.deepcopy(record)
+            self.shadow.append(mirrored)
+            self.shadow.apply(mirrored)
+        self.republished += decision.republished
+        self.abandoned += decision.abandoned
+        pairs = zip(decision.reply_subjects, decision.replies, strict=True)
+        self.answers += [Answer(subject, reply.decode()) for subject, reply in pairs]
+
+    # --- looking -------------------------------------------------------------------------------
+
+    @property
+    def is_on_disk(self) -> bool:
+        """Whether the stream outlives its process."""
+        return self._store is not None
+
+    @property
+    def contents(self) -> list[tuple[int, str, bytes]]:
+        """Sequence, subject and body of every visible message."""
+        stream = self.stream
+        sequences = range(1, stream.visible_sequence + 1)
+        found = [stream.message(sequence) for sequence in sequences]
+        return [(each.sequence, each.subject.decode(), each.payload) for each in found if each]
+
+    @property
+    def sequences(self) -> list[int]:
+        return [sequence for sequence, _, _ in self.contents]
+
+    def header(self, sequence: int) -> str:
+        message = self.stream.message(sequence)
+        assert message is not None
+        return message.header.decode()
+
+    # --- checks --------------------------------------------------------------------------------
+
+    def check(self) -> None:
+        """The replica is the same stream."""
+        ours, theirs = self.stream.dump(self.now_ns), self.shadow.dump(self.now_ns)
+        for name, value in ours.items():
+            assert theirs[name] == value, f"the replica has another {name}"
+
+    def restart(self) -> None:
+        """Kill the process and open the stream again; what is in memory is gone with it."""
+        before = self._lasting(self.stream)
+        self.kill()
+        after = self._lasting(self.stream)
+        for name, value in before.items():
+            assert after[name] == value, f"the restart has changed {name}"
+
+    def kill(self) -> None:
+        """The same, for a stream that will not be what it was."""
+        assert self._store is not None, "only a stream on disk comes back"
+        self._disk.kill()
+        self._store = self._open_store(self._disk)
+        self.stream = self._new_stream(self._store.logs[NAME])
+        self.stream.recover(self.now_ns)
+
+    def _lasting(self, stream: Stream) -> dict[str, object]:
+        """What outlives a restart.
+
+        Ids of messages that are gone do not, as in nats-server, nor do times that were missed.
+        """
+        dump = stream.dump(self.now_ns)
+        has = stream.log.index.has
+        ids: Any = dump["ids"]
+        schedules: Any = dump["schedules"]
+        dump["ids"] = [entry for entry in ids if has(entry[1])]
+        dump["last_id"] = stream.last_id if has(stream.log.last_sequence) else b""
+        dump["schedules"] = [entry for entry in schedules if entry[2] > self.now_ns]
+        return dump
+
+
+def _named(headers: dict[str, str]) -> dict[str, str]:
+    return {name.replace("_", "-"): value for name, value in headers.items()}

@@ -1,0 +1,68 @@
+"""The world of the server's tests, with a disk: streams live on it, and a test can break it."""
+
+import json
+from dataclasses import replace
+from typing import Any, Final
+
+from headwater.server.monitor.healthz import Health, HealthzOptions, healthz
+from headwater.server.options import JetStreamOptions, Options
+from headwater.testing.disk import SimDisk
+from tests.scenarios.world import Peer, World
+from tests.unit.server.monitored_world import FixedProcess
+
+STORE: Final = "/data"
+FOLDER: Final = f"{STORE}/jetstream"
+
+
+def streaming(**settings: Any) -> JetStreamOptions:
+    """JetStream on the disk of a test, with room for what tests store."""
+    chosen = {
+        "enabled": True,
+        "store_dir": STORE,
+        "max_memory_bytes": 1 << 20,
+        "max_file_bytes": 1 << 20,
+        **settings,
+    }
+    return JetStreamOptions(**chosen)
+
+
+class StoredWorld(World):
+    """A node with a disk; `start` opens its streams as a server does."""
+
+    def __init__(self, options: Options | None = None, disk: SimDisk | None = None) -> None:
+        super().__init__(options or Options(jetstream=streaming()))
+        self.disk = SimDisk() if disk is None else disk
+        self.node.environment = replace(
+            self.node.environment,
+            disk=self.disk,
+            boot_id=self.disk.boot_id,
+            process=FixedProcess(),
+        )
+
+    def start(self) -> "StoredWorld":
+        """Open the store. Raises OperatingError."""
+        self.node.open_jetstream()
+        return self
+
+    def after_restart(self, options: Options | None = None) -> "StoredWorld":
+        """Another process on the same disk, not started yet."""
+        self.node.close_jetstream()
+        self.disk.kill()
+        return StoredWorld(options or self.node.options, self.disk)
+
+    def request(self, subject: str, body: object = None, peer: Peer | None = None) -> Any:
+        """The reply to one call, parsed."""
+        peer = peer or self.modern()
+        payload = b"" if body is None else json.dumps(body).encode()
+        line = f"SUB inbox 9\r\nPUB {subject} inbox {len(payload)}\r\n".encode()
+        reply = peer.ask(line + payload + b"\r\n")
+        return json.loads(reply.split(b"\r\n", 1)[1].rsplit(b"\r\n", 1)[0])
+
+    def create(self, name: str, **config: Any) -> Any:
+        """Make a stream of the subject of its name."""
+        chosen = {"name": name, "subjects": [name.lower()], **config}
+        return self.request(f"$JS.API.STREAM.CREATE.{name}", chosen)
+
+    def health(self, **options: Any) -> Health:
+        """What /healthz says."""
+        return healthz(self.node, HealthzOptions(**options))
