@@ -393,8 +393,6 @@ def entry_points() -> list[str]:
 
 # Finished parts whose user comes with the streams; none may be added, and those in use must go.
 AWAITING_A_USER: Final = (
-    "src/headwater/runtime/fsync.py",
-    "src/headwater/store/memory.py",
     "src/headwater/store/snapshot.py",
 )
 

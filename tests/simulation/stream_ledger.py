@@ -9,6 +9,9 @@ from typing import Literal
 
 CrashMode = Literal["kill", "power"]
 
+IN_FLIGHT_S = 0.05
+"""How long bytes may be on their way."""
+
 
 class Violation(AssertionError):
     """A promise that was broken."""
@@ -42,6 +45,11 @@ class Crash:
     at_s: float
     mode: CrashMode
 
+    @property
+    def heard_s(self) -> float:
+        """Until when what it had said before may arrive."""
+        return self.at_s + IN_FLIGHT_S
+
 
 @dataclass
 class StreamLedger:
@@ -53,7 +61,6 @@ class StreamLedger:
     # Ids that were sent, also those that were never answered.
     sent: set[str] = field(default_factory=set)
     batches: dict[str, list[str]] = field(default_factory=dict)
-    committed: set[str] = field(default_factory=set)
 
     def saw(self, sequence: int, identity: str, at_s: float, who: str) -> None:
         self.sightings.append(Sighting(sequence, identity, at_s, who))
@@ -96,15 +103,15 @@ class StreamLedger:
         lost = [seen for seen in self.sightings if seen.sequence not in final]
         for seen in lost:
             if not any(
-                crash.at_s - self.promise.window_s(crash.mode) <= seen.at_s <= crash.at_s
+                crash.at_s - self.promise.window_s(crash.mode) <= seen.at_s <= crash.heard_s
                 for crash in self.crashes
             ):
                 raise Violation(f"lost: {seen} with crashes {self.crashes}")
         for crash in self.crashes:
-            before = [seen.sequence for seen in self.sightings if seen.at_s <= crash.at_s]
-            earlier = [other.at_s for other in self.crashes if other.at_s < crash.at_s]
+            before = [seen.sequence for seen in self.sightings if seen.at_s <= crash.heard_s]
+            earlier = [other.heard_s for other in self.crashes if other.at_s < crash.at_s]
             since = max(earlier, default=0.0)
-            gone = [seen.sequence for seen in lost if since < seen.at_s <= crash.at_s]
+            gone = [seen.sequence for seen in lost if since < seen.at_s <= crash.heard_s]
             kept = [sequence for sequence in before if sequence in final]
             if gone and kept and max(kept) > min(gone):
                 raise Violation(f"a hole: {min(gone)} is lost and {max(kept)} is not, at {crash}")

@@ -12,7 +12,14 @@ from headwater.store.log import FileLog
 from headwater.store.store import SyncMode
 from headwater.testing import World, seeds
 from tests.simulation.stream_ledger import Violation
-from tests.simulation.stream_scenario import ALWAYS, ASYNC, INTERVAL, Durability, StreamScenario
+from tests.simulation.stream_scenario import (
+    ALWAYS,
+    ASYNC,
+    CRASHES,
+    INTERVAL,
+    Durability,
+    StreamScenario,
+)
 
 SEEDS = 100
 
@@ -29,6 +36,13 @@ def test_what_was_promised_holds(seed: int, durability: Durability) -> None:
 # --- each defence switched off -----------------------------------------------------------------
 
 SEEDS_FOR_PLANTED_BUGS = 60
+SEEDS_WITHOUT_FAULTS = 3
+
+
+def run_seeds(durability: Durability, count: int, crashes: int = CRASHES) -> None:
+    """The scenario with one seed after another, until one fails."""
+    for seed in range(1, count + 1):
+        World(seed).run(StreamScenario(durability, crashes).run)
 
 
 def _no_wait_for_the_disk(patch: pytest.MonkeyPatch) -> None:
@@ -89,8 +103,7 @@ def test_without_a_defence_a_promise_is_broken(
     """Each defence is needed: switched off, some seed finds what it is there against."""
     defence(monkeypatch)
     with pytest.raises(Violation, match=found):
-        for seed in range(1, SEEDS_FOR_PLANTED_BUGS + 1):
-            World(seed).run(StreamScenario(durability).run)
+        run_seeds(durability, SEEDS_FOR_PLANTED_BUGS)
 
 
 @pytest.mark.parametrize(("defence", "durability", "found"), DEFENCES, ids=NAMES)
@@ -102,5 +115,4 @@ def test_without_a_defence_nothing_shows_while_nothing_fails(
 ) -> None:
     """It takes a fault to tell: the same switch changes nothing in quiet runs."""
     defence(monkeypatch)
-    for seed in range(1, 4):
-        World(seed).run(StreamScenario(durability, crashes=0).run)
+    run_seeds(durability, SEEDS_WITHOUT_FAULTS, crashes=0)

@@ -13,6 +13,7 @@ A stream knows no socket, timer or client; replies and messages to send are retu
 
 from collections import deque
 from collections.abc import Iterator
+from contextlib import suppress
 from itertools import islice
 from typing import Final, Protocol, final
 
@@ -66,6 +67,7 @@ from headwater.store.message_log import (
     MessageBatch,
     MessageLog,
     StoredMessage,
+    StoreError,
 )
 from headwater.subjects.transform import SubjectTransform
 from headwater.wire.headers import value_of, without_status
@@ -534,7 +536,7 @@ class Stream:
             self._remove(gone)
         if config.retention is Retention.INTEREST and before.retention is not config.retention:
             # There are no consumers yet, so nobody is interested in what is there.
-            self._purge(ALL_SUBJECTS, before=0)
+            self._purge(ALL_SUBJECTS, self.visible_sequence + 1)
 
     # --- coming back ---------------------------------------------------------------------------
 
@@ -548,7 +550,9 @@ class Stream:
             if unfinished:
                 self.log.delete(unfinished)
         self.visible_sequence = self.log.last_sequence
-        self._recover_limits()
+        # Of a log that can not be written nothing goes; it can be read all the same.
+        with suppress(StoreError):
+            self._recover_limits()
         if with_ids:
             self._recover_ids(now_ns)
         if self.config.allow_msg_schedules:

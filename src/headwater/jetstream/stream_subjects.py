@@ -48,9 +48,10 @@ class StreamSubjects:
         """
         self._overlaps.allow()
         return any(
-            self._owners[taken] != [name]
+            owner != name
             for subject in subjects
             for taken in self._overlaps.colliding_with(subject)
+            for owner in self._owners[taken]
         )
 
     def streams_on(self, subject: str) -> set[str]:

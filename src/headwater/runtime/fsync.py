@@ -129,7 +129,8 @@ class SyncDriver:
         self._committed()
         if self._store.is_trim_due and not self._trimming:
             self._begin_trim()
-        if self._wanted:
+        # What was told may have begun the next one itself.
+        if self._wanted and not self._syncing:
             self._begin()
 
     # --- the streams' own files ------------------------------------------------------------------

@@ -516,8 +516,12 @@ class Broker:
     def flush(self) -> None:
         """Write what this turn produced: one write per client."""
         self._flush_planned = False
-        if self._ingests:
+        try:
             self.process_ingests()
+        finally:
+            self._flush_dirty()
+
+    def _flush_dirty(self) -> None:
         dirty = self._dirty
         self._dirty = []
         done = 0

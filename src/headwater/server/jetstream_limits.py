@@ -70,8 +70,8 @@ class ServerLimits:
         """Raises ApiError if there is no room for another stream."""
         _check_consumers(account, config)
         wanted = config.max_bytes if config.max_bytes >= 0 else 1
-        others = account.reserved_bytes(config.storage) - _reserved_by(account, config)
-        self._check(account, config.storage, others + wanted, wanted)
+        reserved = account.reserved_bytes(config.storage) + wanted
+        self._check(account, config.storage, reserved, wanted)
 
     def check_change(
         self, account: JetStreamAccount, config: StreamConfig, old: StreamConfig
@@ -102,11 +102,3 @@ def _exceeded(storage: Storage) -> ErrorCode:
 def _check_consumers(account: JetStreamAccount, config: StreamConfig) -> None:
     if 0 < account.limits.max_consumers < config.max_consumers:
         raise ApiError.of(error_codes.MAXIMUM_CONSUMERS_LIMIT)
-
-
-def _reserved_by(account: JetStreamAccount, config: StreamConfig) -> int:
-    """What a stream of that name and storage has set aside already."""
-    same = account.streams.get(config.name)
-    if same is None or same.config.storage is not config.storage:
-        return 0
-    return max(same.config.max_bytes, 0)

@@ -17,7 +17,7 @@ from typing import Final, final
 from headwater.base.clock import NS_PER_S
 from headwater.jetstream import error_codes
 from headwater.jetstream.account import JetStreamAccount
-from headwater.jetstream.decision import Decision
+from headwater.jetstream.decision import Decision, Incoming
 from headwater.jetstream.errors import ApiError
 from headwater.jetstream.records import Record
 from headwater.jetstream.stream import Stream
@@ -62,6 +62,8 @@ class StreamRunner:
     """One stream at work: its subjects, its inlet, and what waits for the disk."""
 
     __slots__ = (
+        "_changes_waiting",
+        "_due",
         "_host",
         "_made",
         "_runners",
@@ -92,15 +94,25 @@ class StreamRunner:
         self.ingest = Ingest(self)
         self.reads = AwaitedReads(runners.scheduler)
         self.subscriptions: list[Subscription] = []
-        # What waits for a commit, by its number: decisions, and changes that come after them.
-        self._waiting: deque[tuple[int, Decision | Change]] = deque()
+        # What waits for a commit, by its number: decisions, changes that come after them, and
+        # publishes that come after changes.
+        self._waiting: deque[tuple[int, Decision | Change | Incoming]] = deque()
+        self._changes_waiting = 0
         # Changes that were made and are answered when the disk is sure.
         self._made: deque[tuple[int, Change]] = deque()
+        # What was due and waits: until it takes effect, the same would be found again.
+        self._due: Decision | None = None
 
     def process(self, ingest: Ingest) -> None:
         """Take in what was published in this turn."""
         incoming = ingest.take()
-        if not incoming.subjects:
+        if incoming.subjects:
+            self._take(incoming)
+
+    def _take(self, incoming: Incoming) -> None:
+        if self._changes_waiting:
+            # Judged by what the stream is after them.
+            self._waiting.append((self._waiting[-1][0], incoming))
             return
         if not self.stream.log.offline:
             decision = self.stream.decide(incoming, self._runners.now_ns())
@@ -117,13 +129,17 @@ class StreamRunner:
 
     def next_due_ns(self) -> int:
         """When there may be something to do; 0 if never."""
-        return 0 if self.stream.log.offline else self.stream.next_due_ns()
+        if self.stream.log.offline or self._due is not None:
+            return 0
+        return self.stream.next_due_ns()
 
     def run_due(self, now_ns: int) -> None:
         """Do what is due."""
         decision = self.stream.decide_due(now_ns)
         if (decision.records or decision.abandoned) and self._append(decision):
             self.carry_out(decision)
+            if self._waiting and self._waiting[-1][1] is decision:
+                self._due = decision
 
     def change(self, change: Change) -> None:
         """Make a change in its turn, after all that was decided before it, and have it answered.
@@ -132,12 +148,14 @@ class StreamRunner:
         """
         if self._waiting:
             self._waiting.append((self._waiting[-1][0], change))
+            self._changes_waiting += 1
         else:
             self._make(change)
 
     def _make(self, change: Change) -> None:
         change.make()
-        if self.mode is not SyncMode.ALWAYS or self._is_sure():
+        if self.mode is not SyncMode.ALWAYS or self._is_sure() or self.stream.log.offline:
+            # Of a log that has failed nothing more becomes sure, and the answer says that it has.
             change.answer()
             return
         self._made.append((self._runners.next_commit, change))
@@ -150,9 +168,15 @@ class StreamRunner:
 
     def record(self, record: Record) -> None:
         """Append and apply one record, as part of a change. Raises StoreError."""
-        self.stream.append(record)
-        self.stream.apply(record)
-        self._host.settle(self.stream)
+        try:
+            self.stream.append(record)
+            self.stream.apply(record)
+        except StoreError as error:
+            # No commit covers any longer what waits for one.
+            self._runners.failed(str(error))
+            raise
+        finally:
+            self._host.settle(self.stream)
 
     def _append(self, decision: Decision) -> bool:
         """Put records into the log; whether all went in."""
@@ -186,17 +210,29 @@ class StreamRunner:
 
     def committed(self, number: int) -> None:
         """A commit is through: what waited for it takes effect."""
+        # A log that has failed meanwhile may not have been part of it.
+        self.give_up()
         while self._made and self._made[0][0] <= number:
             self._made.popleft()[1].answer()
-        waiting = self._waiting
-        while waiting and waiting[0][0] <= number:
-            step = waiting.popleft()[1]
+        steps = []
+        while self._waiting and self._waiting[0][0] <= number:
+            steps.append(self._waiting.popleft()[1])
+        self._changes_waiting -= sum(isinstance(step, Change) for step in steps)
+        for step in steps:
+            # Publishes may have to wait once more, and what comes after them then does too.
             if isinstance(step, Change):
-                self._make(step)
-                continue
-            self._apply(step)
-            self._send(step)
-            self._runners.note_due(self.stream)
+                self.change(step)
+            elif isinstance(step, Incoming):
+                self._take(step)
+            else:
+                self._take_effect(step)
+
+    def _take_effect(self, decision: Decision) -> None:
+        if decision is self._due:
+            self._due = None
+        self._apply(decision)
+        self._send(decision)
+        self._runners.note_due(self.stream)
 
     def give_up(self) -> None:
         """The disk has failed: what waits for it will never be sure, and is told so."""
@@ -206,15 +242,20 @@ class StreamRunner:
     def refuse_waiting(self, error: ApiError) -> None:
         """Answer everything that waits for a commit which will not come."""
         answer = self.stream.refusal(error)
+        self._due = None
         while self._made:
             self._made.popleft()[1].refuse(error)
         while self._waiting:
             step = self._waiting.popleft()[1]
             if isinstance(step, Change):
                 step.refuse(error)
-            elif step.reply_subjects:
+                continue
+            if isinstance(step, Incoming):
+                step = self.stream.refuse(step, error)
+            if step.reply_subjects:
                 answers = [answer] * len(step.reply_subjects)
                 self._runners.broker.send_replies(self.account, step.reply_subjects, answers)
+        self._changes_waiting = 0
 
     def _apply(self, decision: Decision) -> None:
         for record in decision.records:
@@ -262,6 +303,10 @@ class StreamRunners:
             store, self.scheduler, sync_interval_s, self._committed, self.failed
         )
         self._commits = 0
+        # Who wants a commit while one is told of, or at the end, is noted and waits for the next.
+        self._is_telling = False
+        self._is_stopped = False
+        self._is_commit_wanted = False
         self._due_timer: TimerHandle | None = None
         self._due_ns = 0
 
@@ -278,14 +323,18 @@ class StreamRunners:
             runner.reads.give_up()
         if self._due_timer is not None:
             self._due_timer.cancel()
+        self._is_stopped = True
+        self._is_commit_wanted = True
         try:
-            self._store.commit()
+            # Again for what the first one lets through.
+            while self._is_commit_wanted:
+                self._is_commit_wanted = False
+                self._store.commit()
+                # Whatever was waited for is in this one.
+                self._commits = self.next_commit
+                self._committed()
         except StoreError as error:
             self.failed(str(error))
-        else:
-            # Whatever was waited for is in this one.
-            self._commits = self.next_commit
-            self._committed()
 
     def add(self, runner: StreamRunner) -> None:
         """A stream begins to run."""
@@ -324,7 +373,10 @@ class StreamRunners:
 
     def commit_wanted(self) -> None:
         """Something waits for the disk."""
-        self._driver.commit_wanted()
+        if self._is_telling or self._is_stopped:
+            self._is_commit_wanted = True
+        else:
+            self._driver.commit_wanted()
 
     def flush_wanted(self) -> None:
         """Something is only in memory and should not be for long."""
@@ -332,8 +384,16 @@ class StreamRunners:
 
     def _committed(self) -> None:
         self._commits += 1
-        for runner in [*self._by_key.values()]:
-            runner.committed(self._commits)
+        self._is_telling = True
+        try:
+            for runner in [*self._by_key.values()]:
+                runner.committed(self._commits)
+        finally:
+            self._is_telling = False
+            if self._is_commit_wanted and not self._is_stopped:
+                # Not before the driver is through with this one: there is never more than one.
+                self._is_commit_wanted = False
+                self.scheduler.call_soon(self.commit_wanted)
 
     def note_due(self, stream: Stream) -> None:
         """A stream may have to let something go at another time than known."""

@@ -343,6 +343,9 @@ class SimLoop(asyncio.BaseEventLoop):
     ) -> asyncio.Future[T]:
         """Run `func` at some later turn, in this thread; several may finish in any order."""
         future: asyncio.Future[T] = self.create_future()
+        delay_s = self._dice.uniform(EXECUTOR_DELAY_MIN_S, self.executor_delay_s_max)
+        # The work is done somewhere on the way, and known only at the end of it.
+        work_s = self._dice.uniform(0, delay_s)
 
         def work() -> None:
             if future.cancelled():
@@ -350,11 +353,11 @@ class SimLoop(asyncio.BaseEventLoop):
             try:
                 result = func(*args)
             except Exception as error:
-                future.set_exception(error)
+                self.call_later(delay_s - work_s, _unless_done, future.set_exception, future, error)
             else:
-                future.set_result(result)
+                self.call_later(delay_s - work_s, _unless_done, future.set_result, future, result)
 
-        self.call_later(self._dice.uniform(EXECUTOR_DELAY_MIN_S, self.executor_delay_s_max), work)
+        self.call_later(work_s, work)
         return future
 
     # Processes
@@ -567,3 +570,10 @@ def _close_coroutine(coroutine: Coroutine[Any, Any, object]) -> None:
 def _describe(context: dict[str, Any]) -> str:
     hidden = ("message", "source_traceback", "handle_traceback")
     return ", ".join(f"{key}={context[key]!r}" for key in sorted(context) if key not in hidden)
+
+
+def _unless_done(
+    settle: Callable[[Any], object], future: "asyncio.Future[Any]", value: object
+) -> None:
+    if not future.done():
+        settle(value)

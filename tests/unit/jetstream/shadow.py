@@ -20,7 +20,7 @@ from headwater.jetstream.config import Storage, StreamRequest
 from headwater.jetstream.config_checks import Surroundings, normalised
 from headwater.jetstream.decision import Decision, Incoming
 from headwater.jetstream.errors import ApiError
-from headwater.jetstream.records import Configured, Purged, Record, Removed
+from headwater.jetstream.records import Configured, Published, Purged, Record, Removed
 from headwater.jetstream.stream import Stream
 from headwater.jetstream.stream_file import encode_body
 from headwater.store.memory import MemoryLog
@@ -107,7 +107,7 @@ class Driver:
         self.abandoned: list[tuple[bytes, str]] = []
         # Decisions that are in the log and have not taken effect; None if they do so at once.
         self._waiting: list[Decision] | None = None
-        self._disk = SimDisk(1)
+        self.disk = SimDisk(1)
         self._store: Store | None = None
         asked = StreamRequest(name=NAME, storage=storage, **{"subjects": (f"{NAME}.>",), **config})
         self.config = normalised(asked.config, False, Surroundings())
@@ -127,7 +127,7 @@ class Driver:
         first = max(self.config.first_seq, 1)
         if self.config.storage is Storage.MEMORY:
             return MemoryLog(first)
-        self._store = self._open_store(self._disk)
+        self._store = self._open_store(self.disk)
         return self._store.create_stream(NAME, encode_body(self.config, self.now_ns), first)
 
     def _shadow_log(self, storage: Storage) -> MessageLog:
@@ -258,10 +258,28 @@ class Driver:
     def kill(self) -> None:
         """The same, for a stream that will not be what it was."""
         assert self._store is not None, "only a stream on disk comes back"
-        self._disk.kill()
-        self._store = self._open_store(self._disk)
+        self.disk.kill()
+        self._store = self._open_store(self.disk)
         self.stream = self._new_stream(self._store.logs[NAME])
         self.stream.recover(self.now_ns)
+
+    def kill_in_flight(self) -> None:
+        """Kill it while records are in the log and have had no effect.
+
+        The messages are there again, so all that follows from them has to be: the stream comes back
+        as the replica is that was given them. What is in no log yet has not happened.
+        """
+        waiting, self._waiting = self._waiting or [], None
+        for decision in waiting:
+            for record in decision.records:
+                if isinstance(record, Published):
+                    mirrored = copy.deepcopy(record)
+                    self.shadow.append(mirrored)
+                    self.shadow.apply(mirrored)
+        self.kill()
+        ours, theirs = self._lasting(self.stream), self._lasting(self.shadow)
+        for name, value in ours.items():
+            assert theirs[name] == value, f"the kill has changed {name}"
 
     def _lasting(self, stream: Stream) -> dict[str, object]:
         """What outlives a restart.

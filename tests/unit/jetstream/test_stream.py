@@ -1,5 +1,7 @@
 """A stream takes messages in, shows them when they may be seen, and lets go of what limits say."""
 
+from typing import Any
+
 import pytest
 
 from headwater.base.clock import NS_PER_S
@@ -93,6 +95,67 @@ def test_limits_count_what_is_visible(drive: Drive) -> None:
     assert driver.sequences == [1, 2]
     driver.release()
     assert driver.sequences == [3, 4]
+
+
+def test_what_a_request_removes_is_there_until_its_turn_comes(drive: Drive) -> None:
+    """However far the disk is behind, limits find what a stream has that is never behind."""
+    driver = drive(max_msgs=5)
+    driver.fill(*["S.a"] * 5)
+    driver.hold()
+    driver.fill("S.a")
+    driver.delete(3)
+    assert driver.sequences == [1, 2, 3, 4, 5]
+    driver.release()
+    assert driver.sequences == [2, 4, 5, 6]
+
+
+@pytest.mark.parametrize(
+    ("asked", "left"),
+    [
+        ({}, [4, 5]),
+        ({"before": 3}, [3, 4, 5]),
+        ({"before": 100}, None),
+        ({"keep": 1}, [3, 4, 5]),
+        ({"pattern": b"S.a"}, [3, 4, 5]),
+        ({"pattern": b"S.a", "keep": 1}, [2, 3, 4, 5]),
+    ],
+    ids=str,
+)
+def test_a_purge_spares_what_was_published_after_it(
+    drive: Drive, asked: dict[str, Any], left: list[int] | None
+) -> None:
+    driver = drive()
+    driver.fill("S.a")
+    driver.hold()
+    driver.fill("S.a", "S.b")
+    driver.purge(**asked)
+    if left is not None:
+        driver.fill("S.a", "S.b")
+    state = driver.stream.state()
+    assert (state.messages, state.last_seq, state.num_subjects) == (1, 1, 1)
+    driver.release()
+    assert driver.sequences == (left or [])
+    assert driver.stream.state().last_seq == (5 if left else 99)
+
+
+def test_other_settings_hold_from_their_turn_on(drive: Drive) -> None:
+    driver = drive(allow_rollup_hdrs=True)
+    driver.fill("S.a", "S.a")
+    driver.hold()
+    driver.publish_together([Publish("S.a", b"x", {"Nats-Rollup": "sub"})])
+    driver.update(allow_rollup_hdrs=False)
+    driver.release()
+    assert driver.sequences == [3]
+
+
+def test_subjects_are_counted_by_what_is_visible(drive: Drive) -> None:
+    driver = drive()
+    driver.fill("S.a")
+    driver.hold()
+    driver.fill("S.a", "S.b")
+    assert driver.stream.subject_counts(b">") == {b"S.a": 1}
+    driver.release()
+    assert driver.stream.subject_counts(b">") == {b"S.a": 2, b"S.b": 1}
 
 
 # --- limits ---------------------------------------------------------------------------------------

@@ -191,8 +191,6 @@ class StreamApi:
         stream = account.streams.get(request.stream_name)
         if stream is None:
             self._check_stream_count()
-        # Before the configuration is looked at, and again when it is complete.
-        self._keeper.check_reservation(account, asked, None)
         config = check_new(asked, self._surroundings())
         if stream is None:
             refuse_what_can_not_run(config)

@@ -8,25 +8,38 @@ import importlib
 from tests.interop.case import Catalogue
 
 TOPICS: tuple[str, ...] = (
+    "account",
     "acks",
+    "advisories",
     "batches",
+    "conventions",
     "counters",
+    "create",
+    "create_errors",
     "dedupe",
     "direct_batches",
     "direct_get",
     "expected",
     "fast_batches",
+    "info",
     "js_configuration",
+    "json_bodies",
     "key_value",
+    "limits",
+    "messages",
     "monitoring",
+    "names",
     "object_store",
     "publish_limits",
+    "purge",
     "republish",
     "rollups",
     "schedules",
     "snapshots",
     "transforms",
     "ttl",
+    "update",
+    "update_errors",
 )
 """The topics the server under test is held to, by the names of their modules."""
 

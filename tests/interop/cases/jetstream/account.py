@@ -249,6 +249,66 @@ def system_account(session: Session) -> Observation:
     return {call: js.api(call) for call in calls}
 
 
+@catalogue.case("js.account.system-any", setup=ACCOUNTS)
+def system_account_any(session: Session) -> Observation:
+    """In the system account whatever is under the prefix of the API is answered."""
+    js = jetstream(session, **login("admin"))
+    calls = ("FOO", "INFO.X", "META.FOO", "DIRECT.GET.S", "CONSUMER.MSG.NEXT.S.C", "STREAM.CREATE")
+    return {call: js.api(call) for call in calls}
+
+
+@catalogue.case("js.account.system-leader", setup=ACCOUNTS)
+def system_account_leader(session: Session) -> Observation:
+    """Only the calls for the leader of a cluster are met with silence there."""
+    js = jetstream(session, **login("admin"))
+    calls = ("META.LEADER.STEPDOWN", "SERVER.REMOVE", "META.RESCUE", "ACCOUNT.STREAM.MOVE.A.S")
+    return {call: js.unanswered(f"$JS.API.{call}", "{}") for call in calls}
+
+
+@catalogue.case("js.account.purge", setup=ACCOUNTS, own_server=True)
+def purge_account(session: Session) -> Observation:
+    """The system account may remove all streams of an account, at once and for good."""
+    plain = jetstream(session, **login("plain"))
+    other = jetstream(session, **login("other"))
+    for name in ("ONE", "TWO"):
+        plain.create(name)
+        other.create(name)
+    admin = jetstream(session, **login("admin"))
+    return {
+        "purged": admin.api("ACCOUNT.PURGE.PLAIN"),
+        "left": plain.api("STREAM.NAMES"),
+        "of another": other.api("STREAM.NAMES"),
+        "unknown": admin.api("ACCOUNT.PURGE.NOBODY"),
+        "path": admin.api("ACCOUNT.PURGE.a/b"),
+    }
+
+
+@catalogue.case("js.account.reserved-first", setup=ACCOUNTS, own_server=True)
+def reserved_first(session: Session) -> Observation:
+    """What an account has left is looked at after the configuration and before other streams."""
+    js = jetstream(session, **login("small"))
+    js.create("HELD", max_bytes=600)
+    return {
+        "configuration": js.create("NEW", max_bytes=401, max_age=1),
+        "overlap": js.create("NEW", subjects=["HELD"], max_bytes=401),
+        "overlap that fits": js.create("NEW", subjects=["HELD"], max_bytes=400),
+        "name in use": js.create("HELD", max_bytes=1001),
+        "update": js.update("HELD", max_bytes=1001, storage="memory"),
+        "limits of the last": js.create("NEW", max_bytes=400),
+        "update to overlap": js.update("NEW", subjects=["HELD"], max_bytes=401),
+    }
+
+
+@catalogue.case("js.account.reserved-again", setup=SMALL, own_server=True)
+def reserved_again(session: Session) -> Observation:
+    """Creating a stream again reserves nothing more, however little is left."""
+    js = jetstream(session)
+    js.create("HALF", max_bytes=1024 * 1024)
+    again = js.create("HALF", max_bytes=1024 * 1024)
+    js.update("HALF", max_bytes=1024 * 1024 + 1)
+    return {"half": again, "more": js.create("HALF", max_bytes=1024 * 1024 + 1)}
+
+
 @catalogue.case("js.account.info-line", setup=ACCOUNTS)
 def info_line(session: Session) -> Observation:
     """The INFO of a server with JetStream says so, to every connection alike."""

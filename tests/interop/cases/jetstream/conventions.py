@@ -45,6 +45,60 @@ def too_many_tokens(session: Session) -> Observation:
     return {call: js.unanswered(f"{API}STREAM.{call}.X", "{}") for call in calls}
 
 
+@catalogue.case("js.api.empty-tokens")
+def empty_tokens(session: Session) -> Observation:
+    """A subject with an empty token reaches nobody, the API neither."""
+    js = jetstream(session)
+    return {call: js.request(API + call) for call in ("STREAM.INFO.", "STREAM..S", ".")}
+
+
+@catalogue.case("js.api.unattended")
+def unattended(session: Session) -> Observation:
+    """Direct reads and pulls are answered by streams and consumers; without one there is nobody."""
+    js = jetstream(session, "NOT-DIRECT")
+    js.create("NOT-DIRECT")
+    calls = (
+        "DIRECT.GET",
+        "DIRECT.GETX",
+        "DIRECT.GET.NOT-DIRECT",
+        "DIRECT.GET.NOT-DIRECT.subject",
+        "CONSUMER.MSG.NEXT.NOT-DIRECT.NONE",
+    )
+    return {call: js.api(call) for call in calls}
+
+
+@catalogue.case("js.api.unattended-siblings")
+def unattended_siblings(session: Session) -> Observation:
+    """Beside direct reads and pulls, what is no call is met with silence."""
+    js = jetstream(session)
+    return {call: js.unanswered(API + call) for call in ("DIRECT.FOO", "CONSUMER.MSG.NEXT")}
+
+
+@catalogue.case("js.consumers.none", text="consumer not found")
+def no_consumers(session: Session) -> Observation:
+    """A stream without consumers has none to list, and none of any name."""
+    js = jetstream(session, "UNCONSUMED")
+    js.create("UNCONSUMED")
+    return {call: js.api(call) for call in consumer_calls("UNCONSUMED")}
+
+
+@catalogue.case("js.consumers.no-stream")
+def no_stream_for_consumers(session: Session) -> Observation:
+    """Calls about consumers of a stream that is not there say that it is not."""
+    js = jetstream(session)
+    return {call: js.api(call) for call in consumer_calls("NO-SUCH-STREAM")}
+
+
+def consumer_calls(stream: str) -> tuple[str, ...]:
+    return (
+        f"CONSUMER.NAMES.{stream}",
+        f"CONSUMER.LIST.{stream}",
+        f"CONSUMER.INFO.{stream}.C",
+        f"CONSUMER.DELETE.{stream}.C",
+        f"CONSUMER.PAUSE.{stream}.C",
+    )
+
+
 @catalogue.case("js.api.outside-prefix")
 def outside_prefix(session: Session) -> Observation:
     """Outside the prefix of the API there is nobody, and the server says so."""
@@ -68,9 +122,12 @@ def clustering(session: Session) -> Observation:
     calls = (
         "STREAM.LEADER.STEPDOWN.CLUSTERED",
         "STREAM.PEER.REMOVE.CLUSTERED",
+        "STREAM.PEER.EVACUATE.CLUSTERED",
+        "STREAM.CANCEL_MOVE.CLUSTERED",
+        "CONSUMER.LEADER.STEPDOWN.CLUSTERED.NONE",
         "STREAM.LEADER.STEPDOWN.MISSING",
     )
-    return {call: js.api(call, "{}") for call in calls}
+    return {call: js.api(call, "{}", {LEVEL: "6"}) for call in calls}
 
 
 @catalogue.case("js.api.reply-frame")
@@ -219,6 +276,21 @@ def domain_prefix_everything(session: Session) -> Observation:
         "$JS.hub.API.DIRECT.GET.NOT-THERE",
     )
     return {subject: js.unanswered(subject) for subject in subjects}
+
+
+@catalogue.case("js.domain.prefix-buckets", setup=DOMAIN)
+def domain_prefix_buckets(session: Session) -> Observation:
+    """Keys are put through the domain's prefix too: they arrive under their plain subject."""
+    js = jetstream(session, "KV_PREFIXED")
+    js.create("KV_PREFIXED", subjects=["$KV.PREFIXED.>"])
+    watch = js.watch(session, "$KV.PREFIXED.>")
+    acked = js.ack_text("$JS.hub.API.$KV.PREFIXED.key", "value", {"X-Header": "kept"})
+    return {
+        "acked": acked,
+        "seen": str(watch.wire.frame()).split(" ")[1],
+        "stored": js.api("STREAM.MSG.GET.KV_PREFIXED", {"seq": 1})["message"],
+        "nobody": js.request("$JS.hub.API.$KV.MISSING.key", "value"),
+    }
 
 
 @catalogue.case("js.domain.unknown", setup=DOMAIN)
