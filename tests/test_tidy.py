@@ -392,9 +392,7 @@ def entry_points() -> list[str]:
 
 
 # Finished parts whose user comes with the streams; none may be added, and those in use must go.
-AWAITING_A_USER: Final = (
-    "src/headwater/store/snapshot.py",
-)
+AWAITING_A_USER: Final = ("src/headwater/store/snapshot.py",)
 
 
 def test_every_module_is_used() -> None:

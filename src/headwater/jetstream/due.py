@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 # A schedule whose copy may not come in tries again after so long.
 REFUSED_COPY_RETRY_NS: Final = NS_PER_S
+# More than this is left for the next time, so that others are not held up.
+GONE_AT_ONCE_MAX: Final = 2_000
 
 _KV_OPERATION: Final = b"KV-Operation"
 _KV_PURGE: Final = b"PURGE"
@@ -76,8 +78,8 @@ class DueWork:
     def _gone(self, now_ns: int) -> list[int]:
         """The messages that are due, in order; those that nobody has seen yet are not."""
         visible = self._stream.visible_sequence
-        due = set(self._stream.log.due_by_expiry(now_ns))
-        due.update(self._aged(now_ns))
+        due = set(self._stream.log.due_by_expiry(now_ns, GONE_AT_ONCE_MAX))
+        due.update(self._aged(now_ns)[:GONE_AT_ONCE_MAX])
         return sorted(sequence for sequence in due if sequence <= visible)
 
     def _next_age_ns(self) -> int:
@@ -102,6 +104,8 @@ class DueWork:
                 break
             if not self._stays(sequence):
                 aged.append(sequence)
+                if len(aged) == GONE_AT_ONCE_MAX:
+                    break
             sequence = log.index.next_message(sequence + 1)
         self._aged_before = aged[0] if aged else sequence or log.last_sequence + 1
         return aged

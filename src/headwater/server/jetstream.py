@@ -184,7 +184,13 @@ class JetStream:
             self._node.log.error(str(error))
             return
         stream = Stream(config, log, created_ns, state)
-        stream.recover(self.now_ns())
+        try:
+            stream.recover(self.now_ns())
+        except StoreError as error:
+            self._node.log.error(f"Stream {key} can not be opened: {error}")
+            return
+        if log.offline:
+            self._node.log.error(f"Stream {key} can be read only: {log.offline}")
         self._run(account, state, stream, self._mode_of(config))
         for finding in log.findings.reported:
             self._node.log.warn(f"Stream {key}: {finding}")
@@ -195,7 +201,6 @@ class JetStream:
     def stop(self) -> None:
         """Close every stream in order."""
         self._transfers.stop()
-        self.broker.process_ingests()
         self._runners.stop()
         try:
             self._store.close()

@@ -323,8 +323,10 @@ class StreamRunners:
             runner.reads.give_up()
         if self._due_timer is not None:
             self._due_timer.cancel()
+        # From here on no sync begins beside the loop: the files are closed next.
         self._is_stopped = True
         self._is_commit_wanted = True
+        self.broker.process_ingests()
         try:
             # Again for what the first one lets through.
             while self._is_commit_wanted:

@@ -10,6 +10,8 @@ from typing import Final, final
 
 _SEQUENCE_BITS: Final = 64
 _SEQUENCE_MASK: Final = (1 << _SEQUENCE_BITS) - 1
+# As many as there are.
+COUNT_MAX: Final = 1 << 62
 
 
 @final
@@ -37,10 +39,10 @@ class ExpiryQueue:
         """When the next message is due; 0 if none ever is."""
         return self._heap[0] >> _SEQUENCE_BITS if self._heap else 0
 
-    def due(self, now_ns: int) -> list[tuple[int, int]]:
+    def due(self, now_ns: int, count_max: int = COUNT_MAX) -> list[tuple[int, int]]:
         """Messages whose time has come, oldest first, and when it was. They are taken out."""
-        found = []
-        while self._heap and self._heap[0] >> _SEQUENCE_BITS <= now_ns:
+        found: list[tuple[int, int]] = []
+        while self._heap and self._heap[0] >> _SEQUENCE_BITS <= now_ns and len(found) < count_max:
             item = heappop(self._heap)
             found.append((item & _SEQUENCE_MASK, item >> _SEQUENCE_BITS))
         return found

@@ -12,7 +12,7 @@ from typing import Final, final
 from headwater.base.errors import OperatingError
 from headwater.base.invariants import check
 from headwater.store.cursor import FilterCursor
-from headwater.store.expiry import ExpiryQueue
+from headwater.store.expiry import COUNT_MAX, ExpiryQueue
 from headwater.store.format import SUBJECT_BYTES_MAX
 from headwater.store.index import NO_SEQUENCE, LogIndex
 from headwater.store.ranges import RangeSet
@@ -311,9 +311,9 @@ class MessageLog(ABC):
         """Messages stored before a time, oldest first; reads as far as they go and no further."""
         return self.index.stored_before(stored_before_ns)
 
-    def due_by_expiry(self, now_ns: int) -> list[int]:
+    def due_by_expiry(self, now_ns: int, count_max: int = COUNT_MAX) -> list[int]:
         """Messages whose own time has come; told again until they are deleted."""
-        due = [pair for pair in self.expiries.due(now_ns) if self.index.has(pair[0])]
+        due = [pair for pair in self.expiries.due(now_ns, count_max) if self.index.has(pair[0])]
         self.expiries.extend(due)
         return [sequence for sequence, _ in due]
 

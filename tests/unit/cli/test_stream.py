@@ -28,7 +28,7 @@ from tests.unit.cli.conftest import ENVIRONMENT, HEADWATER, PATIENCE_S, Ended, T
 from tests.unit.cli.test_main import read_screen
 
 # The servers the commands have to work with.
-JETSTREAM_SERVERS: Final = ("nats-server",)
+JETSTREAM_SERVERS: Final = ("nats-server", "headwater")
 
 NUMBERS: Final = itertools.count(1)
 CTRL_C_AGAIN_S: Final = 3
@@ -360,8 +360,12 @@ def test_information_for_programs_is_what_the_server_said(stream: Stream, filled
     assert info["state"]["subjects"] == {f"{filled}.0": 5}
 
 
-def test_a_mirror_shows_what_it_copies(stream: Stream, filled: str, name: str) -> None:
+def test_a_mirror_shows_what_it_copies(kind: str, stream: Stream, filled: str, name: str) -> None:
     copies = f"{name}_copies"
+    if kind == "headwater":
+        refused = stream("add", copies, "--mirror", filled)
+        assert "mirrors and sources are not supported by this version" in refused.err
+        return
     assert stream("add", copies, "--mirror", filled).code == 0
     out = stream("info", copies).out
     assert f"  Mirror of:  {filled}\n" in out

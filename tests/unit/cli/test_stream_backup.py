@@ -101,7 +101,7 @@ def info_of(stream: Callable[..., Ended], name: str) -> dict[str, Any]:
     "sizes", [(), ("--chunk-size", "1KB", "--window-size", "4KB")], ids=["default", "small pieces"]
 )
 def test_a_restored_stream_is_the_stream_that_was_backed_up(
-    stream: Callable[..., Ended], filled: str, tmp_path: Path, sizes: tuple[str, ...]
+    kind: str, stream: Callable[..., Ended], filled: str, tmp_path: Path, sizes: tuple[str, ...]
 ) -> None:
     before = info_of(stream, filled)
     backed_up = stream("backup", filled, tmp_path, *sizes)
@@ -114,7 +114,8 @@ def test_a_restored_stream_is_the_stream_that_was_backed_up(
     assert restored.out.startswith(f"Restored stream {filled}: 299 messages (")
     after = info_of(stream, filled)
     assert after == before
-    assert after["state"]["consumer_count"] == 1
+    # Headwater has no consumers yet.
+    assert after["state"]["consumer_count"] == (1 if kind == "nats-server" else 0)
     assert json.loads(stream("get", filled, "300", "--json").out)["subject"] == f"{filled}.300"
 
 

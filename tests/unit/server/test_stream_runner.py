@@ -17,6 +17,7 @@ from headwater.jetstream.account import AccountLimits
 from headwater.jetstream.decision import Decision
 from headwater.runtime.fsync import FLUSH_S
 from headwater.server.options import AccountOptions, Options, UserOptions
+from headwater.store.message_log import Batch
 from headwater.testing.disk import SimDisk
 from tests.unit.server.stored_world import StoredWorld, streaming
 
@@ -442,6 +443,30 @@ def test_a_server_that_stops_answers_whoever_waits_for_the_disk(world: StreamWor
     assert len(world.scheduler.offloaded) == 1, "the files are closed: no other sync begins"
     assert world.errors(first, behind, purge, last) == [0] * 4
     assert world.after_power_loss().state()["messages"] == 1
+
+
+def test_a_server_that_stops_gives_the_disk_nothing_more_to_do(world: StreamWorld) -> None:
+    """The files are closed next: nothing may be under way in them."""
+    publish = world.push("s.a")
+    world.node.close_jetstream()
+    world.settle()
+    assert world.errors(publish) == [0]
+    assert world.scheduler.offloaded == []
+
+
+def test_a_stream_that_comes_back_and_can_not_be_written_is_told() -> None:
+    world = unsynced(max_msgs_per_subject=1)
+    world.create("T", subjects=["t"])
+    stream = _stream(world, "S")
+    world.publish("s.a")
+    # As a crash leaves it: stored, and what follows from it not carried out.
+    stream.log.append(Batch([b"s.a"], [b""], [b"x"], [world.clock.wall_ns()]))
+    world.disk.kill()
+    world.disk.fail("write", JOURNAL, code=ENOSPC, times=None)
+    after = StreamWorld(world.node.options, world.disk)
+    assert len(after.complaints) == 1
+    assert after.state()["messages"] == 2
+    assert after.errors(after.publish("s.a"), after.publish("t")) == [STORE_FAILED, 0]
 
 
 def test_whether_the_disk_is_being_waited_for_is_known(world: StreamWorld) -> None:
