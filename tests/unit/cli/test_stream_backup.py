@@ -29,12 +29,16 @@ MESSAGE_BYTES: Final = 1000
 
 
 @pytest.fixture(scope="module", params=JETSTREAM_SERVERS)
-def jetstream(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[str]:
+def streams_of(request: pytest.FixtureRequest) -> str:
+    """Which server has the streams."""
+    return str(request.param)
+
+
+@pytest.fixture(scope="module")
+def jetstream(streams_of: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The URL of a server with streams."""
     store = tmp_path_factory.mktemp("store")
-    with serving(str(request.param), "-js", "-sd", str(store)) as url:
+    with serving(streams_of, "-js", "-sd", str(store)) as url:
         yield url
 
 
@@ -101,7 +105,11 @@ def info_of(stream: Callable[..., Ended], name: str) -> dict[str, Any]:
     "sizes", [(), ("--chunk-size", "1KB", "--window-size", "4KB")], ids=["default", "small pieces"]
 )
 def test_a_restored_stream_is_the_stream_that_was_backed_up(
-    kind: str, stream: Callable[..., Ended], filled: str, tmp_path: Path, sizes: tuple[str, ...]
+    streams_of: str,
+    stream: Callable[..., Ended],
+    filled: str,
+    tmp_path: Path,
+    sizes: tuple[str, ...],
 ) -> None:
     before = info_of(stream, filled)
     backed_up = stream("backup", filled, tmp_path, *sizes)
@@ -115,7 +123,7 @@ def test_a_restored_stream_is_the_stream_that_was_backed_up(
     after = info_of(stream, filled)
     assert after == before
     # Headwater has no consumers yet.
-    assert after["state"]["consumer_count"] == (1 if kind == "nats-server" else 0)
+    assert after["state"]["consumer_count"] == (1 if streams_of == "nats-server" else 0)
     assert json.loads(stream("get", filled, "300", "--json").out)["subject"] == f"{filled}.300"
 
 
