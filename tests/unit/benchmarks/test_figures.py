@@ -8,7 +8,7 @@ from benchmarks.__main__ import main
 from benchmarks.latency import percentile
 from benchmarks.load import END_BODY, Counter, Traffic
 from benchmarks.report import Aim, Row, as_json, figure, sentence, table
-from benchmarks.scenarios import SCENARIOS, VARIED_SIZES
+from benchmarks.scenarios import CORE_SCENARIOS, VARIED_SIZES
 from benchmarks.servers import BenchmarkError
 
 
@@ -185,4 +185,6 @@ def test_an_unknown_scenario_is_answered_with_the_known_ones(
     with pytest.raises(SystemExit) as ended:
         main(["core-17"])
     assert ended.value.code == 2
-    assert f"no scenario 'core-17'; there are: {', '.join(SCENARIOS)}" in capsys.readouterr().err
+    assert (
+        f"no scenario 'core-17'; there are: {', '.join(CORE_SCENARIOS)}" in capsys.readouterr().err
+    )
