@@ -14,11 +14,13 @@ from hypothesis.stateful import (
     rule,
 )
 
+from headwater.store.checkpoint_writing import CheckpointWriting
 from headwater.store.cipher import Cipher, StreamKey
 from headwater.store.compaction import Compaction
 from headwater.store.encoding import EncodedFiles
 from headwater.store.filesystem import FileSystem
 from headwater.store.format import encode_messages, encode_skip
+from headwater.store.journal_rewriting import JournalRewriting
 from headwater.store.memory import MemoryLog
 from headwater.store.message_log import Batch, MessageLog
 from headwater.store.opening import create_log, open_log
@@ -30,6 +32,7 @@ from tests.unit.store.twin import (
     file_size,
     memory_size,
     messages_read,
+    same_dead_bytes,
     same_messages,
     same_state,
 )
@@ -79,6 +82,8 @@ class LogMachine(RuleBasedStateMachine):
         self.now_ns = 1000
         self.entries: list[tuple[int, bytes]] = []
         self.compaction: Compaction | None = None
+        self.checkpointing: CheckpointWriting | None = None
+        self.rewriting: JournalRewriting | None = None
 
     @initialize(first_sequence=st.sampled_from([1, 1, 1, 5, 2**40]))
     def begin(self, first_sequence: int) -> None:
@@ -225,6 +230,25 @@ class LogMachine(RuleBasedStateMachine):
     def checkpoint(self) -> None:
         self.file.checkpoint()
 
+    @rule()
+    def begin_or_continue_checkpoint(self) -> None:
+        if self.checkpointing is None:
+            self.checkpointing = self.file.begin_checkpoint()
+        if self.checkpointing.take():
+            self.checkpointing.write()
+        else:
+            self.file.finish_checkpoint(self.checkpointing)
+            self.checkpointing = None
+
+    @rule()
+    def begin_or_finish_journal_rewrite(self) -> None:
+        if self.rewriting is None:
+            self.rewriting = self.file.begin_journal_rewrite()
+            self.rewriting.run()
+        else:
+            self.file.finish_journal_rewrite(self.rewriting)
+            self.rewriting = None
+
     @rule(choice=st.integers(0, 9), worthwhile=st.booleans())
     def begin_compaction(self, choice: int, worthwhile: bool) -> None:
         sealed = [index.first_sequence for index in self.file.index.segments[:-1]]
@@ -251,7 +275,7 @@ class LogMachine(RuleBasedStateMachine):
 
     def reopen(self) -> None:
         body = self.file.body
-        self.compaction = None
+        self.compaction = self.checkpointing = self.rewriting = None
         self.file = open_log(self.files, FOLDER, self.entropy, segment_bytes_max=SEGMENT_BYTES_MAX)
         assert self.file.body == body
         # A checkpoint whose segments are all gone by now is no damage.
@@ -296,6 +320,7 @@ class LogMachine(RuleBasedStateMachine):
         for log, size_of in sizes:
             same_state(log, self.twin, size_of)
             same_messages(log, self.twin)
+            same_dead_bytes(log)
             assert list(log.lost) == []
             assert log.index.segments[-1].first_sequence <= log.last_sequence + 1
         assert self.file.written_sequence == self.twin.last

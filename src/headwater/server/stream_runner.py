@@ -23,6 +23,7 @@ from headwater.jetstream.records import Record
 from headwater.jetstream.stream import Stream
 from headwater.runtime.environment import Environment, TimerHandle
 from headwater.runtime.fsync import SyncDriver
+from headwater.runtime.upkeep import Upkeep
 from headwater.server.accounts import Account
 from headwater.server.awaited_reads import AwaitedReads
 from headwater.server.broker import Broker
@@ -302,6 +303,7 @@ class StreamRunners:
         self._driver = SyncDriver(
             store, self.scheduler, sync_interval_s, self._committed, self.failed
         )
+        self._upkeep = Upkeep(store, self.scheduler, self.failed)
         self._commits = 0
         # Who wants a commit while one is told of, or at the end, is noted and waits for the next.
         self._is_telling = False
@@ -313,12 +315,14 @@ class StreamRunners:
     # --- life ----------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Begin to sync."""
+        """Begin to sync, and to keep the files in order."""
         self._driver.start()
+        self._upkeep.start()
 
     def stop(self) -> None:
         """Commit what waits; nothing more happens on its own."""
         self._driver.stop()
+        self._upkeep.stop()
         for runner in self._by_key.values():
             runner.reads.give_up()
         if self._due_timer is not None:

@@ -10,8 +10,8 @@ does not fit the files beside it, is not used.
 
     about      subjects u32, expiries u32, is linked u32
     expiries   sequences u64…, times i64…
-    subjects   SUBJECTS_AT_A_TIME of them, fewer at the end: bytes u32, names joined by newlines,
-               then the columns firsts u64, lasts u64 and counts u32
+    subjects   some of them: count u32, bytes u32, names joined by newlines, then the columns
+               firsts u64, lasts u64 and counts u32
     segment    first u64, covered bytes u64, messages u32, live u32, live bytes u64, dead bytes u64,
                sealed u32, then the columns of its index
 
@@ -30,11 +30,9 @@ from headwater.store.index import LogIndex, SegmentIndex, SubjectTable
 
 CHECKPOINT_MAGIC: Final = b"HWINDEX!"
 CHECKPOINT_FILE: Final = "index.hw"
-# Few enough that copying them takes no time that anybody would notice.
-SUBJECTS_AT_A_TIME: Final = 16_384
 
 ABOUT: Final = Struct("<III")
-NAMES_SIZE: Final = Struct("<I")
+SUBJECTS: Final = Struct("<II")
 SEGMENT: Final = Struct("<QQIIQQI")
 
 
@@ -113,9 +111,8 @@ def _decode_expiries(data: bytes, start: int, count: int) -> tuple[list[tuple[in
 def _decode_subjects(data: bytes, start: int, count: int) -> tuple[SubjectTable, int]:
     subjects = SubjectTable()
     while len(subjects.names) < count:
-        here = min(count - len(subjects.names), SUBJECTS_AT_A_TIME)
-        (size,) = NAMES_SIZE.unpack_from(data, start)
-        start += NAMES_SIZE.size
+        here, size = SUBJECTS.unpack_from(data, start)
+        start += SUBJECTS.size
         subjects.names += data[start : start + size].split(b"\n")
         start += size
         for column in (subjects.firsts, subjects.lasts, subjects.counts):

@@ -16,20 +16,22 @@ from headwater.store.checkpoint import (
     ABOUT,
     CHECKPOINT_FILE,
     CHECKPOINT_MAGIC,
-    NAMES_SIZE,
     SEGMENT,
-    SUBJECTS_AT_A_TIME,
+    SUBJECTS,
 )
 from headwater.store.expiry import sequence_in, time_in
-from headwater.store.filesystem import FileSystem
+from headwater.store.filesystem import File, FileSystem
 from headwater.store.format import FileHeader
 from headwater.store.index_picture import IndexPicture, SegmentPicture
 from headwater.store.log_sync import LogSync
 from headwater.store.unfinished import SUCCESSOR_SUFFIX, UnfinishedFile
 
-# A piece is at least this large, and larger by no more than a column of a segment.
+# A piece is complete when it is as large as this or has so many parts: each part is copied in a
+# millisecond or two.
 PIECE_BYTES_MIN: Final = 1024 * 1024
-EXPIRIES_AT_A_TIME: Final = 16_384
+PIECE_PARTS_MAX: Final = 16
+SUBJECTS_AT_A_TIME: Final = 16_384
+EXPIRIES_AT_A_TIME: Final = 1024
 
 
 @final
@@ -42,7 +44,7 @@ class CheckpointWriting:
         "_expiries",
         "_file",
         "_is_all_taken",
-        "_pieces",
+        "_parts",
         "_taken",
         "has_synced",
         "last_sequence",
@@ -79,7 +81,7 @@ class CheckpointWriting:
         self._crc = 0
         salt, journal_bytes = journal
         header = FileHeader(CHECKPOINT_MAGIC, identity, journal_bytes, salt)
-        self._pieces = self._encode(header)
+        self._parts = self._encode(header)
         self._taken: list[bytes] = []
         self._is_all_taken = False
         self._file = UnfinishedFile(files, self.path + SUCCESSOR_SUFFIX)
@@ -95,11 +97,13 @@ class CheckpointWriting:
         if self._is_all_taken or not self.is_usable:
             return False
         size = 0
-        while size < PIECE_BYTES_MIN and not self._is_all_taken:
-            part = next(self._pieces, b"")
+        while size < PIECE_BYTES_MIN and len(self._taken) < PIECE_PARTS_MAX:
+            part = next(self._parts, b"")
+            if not part:
+                self._is_all_taken = True
+                break
             self._taken.append(part)
             size += len(part)
-            self._is_all_taken = not part
         self._file.lend()
         return True
 
@@ -126,18 +130,18 @@ class CheckpointWriting:
         if self._is_all_taken:
             file.write(self._crc.to_bytes(4, "little"))
             file.sync()
-            self._file.close()
 
-    def put_in_place(self) -> None:
+    def put_in_place(self) -> File:
         """Replace the checkpoint before this one; its folder is still to be synced."""
         self._file.rename(self.path)
+        return self._file.file
 
     def give_up(self) -> None:
         """Leave nothing behind."""
         self.picture.is_spoilt = True
         self._file.give_up()
 
-    # --- pieces --------------------------------------------------------------------------------
+    # --- parts -----------------------------------------------------------------------------------
 
     def _encode(self, header: FileHeader) -> Iterator[bytes]:
         picture = self.picture
@@ -152,7 +156,7 @@ class CheckpointWriting:
         for _ in range(0, picture.subject_count, SUBJECTS_AT_A_TIME):
             names, columns = picture.next_subjects(SUBJECTS_AT_A_TIME)
             joined = b"\n".join(names)
-            yield NAMES_SIZE.pack(len(joined)) + joined
+            yield SUBJECTS.pack(len(names), len(joined)) + joined
             yield b"".join(column.tobytes() for column in columns)
         for segment, (covered_bytes, sealed) in zip(picture.segments, self._covered, strict=True):
             yield _segment_head(segment, covered_bytes, sealed)

@@ -164,6 +164,8 @@ class FileLog(LogFiles):
         for segment in self._segments.values():
             segment.close()
         self._journal.close()
+        if self._checkpoint_file is not None:
+            self._checkpoint_file.close()
         self._offline = "closed"
 
     def _write_records(self, segment: SegmentFile, data: bytes) -> int:

@@ -11,6 +11,7 @@ What fails and concerns the log takes it offline: it can be read, and a restart 
 on the disk. A file that was to replace another one and could not be written concerns nobody.
 """
 
+from collections.abc import Callable
 from typing import Final
 
 from headwater.base.entropy import Entropy
@@ -18,7 +19,7 @@ from headwater.base.invariants import check
 from headwater.store.checkpoint import CHECKPOINT_FILE
 from headwater.store.checkpoint_writing import CheckpointWriting
 from headwater.store.compaction import Compaction, is_worthwhile
-from headwater.store.filesystem import FileSystem, replace_file
+from headwater.store.filesystem import File, FileSystem, replace_file
 from headwater.store.format import (
     IDENTITY_BYTES,
     JOURNAL_MAGIC,
@@ -41,6 +42,17 @@ JOURNAL_FILE: Final = "journal.hw"
 JOURNAL_NEW_FILE: Final = "journal-new.hw"
 
 SEGMENT_BYTES_MAX: Final = 64 * 1024 * 1024
+
+
+# Closes a file that has no name any more. The disk has to take note of all its room then: for one
+# that is large that takes long enough to be done beside the log.
+Close = Callable[[], None]
+Dispose = Callable[[Close], object]
+
+
+def at_once(close: Close) -> None:
+    """Dispose of a file on the log's own thread."""
+    close()
 
 
 class LogFiles(MessageLog):
@@ -79,6 +91,8 @@ class LogFiles(MessageLog):
         # The segment and the sequence with which the checkpoint ends; 0 if there is no checkpoint.
         self.checkpoint_segment = 0
         self.checkpoint_sequence = 0
+        # Kept open for when it has to go, if it was written in this life.
+        self._checkpoint_file: File | None = None
         # How long the journal was when it was last written anew; 0 if that was before this life.
         self.journal_bytes_anew = 0
         self._checkpointing: CheckpointWriting | None = None
@@ -238,7 +252,7 @@ class LogFiles(MessageLog):
         self.index.end_picture(work.picture)
         work.give_up()
 
-    def finish_checkpoint(self, done: CheckpointWriting) -> bool:
+    def finish_checkpoint(self, done: CheckpointWriting, dispose: Dispose = at_once) -> bool:
         """Put a checkpoint in place; False if it would not fit what happened meanwhile.
 
         Raises StoreError if it could not be written; the log goes on with the one before.
@@ -257,16 +271,20 @@ class LogFiles(MessageLog):
             return False
         self._checkpointing = None
         self.index.end_picture(done.picture)
+        before = self._checkpoint_file
         try:
-            done.put_in_place()
+            self._checkpoint_file = done.put_in_place()
             self._files.sync_folder(self._folder)
         except OSError as error:
             raise self._failed("checkpoint", error) from error
+        finally:
+            if before is not None and before is not self._checkpoint_file:
+                dispose(before.close)
         self.checkpoint_segment = done.segment_first
         self.checkpoint_sequence = done.last_sequence
         return True
 
-    def _forget_checkpoint(self) -> None:
+    def _forget_checkpoint(self, dispose: Dispose = at_once) -> None:
         """What is about to happen to the files would make the checkpoint wrong."""
         if self._checkpointing is not None:
             self._checkpointing.picture.is_spoilt = True
@@ -274,6 +292,9 @@ class LogFiles(MessageLog):
         if self._files.exists(path):
             self._files.remove(path)
             self._files.sync_folder(self._folder)
+        if self._checkpoint_file is not None:
+            dispose(self._checkpoint_file.close)
+            self._checkpoint_file = None
         self.checkpoint_segment = self.checkpoint_sequence = 0
 
     def _is_end_of_checkpoint(self, first_sequence: int) -> bool:
@@ -317,7 +338,7 @@ class LogFiles(MessageLog):
         self._compaction = None
         work.give_up()
 
-    def finish_compaction(self, done: Compaction) -> bool:
+    def finish_compaction(self, done: Compaction, dispose: Dispose = at_once) -> bool:
         """Swap the successor in; False if its segment was changed meanwhile, or is gone."""
         if self._offline or not self._is_current(done):
             self.abandon_compaction(done)
@@ -331,14 +352,14 @@ class LogFiles(MessageLog):
                 if index.has(sequence):
                     self._lose(sequence)
             self._settle()
-            self._forget_checkpoint()
+            self._forget_checkpoint(dispose)
             done.put_in_place()
             self._files.sync_folder(self._folder)
             segment = SegmentFile.open(self._files, old.path, self._stream.identity)
         except OSError as error:
             raise self._failed("compaction", error) from error
         segment.sealed = True
-        old.close()
+        dispose(old.close)
         self._segments[done.segment_first] = segment
         done.hand_over(index)
         self._note_extent()
@@ -422,11 +443,14 @@ class LogFiles(MessageLog):
             self.abandon_journal_rewrite(done)
             self._check_online()
             return False
-        if self.synced_sequence < min(done.last_sequence, self.last_sequence):
-            # Entries on the disk may not speak of messages that are not.
-            self.sync()
         try:
+            # Entries on the disk may not speak of messages that are not.
+            if self.synced_sequence < min(done.last_sequence, self.last_sequence):
+                self.sync()
             done.catch_up()
+        except StoreError:
+            self.abandon_journal_rewrite(done)
+            raise
         except OSError as error:
             self.abandon_journal_rewrite(done)
             raise StoreError(f"{self._folder}: no new journal is written: {error}") from error

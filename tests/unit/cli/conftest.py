@@ -145,6 +145,13 @@ class Tool:
             yield running
 
 
+@pytest.fixture(autouse=True, scope="session")
+def _ctrl_c_is_heard() -> None:
+    """Commands inherit whether SIGINT is ignored, and a run in the background ignores it."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 @pytest.fixture(scope="session", params=SERVER_COMMANDS)
 def kind(request: pytest.FixtureRequest) -> str:
     """Which server."""

@@ -173,6 +173,13 @@ def same_state(log: MessageLog, twin: Twin, size_of: SizeOf) -> None:
     assert log.deleted_count == len(twin.deleted())
 
 
+def same_dead_bytes(log: MessageLog) -> None:
+    """What is gone and still takes room is counted right, however the log came about."""
+    for segment in log.index.segments:
+        pairs = zip(segment.sizes, segment.offsets, strict=True)
+        assert segment.dead_bytes == sum(size for size, offset in pairs if not offset)
+
+
 def same_messages(log: MessageLog, twin: Twin) -> None:
     """Both have the same messages."""
     everything = twin.read(0, 2**62, 2**62)
