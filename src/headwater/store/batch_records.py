@@ -84,23 +84,31 @@ def take_messages(
     `names` are all subjects by id, `seed` is the segment's. Returns what is left of `bytes_max`;
     below zero when it is used up.
     """
-    offsets, subject_ids = index.offsets, index.subject_ids
-    for position in range(sequence - index.first_sequence, len(offsets)):
-        offset = offsets[position]
+    count = len(batch)
+    start = sequence - index.first_sequence
+    end = start + count_max - count
+    add_sequence, add_subject = batch.sequences.append, batch.subjects.append
+    add_header, add_payload = batch.headers.append, batch.payloads.append
+    add_timestamp = batch.timestamps_ns.append
+    for wanted, offset, sid in zip(
+        range(sequence, sequence + end - start),
+        index.offsets[start:end],
+        index.subject_ids[start:end],
+        strict=False,
+    ):
         if not offset:
             continue
         parts = take_record(data, offset - begin, seed)
-        if parts is None or parts[0] != index.first_sequence + position:
+        if parts is None or parts[0] != wanted:
             return bytes_max
-        _, timestamp_ns, header, payload = parts
+        found, timestamp_ns, header, payload = parts
         bytes_max -= len(header) + len(payload)
-        if bytes_max < 0 and len(batch):
+        if bytes_max < 0 and count:
             return bytes_max
-        batch.sequences.append(parts[0])
-        batch.subjects.append(names[subject_ids[position]])
-        batch.headers.append(header)
-        batch.payloads.append(payload)
-        batch.timestamps_ns.append(timestamp_ns)
-        if len(batch) == count_max:
-            return bytes_max
+        add_sequence(found)
+        add_subject(names[sid])
+        add_header(header)
+        add_payload(payload)
+        add_timestamp(timestamp_ns)
+        count += 1
     return bytes_max
