@@ -22,10 +22,13 @@ from tests.robustness.store_ledger import payloads_of
 FOLDER = "/data"
 SEGMENT_BYTES_MAX = 500
 MODES = {"a": SyncMode.ALWAYS, "b": SyncMode.ALWAYS, "plain": SyncMode.INTERVAL}
-CODES = (errno.ENOSPC, errno.EIO)
 DISK_ERRORS = r"No space left|Input/output error"
 # Once with nothing written, once with as much as the dice say, and from then on.
-FAULTS: tuple[tuple[int | None, int | None], ...] = ((0, 1), (None, 1), (0, None))
+FAULTS: tuple[tuple[int, int | None, int | None], ...] = (
+    (errno.ENOSPC, 0, 1),
+    (errno.EIO, None, 1),
+    (errno.ENOSPC, 0, None),
+)
 
 Step = Callable[[Store], object]
 
@@ -79,18 +82,15 @@ def faults_of(step: Step) -> Iterator[tuple[SimDisk, Store, str]]:
     struck = 0
     for operation in CHANGING:
         for skipped in range(before[operation], reference.operation_counts[operation]):
-            for code in CODES:
-                for kept_size, times in FAULTS:
-                    disk = SimDisk(seed=skipped)
-                    store = used_store(disk)
-                    skip = skipped - before[operation]
-                    fault = disk.fail(
-                        operation, code=code, skip=skip, kept_size=kept_size, times=times
-                    )
-                    what = f"{operation} {skip} fails, code {code}, {kept_size}, {times}"
-                    yield disk, store, what
-                    assert fault.strikes, what
-                    struck += 1
+            for code, kept_size, times in FAULTS:
+                disk = SimDisk(seed=skipped)
+                store = used_store(disk)
+                skip = skipped - before[operation]
+                fault = disk.fail(operation, code=code, skip=skip, kept_size=kept_size, times=times)
+                what = f"{operation} {skip} fails, code {code}, {kept_size}, {times}"
+                yield disk, store, what
+                assert fault.strikes, what
+                struck += 1
     assert struck
 
 

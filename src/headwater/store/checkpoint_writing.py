@@ -122,14 +122,14 @@ class CheckpointWriting:
             self._file.give_back()
 
     def _write_taken(self) -> None:
-        file = self._file.file
-        for part in self._taken:
-            self._crc = crc32(part, self._crc)
-            file.write(part)
+        piece = b"".join(self._taken)
         self._taken.clear()
+        self._crc = crc32(piece, self._crc)
         if self._is_all_taken:
-            file.write(self._crc.to_bytes(4, "little"))
-            file.sync()
+            piece += self._crc.to_bytes(4, "little")
+        self._file.file.write(piece)
+        if self._is_all_taken:
+            self._file.file.sync()
 
     def put_in_place(self) -> File:
         """Replace the checkpoint before this one; its folder is still to be synced."""

@@ -1,0 +1,67 @@
+"""Processes that write to a store until they are killed, and say what they were told."""
+
+from multiprocessing.connection import Connection
+from typing import Final
+
+from headwater.runtime.filesystem import SystemFileSystem
+from headwater.store.message_log import Batch
+from headwater.store.store import Store, SyncMode, open_store
+from headwater.testing.entropy import SeededEntropy, labelled_dice
+
+SEGMENT_BYTES_MAX: Final = 20_000
+
+# What is said: a word, and what it is about.
+Said = tuple[str, int, int]
+
+
+def opened(folder: str) -> Store:
+    """The store of a writer; a stream's name is its mode."""
+    return open_store(
+        SystemFileSystem(),
+        folder,
+        SeededEntropy(labelled_dice(1, "store")),
+        "the same boot",
+        modes={mode.value: mode for mode in SyncMode},
+        segment_bytes_max=SEGMENT_BYTES_MAX,
+    )
+
+
+def payload_of(sequence: int) -> bytes:
+    return b"message %d " % sequence + bytes(sequence % 300)
+
+
+def _next_batch(first: int, count: int) -> Batch:
+    payloads = [payload_of(sequence) for sequence in range(first, first + count)]
+    return Batch([b"s"] * count, [b""] * count, payloads, [first] * count)
+
+
+def write(folder: str, name: str, out: Connection) -> None:
+    """Say every batch when it is written or, for `always`, on the disk; and every deletion."""
+    store = opened(folder)
+    log = store.logs[name] if store.logs else store.create_stream(name, mode=SyncMode(name))
+    turn = 0
+    while True:
+        turn += 1
+        log.append(_next_batch(log.last_sequence + 1, 1 + turn % 40))
+        store.commit()
+        out.send(("written", log.last_sequence, 0))
+        if turn % 7 == 0 and log.messages > 200:
+            log.delete(range(log.first_sequence, log.last_sequence - 100))
+            store.commit()
+            out.send(("deleted", log.first_sequence, 0))
+        if turn % 50 == 0:
+            log.checkpoint()
+
+
+def write_later(folder: str, name: str, out: Connection) -> None:
+    """Say every batch as soon as it is in memory, and only now and then that it was written."""
+    store = opened(folder)
+    log = store.logs[name] if store.logs else store.create_stream(name, mode=SyncMode.ASYNC)
+    turn = 0
+    while True:
+        turn += 1
+        first = log.append(_next_batch(log.last_sequence + 1, 1 + turn % 40))
+        out.send(("given", first, log.last_sequence))
+        if turn % 5 == 0:
+            store.flush()
+            out.send(("written", log.written_sequence, 0))
