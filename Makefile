@@ -38,7 +38,7 @@ help: ## Show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 run: $(VENV)/.server ## Start the server on 127.0.0.1:4222, its store in ./data
-	@exec $(BIN)/headwater serve -a $(HOST) -p $(PORT) -sd $(STORE) $(ARGS)
+	@exec $(BIN)/headwater serve -a $(HOST) -p $(PORT) -js -sd $(STORE) $(ARGS)
 
 test: test-server ## Run every check and every test
 
