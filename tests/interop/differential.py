@@ -53,6 +53,13 @@ def observe(case: Case, program: Program, pool: ServerPool) -> Observation:
         server = pool.shared(program, case.setup)
         with Session(program, server, server.directory) as session:
             return case.script(session)
+    return observe_alone(case, program, pool)
+
+
+def observe_alone(case: Case, program: Program, pool: ServerPool) -> Observation:
+    """As `observe`, on a server that nobody else uses."""
+    if case.setup is None:
+        return observe(case, program, pool)
     server = pool.start(program, case.setup)
     try:
         with Session(program, server, server.directory) as session:

@@ -10,7 +10,7 @@ import pytest
 
 from tests.interop.case import Case
 from tests.interop.cases import all_cases
-from tests.interop.differential import ServerPool, observe, observe_subject
+from tests.interop.differential import ServerPool, observe, observe_alone, observe_subject
 from tests.interop.jetstream import JETSTREAM_MASKS
 from tests.interop.masks import MASKS
 from tests.interop.observation import contains_text, differences, unused_masks
@@ -20,6 +20,12 @@ PROGRAMS = {program.name: program for program in (ORACLE, HEADWATER)}
 SUBJECT = PROGRAMS[os.environ.get("INTEROP_SUBJECT", HEADWATER.name)]
 
 
+# nats-server does not do everything in the same order twice, least of all on a busy machine: where
+# it differs from the subject it is looked at again, and the subject has to be seen as it is once.
+# The subject itself has one chance.
+ORACLE_LOOKS_MAX = 3
+
+
 @pytest.mark.parametrize("case", [pytest.param(case, id=case.rule) for case in all_cases()])
 def test_subject_is_seen_as_the_oracle_is(case: Case, servers: ServerPool) -> None:
     oracle = observe(case, ORACLE, servers)
@@ -27,10 +33,12 @@ def test_subject_is_seen_as_the_oracle_is(case: Case, servers: ServerPool) -> No
     if case.text:
         assert contains_text(oracle, case.text), f"the oracle did not say {case.text!r}"
 
-    found = differences(
-        oracle, observe_subject(case, SUBJECT, servers), (*case.masks, *MASKS, *JETSTREAM_MASKS)
-    )
+    subject, masks = observe_subject(case, SUBJECT, servers), (*case.masks, *MASKS, *JETSTREAM_MASKS)
+    first_found = found = differences(oracle, subject, masks)
+    for _ in range(1, ORACLE_LOOKS_MAX):
+        if found:
+            found = differences(observe_alone(case, ORACLE, servers), subject, masks)
 
     if found:
-        report = "\n".join(str(difference) for difference in found)
+        report = "\n".join(str(difference) for difference in first_found)
         pytest.fail(f"{case.name}: {case.statement}\n{report}", pytrace=False)

@@ -55,8 +55,8 @@ class Task(Protocol):
         """
         ...
 
-    def finish(self) -> None:
-        """Let the log take in what was done. Raises StoreError."""
+    def finish(self) -> bool:
+        """Let the log take in what was done; whether it still fits. Raises StoreError."""
         ...
 
     def abandon(self) -> None:
@@ -77,7 +77,7 @@ class RewriteTask:
         self,
         log: FileLog,
         run: Callable[[], object],
-        finish: Callable[[], object],
+        finish: Callable[[], bool],
         abandon: Callable[[], object],
     ) -> None:
         self._log = log
@@ -107,9 +107,9 @@ class RewriteTask:
         except StoreError as error:
             self._problem = error
 
-    def finish(self) -> None:
+    def finish(self) -> bool:
         """Put it in place."""
-        self._finish()
+        return self._finish()
 
     def abandon(self) -> None:
         """Leave what is in place."""
@@ -131,9 +131,9 @@ class CheckpointTask:
         """Copy a piece here, write it there."""
         return self._work.write if self._work.take() else None
 
-    def finish(self) -> None:
+    def finish(self) -> bool:
         """Put it in place."""
-        self._log.finish_checkpoint(self._work, self._dispose)
+        return self._log.finish_checkpoint(self._work, self._dispose)
 
     def abandon(self) -> None:
         """Leave the one before."""
@@ -311,14 +311,26 @@ class Upkeep:
             self._scheduler.offload(step, lambda _: self._go_on(task, name, log))
             return True
         try:
-            task.finish()
+            if not task.finish():
+                # Whatever came in between may come again.
+                self._leave_alone(log, LOOK_S)
         except StoreError as error:
             self._tell(log, error)
         return False
 
     def _dispose(self, close: Close) -> None:
-        self._scheduler.offload(close, lambda _: None)
+        def close_file() -> None:
+            try:
+                close()
+            except OSError:
+                # It has no name any more: there is nothing to be lost.
+                pass
+
+        self._scheduler.offload(close_file, lambda _: None)
 
     def _tell(self, log: FileLog, error: StoreError) -> None:
-        self._left_alone_until_s[log.identity] = self._waited_s + FAILURE_REST_S
+        self._leave_alone(log, FAILURE_REST_S)
         self._failed(str(error))
+
+    def _leave_alone(self, log: FileLog, rest_s: float) -> None:
+        self._left_alone_until_s[log.identity] = self._waited_s + rest_s

@@ -35,7 +35,7 @@ class HandScheduler:
         return timer
 
     def offload(self, work: Callable[[], Any], done: Callable[[Any], object]) -> None:
-        if work.__name__ == "close":
+        if work.__name__ == "close_file":
             self.closes.append(work)
             return
         self.work.append((work, done))

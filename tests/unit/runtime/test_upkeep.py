@@ -326,6 +326,23 @@ def test_messages_that_go_in_order_take_their_segment_with_them() -> None:
     assert log.compactable() == [first.first_sequence], "unless the last one stays"
 
 
+def test_what_was_in_vain_is_not_tried_again_at_once() -> None:
+    world = used_world(modes={"erased": SyncMode.INTERVAL})
+    log = world.begin("erased")
+    wanting = log.compactable()
+    for sequence in (12, 8):
+        # In the segment that is just being written anew.
+        assert log.delete([sequence], erase=True)
+        while world.is_busy:
+            world.step()
+        assert log.compactable() == wanting
+        waited_s = 0.0
+        while not world.is_busy:
+            waited_s += world.pass_time()
+        assert waited_s >= LOOK_S
+    assert world.problems == []
+
+
 # --- what goes wrong ----------------------------------------------------------------------------
 
 
