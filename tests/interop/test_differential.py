@@ -33,7 +33,8 @@ def test_subject_is_seen_as_the_oracle_is(case: Case, servers: ServerPool) -> No
     if case.text:
         assert contains_text(oracle, case.text), f"the oracle did not say {case.text!r}"
 
-    subject, masks = observe_subject(case, SUBJECT, servers), (*case.masks, *MASKS, *JETSTREAM_MASKS)
+    subject = observe_subject(case, SUBJECT, servers)
+    masks = (*case.masks, *MASKS, *JETSTREAM_MASKS)
     first_found = found = differences(oracle, subject, masks)
     for _ in range(1, ORACLE_LOOKS_MAX):
         if found:
