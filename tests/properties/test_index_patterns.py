@@ -42,6 +42,9 @@ SMALL_LIMITS: list[tuple[ModuleType, str, int]] = [
     (subject_filter, "BOUNDED_COUNT_MAX", 4),
     (subject_filter, "SEARCHED_COUNT_MAX", 1),
     (subject_filter, "FOLLOWING_COST", 2),
+    (subject_filter, "STRETCH_MIN", 1),
+    (subject_filter, "STRETCH_FACTOR", 2),
+    (subject_filter, "STRETCH_MAX", 4),
     (subject_order, "LEAF_IDS_MAX", 4),
     (subject_order, "ABSORBED_MIN", 3),
     (subject_order, "INSERTION_COST", 1),
@@ -58,6 +61,7 @@ patterns = st.builds(
 )
 pattern_lists = st.lists(st.one_of(patterns, st.just(b">")), min_size=1, max_size=3)
 positions = st.floats(0, 1.1)
+counts = st.sampled_from([0, 1, 2, 5, 100])
 
 
 class SmallLimits(ExitStack):
@@ -246,6 +250,39 @@ class IndexMachine(RuleBasedStateMachine):
         """Of a filter that has seen other times."""
         if which < len(self.filters):
             self.compare(*self.filters[which], self.place(position))
+
+    @rule(wanted=pattern_lists, position=positions, size=st.integers(0, 40), count=counts)
+    def take(self, wanted: list[bytes], position: float, size: int, count: int) -> None:
+        self.compare_taking(wanted, SubjectFilter(self.index, wanted), position, size, count)
+
+    @rule(
+        which=st.integers(0, HELD_MAX - 1),
+        position=positions,
+        size=st.integers(0, 40),
+        count=counts,
+    )
+    def take_again(self, which: int, position: float, size: int, count: int) -> None:
+        if which < len(self.filters):
+            self.compare_taking(*self.filters[which], position, size, count)
+        if which < len(self.cursors):
+            wanted, held = self.cursors[which]
+            end = self.place(position)
+            assert held.take(end, count) == self.twin.on(wanted, held.sequence, end)[:count]
+
+    def compare_taking(
+        self, wanted: list[bytes], asked: SubjectFilter, position: float, size: int, count: int
+    ) -> None:
+        begin = self.place(position)
+        end = begin + size
+        found = asked.take(begin, end, count)
+        assert found == self.twin.on(wanted, begin, end)[:count]
+        # As one gets them one by one.
+        walked: list[int] = []
+        at = asked.next(begin)
+        while at and at < end and len(walked) < count:
+            walked.append(at)
+            at = asked.next(at + 1)
+        assert found == walked
 
     def compare(self, wanted: list[bytes], asked: SubjectFilter, place: int) -> None:
         twin = self.twin

@@ -31,6 +31,7 @@ from tests.unit.store.twin import (
     Twin,
     file_size,
     memory_size,
+    messages_in,
     messages_read,
     same_dead_bytes,
     same_messages,
@@ -84,6 +85,8 @@ class LogMachine(RuleBasedStateMachine):
         self.compaction: Compaction | None = None
         self.checkpointing: CheckpointWriting | None = None
         self.rewriting: JournalRewriting | None = None
+        # How many entries there were when it was begun, and those that were to take their place.
+        self.covered: tuple[int, list[tuple[int, bytes]]] | None = None
 
     @initialize(first_sequence=st.sampled_from([1, 1, 1, 5, 2**40]))
     def begin(self, first_sequence: int) -> None:
@@ -153,6 +156,16 @@ class LogMachine(RuleBasedStateMachine):
     @rule(where=st.lists(positions, min_size=2, max_size=8), erase=st.booleans())
     def delete_some(self, where: list[float], erase: bool) -> None:
         self.delete([self.place(position) for position in where], erase)
+
+    @rule(where=st.lists(positions, max_size=4), bodies=st.lists(st.binary(max_size=20)))
+    def delete_and_write(self, where: list[float], bodies: list[bytes]) -> None:
+        """Both at once, as it is done for an acknowledgement."""
+        sequences = [self.place(position) for position in where]
+        entries = [(CALLER_KIND, body) for body in bodies]
+        removed = self.twin.delete(sequences)
+        for log in self.logs:
+            assert log.delete(sequences, entries=entries) == removed
+        self.entries += entries
 
     @rule(position=positions, count=st.integers(2, 20))
     def delete_many(self, position: float, count: int) -> None:
@@ -245,9 +258,25 @@ class LogMachine(RuleBasedStateMachine):
         if self.rewriting is None:
             self.rewriting = self.file.begin_journal_rewrite()
             self.rewriting.run()
-        else:
-            self.file.finish_journal_rewrite(self.rewriting)
-            self.rewriting = None
+            return
+        covered = self.covered
+        if self.file.finish_journal_rewrite(self.rewriting) and covered is not None:
+            self.entries[: covered[0]] = covered[1]
+        self.rewriting = self.covered = None
+
+    @rule(keep=st.none() | st.integers(0, 3))
+    def say_what_is_true(self, keep: int | None) -> None:
+        """Of what was journalled, from now on and at the moment when that is asked."""
+        if keep is None:
+            self.file.caller_entries = None
+            return
+
+        def still_true() -> list[tuple[int, bytes]]:
+            count = len(self.entries)
+            self.covered = count, self.entries[max(count - keep, 0) :]
+            return self.covered[1]
+
+        self.file.caller_entries = still_true
 
     @rule(choice=st.integers(0, 9), worthwhile=st.booleans())
     def begin_compaction(self, choice: int, worthwhile: bool) -> None:
@@ -275,7 +304,7 @@ class LogMachine(RuleBasedStateMachine):
 
     def reopen(self) -> None:
         body = self.file.body
-        self.compaction = self.checkpointing = self.rewriting = None
+        self.compaction = self.checkpointing = self.rewriting = self.covered = None
         self.file = open_log(self.files, FOLDER, self.entropy, segment_bytes_max=SEGMENT_BYTES_MAX)
         assert self.file.body == body
         # A checkpoint whose segments are all gone by now is no damage.
@@ -310,6 +339,13 @@ class LogMachine(RuleBasedStateMachine):
             assert log.first_sequence_at(time_ns) == twin.at(time_ns)
             for pattern in wanted:
                 assert log.subject_counts(pattern) == twin.counts(pattern)
+
+    @rule(where=st.lists(positions, max_size=12), bytes_max=st.integers(0, 400))
+    def ask_for_some(self, where: list[float], bytes_max: int) -> None:
+        wanted = sorted({self.place(position) for position in where})
+        expected = self.twin.read_at(wanted, bytes_max)
+        for log in self.logs:
+            assert messages_in(log.read_at(wanted, bytes_max)) == expected
 
     @invariant()
     def state_is_the_same(self) -> None:

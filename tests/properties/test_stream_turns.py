@@ -4,13 +4,14 @@ The same publishes go into three streams: one by one, all in one turn, and in tu
 wait for the disk while the next ones are decided.
 """
 
-from typing import Any
+from typing import Any, Final
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headwater.jetstream.config import Discard, Storage
-from tests.unit.jetstream.shadow import Answer, Driver, Publish
+from headwater.jetstream.config import Discard, Retention, Storage
+from headwater.jetstream.in_flight import InFlight
+from tests.unit.jetstream.shadow import Answer, Driver, Publish, incoming_of
 
 SUBJECTS = ("S.a", "S.b", "S.c", "S.a.b")
 SMALL = st.integers(min_value=0, max_value=6).map(str)
@@ -120,3 +121,72 @@ def test_turns_show_in_nothing(
     waiting.check()
     assert texts(waiting.answers) == texts(expected.answers)
     assert dump_of(waiting) == dump_of(expected)
+
+
+# --- what is kept beside records in flight --------------------------------------------------------
+
+IN_FLIGHT_CONFIGS: Final = st.one_of(
+    CONFIGS, st.just({"retention": Retention.INTEREST, "allow_rollup_hdrs": True, "max_msgs": 3})
+)
+MESSAGES: Final = GROUPS.map(lambda groups: [message for group in groups for message in group])
+STEPS: Final = st.lists(
+    st.one_of(
+        st.tuples(st.just("publish"), MESSAGES),
+        st.tuples(st.just("look"), MESSAGES),
+        st.tuples(st.just("release"), st.none()),
+        st.tuples(st.just("purge"), st.sampled_from([b">", b"S.a", b"S.*"])),
+        st.tuples(st.just("delete"), st.integers(min_value=1, max_value=12)),
+        st.tuples(st.just("limit"), st.integers(min_value=1, max_value=3)),
+    ),
+    max_size=12,
+)
+
+
+def take(driver: Driver, step: str, what: Any) -> None:
+    if step == "publish" and what:
+        driver.publish_together(what)
+    elif step == "look" and what:
+        # What is not stored then leaves nothing behind.
+        driver.stream.decide(incoming_of(what), driver.now_ns)
+    elif step == "release":
+        driver.release_oldest()
+    elif step == "purge":
+        driver.purge(what)
+    elif step == "delete" and driver.stream.message(what) is not None:
+        driver.delete(what)
+    elif step == "limit":
+        driver.update(max_msgs=what)
+
+
+def figures(driver: Driver, in_flight: InFlight) -> dict[str, Any]:
+    """All that can be asked of what is in flight."""
+    log, config = driver.stream.log, driver.stream.config
+    subjects = [subject.encode() for subject in (*SUBJECTS, "S.t")]
+    unseen, forecast = in_flight.unseen(), in_flight.forecast(config)
+    found = log.read(1, log.messages + 1, 1 << 30) if log.messages else None
+    sequences = [] if found is None else found.sequences
+    return {
+        "unseen": (unseen.messages, unseen.byte_count, dict(unseen.by_subject)),
+        "unseen subjects": unseen.subjects_in(log),
+        "staying": [sequence for sequence in sequences if forecast.has(sequence)],
+        "totals": (forecast.messages, forecast.byte_count),
+        "counts": [*map(forecast.count_of, subjects)],
+        "oldest": [*map(forecast.oldest_size_of, subjects)],
+    }
+
+
+@settings(deadline=None)
+@given(config=IN_FLIGHT_CONFIGS, steps=STEPS)
+def test_what_is_kept_beside_records_in_flight_is_what_follows_from_them(
+    config: dict[str, Any], steps: list[tuple[str, Any]]
+) -> None:
+    driver = Driver(Storage.MEMORY, allow_atomic=True, **config)
+    driver.hold()
+    for step, what in steps:
+        take(driver, step, what)
+        anew = InFlight(driver.stream.log)
+        for record in driver.in_flight:
+            anew.add(record, driver.stream.config)
+        assert figures(driver, driver.stream.in_flight) == figures(driver, anew)
+    driver.release()
+    driver.check()

@@ -6,12 +6,12 @@ from typing import Any, Final
 import click
 from rich.text import Text
 
+from headwater.cli.api_command import JSON_OPTION, api_command, document
 from headwater.cli.exits import ExitCode
+from headwater.cli.jetstream_api import ApiTarget
 from headwater.cli.output import Output
 from headwater.cli.render import size_text
-from headwater.cli.stream_api import ApiTarget
-from headwater.cli.stream_options import JSON_OPTION, api_command, document
-from headwater.cli.stream_render import append_section
+from headwater.cli.sections import append_section
 from headwater.cli.tables import Column, Columns, terminal_width
 
 # What is used, under which limit; a size unless it is counted.

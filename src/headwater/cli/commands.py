@@ -11,7 +11,6 @@ import platform
 import sys
 import uuid
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from datetime import datetime
 from typing import Any, Final
 
@@ -38,7 +37,6 @@ from headwater.cli.parameters import (
 from headwater.cli.templates import expand
 
 DEFAULT_REQUEST_TIMEOUT_S: Final = 5.0
-PROGRESS_FROM_MESSAGES: Final = 1000
 
 FIRST_SESSION: Final = """
 headwater serve                        a server, here, on port 4222
@@ -75,7 +73,7 @@ class TopLevel(click.Group):
         write_options(self, ctx, formatter)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return [*self.commands, "stream", "account", "store"]
+        return [*self.commands, "stream", "consumer", "account", "store"]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         # Loaded only when they are called, so that the others start sooner.
@@ -83,6 +81,10 @@ class TopLevel(click.Group):
             from headwater.cli.stream import stream
 
             return stream
+        if cmd_name == "consumer":
+            from headwater.cli.consumer import consumer
+
+            return consumer
         if cmd_name == "account":
             from headwater.cli.account import account
 
@@ -181,7 +183,7 @@ async def pub(
         filled(pattern, number, body_too=typed) if is_template else pattern
         for number in range(1, count + 1)
     )
-    with progress_of(output, count, hidden=as_json) as advance:
+    with output.progress("Publishing", count, hidden=as_json) as advance:
         tally = await pubsub.publish(target, messages, output.remark, sleep_s, advance)
     if as_json:
         output.result(render.tally_json("published", tally))
@@ -222,18 +224,6 @@ def expanded(data: bytes, values: Mapping[str, str]) -> bytes:
     """`expand` for bytes, which need not be UTF-8."""
     text = data.decode("utf-8", "surrogateescape")
     return expand(text, values).encode("utf-8", "surrogateescape")
-
-
-def progress_of(
-    output: Output, total: int, hidden: bool
-) -> AbstractContextManager[Callable[[int], None] | None]:
-    """A progress bar for a long run at a terminal; elsewhere nothing."""
-    if hidden or total < PROGRESS_FROM_MESSAGES or not output.remarks.is_terminal:
-        return nullcontext()
-    # Loaded only for this: it is a fifth of the time the command takes to start.
-    from headwater.cli.progress import ProgressBar
-
-    return ProgressBar(output.remarks, total)
 
 
 @command(

@@ -5,10 +5,15 @@ waiting to be written, so that `headwater sub ... | grep ...` shows a message wh
 """
 
 import sys
-from typing import TextIO
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from typing import Final, TextIO
 
 from rich.console import Console, RenderableType
 from rich.text import Text
+
+# What takes fewer steps is over before a person has read the bar.
+PROGRESS_FROM_STEPS: Final = 1000
 
 
 class Output:
@@ -47,6 +52,17 @@ class Output:
         sys.stdout.buffer.write(data + b"\n")
         if not more_follows:
             sys.stdout.buffer.flush()
+
+    def progress(
+        self, title: str, total: int, hidden: bool
+    ) -> AbstractContextManager[Callable[[int], None] | None]:
+        """A progress bar for a long run at a terminal; elsewhere nothing."""
+        if hidden or total < PROGRESS_FROM_STEPS or not self._stderr.is_terminal:
+            return nullcontext()
+        # Loaded only for this: it is a fifth of the time a command takes to start.
+        from headwater.cli.progress import ProgressBar
+
+        return ProgressBar(self._stderr, total, title)
 
     def remark(self, what: RenderableType) -> None:
         """Write something about the work that is not its result."""

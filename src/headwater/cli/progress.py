@@ -1,4 +1,4 @@
-"""The progress bar of a long publish."""
+"""The progress bar of work that is counted in messages or the like."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -8,18 +8,18 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 
 class ProgressBar(AbstractContextManager[Callable[[int], None]]):
-    """How far a publish has come, on standard error, gone when it is done."""
+    """How far the work has come, on standard error, gone when it is done."""
 
-    def __init__(self, console: Console, total: int) -> None:
+    def __init__(self, console: Console, total: int, title: str) -> None:
         self._progress = Progress(
-            TextColumn("Publishing"),
+            TextColumn("{task.description}"),
             BarColumn(),
             MofNCompleteColumn(),
             TimeRemainingColumn(),
             console=console,
             transient=True,
         )
-        self._task = self._progress.add_task("publish", total=total)
+        self._task = self._progress.add_task(title, total=total)
 
     def __enter__(self) -> Callable[[int], None]:
         self._progress.start()

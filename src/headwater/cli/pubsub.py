@@ -1,6 +1,7 @@
 """The four messaging commands as coroutines, and the connection every command uses.
 
-With `stream_api` and `stream_transfer` the only modules of the command line on nats-py.
+With `jetstream_api`, `stream_transfer` and `consumer_delivery` the only modules of the command
+line on nats-py.
 
 Each takes values and callbacks and returns a Tally; none prints. Ctrl-C reaches a coroutine as a
 cancellation: it returns what it had counted, marked `interrupted`, so that the caller can say so.
@@ -41,7 +42,7 @@ class Session:
 
     def __init__(self, target: Target, notice: Callable[[str], None]) -> None:
         self._target = target
-        self._notice = notice
+        self.notice = notice
         self._closing = False
         self._cause: Exception | None = None
         self._failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -136,10 +137,10 @@ class Session:
 
     async def _on_disconnected(self) -> None:
         if not self._closing and not self.client.is_closed:
-            self._notice("Connection lost, reconnecting ...")
+            self.notice("Connection lost, reconnecting ...")
 
     async def _on_reconnected(self) -> None:
-        self._notice("Connected again.")
+        self.notice("Connected again.")
 
     async def _on_closed(self) -> None:
         if not self._closing:

@@ -8,26 +8,25 @@ from typing import Any, Final
 
 import click
 
+from headwater.cli.api_command import (
+    ASK_OPTION,
+    JSON_OPTION,
+    STREAM_NAME,
+    api_command,
+    document,
+)
 from headwater.cli.confirm import confirmed
 from headwater.cli.durations import duration_text
 from headwater.cli.exits import CommandFailed, ExitCode
+from headwater.cli.jetstream_api import ApiTarget, Document, JetStreamApi
 from headwater.cli.output import Output
 from headwater.cli.render import size_text
-from headwater.cli.stream_api import ApiTarget, Document, JetStreamApi
+from headwater.cli.settings_options import Size, read_config
 from headwater.cli.stream_archive import (
     Backup,
     archive_writer,
     holds_backup,
     read_backup,
-)
-from headwater.cli.stream_options import (
-    ASK_OPTION,
-    JSON_OPTION,
-    Size,
-    StreamName,
-    api_command,
-    document,
-    read_config,
 )
 from headwater.cli.stream_render import held_text
 from headwater.cli.stream_transfer import receive_snapshot, send_snapshot
@@ -91,7 +90,7 @@ headwater stream backup ORDERS backups/orders --force      in place of the one t
 headwater stream backup ORDERS backups/orders --json | jq .archive_bytes
 """,
 )
-@click.argument("name", type=StreamName())
+@click.argument("name", type=STREAM_NAME)
 @click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
 @click.option("--no-consumers", is_flag=True, help="Without the stream's consumers.")
 @click.option("--check", is_flag=True, help="Let the server check every message first.")
@@ -175,7 +174,7 @@ def restore(
         raise click.UsageError("a stream is restored under the name it had")
     if replicas is not None:
         config = config | {"num_replicas": replicas}
-    name = StreamName().convert(config["name"], None, None)
+    name = STREAM_NAME.convert(config["name"], None, None)
     started = time.perf_counter()
     with found.data_path.open("rb") as archive, bar(output, hidden=as_json) as progress:
         progress.begin(f"Restoring {name}", found.archive_bytes)

@@ -1,6 +1,6 @@
 """The commands that make, show, change and empty streams.
 
-Parsing is click's; talking to the server is `stream_api`; looks are `stream_render`. This module
+Parsing is click's; talking to the server is `jetstream_api`; looks are `stream_render`. This module
 joins them, asks before anything is lost, and owns what is said. Moving whole streams is
 `stream_backup`.
 """
@@ -13,23 +13,22 @@ from typing import Any
 import click
 
 from headwater.cli import stream_render as render
-from headwater.cli.confirm import confirmed
-from headwater.cli.exits import ExitCode
-from headwater.cli.output import Output
-from headwater.cli.render import count_text, size_text
-from headwater.cli.stream_api import ApiTarget, Document
-from headwater.cli.stream_options import (
+from headwater.cli.api_command import (
     ASK_OPTION,
     JSON_OPTION,
-    StreamName,
+    STREAM_NAME,
     api_command,
     document,
-    given_settings,
     now,
-    read_config,
-    settings_options,
 )
-from headwater.cli.stream_settings import FIELDS, changed, differences
+from headwater.cli.confirm import confirmed
+from headwater.cli.exits import ExitCode
+from headwater.cli.jetstream_api import ApiTarget, Document
+from headwater.cli.output import Output
+from headwater.cli.render import count_text, size_text
+from headwater.cli.sections import differences_text
+from headwater.cli.settings_options import given_settings, read_config, settings_options
+from headwater.cli.stream_settings import SETTINGS
 from headwater.cli.tables import terminal_width
 
 # --- making and changing ------------------------------------------------------------------------
@@ -45,13 +44,14 @@ headwater stream info ORDERS --json | headwater stream add COPY --config - --sub
 headwater stream add LEDGER --subjects 'ledger.>' --source '{"name": "OLD", "opt_start_seq": 7}'
 headwater stream add ORDERS --subjects 'orders.>' --dry-run
 """,
+    settings_table=SETTINGS,
 )
-@click.argument("name", type=StreamName(), required=False)
+@click.argument("name", type=STREAM_NAME, required=False)
 @click.option("--config", "place", metavar="FILE|-", help="Begin with a configuration in JSON.")
 @click.option("--pedantic", is_flag=True, help="Refuse what the server would adjust.")
 @click.option("--dry-run", is_flag=True, help="Print the configuration, change nothing.")
 @JSON_OPTION
-@settings_options(for_edit=False)
+@settings_options(SETTINGS, for_edit=False)
 def add(
     api: ApiTarget,
     output: Output,
@@ -66,10 +66,12 @@ def add(
 
     What is not said is as the server has it by default. Options come on top of --config.
     """
-    config = changed(read_config(place) if place else {}, given_settings(settings))
+    config = SETTINGS.changed(
+        read_config(place) if place else {}, given_settings(SETTINGS, settings)
+    )
     if not (name or config.get("name")):
         raise click.UsageError("the stream has no name: give NAME")
-    config["name"] = StreamName().convert(name or config["name"], None, None)
+    config["name"] = STREAM_NAME.convert(name or config["name"], None, None)
     if dry_run:
         output.result(json.dumps(config, ensure_ascii=False, indent=None if as_json else 2))
         return ExitCode.OK
@@ -92,16 +94,17 @@ headwater stream edit ORDERS --unset republish --unset description
 headwater stream edit ORDERS --config orders.json --force
 headwater stream edit ORDERS --max-msgs 1000 --dry-run         only show what would change
 """,
+    settings_table=SETTINGS,
 )
-@click.argument("name", type=StreamName())
+@click.argument("name", type=STREAM_NAME)
 @click.option("--config", "place", metavar="FILE|-", help="Replace the whole configuration.")
-@click.option("--unset", multiple=True, type=click.Choice(FIELDS), metavar="SETTING",
+@click.option("--unset", multiple=True, type=click.Choice(SETTINGS.fields), metavar="SETTING",
               help="Take a setting back, by its name in the API.")  # fmt: skip
 @click.option("--pedantic", is_flag=True, help="Refuse what the server would adjust.")
 @click.option("--dry-run", is_flag=True, help="Show the difference, change nothing.")
 @ASK_OPTION
 @JSON_OPTION
-@settings_options(for_edit=True)
+@settings_options(SETTINGS, for_edit=True)
 def edit(
     api: ApiTarget,
     output: Output,
@@ -115,14 +118,17 @@ def edit(
     **settings: Any,
 ) -> ExitCode:
     """Change the stream NAME: show the difference, ask, and do it."""
-    given = given_settings(settings)
+    given = given_settings(SETTINGS, settings)
     replacement = read_config(place) if place else None
     if not given and not unset and replacement is None:
         raise click.UsageError("say what to change: an option, --unset or --config")
     info = api.call(lambda calls: calls.info(name))
     old = info["config"]
-    new = {**changed(old if replacement is None else replacement, given, unset), "name": name}
-    changes = differences(old, new)
+    new = {
+        **SETTINGS.changed(old if replacement is None else replacement, given, unset),
+        "name": name,
+    }
+    changes = SETTINGS.differences(old, new)
     if not changes:
         output.result(document(info) if as_json else f"Stream {name} is that already")
         return ExitCode.OK
@@ -131,7 +137,7 @@ def edit(
         return ExitCode.OK
     show = output.result if dry_run else output.remark
     show(f"Stream {name}:")
-    show(render.differences_text(changes))
+    show(differences_text(SETTINGS, changes))
     if dry_run:
         return ExitCode.OK
     if not confirmed(f"Change stream {name}?", force):
@@ -189,7 +195,7 @@ headwater stream info ORDERS --deleted                     which sequences are g
 headwater stream info ORDERS --json | jq .state.messages
 """,
 )
-@click.argument("name", type=StreamName())
+@click.argument("name", type=STREAM_NAME)
 @click.option("--deleted", is_flag=True, help="Name the deleted sequences.")
 @click.option("--subjects", is_flag=True, help="Count the messages of each subject.")
 @click.option("--filter", "subject", metavar="SUBJECT", help="--subjects, only these.")
@@ -278,7 +284,7 @@ headwater stream get ORDERS 17 --raw > order.bin        the payload alone, byte 
 headwater stream get ORDERS 17 --json | jq .headers
 """,
 )
-@click.argument("name", type=StreamName())
+@click.argument("name", type=STREAM_NAME)
 @click.argument("sequence", type=click.IntRange(min=1), required=False, metavar="[SEQ]")
 @click.option("--last-for", metavar="SUBJECT", help="The last message on a subject.")
 @click.option("--next-for", metavar="SUBJECT", help="The first on a subject, from SEQ on.")
@@ -335,7 +341,7 @@ headwater stream rm ORDERS --force    for scripts
 headwater stream rm ORDERS --json --force
 """,
 )
-@click.argument("name", type=StreamName())
+@click.argument("name", type=STREAM_NAME)
 @ASK_OPTION
 @JSON_OPTION
 def rm(api: ApiTarget, output: Output, name: str, force: bool, as_json: bool) -> ExitCode:
@@ -365,7 +371,7 @@ headwater stream purge ORDERS --keep 100                   all but the last 100
 headwater stream purge ORDERS --force --json | jq .purged
 """,
 )
-@click.argument("name", type=StreamName())
+@click.argument("name", type=STREAM_NAME)
 @click.option("--subject", metavar="SUBJECT", help="Only messages on this subject.")
 @click.option("--seq", type=click.IntRange(min=1), metavar="SEQ", help="Only those before SEQ.")
 @click.option("--keep", type=click.IntRange(min=0), metavar="N", help="All but the last N.")

@@ -1,4 +1,4 @@
-"""How streams look to a person: lists, sections, differences, messages. Values in, text out."""
+"""How streams look to a person: lists, sections, messages. Values in, text out."""
 
 import base64
 import binascii
@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from rich.text import Text
 
+from headwater.cli.jetstream_api import Document
 from headwater.cli.render import (
     HEADER_STYLE,
     NUMBER_STYLE,
@@ -17,14 +18,10 @@ from headwater.cli.render import (
     printable,
     size_text,
 )
-from headwater.cli.stream_api import Document
-from headwater.cli.stream_settings import Section, shown_settings, value_text
+from headwater.cli.sections import TITLE_STYLE, append_section, cluster_rows
+from headwater.cli.stream_settings import SETTINGS
 from headwater.cli.tables import Column, Columns, one_line
 from headwater.cli.units import age_text, duration_ns_text, time_text
-
-TITLE_STYLE: Final = "bold"
-REMOVED_STYLE: Final = "red"
-ADDED_STYLE: Final = "green"
 
 DELETED_RANGES_SHOWN_MAX: Final = 20
 # The first line of stored headers is the version, and of a status.
@@ -152,8 +149,8 @@ def info_text(info: Document, now: datetime) -> Text:
     text = Text("Stream ", TITLE_STYLE)
     text.append(one_line(config["name"]), SUBJECT_STYLE)
     text.append(f", created {time_text(info['created'])} ({age_text(info['created'], now)})\n")
-    for section in Section:
-        append_section(text, section.value, shown_settings(config, section))
+    for section in SETTINGS.sections:
+        append_section(text, section, SETTINGS.shown(config, section))
     append_section(text, "State", state_rows(info["state"], now))
     append_section(text, "Cluster", cluster_rows(info.get("cluster") or {}))
     origins = [("Mirror", info["mirror"])] if info.get("mirror") else []
@@ -161,17 +158,6 @@ def info_text(info: Document, now: datetime) -> Text:
     append_section(text, "Copies from", [(name, origin_state(each)) for name, each in origins])
     text.rstrip()
     return text
-
-
-def append_section(text: Text, title: str, rows: Sequence[tuple[str, str]]) -> None:
-    """A title and what belongs under it; nothing where nothing does."""
-    if not rows:
-        return
-    text.append(f"\n{title}\n", TITLE_STYLE)
-    width = max(len(label) for label, _ in rows)
-    for label, value in rows:
-        text.append(f"  {label}:{' ' * (width - len(label))}  ", NUMBER_STYLE)
-        text.append(f"{one_line(value)}\n")
 
 
 def state_rows(state: Mapping[str, Any], now: datetime) -> list[tuple[str, str]]:
@@ -215,22 +201,6 @@ def ranges_text(sequences: Sequence[int]) -> str:
     return ", ".join(shown) + (f" and {count_text(more, 'more range')}" if more else "")
 
 
-def cluster_rows(cluster: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Who keeps a stream; for a server on its own that is no question."""
-    rows = []
-    if "name" in cluster:
-        rows.append(("Name", str(cluster["name"])))
-        rows.append(("Leader", str(cluster.get("leader") or "none at the moment")))
-    for replica in cluster.get("replicas") or []:
-        state = "current" if replica.get("current") else "behind"
-        if replica.get("offline"):
-            state = "offline"
-        lag = f", {count_text(replica['lag'], 'operation')} behind" if replica.get("lag") else ""
-        active = duration_ns_text(replica.get("active", 0))
-        rows.append(("Replica", f"{replica.get('name')}, {state}, seen {active} ago{lag}"))
-    return rows
-
-
 def origin_state(origin: Mapping[str, Any]) -> str:
     """How far a mirror or source has been copied."""
     active_ns = origin.get("active", -1)
@@ -247,18 +217,6 @@ def subjects_table(subjects: Mapping[str, int]) -> Columns:
     for subject, messages in sorted(subjects.items(), key=lambda each: (-each[1], each[0])):
         table.add(subject, f"{messages:,}")
     return table
-
-
-def differences_text(differences: Mapping[str, tuple[Any, Any]]) -> Text:
-    """What an edit changes, a line for each setting."""
-    width = max(len(key) for key in differences)
-    lines = []
-    for key, (before, after) in differences.items():
-        line = Text(f"  {key.ljust(width)}  ")
-        line.append(one_line(value_text(key, before)), REMOVED_STYLE)
-        line.append(" -> ").append(one_line(value_text(key, after)), ADDED_STYLE)
-        lines.append(line)
-    return Text("\n").join(lines)
 
 
 def stored_headers(message: Mapping[str, Any]) -> dict[str, list[str]]:

@@ -1,46 +1,12 @@
-"""The settings of a stream: what each is called in the API, on the command line and for people.
+"""The settings of a stream."""
 
-One table serves the options of `add` and `edit`, the sections of `info` and the lines of a
-difference, so that a setting can not be missing from one of them. Whether a value is allowed is
-the server's to say: nothing is validated here that the API validates.
+from enum import StrEnum
+from typing import Final
 
-Knows neither click nor nats.
-"""
-
-import copy
-import json
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from enum import Enum, auto
-from typing import Any, Final
-
-from headwater.cli.render import size_text
-from headwater.cli.units import UNLIMITED, duration_ns_text
-
-Config = dict[str, Any]
-
-# Written by the server into every stream's metadata; not a person's setting.
-SERVER_METADATA_PREFIX: Final = "_nats."
+from headwater.cli.settings import Kind, Setting, SettingsTable
 
 
-class Kind(Enum):
-    """How a setting is written."""
-
-    TEXT = auto()
-    WORDS = auto()
-    CHOICE = auto()
-    SWITCH = auto()
-    COUNT = auto()
-    LIMIT = auto()
-    SIZE = auto()
-    DURATION = auto()
-    PAIR = auto()
-    SOURCE = auto()
-    SOURCES = auto()
-    METADATA = auto()
-
-
-class Section(Enum):
+class Section(StrEnum):
     """Where a setting is found in help texts and in `info`."""
 
     GENERAL = "General"
@@ -49,67 +15,6 @@ class Section(Enum):
     ACCESS = "Reading and deleting"
     REPLICATION = "Mirrors, sources and other subjects"
     CONSISTENCY = "Consistency (Headwater only)"
-
-
-@dataclass(frozen=True)
-class Setting:
-    """One setting; `key` is its path in the configuration."""
-
-    key: str
-    flag: str
-    kind: Kind
-    section: Section
-    label: str
-    help: str
-    # The first is the default.
-    choices: tuple[str, ...] = ()
-    # What is the same as not setting it, apart from what is empty.
-    default: Any = None
-    # What a zero means to a person.
-    zero: str = "none"
-    # Whether zero is a value of its own, and not the same as not setting it.
-    has_zero: bool = False
-    # Shown by `info` also where it has the value it has by default.
-    is_always_shown: bool = False
-    is_for_add_only: bool = False
-
-    @property
-    def parameter(self) -> str:
-        """Its name among the parameters of a command."""
-        return self.key.replace(".", "_") + "_setting"
-
-    def text(self, value: Any) -> str:
-        """`value` for a person."""
-        match self.kind:
-            case Kind.LIMIT if value == UNLIMITED:
-                return "unlimited"
-            case Kind.SIZE:
-                return "unlimited" if value == UNLIMITED else size_text(value)
-            case Kind.DURATION:
-                return duration_ns_text(value) if value else self.zero
-            case Kind.LIMIT | Kind.COUNT:
-                return f"{value:,}"
-            case Kind.SWITCH:
-                return "yes" if value else "no"
-            case Kind.WORDS:
-                return ", ".join(value)
-            case Kind.PAIR:
-                return f"{value.get('src') or '>'} to {value.get('dest')}"
-            case Kind.SOURCE:
-                return source_text(value)
-            case Kind.SOURCES:
-                return ", ".join(source_text(each) for each in value)
-            case Kind.METADATA:
-                return ", ".join(f"{name}={text}" for name, text in value.items())
-            case _:
-                return str(value)
-
-
-def source_text(source: Mapping[str, Any]) -> str:
-    """A mirror or a source: its name, or all of it where there is more."""
-    if set(source) == {"name"}:
-        return str(source["name"])
-    return json.dumps(source, ensure_ascii=False)
 
 
 _GENERAL: Final = (
@@ -225,100 +130,6 @@ _CONSISTENCY: Final = (
             zero="never", has_zero=True),
 )  # fmt: skip
 
-SETTINGS: Final = (*_GENERAL, *_LIMITS, *_PUBLISHING, *_ACCESS, *_REPLICATION, *_CONSISTENCY)
-SETTING_BY_KEY: Final = {setting.key: setting for setting in SETTINGS}
-# What `edit --unset` can take out of a configuration: it goes by whole fields.
-FIELDS: Final = tuple(dict.fromkeys(setting.key.partition(".")[0] for setting in SETTINGS))
-
-
-def value_at(config: Mapping[str, Any], key: str) -> Any:
-    """The value under a path, None where there is none."""
-    value: Any = config
-    for part in key.split("."):
-        if not isinstance(value, Mapping):
-            return None
-        value = value.get(part)
-    return value
-
-
-def changed(base: Mapping[str, Any], given: Mapping[str, Any], unset: Iterable[str] = ()) -> Config:
-    """`base` without what is `unset` and with the settings `given` by key; metadata is merged."""
-    config: Config = copy.deepcopy(dict(base))
-    for field in unset:
-        config.pop(field, None)
-    for key, value in given.items():
-        *path, last = key.split(".")
-        place = config
-        for part in path:
-            # A file may say null for what is not set.
-            place[part] = place.get(part) or {}
-            place = place[part]
-        if SETTING_BY_KEY[key].kind is Kind.METADATA:
-            value = (place.get(last) or {}) | value
-        place[last] = value
-    return config
-
-
-def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
-    """What differs, by field, as `(old, new)`; None where a configuration does not have it.
-
-    A field that has its default is the same as one that is not there. What the server keeps in
-    the metadata is not compared.
-    """
-    return {
-        field: (old.get(field), new.get(field))
-        for field in dict.fromkeys((*FIELDS, *old, *new))
-        if meaning(field, old.get(field)) != meaning(field, new.get(field))
-    }
-
-
-def meaning(field: str, value: Any) -> Any:
-    """A value to be compared: None for whatever is the same as not setting the field."""
-    setting = SETTING_BY_KEY.get(field)
-    value = personal(field, value)
-    if setting is not None and setting.has_zero:
-        return value
-    if not value:
-        return None
-    if setting is None:
-        return value
-    default = setting.default
-    if setting.kind is Kind.CHOICE:
-        default = setting.choices[0]
-    elif setting.kind in (Kind.LIMIT, Kind.SIZE):
-        default = UNLIMITED
-    return None if value == default else value
-
-
-def personal(field: str, value: Any) -> Any:
-    """A field without what the server wrote into it."""
-    if field != "metadata" or value is None:
-        return value
-    return {
-        name: text for name, text in value.items() if not name.startswith(SERVER_METADATA_PREFIX)
-    }
-
-
-def value_text(key: str, value: Any) -> str:
-    """A field's value for a person; None is one that is not set."""
-    if value is None:
-        return "not set"
-    setting = SETTING_BY_KEY.get(key)
-    value = personal(key, value)
-    # The table shows republishing in two settings, a difference is of the whole field.
-    if setting is None or key == "republish":
-        return json.dumps(value, ensure_ascii=False)
-    return setting.text(value)
-
-
-def shown_settings(config: Mapping[str, Any], section: Section) -> Sequence[tuple[str, str]]:
-    """Labels and values of a section: what always counts, and what was set."""
-    shown = []
-    for setting in SETTINGS:
-        value = personal(setting.key, value_at(config, setting.key))
-        is_set = meaning(setting.key, value) is not None
-        if setting.section is section and (
-            is_set or (setting.is_always_shown and value is not None)
-        ):
-            shown.append((setting.label, setting.text(value)))
-    return shown
+SETTINGS: Final = SettingsTable(
+    (*_GENERAL, *_LIMITS, *_PUBLISHING, *_ACCESS, *_REPLICATION, *_CONSISTENCY)
+)

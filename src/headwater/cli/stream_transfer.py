@@ -18,7 +18,7 @@ from nats.aio.msg import Msg
 
 from headwater.cli.durations import duration_text
 from headwater.cli.exits import CommandFailed
-from headwater.cli.stream_api import Document, JetStreamApi, document_in
+from headwater.cli.jetstream_api import Document, JetStreamApi, document_in
 from headwater.cli.stream_archive import ArchiveWriter
 
 # A server gives up after 5 s without an acknowledgement, and says so; only one that is gone

@@ -1,4 +1,4 @@
-"""Sizes, durations and times as people write them and as the stream API counts them.
+"""Sizes, durations and times as people write them and as the JetStream API counts them.
 
 The API counts bytes and nanoseconds in whole numbers and writes times in RFC 3339 with up to nine
 digits; people write `10GB`, `1d12h` and want to know how long ago. Conversions are exact: a
@@ -91,6 +91,18 @@ def parse_time(text: str) -> datetime | None:
     fraction = (match[2] or "").ljust(6, "0")[:6]
     offset = "+00:00" if match[3] == "Z" else match[3]
     return datetime.fromisoformat(f"{match[1]}.{fraction}{offset}").astimezone(UTC)
+
+
+def api_time(moment: datetime) -> str:
+    """A moment as the API writes it."""
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def time_of_ns(since_1970_ns: int) -> str:
+    """A time in nanoseconds since 1970 as the API writes it."""
+    seconds, fraction_ns = divmod(since_1970_ns, NANOSECONDS_PER_SECOND)
+    second = datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+    return f"{second}.{fraction_ns:09d}Z"
 
 
 def time_text(text: str) -> str:

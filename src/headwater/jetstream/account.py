@@ -92,6 +92,10 @@ class ServerRoom(Protocol):
         """What all accounts use together; each adds its own."""
         ...
 
+    def has_listener(self, account_name: str, subject: bytes) -> bool:
+        """Whether anybody in an account listens to a subject."""
+        ...
+
     def check_server_room(self, storage: Storage) -> None:
         """Raises ApiError if the server has no room left for this kind of storage."""
         ...
@@ -227,6 +231,10 @@ class JetStreamAccount:
     def batch_room(self) -> BatchRoom:
         """The room for batches, which all accounts share."""
         return self._room.batch_room
+
+    def has_interest(self, subject: bytes) -> bool:
+        """Whether anybody in the account listens to a subject."""
+        return self._room.has_listener(self.name, subject)
 
     def check_server_room(self, storage: Storage) -> None:
         """Raises ApiError if the server is full."""

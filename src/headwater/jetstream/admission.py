@@ -173,6 +173,7 @@ class Admission:
         """
         stream = self._stream
         subject = stream.transformed(copy.subject)
+        checks.check_subject_size(subject)
         checks.check_not_sealed(stream.config)
         checks.check_message_size(stream.config, copy.block, copy.body)
         checks.check_header_size(copy.block)

@@ -14,7 +14,7 @@ from headwater.jetstream.go_json import OMIT_EMPTY
 
 SUBJECT_PREFIX: Final = "$JS.EVENT.ADVISORY."
 AUDIT_SUBJECT: Final = SUBJECT_PREFIX + "API"
-_TYPE_PREFIX: Final = "io.nats.jetstream.advisory.v1."
+TYPE_PREFIX: Final = "io.nats.jetstream.advisory.v1."
 
 
 class Heading(NamedTuple):
@@ -60,7 +60,7 @@ class Advisory(msgspec.Struct, kw_only=True):
 class StreamActionAdvisory(Advisory, kw_only=True):
     """A stream was created, changed or deleted."""
 
-    type: str = _TYPE_PREFIX + "stream_action"
+    type: str = TYPE_PREFIX + "stream_action"
     stream: str
     action: str
     domain: Text = ""
@@ -69,7 +69,7 @@ class StreamActionAdvisory(Advisory, kw_only=True):
 class ApiAudit(Advisory, kw_only=True):
     """A call of the API was answered. Request and response are texts, whatever they held."""
 
-    type: str = _TYPE_PREFIX + "api_audit"
+    type: str = TYPE_PREFIX + "api_audit"
     server: str
     client: ClientDocument | None
     subject: str
@@ -81,7 +81,7 @@ class ApiAudit(Advisory, kw_only=True):
 class BatchAbandonedAdvisory(Advisory, kw_only=True):
     """A batch that was begun will never be stored."""
 
-    type: str = _TYPE_PREFIX + "stream_batch_abandoned"
+    type: str = TYPE_PREFIX + "stream_batch_abandoned"
     account: Text = ""
     stream: str
     domain: Text = ""
@@ -92,7 +92,7 @@ class BatchAbandonedAdvisory(Advisory, kw_only=True):
 class SnapshotCreateAdvisory(Advisory, kw_only=True):
     """A backup of a stream has begun, in this state."""
 
-    type: str = _TYPE_PREFIX + "snapshot_create"
+    type: str = TYPE_PREFIX + "snapshot_create"
     stream: str
     state: StreamState
     client: ClientDocument | None
@@ -102,7 +102,7 @@ class SnapshotCreateAdvisory(Advisory, kw_only=True):
 class SnapshotCompleteAdvisory(Advisory, kw_only=True):
     """A backup of a stream is over."""
 
-    type: str = _TYPE_PREFIX + "snapshot_complete"
+    type: str = TYPE_PREFIX + "snapshot_complete"
     stream: str
     start: str
     end: str
@@ -114,7 +114,7 @@ class SnapshotCompleteAdvisory(Advisory, kw_only=True):
 class RestoreCreateAdvisory(Advisory, kw_only=True):
     """A stream begins to come back from a backup."""
 
-    type: str = _TYPE_PREFIX + "restore_create"
+    type: str = TYPE_PREFIX + "restore_create"
     stream: str
     client: ClientDocument | None
     domain: Text = ""
@@ -123,7 +123,7 @@ class RestoreCreateAdvisory(Advisory, kw_only=True):
 class RestoreCompleteAdvisory(Advisory, kw_only=True):
     """A stream is back from a backup."""
 
-    type: str = _TYPE_PREFIX + "restore_complete"
+    type: str = TYPE_PREFIX + "restore_complete"
     stream: str
     start: str
     end: str

@@ -39,10 +39,11 @@ UNSUPPORTED: Final = "unsupported"
 class _Batch:
     """An open batch: subject, header and body of each message."""
 
-    __slots__ = ("last_ns", "messages")
+    __slots__ = ("byte_count", "last_ns", "messages")
 
     def __init__(self) -> None:
         self.messages: list[tuple[bytes, bytes, bytes]] = []
+        self.byte_count = 0
         self.last_ns = 0
 
     def mark_committed(self) -> None:
@@ -92,7 +93,7 @@ class AtomicBatches:
             self._abandon(batch_id, TOO_LARGE, decision)
             raise self._too_large()
         if not ends_without:
-            batch.messages.append((subject, header, body))
+            self._keep(batch, batch_id, decision, subject, header, body)
         if commit is None:
             return b""
         self._close(batch_id)
@@ -123,6 +124,22 @@ class AtomicBatches:
             raise ApiError.of(error_codes.ATOMIC_PUBLISH_TOO_MANY_INFLIGHT)
         return _Batch()
 
+    def _keep(
+        self,
+        batch: _Batch,
+        batch_id: bytes,
+        decision: Decision,
+        subject: bytes,
+        header: bytes,
+        body: bytes,
+    ) -> None:
+        count = len(subject) + len(header) + len(body)
+        if not self._room.take_bytes(count):
+            self._abandon(batch_id, TOO_LARGE, decision)
+            raise ApiError.of(error_codes.ATOMIC_PUBLISH_TOO_MANY_INFLIGHT)
+        batch.byte_count += count
+        batch.messages.append((subject, header, body))
+
     def _check_level(self, batch_id: bytes, header: bytes, decision: Decision) -> bytes:
         """Refuse what asks for more than we know; the header that asks is not stored."""
         level = value_of(header, names.REQUIRED_API_LEVEL)
@@ -140,7 +157,7 @@ class AtomicBatches:
     # --- ends ----------------------------------------------------------------------------------
 
     def _close(self, batch_id: bytes) -> None:
-        del self._open[batch_id]
+        self._room.give_bytes_back(self._open.pop(batch_id).byte_count)
         self._room.atomic.end()
 
     def _abandon(self, batch_id: bytes, reason: str, decision: Decision) -> None:
@@ -160,8 +177,8 @@ class AtomicBatches:
 
     def clear(self) -> None:
         """Forget all: the stream ends."""
-        self._room.atomic.end(len(self._open))
-        self._open.clear()
+        for batch_id in [*self._open]:
+            self._close(batch_id)
 
 
 def _sequence_in(header: bytes) -> int:

@@ -10,11 +10,14 @@ there is no object per id for it to look at.
 """
 
 from array import array
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import Final, final
 
 from headwater.base.invariants import check
+from headwater.jetstream.header_names import MSG_ID
+from headwater.wire.headers import value_of
 
 # Forgotten with every id that is added: more than one, so that forgetting catches up.
 FORGOTTEN_PER_ADD_MAX: Final = 2
@@ -22,6 +25,11 @@ FORGOTTEN_PER_ADD_MAX: Final = 2
 FORGOTTEN_PER_CALL_MAX: Final = 4096
 # Columns drop their dead front when it is this long and half of them.
 _DEAD_FRONT_MIN: Final = 1024
+
+
+def id_in(header: bytes) -> bytes:
+    """The message id in a header; empty if there is none."""
+    return value_of(header, MSG_ID) or b"" if header else b""
 
 
 @final
@@ -89,22 +97,6 @@ class DedupeWindow:
         while self._forget(now_ns, FORGOTTEN_PER_CALL_MAX):
             pass
 
-    def remove_after(self, sequence: int) -> None:
-        """Messages after `sequence` are gone, because they never became durable."""
-        while self._ids and self._sequences[-1] > sequence:
-            message_id = self._ids.pop()
-            self._sequences.pop()
-            self._timestamps.pop()
-            if self._positions.get(message_id) == self._base + len(self._sequences):
-                del self._positions[message_id]
-
-    def clear(self) -> None:
-        """Forget all."""
-        self._positions.clear()
-        self._ids.clear()
-        del self._sequences[:], self._timestamps[:]
-        self._base = self._dead = 0
-
     def entries(self, now_ns: int) -> Iterator[tuple[bytes, int, int]]:
         """Id, sequence and timestamp of everything that counts at `now_ns`, oldest first."""
         first = self._base + self._dead
@@ -114,6 +106,27 @@ class DedupeWindow:
                 timestamp_ns = self._timestamps[index]
                 if now_ns - timestamp_ns < self._window_ns:
                     yield message_id, self._sequences[index], timestamp_ns
+
+    def of_messages(self, sequences: Iterable[int]) -> list[tuple[bytes, int, int]]:
+        """Id, sequence and timestamp of those of some messages that are kept, past or not."""
+        found: list[tuple[bytes, int, int]] = []
+        if not self._ids:
+            return found
+        kept = self._sequences
+        first, last = kept[self._dead], kept[-1]
+        for sequence in sequences:
+            if first <= sequence <= last:
+                index = bisect_left(kept, sequence, self._dead)
+                message_id = self._ids[index - self._dead]
+                # The same id may have come again after its window.
+                is_current = self._positions.get(message_id) == self._base + index
+                if kept[index] == sequence and is_current:
+                    found.append((message_id, sequence, self._timestamps[index]))
+        return found
+
+    def sequences(self) -> "array[int]":
+        """Of the messages whose ids are kept, past the window or not."""
+        return self._sequences[self._dead :]
 
     def restore(self, entries: Iterable[tuple[bytes, int, int]]) -> None:
         """Take in what `entries` of an earlier life gave."""

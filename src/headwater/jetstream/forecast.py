@@ -87,6 +87,10 @@ class Forecast:
         state.byte_count -= sum(map(self._log.size_of, range(first, first + len(subjects))))
         self._hidden.update(subjects)
 
+    def follow(self, subjects: list[bytes]) -> None:
+        """The log has got messages since; `add` will be told of each."""
+        self._hidden.update(subjects)
+
     # --- what will be there --------------------------------------------------------------------
 
     @property
@@ -159,10 +163,18 @@ class Forecast:
             done = self._done.pop()
             if isinstance(done, _State):
                 self._state = done
+                # Before its floor nothing was searched for.
+                self._front = _NONE
+                self._searched.clear()
             elif done < 0:
                 self._take_back_drop(-done)
             else:
                 self._take_back_add(done)
+        self._last = _NONE
+
+    def settle(self) -> None:
+        """What happened can not be taken back any more."""
+        self._done.clear()
 
     # --- how -----------------------------------------------------------------------------------
 
@@ -191,7 +203,10 @@ class Forecast:
     def _take_back_add(self, sequence: int) -> None:
         state = self._state
         subject, size = self._coming.pop(sequence)
-        self._coming_of[subject].pop()
+        sequences = self._coming_of[subject]
+        sequences.pop()
+        if not sequences:
+            del self._coming_of[subject]
         self._order.pop()
         state.messages -= 1
         state.byte_count -= size

@@ -4,7 +4,6 @@ Looks at a log and returns sequences; removing them is the stream's affair. Mess
 log and not yet visible do not count: whoever is removed because of them goes when they appear.
 """
 
-from collections import Counter
 from collections.abc import Iterable
 from typing import Final, final
 
@@ -23,7 +22,7 @@ def beyond_limits(
     if config.max_msgs_per_subject > 0:
         limit = config.max_msgs_per_subject
         for subject in dict.fromkeys(subjects):
-            gone += _beyond_subject_limit(log, subject, limit + unseen.by_subject[subject])
+            gone += _beyond_subject_limit(log, subject, limit + unseen.by_subject.get(subject, 0))
     if config.discard is Discard.OLD:
         gone += _beyond_totals(log, config, gone, unseen)
     return gone
@@ -67,27 +66,39 @@ def _is_beyond(config: StreamConfig, messages: int, size: int) -> bool:
 class Unseen:
     """What is in a log and not yet visible."""
 
-    __slots__ = ("by_subject", "byte_count", "messages", "subjects")
+    __slots__ = ("by_subject", "byte_count", "messages")
 
     def __init__(self) -> None:
         self.messages = 0
         self.byte_count = 0
-        self.by_subject: Counter[bytes] = Counter()
-        # Subjects of which nothing else is in the log.
-        self.subjects = 0
+        # How many messages, where there are any.
+        self.by_subject: dict[bytes, int] = {}
 
     def hide(self, log: MessageLog, first: int, subjects: list[bytes]) -> None:
         """Messages that are in the log, the first with sequence `first`."""
         self.messages += len(subjects)
         self.byte_count += _sizes(log, first, len(subjects))
-        self.by_subject.update(subjects)
-        self.subjects += sum(log.subject_extent(subject)[0] >= first for subject in set(subjects))
+        counts = self.by_subject
+        for subject in subjects:
+            counts[subject] = counts.get(subject, 0) + 1
 
     def show(self, log: MessageLog, first: int, subjects: list[bytes]) -> None:
         """Messages that were hidden become visible, oldest first."""
         self.messages -= len(subjects)
         self.byte_count -= _sizes(log, first, len(subjects))
-        self.by_subject.subtract(subjects)
+        counts = self.by_subject
+        for subject in subjects:
+            count = counts[subject] - 1
+            if count:
+                counts[subject] = count
+            else:
+                del counts[subject]
+
+    def subjects_in(self, log: MessageLog) -> int:
+        """Of how many subjects the log has nothing else."""
+        return sum(
+            log.subject_extent(subject)[2] == count for subject, count in self.by_subject.items()
+        )
 
 
 def _sizes(log: MessageLog, first: int, count: int) -> int:

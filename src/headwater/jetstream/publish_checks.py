@@ -15,6 +15,7 @@ from headwater.jetstream.errors import ApiError
 from headwater.jetstream.forecast import Forecast, Purge
 from headwater.jetstream.overlay import Overlay
 from headwater.jetstream.ttl import TtlError, ttl_seconds
+from headwater.store.format import SUBJECT_BYTES_MAX
 
 # The headers of a message that may mean something to a stream (`read_control_headers`).
 Control: TypeAlias = dict[bytes, bytes]
@@ -75,9 +76,16 @@ def check_arrival(config: StreamConfig, subject: bytes, header: bytes, body: byt
 
 def check_record_size(config: StreamConfig, subject: bytes, header: bytes, body: bytes) -> None:
     """A message is no larger than what a log holds in one record."""
+    check_subject_size(subject)
     size = len(subject) + len(header) + len(body)
     if size > RECORD_BYTES_MAX and config.storage is Storage.FILE:
         raise store_failed("message to large")
+
+
+def check_subject_size(subject: bytes) -> None:
+    """A subject fits its record; one that was transformed may have become longer."""
+    if len(subject) > SUBJECT_BYTES_MAX:
+        raise store_failed("subject too long")
 
 
 def check_message_size(config: StreamConfig, header: bytes, body: bytes) -> None:

@@ -9,6 +9,7 @@ whatever follows from the state is not.
 from typing import TypeAlias, final
 
 from headwater.jetstream.config import StreamConfig
+from headwater.jetstream.consumer.records import ConsumerRecord
 from headwater.store.message_log import Batch
 
 
@@ -86,4 +87,4 @@ class Configured:
         self.now_ns = now_ns
 
 
-Record: TypeAlias = Published | Passed | Removed | Purged | Configured
+Record: TypeAlias = Published | Passed | Removed | Purged | Configured | ConsumerRecord

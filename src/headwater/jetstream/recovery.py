@@ -1,4 +1,8 @@
-"""What a crash may leave of an atomic batch, found in a log that was just opened.
+"""What a stream has to find again in a log that was just opened.
+
+Message ids, schedules and what limits and roll-ups make go are written down nowhere else: they
+follow from the messages, but for the ids of messages that are gone, which the journal has. And a
+crash may have left half an atomic batch.
 
 A batch is written at once, but a crash can cut it anywhere. Its messages say which of the batch
 they are, and the last that it is whole. So a batch was cut if what the log ends with is the
@@ -8,9 +12,125 @@ On doubt a message is kept. A message after which others were deleted is not wha
 copy that a schedule has published has the numbers of its original, and is told by its scheduler.
 """
 
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
 from headwater.jetstream import header_names as names
-from headwater.store.message_log import MessageLog, StoredMessage
+from headwater.jetstream import removed_ids
+from headwater.jetstream.dedupe import id_in
+from headwater.jetstream.limits import NOTHING_UNSEEN, beyond_limits, has_limits
+from headwater.jetstream.publish_checks import purges_of
+from headwater.store.log import FileLog
+from headwater.store.message_log import MessageBatch, MessageLog, StoredMessage, StoreError
 from headwater.wire.headers import value_of
+
+if TYPE_CHECKING:
+    from headwater.jetstream.stream import Stream
+
+# How much is read at a time while a log is looked through.
+READ_MESSAGES_MAX: Final = 1000
+READ_BYTES_MAX: Final = 4 * 1024 * 1024
+# More messages than this are not in flight when a server stops; the last so many of a stream are
+# looked at for roll-ups that were not carried out.
+RECOVERED_ROLL_UPS_MAX: Final = 16_384
+
+
+def recover_stream(stream: "Stream", now_ns: int, with_ids: bool) -> None:
+    """Find again what is not written down anywhere else."""
+    log, config = stream.log, stream.config
+    # Of a log that can not be written nothing goes; it can be read all the same.
+    with suppress(StoreError):
+        _remove_unfinished_batch(log)
+    stream.visible_sequence = log.last_sequence
+    if with_ids:
+        # Before anything goes: ids outlive their messages.
+        _find_ids(stream, now_ns)
+    consumed = stream.consumers.recover()
+    with suppress(StoreError):
+        _let_go(stream)
+        if consumed:
+            stream.remove(consumed)
+    if config.allow_msg_schedules:
+        _find_schedules(stream, now_ns)
+
+
+def _remove_unfinished_batch(log: MessageLog) -> None:
+    """Also where batches are not allowed any more: the crash may have been before that."""
+    unfinished = unfinished_batch(log)
+    if unfinished:
+        log.delete(unfinished)
+        if isinstance(log, FileLog):
+            # Before anything is stored behind it: in the middle of a log nobody looks for it.
+            log.sync()
+
+
+def _let_go(stream: "Stream") -> None:
+    """Let go of what a crash kept: messages may be stored and what follows from them not."""
+    log, config = stream.log, stream.config
+    if stream.may_roll_up:
+        first = max(log.last_sequence - RECOVERED_ROLL_UPS_MAX, log.first_sequence)
+        for found in _batches_from(log, first):
+            for position, sequence in enumerate(found.sequences):
+                control = names.read_control_headers(found.headers[position])
+                subject = found.subjects[position]
+                stream.carry_out(purges_of(control, subject, sequence, config))
+    if has_limits(config):
+        subjects = log.subject_counts() if config.max_msgs_per_subject > 0 else ()
+        gone = beyond_limits(log, config, subjects, NOTHING_UNSEEN)
+        if gone:
+            stream.remove(gone)
+
+
+def _find_ids(stream: "Stream", now_ns: int) -> None:
+    """Ids count again within the window: those that messages tell, and those of messages gone."""
+    log, window_ns = stream.log, stream.config.duplicate_window
+    found = {
+        sequence: (message_id, timestamp_ns)
+        for entry in log.entries
+        if entry.kind == removed_ids.REMOVED_IDS
+        for message_id, sequence, timestamp_ns in removed_ids.decode(entry.body)
+        if now_ns - timestamp_ns < window_ns
+    }
+    first = log.first_sequence_at(now_ns - window_ns) if window_ns > 0 else 0
+    for batch in _batches_from(log, first):
+        for position, header in enumerate(batch.headers):
+            message_id = id_in(header)
+            if message_id:
+                found[batch.sequences[position]] = message_id, batch.timestamps_ns[position]
+    for sequence in sorted(found):
+        message_id, timestamp_ns = found[sequence]
+        stream.dedupe.add(message_id, sequence, timestamp_ns)
+    last = log.get(log.last_sequence)
+    if last is not None:
+        stream.last_id = id_in(last.header)
+    elif log.last_sequence in found:
+        stream.last_id = found[log.last_sequence][0]
+
+
+def _find_schedules(stream: "Stream", now_ns: int) -> None:
+    for found in _batches_from(stream.log, stream.log.first_sequence):
+        for position, sequence in enumerate(found.sequences):
+            stream.scheduling.note(
+                sequence,
+                found.subjects[position],
+                found.headers[position],
+                found.timestamps_ns[position],
+            )
+    stream.scheduling.skip_missed(stream.log, now_ns)
+
+
+def _batches_from(log: MessageLog, sequence: int) -> Iterator[MessageBatch]:
+    """All messages from one on, some at a time; none if the sequence is 0."""
+    while sequence:
+        found = log.read(sequence, READ_MESSAGES_MAX, READ_BYTES_MAX)
+        if not len(found):
+            return
+        yield found
+        sequence = log.index.next_message(found.sequences[-1] + 1)
+
+
+# --- half a batch ---------------------------------------------------------------------------------
 
 
 def unfinished_batch(log: MessageLog) -> list[int]:

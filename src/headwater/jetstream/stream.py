@@ -11,42 +11,32 @@ given the same records has the same dump.
 A stream knows no socket, timer or client; replies and messages to send are returned as values.
 """
 
-from collections import deque
-from collections.abc import Iterator
-from contextlib import suppress
-from itertools import islice
+from collections.abc import Iterable
 from typing import Final, Protocol, final
 
 from headwater.base.entropy import Entropy
 from headwater.base.invariants import check
 from headwater.base.quoting import quote_bytes
 from headwater.jetstream import header_names as names
+from headwater.jetstream import removed_ids
 from headwater.jetstream.admission import Admission
-from headwater.jetstream.api.documents import ErrorDocument, Refusal, StreamState
+from headwater.jetstream.api.documents import ErrorDocument, Refusal
 from headwater.jetstream.batch_limits import BatchRoom
 from headwater.jetstream.batch_publish import AtomicBatches
 from headwater.jetstream.config import Retention, Storage, StreamConfig
+from headwater.jetstream.consumer.collection import Consumers
+from headwater.jetstream.consumer.records import CONSUMER_RECORDS
 from headwater.jetstream.decision import Decision, Incoming
-from headwater.jetstream.dedupe import DedupeWindow
+from headwater.jetstream.dedupe import DedupeWindow, id_in
 from headwater.jetstream.due import DueWork
 from headwater.jetstream.errors import ApiError
 from headwater.jetstream.fast_batch import SUFFIX as FAST_SUFFIX
 from headwater.jetstream.fast_batch import FastBatches, is_fast
 from headwater.jetstream.forecast import Forecast, Purge
 from headwater.jetstream.go_json import write
-from headwater.jetstream.limits import (
-    NOTHING_UNSEEN,
-    Unseen,
-    beyond_limits,
-    has_limits,
-    has_to_go_singly,
-)
-from headwater.jetstream.publish_checks import (
-    DuplicateError,
-    may_roll_up,
-    purges_of,
-    refuses_when_full,
-)
+from headwater.jetstream.in_flight import InFlight, purges_of_passed, roll_ups_in
+from headwater.jetstream.limits import Unseen, beyond_limits, has_limits, has_to_go_singly
+from headwater.jetstream.publish_checks import DuplicateError, may_roll_up, refuses_when_full
 from headwater.jetstream.records import (
     Configured,
     Passed,
@@ -55,20 +45,14 @@ from headwater.jetstream.records import (
     Record,
     Removed,
 )
-from headwater.jetstream.recovery import unfinished_batch
+from headwater.jetstream.recovery import recover_stream
 from headwater.jetstream.republish import Republisher
 from headwater.jetstream.schedule import ScheduleRules, ZoneFinder
 from headwater.jetstream.scheduling import Scheduling
 from headwater.jetstream.stream_file import encode_body
-from headwater.jetstream.times import ZERO_TIME_NS, format_time
-from headwater.store.message_log import (
-    ALL_SUBJECTS,
-    Batch,
-    MessageBatch,
-    MessageLog,
-    StoredMessage,
-    StoreError,
-)
+from headwater.jetstream.stream_view import StreamView
+from headwater.store.format import SUBJECT_BYTES_MAX
+from headwater.store.message_log import ALL_SUBJECTS, Batch, MessageLog
 from headwater.subjects.transform import SubjectTransform
 from headwater.wire.headers import value_of, without_status
 
@@ -83,14 +67,7 @@ LARGE_PAYLOAD_BYTES: Final = 16 * 1024 * 1024
 # In an ack, with nats-server's blank.
 _DUPLICATE: Final = b',"duplicate": true'
 
-# How much is read at a time while a log is looked through.
-READ_MESSAGES_MAX: Final = 1000
-READ_BYTES_MAX: Final = 4 * 1024 * 1024
-DUMP_BYTES_MAX: Final = 1 << 62
 SEQUENCE_MAX: Final = (1 << 64) - 1
-# More messages than this are not in flight when a server stops; the last so many of a stream are
-# looked at for roll-ups that were not carried out.
-RECOVERED_ROLL_UPS_MAX: Final = 16_384
 
 
 class Host(Protocol):
@@ -111,6 +88,10 @@ class Host(Protocol):
     @property
     def batch_room(self) -> BatchRoom: ...
 
+    def has_interest(self, subject: bytes) -> bool:
+        """Whether anybody listens to a subject."""
+        ...
+
     def check_server_room(self, storage: Storage) -> None:
         """Raises ApiError if the server has no room left for this kind of storage."""
         ...
@@ -121,29 +102,27 @@ class Host(Protocol):
 
 
 @final
-class Stream:
+class Stream(StreamView):
     """One stream of one account."""
 
     def __init__(self, config: StreamConfig, log: MessageLog, created_ns: int, host: Host) -> None:
+        super().__init__(log, tells_first_sequence=config.first_seq > 0)
         self.name = config.name
         self.name_bytes = config.name.encode()
-        self.log = log
         self.created_ns = created_ns
-        self._host = host
+        self.host = host
         self.dedupe = DedupeWindow(config.duplicate_window)
         # The message id of the last message, empty if it had none.
         self.last_id = b""
-        # Whether the first sequence of an empty stream is told before it had a message.
-        self.tells_first_sequence = config.first_seq > 0
-        # Everything up to here is visible.
-        self.visible_sequence = log.last_sequence
-        # Records the log has and that are not yet visible, oldest first.
-        self._in_flight: deque[Published | Passed] = deque()
+        # Records the log has and that are not yet visible.
+        self.in_flight = InFlight(log)
         self.atomic_batches = AtomicBatches(self, host.batch_room)
         self.fast_batches = FastBatches(self, host.batch_room)
         self.scheduling = Scheduling(host.find_zone)
         self.due = DueWork(self)
         self._configure(config)
+        self.consumers = Consumers(self)
+        log.caller_entries = self._still_true
 
     def _configure(self, config: StreamConfig) -> None:
         self.config = config
@@ -164,7 +143,7 @@ class Stream:
         self._lets_go = has_limits(config) or self.refuses_when_full or self.may_roll_up
         # Whether a message may depend on what is in others.
         self.looks_at_contents = config.allow_msg_counter or config.allow_msg_schedules
-        domain = self._host.domain
+        domain = self.host.domain
         said = f'"domain":"{domain}",' if domain else ""
         self._ack_begins = f'{{"stream":"{self.name}",{said}"seq":'.encode()
         # Whether a message without headers can come in without a look at it.
@@ -218,7 +197,10 @@ class Stream:
         largest, limit = max(map(len, payloads)), self.config.max_msg_size
         if 0 <= limit < largest or largest > LARGE_PAYLOAD_BYTES:
             return False
-        size = sum(map(len, payloads)) + sum(map(len, incoming.subjects))
+        subject_bytes = sum(map(len, incoming.subjects))
+        if subject_bytes > SUBJECT_BYTES_MAX < max(map(len, incoming.subjects)):
+            return False
+        size = sum(map(len, payloads)) + subject_bytes
         try:
             self.check_server_limits()
             self.check_account_limits(size + len(payloads) * _FILE_OVERHEAD_BYTES)
@@ -304,26 +286,28 @@ class Stream:
     @property
     def max_payload(self) -> int:
         """What the server takes in one message."""
-        return self._host.max_payload
+        return self.host.max_payload
 
     def transformed(self, subject: bytes) -> bytes:
         """The subject a message is stored under."""
         if self._transform is None:
             return subject
-        return self._transform.apply(subject, self._host.entropy) or subject
+        return self._transform.apply(subject, self.host.entropy) or subject
 
     @property
     def find_zone(self) -> ZoneFinder:
         """What the machine knows of time zones."""
-        return self._host.find_zone
+        return self.host.find_zone
 
     def has_interest(self, subject: bytes) -> bool:
         """Whether a message is kept at all: an interest stream keeps what a consumer waits for."""
-        return self.config.retention is not Retention.INTEREST
+        if self.config.retention is not Retention.INTEREST:
+            return True
+        return self.consumers.interested(subject) > 0
 
     def check_server_limits(self) -> None:
         """Raises ApiError if the server is full."""
-        self._host.check_server_room(self.config.storage)
+        self.host.check_server_room(self.config.storage)
 
     def server_refusal(self) -> ApiError | None:
         """Why the server takes nothing, if it does not."""
@@ -335,7 +319,7 @@ class Stream:
 
     def check_account_limits(self, size: int) -> None:
         """Raises ApiError if the account would be beyond its limits with `size` more bytes."""
-        self._host.check_account_room(self.config.storage, size)
+        self.host.check_account_room(self.config.storage, size)
 
     def stored_size(self, subject: bytes, header: bytes, body: bytes) -> int:
         """What a message will count."""
@@ -351,7 +335,7 @@ class Stream:
         """A message as it is republished, if it is."""
         if self.republisher is None:
             return None
-        dice = self._host.entropy
+        dice = self.host.entropy
         return self.republisher.message(subject, header, body, sequence, last, now_ns, dice)
 
     # --- what is due ---------------------------------------------------------------------------
@@ -376,62 +360,80 @@ class Stream:
             check(record.first_sequence == self.log.last_sequence + 1, "records follow the log")
             self.log.append(record.batch)
             self._note_ids(record)
-            self._in_flight.append(record)
+            self.in_flight.add(record, self.config)
         elif isinstance(record, Passed):
             check(record.first_sequence == self.log.last_sequence + 1, "records follow the log")
             self.log.skip(1, record.timestamp_ns)
-            self.last_id = _id_in(record.header)
+            self.last_id = id_in(record.header)
             if self.last_id:
                 self.dedupe.add(self.last_id, record.first_sequence, record.timestamp_ns)
-            self._in_flight.append(record)
+                self.log.write_entries(self._ids_of([record.first_sequence]))
+            self.in_flight.add(record, self.config)
+        elif isinstance(record, CONSUMER_RECORDS):
+            self.consumers.write_down(record)
 
     def apply(self, record: Record) -> None:
         """A record is as durable as it must be: it becomes visible, with all that follows."""
-        if isinstance(record, Removed):
-            self._remove(record.sequences, record.erase)
-        elif isinstance(record, Purged):
-            self._purge_as_asked(record)
-        elif isinstance(record, Configured):
-            self.log.set_body(encode_body(record.config, self.created_ns))
-            self._take_over(record.config, record.now_ns)
-        else:
-            check(self._in_flight[0] is record, "records are applied in the order of the log")
+        if isinstance(record, Published | Passed):
+            check(self.in_flight.oldest is record, "records are applied in the order of the log")
             try:
                 if isinstance(record, Published):
                     self._show(record)
                 else:
-                    self._carry_out(self._purges_of_passed(record))
+                    self.carry_out(purges_of_passed(record, self.config))
             finally:
                 # Visible also where the disk did not let go of what should have gone.
                 self.visible_sequence = record.last_sequence
-                self._in_flight.popleft()
-        if not self._in_flight:
+                self.in_flight.remove_oldest()
+        elif isinstance(record, CONSUMER_RECORDS):
+            consumed = self.consumers.apply(record)
+            if consumed:
+                self.in_flight.stream_changed()
+                self.remove(consumed)
+        else:
+            self.in_flight.stream_changed()
+            self._change(record)
+        if not self.in_flight:
             # A purge may have given out sequences.
             self.visible_sequence = self.log.last_sequence
+
+    def _change(self, record: Removed | Purged | Configured) -> None:
+        """Carry out a record that is no message."""
+        if isinstance(record, Removed):
+            self.remove(record.sequences, record.erase)
+        elif isinstance(record, Purged):
+            self._purge_as_asked(record)
+        else:
+            self.log.set_body(encode_body(record.config, self.created_ns))
+            self._take_over(record.config, record.now_ns)
 
     def _show(self, record: Published) -> None:
         """Make messages visible, up to each that takes the place of others, which then go."""
         count = len(record.batch.subjects)
-        roll_ups = dict(self._roll_ups_in(record))
+        roll_ups = dict(roll_ups_in(record, self.config))
         ends = [*range(1, count + 1)] if has_to_go_singly(self.config) else [*roll_ups, count]
-        is_limited, is_parted = has_limits(self.config), len(ends) > 1
-        unseen = self._unseen(is_first_seen=not is_parted) if is_limited else NOTHING_UNSEEN
         begin = 0
         for end in ends:
-            if is_limited and is_parted:
-                subjects = record.batch.subjects[begin:end]
-                unseen.show(self.log, record.first_sequence + begin, subjects)
-            self._show_some(record, begin, end, unseen)
-            self._carry_out(roll_ups.pop(end, []))
+            self.in_flight.show(end)
+            self._show_some(record, begin, end)
+            self.carry_out(roll_ups.pop(end, []))
             begin = end
 
-    def _show_some(self, record: Published, begin: int, end: int, unseen: Unseen) -> None:
+    def _show_some(self, record: Published, begin: int, end: int) -> None:
         """Make the messages from `begin` to `end` visible; limits hold with them."""
         first, batch = record.first_sequence, record.batch
         self.visible_sequence = first + end - 1
-        gone = beyond_limits(self.log, self.config, batch.subjects[begin:end], unseen)
-        if gone:
-            self._remove(gone)
+        if has_limits(self.config):
+            gone = beyond_limits(
+                self.log, self.config, batch.subjects[begin:end], self.in_flight.unseen()
+            )
+            if gone:
+                self.remove(gone)
+        if self.config.retention is Retention.INTEREST:
+            needless = self.consumers.published(first + begin, batch.subjects[begin:end])
+            if needless:
+                self.in_flight.stream_changed()
+                self.remove(needless)
         if self.config.allow_msg_schedules:
             for position in range(begin, end):
                 self.scheduling.note(
@@ -441,84 +443,63 @@ class Stream:
                     batch.timestamps_ns[position],
                 )
 
-    def _roll_ups_in(self, record: Published) -> Iterator[tuple[int, list[Purge]]]:
-        """Positions behind messages that take the place of others, and of which."""
-        if not record.rolls_up:
-            return
-        for position, header in enumerate(record.batch.headers):
-            if header:
-                control = names.read_control_headers(header)
-                sequence = record.first_sequence + position
-                subject = record.batch.subjects[position]
-                purges = purges_of(control, subject, sequence, self.config)
-                if purges:
-                    yield position + 1, purges
-
-    def _purges_of_passed(self, record: Passed) -> list[Purge]:
-        control = names.read_control_headers(record.header)
-        return purges_of(control, record.subject, record.last_sequence + 1, self.config)
-
-    def _carry_out(self, purges: list[Purge]) -> None:
+    def carry_out(self, purges: list[Purge]) -> None:
+        """Let go of what messages take the place of."""
         for subject, before in purges:
             self._purge(ALL_SUBJECTS if subject is None else subject, before)
 
-    def _remove(self, sequences: list[int], erase: bool = False) -> None:
-        self.log.delete(sequences, erase)
+    def remove(self, sequences: list[int], erase: bool = False) -> None:
+        """Let messages go."""
+        entries = [*self.consumers.take_unwritten(), *self._ids_of(sequences)]
+        self.log.delete(sequences, erase, entries)
         self.scheduling.forget(sequences)
+        self.consumers.removed(sequences)
 
     def _purge(self, pattern: bytes, before: int, keep: int = 0) -> None:
-        self.log.purge(pattern, before, keep)
+        sequences = self.log.purgeable(pattern, before, keep)
+        self.log.delete(sequences, entries=self._ids_of(sequences))
         self.scheduling.forget_purged(self.log, pattern)
+        self.consumers.purged(pattern)
+
+    def _ids_of(self, sequences: Iterable[int]) -> list[tuple[int, bytes]]:
+        """What the journal has to know when messages go."""
+        ids = self.dedupe.of_messages(sequences)
+        return [removed_ids.encode(ids)] if ids else []
+
+    def _still_true(self) -> list[tuple[int, bytes]]:
+        """What of all that is journalled has to be kept."""
+        has = self.log.index.has
+        gone = [sequence for sequence in self.dedupe.sequences() if not has(sequence)]
+        return [*self.consumers.snapshot(), *self._ids_of(gone)]
 
     def _purge_as_asked(self, record: Purged) -> None:
         """Let messages go; a purge of all that names a later sequence makes that the next one."""
         before = record.before
-        if self._in_flight:
+        if self.in_flight:
             # What is on its way in is not there yet.
             before = min(before or SEQUENCE_MAX, self.visible_sequence + 1)
         self._purge(record.pattern, before, record.keep)
         self.tells_first_sequence = True
         missing = record.before - 1 - self.log.last_sequence
         if missing > 0 and record.pattern == ALL_SUBJECTS:
-            self.log.skip(missing, max(self._last_ns(), 0))
+            self.log.skip(missing, max(self.last_ns(), 0))
 
     def forecast(self) -> Forecast | None:
         """What will be there when all that the log has is applied; None if nothing ever goes."""
-        if not self._lets_go:
-            return None
-        forecast = Forecast(self.log, self.config)
-        published = [record for record in self._in_flight if isinstance(record, Published)]
-        for record in published:
-            forecast.hide(record.first_sequence, record.batch.subjects)
-        for each in self._in_flight:
-            if isinstance(each, Passed):
-                forecast.purge(self._purges_of_passed(each))
-                continue
-            roll_ups = dict(self._roll_ups_in(each))
-            for position, subject in enumerate(each.batch.subjects):
-                sequence = each.first_sequence + position
-                forecast.add(sequence, subject, self.log.size_of(sequence))
-                forecast.purge(roll_ups.get(position + 1, []))
-        return forecast
+        return self.in_flight.forecast(self.config) if self._lets_go else None
 
     def _note_ids(self, record: Published) -> None:
         batch = record.batch
-        self.last_id = _id_in(batch.headers[-1])
+        self.last_id = id_in(batch.headers[-1])
         for position, header in enumerate(batch.headers):
-            message_id = _id_in(header)
+            message_id = id_in(header)
             if message_id:
                 sequence = record.first_sequence + position
                 self.dedupe.add(message_id, sequence, batch.timestamps_ns[position])
 
-    def _unseen(self, is_first_seen: bool = False) -> Unseen:
-        """What the log has and nobody sees; `is_first_seen` leaves out the oldest record."""
-        if len(self._in_flight) <= is_first_seen:
-            return NOTHING_UNSEEN
-        unseen = Unseen()
-        for record in islice(self._in_flight, is_first_seen, None):
-            if isinstance(record, Published):
-                unseen.hide(self.log, record.first_sequence, record.batch.subjects)
-        return unseen
+    def unseen(self) -> Unseen:
+        """What the log has and nobody sees."""
+        return self.in_flight.unseen()
 
     def _take_over(self, config: StreamConfig, now_ns: int) -> None:
         """Go on with a configuration that was checked; its limits hold at once."""
@@ -531,12 +512,12 @@ class Stream:
         limit = config.max_msgs_per_subject
         if limit > 0 and not 0 < before.max_msgs_per_subject <= limit:
             subjects = [*self.log.subject_counts()]
-        gone = beyond_limits(self.log, config, subjects, self._unseen())
+        gone = beyond_limits(self.log, config, subjects, self.unseen())
         if gone:
-            self._remove(gone)
-        if config.retention is Retention.INTEREST and before.retention is not config.retention:
-            # There are no consumers yet, so nobody is interested in what is there.
-            self._purge(ALL_SUBJECTS, self.visible_sequence + 1)
+            self.remove(gone)
+        needless = self.consumers.reconfigured(before.retention)
+        if needless:
+            self.remove(needless)
 
     # --- coming back ---------------------------------------------------------------------------
 
@@ -545,151 +526,16 @@ class Stream:
 
         Without ids, what was published before does not count as a duplicate.
         """
-        if self.config.allow_atomic:
-            unfinished = unfinished_batch(self.log)
-            if unfinished:
-                self.log.delete(unfinished)
-        self.visible_sequence = self.log.last_sequence
-        # Of a log that can not be written nothing goes; it can be read all the same.
-        with suppress(StoreError):
-            self._recover_limits()
-        if with_ids:
-            self._recover_ids(now_ns)
-        if self.config.allow_msg_schedules:
-            for found in self._batches_from(self.log.first_sequence):
-                for position, sequence in enumerate(found.sequences):
-                    self.scheduling.note(
-                        sequence,
-                        found.subjects[position],
-                        found.headers[position],
-                        found.timestamps_ns[position],
-                    )
-            self.scheduling.skip_missed(self.log, now_ns)
-
-    def _recover_limits(self) -> None:
-        """Let go of what a crash kept: messages may be stored and what follows from them not."""
-        if self.may_roll_up:
-            first = max(self.log.last_sequence - RECOVERED_ROLL_UPS_MAX, self.log.first_sequence)
-            for found in self._batches_from(first):
-                for position, sequence in enumerate(found.sequences):
-                    control = names.read_control_headers(found.headers[position])
-                    subject = found.subjects[position]
-                    self._carry_out(purges_of(control, subject, sequence, self.config))
-        if has_limits(self.config):
-            subjects = self.log.subject_counts() if self.config.max_msgs_per_subject > 0 else ()
-            gone = beyond_limits(self.log, self.config, subjects, NOTHING_UNSEEN)
-            if gone:
-                self._remove(gone)
-
-    def _recover_ids(self, now_ns: int) -> None:
-        """Ids of messages that are still there count again, within the window."""
-        last = self.log.get(self.log.last_sequence)
-        if last is not None:
-            self.last_id = _id_in(last.header)
-        if self.config.duplicate_window <= 0 or not self.log.messages:
-            return
-        first = self.log.first_sequence_at(now_ns - self.config.duplicate_window)
-        for found in self._batches_from(first):
-            for position, header in enumerate(found.headers):
-                message_id = _id_in(header)
-                if message_id:
-                    timestamp_ns = found.timestamps_ns[position]
-                    self.dedupe.add(message_id, found.sequences[position], timestamp_ns)
-
-    def _batches_from(self, sequence: int) -> Iterator[MessageBatch]:
-        """All messages from one on, some at a time; none if the sequence is 0."""
-        while sequence:
-            found = self.log.read(sequence, READ_MESSAGES_MAX, READ_BYTES_MAX)
-            if not len(found):
-                return
-            yield found
-            sequence = self.log.index.next_message(found.sequences[-1] + 1)
-
-    # --- looking -------------------------------------------------------------------------------
-
-    def message(self, sequence: int) -> StoredMessage | None:
-        """The message of a sequence, if it is there to be seen."""
-        return self.log.get(sequence) if 0 < sequence <= self.visible_sequence else None
-
-    def next_message(self, pattern: bytes, sequence: int) -> StoredMessage | None:
-        """The first message at or after a sequence on a matching subject."""
-        return self.message(self.log.next_sequence_of((pattern,), sequence))
-
-    def last_message(self, pattern: bytes) -> StoredMessage | None:
-        """The last message on a matching subject."""
-        return self.message(self.log.last_sequence_of((pattern,), self.visible_sequence))
-
-    def last_of_each(self, patterns: list[bytes], up_to: int) -> list[int]:
-        """The last message of each matching subject, at or before a sequence, in order."""
-        return self.log.last_of_each(patterns, min(up_to, self.visible_sequence))
-
-    def sequence_at(self, time_ns: int) -> int:
-        """Of the first message stored at or after a time; one past the last if there is none."""
-        found = self.log.first_sequence_at(time_ns)
-        return found if 0 < found <= self.visible_sequence else self.visible_sequence + 1
-
-    def count_from(self, pattern: bytes, sequence: int) -> int:
-        """How many messages at or after a sequence are on matching subjects."""
-        log, visible = self.log, self.visible_sequence
-        count = log.pending((pattern,), sequence)
-        if visible < log.last_sequence:
-            count -= log.pending((pattern,), max(sequence, visible + 1))
-        return count
-
-    def subject_counts(self, pattern: bytes) -> dict[bytes, int]:
-        """How many messages there are to be seen on each matching subject."""
-        counts = self.log.subject_counts(pattern)
-        for subject, count in self._unseen().by_subject.items():
-            if subject in counts:
-                counts[subject] -= count
-        return {subject: count for subject, count in counts.items() if count > 0}
-
-    def state(self) -> StreamState:
-        """What is there to be seen, without details."""
-        log = self.log
-        unseen = self._unseen()
-        messages = log.messages - unseen.messages
-        last = self.visible_sequence
-        first = log.first_sequence if messages else last + 1
-        return StreamState(
-            messages=messages,
-            bytes=log.byte_count - unseen.byte_count,
-            first_seq=first if last or self.tells_first_sequence else 0,
-            first_ts=format_time(log.index.timestamp_of(first) if messages else ZERO_TIME_NS),
-            last_seq=last,
-            last_ts=format_time(self._last_ns()),
-            num_subjects=log.subject_count - unseen.subjects,
-            num_deleted=max(last - first + 1 - messages, 0) if messages else 0,
-        )
-
-    def _last_ns(self) -> int:
-        """When the last sequence was given out."""
-        segment = self.log.index.segment_of(self.visible_sequence)
-        position = self.visible_sequence - segment.first_sequence
-        if 0 <= position < len(segment.timestamps_ns):
-            return segment.timestamps_ns[position] or ZERO_TIME_NS
-        return ZERO_TIME_NS
+        recover_stream(self, now_ns, with_ids)
 
     def dump(self, now_ns: int) -> dict[str, object]:
         """Everything durable, in one form whatever way it came about: replicas compare it."""
-        log = self.log
-        found = log.read(1, log.messages + 1, DUMP_BYTES_MAX) if log.messages else None
-        messages = [] if found is None else [log.get(sequence) for sequence in found.sequences]
         return {
             "config": write(self.config),
             "created_ns": self.created_ns,
-            "first_sequence": log.first_sequence,
-            "last_sequence": log.last_sequence,
-            "byte_count": log.byte_count,
-            "subjects": log.subject_counts(),
-            "messages": messages,
-            "expiries": sorted(pair for pair in log.expiries.pending() if log.index.has(pair[0])),
+            **self.dump_messages(),
             "ids": [*self.dedupe.entries(now_ns)],
             "last_id": self.last_id,
             "schedules": self.scheduling.entries(),
+            "consumers": self.consumers.dump(),
         }
-
-
-def _id_in(header: bytes) -> bytes:
-    """The message id in a header; empty if there is none."""
-    return value_of(header, names.MSG_ID) or b"" if header else b""

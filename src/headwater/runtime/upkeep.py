@@ -5,7 +5,8 @@ it; then there is a rest, and the next ones are looked at. There are three thing
 what they are worth:
 
 * a sealed segment most of which was deleted is written anew, which gives its room back;
-* a journal that has grown to several times its length is written anew in fewer words;
+* a journal that has grown to several times its length, or what callers wrote there to several
+  times what of it was true the last time, is written anew in fewer words;
 * the index of a log that has got many messages is written down, so that opening it after a crash
   reads what came later and not everything.
 
@@ -34,6 +35,9 @@ LOGS_AT_A_TIME: Final = 1000
 # A journal up to this long is read in no time; one that is longer is to have grown by that factor.
 SHORT_JOURNAL_BYTES: Final = 8 * 1024 * 1024
 JOURNAL_GROWTH_MIN: Final = 4
+# The same for what is in it of callers who say what of that is still true: they go through all of
+# it one by one when a log is opened.
+SHORT_CALLER_BYTES: Final = 1024 * 1024
 
 # So many messages are read in no time without a checkpoint; and it is to spare that part of all.
 FEW_MESSAGES: Final = 50_000
@@ -178,6 +182,7 @@ class Upkeep:
         "_left_alone_until_s",
         "_no_checkpoint_until_s",
         "_scheduler",
+        "_short_caller_bytes",
         "_short_journal_bytes",
         "_store",
         "_task",
@@ -193,11 +198,13 @@ class Upkeep:
         failed: Callable[[str], object],
         short_journal_bytes: int = SHORT_JOURNAL_BYTES,
         few_messages: int = FEW_MESSAGES,
+        short_caller_bytes: int = SHORT_CALLER_BYTES,
     ) -> None:
         self._store = store
         self._scheduler = scheduler
         self._failed = failed
         self._short_journal_bytes = short_journal_bytes
+        self._short_caller_bytes = short_caller_bytes
         self._few_messages = few_messages
         self._timer: TimerHandle | None = None
         # How much time has passed here, but for what was used to do something.
@@ -276,6 +283,10 @@ class Upkeep:
 
     def _is_journal_long(self, log: FileLog) -> bool:
         """Whether the journal says in many words what could be said in few."""
+        if log.caller_entries is not None:
+            grown_bytes = log.caller_bytes_anew * JOURNAL_GROWTH_MIN
+            if log.caller_bytes > max(grown_bytes, self._short_caller_bytes):
+                return True
         grown_bytes = log.journal_bytes_anew * JOURNAL_GROWTH_MIN
         return log.journal_bytes > max(grown_bytes, self._short_journal_bytes)
 

@@ -4,6 +4,7 @@ Every subscription lives in exactly one account's index and every publish is mat
 so isolation is where things are kept and not a check that could be forgotten.
 """
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, final
 
 from headwater.server.options import GLOBAL_ACCOUNT, AccountLimits, Options
@@ -28,6 +29,7 @@ class Account:
         "out_msgs",
         "slow_consumers",
         "total_connections",
+        "watched",
     )
 
     def __init__(self, name: str, caching: bool = True) -> None:
@@ -41,6 +43,24 @@ class Account:
         self.out_msgs = 0
         self.out_bytes = 0
         self.slow_consumers = 0
+        # Who wants to know when somebody begins or ends to listen to a subject, by subject.
+        self.watched: dict[bytes, dict[object, Callable[[], object]]] = {}
+
+    def watch(self, subject: bytes, who: object, changed: Callable[[], object]) -> None:
+        """Have `changed` called whenever a subscription to just this subject comes or goes."""
+        self.watched.setdefault(subject, {})[who] = changed
+
+    def unwatch(self, subject: bytes, who: object) -> None:
+        """Call it no longer."""
+        watchers = self.watched.get(subject, {})
+        watchers.pop(who, None)
+        if not watchers:
+            self.watched.pop(subject, None)
+
+    def interest_changed(self, subject: bytes) -> None:
+        """A subscription came or went."""
+        for changed in [*self.watched.get(subject, {}).values()]:
+            changed()
 
 
 @final

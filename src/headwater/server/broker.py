@@ -57,6 +57,8 @@ WRITE_PIECES_MAX: Final = 128 * 1024
 # besides. Small ones are bounded by the read that brought them.
 WAITING_BYTES_MAX: Final = 64 * 1024 * 1024
 _DELIVERY_BYTES: Final = 64
+# Who has more than this part of `max_pending` to read is behind.
+UNREAD_PART: Final = 4
 
 
 @final
@@ -335,6 +337,63 @@ class Broker:
         sub.delivered += len(subjects)
         target.out_msgs += len(subjects)
         target.out_bytes += sum(map(len, payloads))
+
+    def send_messages(
+        self,
+        route: Route[Subscription],
+        subjects: list[bytes],
+        replies: list[bytes],
+        headers: list[bytes],
+        payloads: list[bytes],
+    ) -> None:
+        """Deliver messages of a stream to whoever is on a route, under their own subjects."""
+        if len(route.plain) == 1 and not route.groups:
+            sub = route.plain[0]
+            if sub.plain and not sub.client.congested:
+                self._send_stored(sub, subjects, replies, headers, payloads)
+                return
+        for subject, reply, header, payload in zip(
+            subjects, replies, headers, payloads, strict=True
+        ):
+            self.send(route, subject, reply, payload, header)
+
+    def _send_stored(
+        self,
+        sub: Subscription,
+        subjects: list[bytes],
+        replies: list[bytes],
+        headers: list[bytes],
+        payloads: list[bytes],
+    ) -> None:
+        """Append messages of a stream to one plain subscription."""
+        target = sub.client
+        self.touch(target)
+        tail = sub.tail
+        size = sum(map(len, payloads))
+        if any(headers):
+            frames = [
+                b"HMSG %b%b%b %d %d\r\n%b%b\r\n"
+                % (subject, tail, reply, len(header), len(header) + len(payload), header, payload)
+                if header
+                else b"MSG %b%b%b %d\r\n%b\r\n" % (subject, tail, reply, len(payload), payload)
+                for subject, reply, header, payload in zip(
+                    subjects, replies, headers, payloads, strict=True
+                )
+            ]
+            size += sum(map(len, headers))
+        else:
+            frames = [
+                b"MSG %b%b%b %d\r\n%b\r\n" % (subject, tail, reply, len(payload), payload)
+                for subject, reply, payload in zip(subjects, replies, payloads, strict=True)
+            ]
+        target.out.append(b"".join(frames))
+        sub.delivered += len(subjects)
+        target.out_msgs += len(subjects)
+        target.out_bytes += size
+
+    def is_behind(self, client: Client) -> bool:
+        """Whether a client has so much to read that it should get no more than it must."""
+        return client.connection.buffered_bytes() > self.max_pending // UNREAD_PART
 
     # --- admission -----------------------------------------------------------------------------
 

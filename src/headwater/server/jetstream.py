@@ -7,6 +7,7 @@ How a stream works is `headwater.server.stream_runner`; how requests are answere
 
 from typing import TYPE_CHECKING, Final, final
 
+from headwater.base.ids import base62
 from headwater.base.invariants import check
 from headwater.jetstream import error_codes
 from headwater.jetstream.account import JetStreamAccount, Usage
@@ -16,13 +17,25 @@ from headwater.jetstream.api.snapshot import SnapshotRequest
 from headwater.jetstream.api.streams import StreamApi
 from headwater.jetstream.batch_limits import BatchRoom
 from headwater.jetstream.config import Compression, PersistMode, Storage, StreamConfig
+from headwater.jetstream.consumer.acks import ACK_PREFIX
+from headwater.jetstream.consumer.config import ConsumerConfig
+from headwater.jetstream.consumer.machine import Consumer, start_of
+from headwater.jetstream.consumer.pull import CONSUMER_DELETED
+from headwater.jetstream.consumer.push import FLOW_PREFIX
+from headwater.jetstream.consumer.records import (
+    ConsumerConfigured,
+    ConsumerCreated,
+    ConsumerReset,
+)
 from headwater.jetstream.errors import ApiError
 from headwater.jetstream.records import Record
 from headwater.jetstream.stream import Stream
 from headwater.jetstream.stream_file import decode_body, encode_body, is_unfinished
 from headwater.server.accounts import Account
+from headwater.server.ack_inlet import AckInlet
 from headwater.server.awaited_reads import AwaitedReads
 from headwater.server.client import Client
+from headwater.server.consumer_runner import ConsumerRunner
 from headwater.server.jetstream_advisories import Advisories
 from headwater.server.jetstream_api import JetStreamApi
 from headwater.server.jetstream_limits import ServerLimits
@@ -48,6 +61,8 @@ if TYPE_CHECKING:
 
 # Between the names of account and stream in the store; stream names can not have it.
 _OF: Final = "/"
+# What a consumer without a name is called by.
+CONSUMER_NAME_SIZE: Final = 8
 
 
 @final
@@ -152,6 +167,7 @@ class JetStream:
         if limits is None or account is self._node.accounts.system:
             return None
         state = self.accounts[account.name] = JetStreamAccount(account.name, limits, self)
+        self._take_acks(account)
         return state
 
     def _new_client(self, account: Account) -> Client:
@@ -344,6 +360,7 @@ class JetStream:
         account.add(stream)
         self._runners.add(runner)
         self._listen_for(runner)
+        runner.consumers.start()
 
     def _listen_for(self, runner: StreamRunner) -> None:
         runner.subscriptions = [
@@ -377,6 +394,114 @@ class JetStream:
         """Have a stream changed in its turn."""
         self._runners.of(account_name, stream_name).change(change)
 
+    # --- keeping consumers ---------------------------------------------------------------------
+
+    @property
+    def max_ack_pending(self) -> int:
+        """What the server lets a consumer have unacknowledged; zero is no limit."""
+        return self._node.options.jetstream.max_ack_pending
+
+    @property
+    def max_request_batch(self) -> int:
+        """What the server lets one pull ask for; zero is no limit."""
+        return self._node.options.jetstream.max_request_batch
+
+    def generate_name(self) -> str:
+        """A name for a consumer that was not given one."""
+        return base62(self.entropy, CONSUMER_NAME_SIZE)
+
+    def has_interest(self, account: JetStreamAccount, subject: bytes) -> bool:
+        """Whether anybody in an account listens to a subject."""
+        return self.has_listener(account.name, subject)
+
+    def has_listener(self, account_name: str, subject: bytes) -> bool:
+        """The same by the account's name."""
+        account = self._node.accounts.get(account_name)
+        return account is not None and account.index.match(subject).fan_out > 0
+
+    def consumers_of(self, account_name: str, stream_name: str) -> ConsumerRunner | None:
+        """Who runs the consumers of a stream, if it is there."""
+        runner = self._runners.find(account_name, stream_name)
+        return None if runner is None else runner.consumers
+
+    def create_consumer(
+        self,
+        account: JetStreamAccount,
+        stream: Stream,
+        name: str,
+        config: ConsumerConfig,
+        now_ns: int,
+    ) -> Consumer:
+        """Make a consumer and let it work."""
+        runner = self._runners.of(account.name, stream.name)
+        start_sequence, lasts_until = start_of(stream, config)
+        runner.record(ConsumerCreated(name, config, now_ns, start_sequence, lasts_until))
+        consumer = stream.consumers.by_name[name]
+        runner.consumers.begin(consumer)
+        self.advisories.consumer_action(runner.account, consumer, Action.CREATE)
+        return consumer
+
+    def update_consumer(
+        self, account: JetStreamAccount, stream: Stream, consumer: Consumer, config: ConsumerConfig
+    ) -> None:
+        """Have a consumer go on with another configuration."""
+        runner = self._runners.of(account.name, stream.name)
+        old_subject = b"" if consumer.push is None else consumer.push.subject
+        old_pause_ns = consumer.config.pause_until_ns
+        runner.record(ConsumerConfigured(consumer.name, config))
+        runner.consumers.changed(consumer, old_subject)
+        if old_pause_ns != config.pause_until_ns:
+            is_paused = consumer.is_paused(self.now_ns())
+            self.advisories.consumer_paused(runner.account, consumer, is_paused)
+
+    def delete_consumer(
+        self, account: JetStreamAccount, stream: Stream, consumer: Consumer
+    ) -> None:
+        """Remove all there is of a consumer."""
+        self._runners.of(account.name, stream.name).consumers.remove(consumer)
+
+    def reset_consumer(
+        self, account: JetStreamAccount, stream: Stream, consumer: Consumer, sequence: int
+    ) -> None:
+        """Have a consumer begin again at a sequence of its stream."""
+        runner = self._runners.of(account.name, stream.name)
+        runner.record(ConsumerReset(consumer.name, sequence))
+        runner.consumers.deliver(consumer)
+
+    def unpin_consumer(
+        self, account: JetStreamAccount, stream: Stream, consumer: Consumer, group: str
+    ) -> None:
+        """Let another client of a group have its turn."""
+        self._runners.of(account.name, stream.name).consumers.unpin(consumer)
+
+    def _take_acks(self, account: Account) -> None:
+        """Hear what clients of an account say of messages they got."""
+
+        def find(stream_name: str) -> ConsumerRunner | None:
+            return self.consumers_of(account.name, stream_name)
+
+        inlet = AckInlet(account, self.broker, find)
+        self._subscriptions.take_in(account, ACK_PREFIX + b">", inlet.ingest)
+
+        def confirm(
+            source: Client | None,
+            subject: bytes,
+            reply: bytes | None,
+            header_size: int,
+            payload: bytes,
+        ) -> bool:
+            named = subject[len(FLOW_PREFIX) :].decode(errors="replace")
+            stream_name, _, rest = named.partition(".")
+            runner = find(stream_name)
+            consumer = None if runner is None else runner.find(rest.rpartition(".")[0])
+            if runner is None or consumer is None:
+                return False
+            header = payload[:header_size] if header_size > 0 else b""
+            runner.confirm_flow(consumer, subject, header)
+            return True
+
+        self._subscriptions.serve(account, FLOW_PREFIX + b">", confirm)
+
     def reads_of(self, account_name: str, stream_name: str) -> AwaitedReads:
         """The reads that wait for a stream."""
         return self._runners.of(account_name, stream_name).reads
@@ -386,6 +511,7 @@ class JetStream:
         runner = self._runners.pop(account.name, stream.name)
         self._stop_listening(runner)
         runner.refuse_waiting(ApiError.of(error_codes.STREAM_NOT_FOUND))
+        runner.consumers.end_all(CONSUMER_DELETED)
         account.remove(stream)
         stream.retire()
         runner.reads.give_up()

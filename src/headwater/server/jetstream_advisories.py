@@ -19,8 +19,16 @@ from headwater.jetstream.advisories import (
     StreamActionAdvisory,
     stream_subject,
 )
+from headwater.jetstream.consumer.advisories import (
+    ConsumerActionAdvisory,
+    ConsumerPauseAdvisory,
+    advisory_of,
+    consumer_subject,
+)
+from headwater.jetstream.consumer.machine import Consumer
+from headwater.jetstream.consumer.outbox import Event
 from headwater.jetstream.go_json import write
-from headwater.jetstream.times import format_time
+from headwater.jetstream.times import ZERO_TIME_TEXT, format_time
 from headwater.server.accounts import Account
 from headwater.server.client import Client
 from headwater.server.monitor.connz import authorized_user
@@ -62,6 +70,44 @@ class Advisories:
                 **heading._asdict(), stream=stream_name, action=word, domain=self._domain
             ),
         )
+
+    def consumer_action(self, account: Account, consumer: Consumer, action: Action) -> None:
+        """A consumer was created or deleted."""
+        word, event = action.value
+        self.tell(
+            account,
+            consumer_subject(event, consumer),
+            lambda heading: ConsumerActionAdvisory(
+                id=heading.id,
+                timestamp=heading.timestamp,
+                stream=consumer.stream.name,
+                consumer=consumer.name,
+                action=word,
+                domain=self._domain,
+            ),
+        )
+
+    def consumer_paused(self, account: Account, consumer: Consumer, is_paused: bool) -> None:
+        """A consumer was told to stop for some time, or to go on."""
+        until = consumer.config.pause_until
+        self.tell(
+            account,
+            consumer_subject("PAUSE", consumer),
+            lambda heading: ConsumerPauseAdvisory(
+                id=heading.id,
+                timestamp=heading.timestamp,
+                stream=consumer.stream.name,
+                consumer=consumer.name,
+                paused=is_paused,
+                pause_until=ZERO_TIME_TEXT if until is None else until.text,
+                domain=self._domain,
+            ),
+        )
+
+    def consumer_event(self, account: Account, consumer: Consumer, event: Event) -> None:
+        """A consumer has something to tell."""
+        subject, advisory = advisory_of(consumer, event, account.name, self._domain)
+        self.tell(account, subject, advisory)
 
     def api_called(
         self, account: Account, source: Client | None, subject: bytes, body: bytes, response: bytes

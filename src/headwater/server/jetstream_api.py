@@ -40,6 +40,7 @@ from headwater.jetstream.stream import Stream
 from headwater.server.accounts import Account
 from headwater.server.client import Client, Handler
 from headwater.server.jetstream_advisories import Advisories
+from headwater.server.many_replies import ManyReplies
 from headwater.server.own_subscriptions import OwnSubscriptions
 from headwater.server.stream_runner import Change
 from headwater.store.message_log import StoreError
@@ -54,10 +55,21 @@ _DIRECT_GET: Final = "DIRECT.GET"
 _DIRECT_LEADER_GET: Final = "DIRECT_LEADER.GET"
 _MSG_GET: Final = "STREAM.MSG.GET."
 # Calls that change what is in a stream, or what it keeps.
-_CHANGES: Final = ("STREAM.PURGE.", "STREAM.MSG.DELETE.", "STREAM.UPDATE.")
+_CHANGES: Final = (
+    "STREAM.PURGE.",
+    "STREAM.MSG.DELETE.",
+    "STREAM.UPDATE.",
+    "CONSUMER.CREATE.",
+    "CONSUMER.DURABLE.CREATE.",
+    "CONSUMER.DELETE.",
+    "CONSUMER.PAUSE.",
+    "CONSUMER.UNPIN.",
+    "CONSUMER.RESET.",
+)
+_PULL: Final = "CONSUMER.MSG.NEXT."
 _MSG_GET_SUBJECT: Final = API_PREFIX + _MSG_GET.encode()
 # Below these, subjects belong to streams and consumers: where there is none, there is nobody.
-_UNATTENDED: Final = (_DIRECT_GET, _DIRECT_LEADER_GET, "CONSUMER.MSG.NEXT.")
+_UNATTENDED: Final = (_DIRECT_GET, _DIRECT_LEADER_GET, _PULL)
 
 # What follows a domain's prefix, and what stands in front of it on the plain subject. The direct
 # reads of the leader are ours; nats-server's table has the rest.
@@ -145,6 +157,8 @@ class JetStreamApi:
             header, body = _split(payload, header_size)
             # A request sees what was published before it.
             self._node.broker.process_ingests()
+            if name.startswith(_PULL):
+                return self._pull(account, name.removeprefix(_PULL), reply, header, body)
             if name.startswith(_UNATTENDED):
                 return self._answer_direct(account, name, reply, header, body)
             found = find_operation(name)
@@ -173,14 +187,14 @@ class JetStreamApi:
         operation: Operation,
         request: Request,
         header: bytes,
-        reply_to: Callable[[Response, bool], object],
+        reply_to: Callable[[Response | None, bool], object],
     ) -> None:
         """Have a stream changed in its turn, and answer when that is as durable as it must be."""
         api = self._apis.get(account.name)
         if api is None or request.stream_name not in api.account.streams:
             reply_to(*self._answer(account, operation, request, header))
             return
-        made: list[tuple[Response, bool]] = []
+        made: list[tuple[Response | None, bool]] = []
         self._jetstream.change(
             account.name,
             request.stream_name,
@@ -223,8 +237,8 @@ class JetStreamApi:
 
     def _answer(
         self, account: Account, operation: Operation, request: Request, header: bytes
-    ) -> tuple[Response, bool]:
-        """The reply to a call, and whether the call is told as an advisory."""
+    ) -> tuple[Response | None, bool]:
+        """The reply to a call, if it has one, and whether the call is told as an advisory."""
         api = self._apis.get(account.name)
         try:
             if operation.needs_cluster:
@@ -278,9 +292,11 @@ class JetStreamApi:
         subject: bytes,
         reply: bytes | None,
         body: bytes,
-        response: Response,
+        response: Response | None,
         is_told: bool,
     ) -> None:
+        if response is None:
+            return
         document = write(response)
         if reply is not None:
             self._send(account, reply, document, self._session_block(account, subject, body))
@@ -295,6 +311,23 @@ class JetStreamApi:
         api = self._apis.get(account.name)
         stream = None if api is None else api.account.streams.get(name)
         return b"" if stream is None else session_block(stream, body)
+
+    def _pull(
+        self, account: Account, name: str, reply: bytes | None, header: bytes, body: bytes
+    ) -> bool:
+        """Let a client wait at a consumer; False if there is none of that name."""
+        stream_name, _, consumer_name = name.partition(".")
+        runner = self._jetstream.consumers_of(account.name, stream_name)
+        consumer = None if runner is None else runner.find(consumer_name)
+        if runner is None or consumer is None:
+            return False
+        if reply is None:
+            return True
+        if consumer.pulls is not None and _requires_more(header):
+            self._send(account, reply, b"", LEVEL_REQUIRED)
+        else:
+            runner.pull(consumer, reply, body)
+        return True
 
     def _answer_direct(
         self, account: Account, name: str, reply: bytes | None, header: bytes, body: bytes
@@ -328,8 +361,19 @@ class JetStreamApi:
             replies = get_direct_by_subject(stream, key, body, max_pending)
         else:
             replies = get_direct(stream, body, max_pending)
-        for block, payload in replies:
-            self._send(account, reply, payload, block)
+        ManyReplies(
+            self._node.broker,
+            self._node.environment.scheduler,
+            account,
+            reply,
+            replies,
+            lambda: self._is_there(account, stream),
+        ).send()
+
+    def _is_there(self, account: Account, stream: Stream) -> bool:
+        """Whether a stream was not deleted meanwhile."""
+        api = self._apis.get(account.name)
+        return api is not None and api.account.streams.get(stream.name) is stream
 
     def _send(self, account: Account, subject: bytes, payload: bytes, header: bytes = b"") -> None:
         route = account.index.match(subject)

@@ -276,6 +276,8 @@ class Node:
             client.permissions.forget()
         for sub in client.subscriptions.values():
             client.account.index.remove(sub.subject, sub.queue, sub)
+            if client.account.watched:
+                client.account.interest_changed(sub.subject)
         self._leave(client)
         self.clients.pop(client.cid, None)
         self.closed_clients.append(client)
@@ -549,6 +551,8 @@ class Node:
             client.account.index.insert(subject, queue, sub)
             # If this turned delivery filtering on: those before it were asked and need none.
             sub.settle()
+            if client.account.watched:
+                client.account.interest_changed(subject)
         if client.connect.verbose:
             self.broker.tell(client, encoder.OK)
 
@@ -588,6 +592,8 @@ class Node:
             self.broker.tracer.unsubscribed(sub)
         if client.subscriptions.pop(sub.sid, None) is not None:
             client.account.index.remove(sub.subject, sub.queue, sub)
+            if client.account.watched:
+                client.account.interest_changed(sub.subject)
 
     def _drop_subscriptions(self, client: Client) -> None:
         for sub in [*client.subscriptions.values()]:

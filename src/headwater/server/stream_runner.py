@@ -17,9 +17,10 @@ from typing import Final, final
 from headwater.base.clock import NS_PER_S
 from headwater.jetstream import error_codes
 from headwater.jetstream.account import JetStreamAccount
+from headwater.jetstream.consumer.pull import SERVER_SHUTDOWN
 from headwater.jetstream.decision import Decision, Incoming
 from headwater.jetstream.errors import ApiError
-from headwater.jetstream.records import Record
+from headwater.jetstream.records import Published, Record
 from headwater.jetstream.stream import Stream
 from headwater.runtime.environment import Environment, TimerHandle
 from headwater.runtime.fsync import SyncDriver
@@ -28,6 +29,7 @@ from headwater.server.accounts import Account
 from headwater.server.awaited_reads import AwaitedReads
 from headwater.server.broker import Broker
 from headwater.server.client import Subscription
+from headwater.server.consumer_runner import ConsumerRunner, ConsumerTimers
 from headwater.server.ingest import Ingest
 from headwater.server.jetstream_advisories import Advisories
 from headwater.store.log import FileLog
@@ -70,6 +72,7 @@ class StreamRunner:
         "_runners",
         "_waiting",
         "account",
+        "consumers",
         "ingest",
         "mode",
         "reads",
@@ -94,6 +97,18 @@ class StreamRunner:
         self.mode = mode
         self.ingest = Ingest(self)
         self.reads = AwaitedReads(runners.scheduler)
+        self.consumers = ConsumerRunner(
+            account,
+            stream,
+            runners.broker,
+            runners.advisories,
+            runners.scheduler,
+            runners.consumer_timers,
+            runners.now_ns,
+            self.when_sure,
+            self._settle,
+            runners.failed,
+        )
         self.subscriptions: list[Subscription] = []
         # What waits for a commit, by its number: decisions, changes that come after them, and
         # publishes that come after changes.
@@ -155,12 +170,26 @@ class StreamRunner:
 
     def _make(self, change: Change) -> None:
         change.make()
+        self.consumers.flush()
+        self.consumers.tell_events()
         if self.mode is not SyncMode.ALWAYS or self._is_sure() or self.stream.log.offline:
             # Of a log that has failed nothing more becomes sure, and the answer says that it has.
             change.answer()
             return
         self._made.append((self._runners.next_commit, change))
         self._runners.commit_wanted()
+
+    def when_sure(self, answer: Callable[[], object]) -> None:
+        """Answer when all that was recorded is as durable as the stream's messages are."""
+        self.consumers.flush()
+        if self.mode is not SyncMode.ALWAYS or self._is_sure() or self.stream.log.offline:
+            answer()
+            return
+        self._made.append((self._runners.next_commit, Change(_nothing, answer, _refuse_nothing)))
+        self._runners.commit_wanted()
+
+    def _settle(self) -> None:
+        self._host.settle(self.stream)
 
     def _is_sure(self) -> bool:
         """Whether nothing was written that the disk may not have."""
@@ -267,6 +296,11 @@ class StreamRunner:
                 self._runners.failed(str(error))
         self._host.settle(self.stream)
         self.reads.advance(self.stream.visible_sequence)
+        if len(self.stream.consumers):
+            for record in decision.records:
+                if isinstance(record, Published):
+                    self.consumers.published(record.batch.subjects)
+            self.consumers.tell_events()
 
     def _send(self, decision: Decision) -> None:
         broker = self._runners.broker
@@ -278,6 +312,14 @@ class StreamRunner:
             self._runners.advisories.batch_abandoned(
                 self.account, self.stream.name, batch_id, reason
             )
+
+
+def _nothing() -> None:
+    """There is nothing to be made."""
+
+
+def _refuse_nothing(_: ApiError) -> None:
+    """Who waits for an acknowledgement that is not sure hears nothing, and tries again."""
 
 
 @final
@@ -304,6 +346,7 @@ class StreamRunners:
             store, self.scheduler, sync_interval_s, self._committed, self.failed
         )
         self._upkeep = Upkeep(store, self.scheduler, self.failed)
+        self.consumer_timers = ConsumerTimers(self.scheduler, self.now_ns)
         self._commits = 0
         # Who wants a commit while one is told of, or at the end, is noted and waits for the next.
         self._is_telling = False
@@ -323,6 +366,7 @@ class StreamRunners:
         """Commit what waits; nothing more happens on its own."""
         self._driver.stop()
         self._upkeep.stop()
+        self.consumer_timers.stop()
         for runner in self._by_key.values():
             runner.reads.give_up()
         if self._due_timer is not None:
@@ -331,6 +375,9 @@ class StreamRunners:
         self._is_stopped = True
         self._is_commit_wanted = True
         self.broker.process_ingests()
+        for runner in self._by_key.values():
+            runner.consumers.end_all(SERVER_SHUTDOWN)
+            runner.consumers.flush()
         try:
             # Again for what the first one lets through.
             while self._is_commit_wanted:
@@ -350,6 +397,10 @@ class StreamRunners:
     def of(self, account_name: str, stream_name: str) -> StreamRunner:
         """The runner of a stream, which must be there."""
         return self._by_key[account_name, stream_name]
+
+    def find(self, account_name: str, stream_name: str) -> StreamRunner | None:
+        """The runner of a stream, if it is there."""
+        return self._by_key.get((account_name, stream_name))
 
     def pop(self, account_name: str, stream_name: str) -> StreamRunner:
         """A stream runs no longer."""

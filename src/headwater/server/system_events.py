@@ -11,6 +11,7 @@ from msgspec import UNSET, UnsetType
 
 from headwater.base.clock import NS_PER_S
 from headwater.base.entropy import Entropy
+from headwater.base.ids import base62
 from headwater.server.accounts import Account
 from headwater.server.client import Client
 from headwater.server.monitor.accountz import Traffic, account_stat
@@ -40,7 +41,6 @@ ACCOUNT_CONNECTIONS_TYPE: Final = "io.nats.server.advisory.v1.account_connection
 # accounts of its own.
 JETSTREAM_FLAGS: Final = 0b111
 
-_ID_LETTERS: Final = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 _ID_LENGTH: Final = 22
 
 
@@ -209,7 +209,7 @@ class Reply(View, kw_only=True):
 
 def new_event_id(entropy: Entropy) -> str:
     """An id never given before, in the form of a NUID."""
-    return "".join(_ID_LETTERS[entropy.below(len(_ID_LETTERS))] for _ in range(_ID_LENGTH))
+    return base62(entropy, _ID_LENGTH)
 
 
 def server_identity(node: "Node", seq: int) -> ServerIdentity:

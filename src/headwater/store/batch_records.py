@@ -1,15 +1,19 @@
 """A batch of messages as the records of a segment, and back."""
 
-from typing import Final
+from bisect import bisect_left
+from collections.abc import Sequence
+from itertools import compress
+from typing import Final, final
 
 from headwater.store.format import (
     EXPIRY_BYTES,
     RECORD_BYTES,
     encode_message_with_expiry,
     encode_messages,
-    take_record,
+    take_records,
 )
 from headwater.store.message_log import Batch, MessageBatch
+from headwater.store.segment import READ_BYTES
 from headwater.store.segment_index import SegmentIndex
 
 # What nats-server counts for a message on disk besides its bytes, and for having headers.
@@ -17,6 +21,11 @@ MESSAGE_OVERHEAD_BYTES: Final = 30
 HEADER_OVERHEAD_BYTES: Final = 4
 # By how much what a message without headers counts differs from the length of its record.
 _COUNTED_BESIDES_RECORD: Final = MESSAGE_OVERHEAD_BYTES - RECORD_BYTES
+# By how much a record is longer at most than what its message counts.
+_RECORD_BESIDES_COUNTED: Final = RECORD_BYTES + EXPIRY_BYTES - MESSAGE_OVERHEAD_BYTES
+
+# What lies between two messages is read with them up to here: another read would take longer.
+GAP_BYTES_MAX: Final = 64 * 1024
 
 
 def message_size(subject: int, header: int, payload: int) -> int:
@@ -68,6 +77,58 @@ def encode_batch(first: int, batch: Batch, seed: int) -> tuple[bytes, list[int]]
     return b"".join(parts), [len(part) for part in parts]
 
 
+@final
+class Wanted:
+    """Messages of one segment that are wanted, as parallel lists."""
+
+    __slots__ = ("ids", "offsets", "sequences", "sizes")
+
+    def __init__(self, index: SegmentIndex, sequences: Sequence[int]) -> None:
+        """`sequences` are ascending and of that segment; those without a message are left out."""
+        first = sequences[0] - index.first_sequence
+        end = sequences[-1] + 1 - index.first_sequence
+        columns = (index.offsets, index.subject_ids, index.sizes)
+        if end - first == len(sequences):
+            offsets, ids, sizes = (column[first:end].tolist() for column in columns)
+        else:
+            positions = [sequence - index.first_sequence for sequence in sequences]
+            offsets, ids, sizes = ([*map(column.__getitem__, positions)] for column in columns)
+        if not index.is_dense:
+            sequences, ids, sizes = (
+                [*compress(column, offsets)] for column in (sequences, ids, sizes)
+            )
+            offsets = [*filter(None, offsets)]
+        self.sequences = sequences
+        self.offsets = offsets
+        self.ids = ids
+        self.sizes = sizes
+
+    def near(self, at: int, bytes_max: int) -> tuple[int, int]:
+        """How far one read from the message at `at` on should go: up to which other one, and how
+        many bytes.
+
+        Of messages far from each other, or of more than are wanted, nothing is read in vain.
+        """
+        offsets, sizes = self.offsets, self.sizes
+        begin = reached = offsets[at]
+        # Most of the time they lie one after the other.
+        stop = bisect_left(offsets, begin + READ_BYTES, at + 1)
+        counted = sum(sizes[at:stop])
+        span = offsets[stop - 1] + sizes[stop - 1] + _RECORD_BESIDES_COUNTED - begin
+        if span <= READ_BYTES and span - counted <= GAP_BYTES_MAX and counted <= bytes_max:
+            return stop, span
+        stop = at
+        while stop < len(offsets):
+            offset, size = offsets[stop], sizes[stop]
+            end = offset + size + _RECORD_BESIDES_COUNTED
+            is_far = offset - reached > GAP_BYTES_MAX or end - begin > READ_BYTES
+            if stop > at and (is_far or bytes_max < 0):
+                break
+            reached, stop = end, stop + 1
+            bytes_max -= size
+        return stop, reached - begin
+
+
 def take_messages(
     batch: MessageBatch,
     index: SegmentIndex,
@@ -84,31 +145,45 @@ def take_messages(
     `names` are all subjects by id, `seed` is the segment's. Returns what is left of `bytes_max`;
     below zero when it is used up.
     """
-    count = len(batch)
     start = sequence - index.first_sequence
-    end = start + count_max - count
-    add_sequence, add_subject = batch.sequences.append, batch.subjects.append
-    add_header, add_payload = batch.headers.append, batch.payloads.append
-    add_timestamp = batch.timestamps_ns.append
-    for wanted, offset, sid in zip(
-        range(sequence, sequence + end - start),
-        index.offsets[start:end],
-        index.subject_ids[start:end],
-        strict=False,
-    ):
-        if not offset:
-            continue
-        parts = take_record(data, offset - begin, seed)
-        if parts is None or parts[0] != wanted:
-            return bytes_max
-        found, timestamp_ns, header, payload = parts
-        bytes_max -= len(header) + len(payload)
-        if bytes_max < 0 and count:
-            return bytes_max
-        add_sequence(found)
-        add_subject(names[sid])
-        add_header(header)
-        add_payload(payload)
-        add_timestamp(timestamp_ns)
-        count += 1
+    # No more than fit: the index of a large segment is not copied for a few messages.
+    end = start + min(count_max - len(batch), len(data) // RECORD_BYTES + 1)
+    offsets: Sequence[int] = index.offsets[start:end]
+    ids: Sequence[int] = index.subject_ids[start:end]
+    sequences: Sequence[int] = range(sequence, sequence + len(offsets))
+    if not index.is_dense:
+        sequences = [*compress(sequences, offsets)]
+        ids = [*compress(ids, offsets)]
+        offsets = [*filter(None, offsets)]
+    return take_at(batch, names, seed, sequences, ids, offsets, begin, data, bytes_max)
+
+
+def take_at(
+    batch: MessageBatch,
+    names: list[bytes],
+    seed: int,
+    sequences: Sequence[int],
+    ids: Sequence[int],
+    offsets: Sequence[int],
+    begin: int,
+    data: bytes,
+    bytes_max: int,
+) -> int:
+    """Add the messages of `sequences`, with these subject ids, at these offsets of a segment.
+
+    Up to the first that does not lie whole and sound in `data`; all else as for `take_messages`.
+    """
+    timestamps_ns, headers, payloads = take_records(
+        data, [offset - begin for offset in offsets], sequences, bytes_max, seed
+    )
+    bytes_max -= sum(map(len, headers)) + sum(map(len, payloads))
+    count = len(payloads)
+    if bytes_max < 0 and len(batch) + count > 1:
+        # The last one is too much; a batch has at least one.
+        count -= 1
+    batch.sequences += sequences[:count]
+    batch.subjects += [names[sid] for sid in ids[:count]]
+    batch.headers += headers[:count]
+    batch.payloads += payloads[:count]
+    batch.timestamps_ns += timestamps_ns[:count]
     return bytes_max

@@ -64,6 +64,18 @@ class FilterCursor:
         self._clear_until = found or max(begin, self._index.next_sequence)
         return found
 
+    def take(self, end: int, count_max: int) -> list[int]:
+        """The next messages before `end`, in order, up to so many; the place stays."""
+        if self._epoch != self._index.epoch:
+            self._forget()
+        begin = max(self._sequence, self._clear_until)
+        found = self._filter.take(begin, end, count_max)
+        if found:
+            self._clear_until = found[0]
+        elif count_max > 0:
+            self._clear_until = max(begin, min(end, self._index.next_sequence))
+        return found
+
     def pending(self) -> int:
         """How many messages are to come."""
         self._catch_up()

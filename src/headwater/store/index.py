@@ -11,12 +11,12 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterator
-from itertools import compress
+from itertools import compress, islice
 from typing import Final, final
 
 from headwater.base.invariants import check
 from headwater.store.index_picture import IndexPicture
-from headwater.store.segment_index import Footer, SegmentIndex, decode_footer
+from headwater.store.segment_index import STRETCH_MIN, Footer, SegmentIndex, decode_footer
 from headwater.store.subject_table import NO_SEQUENCE, SubjectTable
 
 __all__ = ["NO_SEQUENCE", "Footer", "LogIndex", "SegmentIndex", "SubjectTable", "decode_footer"]
@@ -27,6 +27,8 @@ IDS_UNUSED_MIN: Final = 65_536
 REMOVALS_NOTED_MAX: Final = 8192
 # The messages of a subject are followed one by one up to here, and searched for beyond.
 FOLLOWED_MAX: Final = 32
+# Fewer messages than this are taken out one by one.
+DELETED_TOGETHER_MIN: Final = 16
 
 
 @final
@@ -54,6 +56,15 @@ class Removals:
             self._begin += half
         self._ids.append(sid)
         self._sequences.append(sequence)
+
+    def note_many(self, ids: list[int], sequences: list[int]) -> None:
+        """Messages are gone; more than are noted anyway are not even looked at."""
+        if len(ids) >= REMOVALS_NOTED_MAX:
+            self._begin = self.next_number + len(ids)
+            del self._ids[:], self._sequences[:]
+            return
+        for sid, sequence in zip(ids, sequences, strict=True):
+            self.note(sid, sequence)
 
     def since(self, number: int) -> "tuple[array[int], array[int]] | None":
         """Ids and sequences from a number on; None if some of them are not known any more."""
@@ -366,6 +377,66 @@ class LogIndex:
             self.first_sequence = self.next_message(sequence + 1) or self.next_sequence
         return size
 
+    def present(self, sequences: list[int]) -> list[int]:
+        """Those of some ascending sequences that have messages."""
+        found: list[int] = []
+        for segment, some in self._by_segment(sequences):
+            first, end = segment.first_sequence, segment.next_sequence
+            if some[0] < first or some[-1] >= end:
+                some = some[bisect_left(some, first) : bisect_left(some, end)]
+            live = map(segment.offsets.__getitem__, map((-first).__add__, some))
+            found += some if segment.is_dense else compress(some, live)
+        return found
+
+    def delete_many(self, sequences: list[int]) -> None:
+        """Take messages out, which are all there, in ascending order.
+
+        What follows for subjects and totals is found out once, not for each message.
+        """
+        if len(sequences) < DELETED_TOGETHER_MIN:
+            for sequence in sequences:
+                self.delete(sequence)
+            return
+        ids: list[int] = []
+        for segment, some in self._by_segment(sequences):
+            here = [*map((-segment.first_sequence).__add__, some)]
+            sids = [*map(segment.subject_ids.__getitem__, here)]
+            if self._picture is not None:
+                for sid, sequence in zip(sids, some, strict=True):
+                    self._picture.note_removal(sid, sequence)
+            self.byte_count -= segment.drop_many(here)
+            ids += sids
+        self.messages -= len(sequences)
+        if self.removals is not None:
+            self.removals.note_many(ids, sequences)
+        for sid, count in Counter(ids).items():
+            self._shrink_subject_by(sid, count)
+        if sequences[0] == self.first_sequence:
+            self.first_sequence = self.next_message(sequences[0] + 1) or self.next_sequence
+
+    def _by_segment(self, sequences: list[int]) -> Iterator[tuple[SegmentIndex, list[int]]]:
+        """Ascending sequences, by the segment that covers them or is before them."""
+        begin = 0
+        while begin < len(sequences):
+            number = self.segment_number(sequences[begin])
+            end = len(sequences)
+            if number + 1 < len(self.segments):
+                end = bisect_left(sequences, self._starts[number + 1], begin)
+            yield self.segments[number], sequences[begin:end]
+            begin = end
+
+    def _shrink_subject_by(self, sid: int, count: int) -> None:
+        subjects = self.subjects
+        subjects.counts[sid] -= count
+        if subjects.counts[sid] == 0:
+            subjects.forget(sid)
+            return
+        first, last = subjects.firsts[sid], subjects.lasts[sid]
+        if not self.has(first):
+            subjects.firsts[sid] = self._following(sid, first)
+        if not self.has(last):
+            subjects.lasts[sid] = self._preceding(sid, last)
+
     def _shrink_subject(self, sid: int, sequence: int) -> None:
         subjects = self.subjects
         subjects.counts[sid] -= 1
@@ -485,6 +556,23 @@ class LogIndex:
                     return segment.first_sequence + found
         return NO_SEQUENCE
 
+    def messages_from(self, begin: int, end: int, count_max: int) -> list[int]:
+        """The first messages from `begin` on and before `end`, in order, up to so many."""
+        found: list[int] = []
+        # What is gone at the front is not looked through, however much it is.
+        begin = max(begin, self.first_sequence)
+        for segment in self.segments_between(begin, end):
+            first = segment.first_sequence
+            position = max(begin - first, 0)
+            stop = min(end - first, len(segment.offsets))
+            while position < stop and len(found) < count_max:
+                wanted = count_max - len(found)
+                behind = min(position + max(wanted, STRETCH_MIN), stop)
+                live = segment.live_positions(position, behind)
+                found += islice(map(first.__add__, live), wanted)
+                position = behind
+        return found
+
     def last_message(self, sequence: int) -> int:
         """The last message at or before `sequence`; 0 if there is none."""
         for segment in reversed(self.segments_between(0, sequence + 1)):
@@ -517,12 +605,17 @@ class LogIndex:
 
     def sequences_of(self, sid: int, before: int) -> list[int]:
         """All messages of subject `sid` before a sequence, found by following it."""
-        found: list[int] = []
-        sequence, last = self.subjects.firsts[sid], self.subjects.lasts[sid]
-        while sequence < before and sequence:
-            found.append(sequence)
+        return list(self.followed(sid, 0, before))
+
+    def followed(self, sid: int, begin: int, end: int) -> Iterator[int]:
+        """The messages of subject `sid` from `begin` on and before `end`, one after the other.
+
+        The index must not change meanwhile.
+        """
+        sequence, last = self.next_of_subject(sid, begin), self.subjects.lasts[sid]
+        while sequence < end and sequence:
+            yield sequence
             sequence = self._following(sid, sequence) if sequence < last else NO_SEQUENCE
-        return found
 
     def count_from(self, sequence: int) -> int:
         """How many messages there are at or after `sequence`."""

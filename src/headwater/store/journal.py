@@ -3,6 +3,9 @@
 Every entry carries the position it followed, the stream's last sequence then. After a crash that
 cost the end of the log, entries past that end are cut: they speak of what is not there.
 
+Entries that are written together are one entry on the disk, a group: a crash leaves all of them or
+none. Who reads a journal sees the parts, one after the other.
+
 The journal alone says which messages were deleted, whatever else is lost. It is rewritten when most
 of it is of no use any more: first all that is still true, in one go, then what follows.
 """
@@ -14,15 +17,18 @@ from typing import Final, final
 from headwater.store.filesystem import File, FileSystem
 from headwater.store.format import (
     ENTRY_BYTES,
+    GROUP,
     HEADER_BYTES,
     JOURNAL_MAGIC,
     Entry,
     FileHeader,
     decode_entry,
+    decode_group,
     encode_entry,
+    encode_group,
 )
 
-# Kinds of the store's own; what callers write begins at CALLER_KINDS.
+# Kinds of the store's own, of which 5 is a group; what callers write begins at CALLER_KINDS.
 DELETED: Final = 1
 # A cut of the log's end: begun before it is made, done when it is on the disk.
 TRUNCATING: Final = 2
@@ -57,6 +63,11 @@ def as_ranges(sequences: list[int]) -> list[tuple[int, int]]:
     return ranges
 
 
+def size_of_entries(entries: Iterable[tuple[int, bytes]]) -> int:
+    """How much of a journal entries take, one by one."""
+    return sum(ENTRY_BYTES + len(body) for _, body in entries)
+
+
 @final
 class Journal:
     """An open journal file."""
@@ -82,8 +93,11 @@ class Journal:
         return self._file.size
 
     def write(self, position: int, entries: list[tuple[int, bytes]]) -> bytes:
-        """Append entries of one moment, kind and body each; returns the bytes they became."""
-        data = b"".join(encode_entry(position, kind, body) for kind, body in entries)
+        """Append entries, kind and body each, all or none; returns the bytes they became."""
+        if len(entries) == 1:
+            data = encode_entry(position, *entries[0])
+        else:
+            data = encode_group(position, entries)
         size = self._file.size
         try:
             self._file.write(data)
@@ -91,6 +105,10 @@ class Journal:
             self._file.truncate(size)
             raise
         return data
+
+    def write_apart(self, position: int, entries: list[tuple[int, bytes]]) -> None:
+        """The same for a journal that nobody uses yet: damage to one shall not cost all."""
+        self._file.write(b"".join(encode_entry(position, *entry) for entry in entries))
 
     def read_from(self, offset: int) -> bytes:
         """Everything behind an offset."""
@@ -112,13 +130,13 @@ class Journal:
 
 @final
 class JournalEntries:
-    """What a journal's bytes turned out to be."""
+    """What a journal's bytes turned out to be; of groups there are only the parts."""
 
     __slots__ = ("damage", "end", "entries", "is_torn", "offsets", "sound_count")
 
     def __init__(self) -> None:
         self.entries: list[Entry] = []
-        # Where they begin.
+        # Where they begin; parts of a group where that does.
         self.offsets: list[int] = []
         # Where the last one ends.
         self.end = HEADER_BYTES
@@ -134,6 +152,15 @@ class JournalEntries:
         """Whether there are sound entries behind what is none."""
         return bool(self.damage)
 
+    def add(self, offset: int, entry: Entry) -> None:
+        """A sound entry, or group of entries."""
+        entries = _parts_of(entry) if entry.kind == GROUP else [entry]
+        self.entries += entries
+        self.offsets += [offset] * len(entries)
+        self.end = offset + entry.length
+        if not self.is_damaged:
+            self.sound_count += len(entries)
+
 
 def read_entries(data: bytes) -> JournalEntries:
     """All sound entries of a journal's bytes, also behind damage."""
@@ -142,10 +169,8 @@ def read_entries(data: bytes) -> JournalEntries:
     while True:
         entry = decode_entry(data, offset)
         if entry is not None:
-            found.entries.append(entry)
-            found.offsets.append(offset)
-            offset = found.end = offset + entry.length
-            found.sound_count += not found.is_damaged
+            found.add(offset, entry)
+            offset = found.end
             continue
         following = _following_entry(data, offset)
         if following == 0:
@@ -156,6 +181,14 @@ def read_entries(data: bytes) -> JournalEntries:
     rest = len(data) - found.end
     found.is_torn = rest < 4 or rest < int.from_bytes(data[found.end : found.end + 4], "little")
     return found
+
+
+def _parts_of(group: Entry) -> list[Entry]:
+    parts = decode_group(group)
+    if any(part.kind >= CALLER_KINDS for part in parts):
+        for part in parts:
+            part.is_joint = part.kind < CALLER_KINDS
+    return parts
 
 
 def _following_entry(data: bytes, offset: int) -> int:

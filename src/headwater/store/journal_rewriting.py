@@ -3,8 +3,9 @@
 Most of what a journal says could be said in fewer words: that messages were deleted one after the
 other, that the end was cut off. `JournalRewriting.run` reads the journal up to where it was when
 this was begun, and writes a successor that says the same; the log adds what was journalled
-meanwhile and swaps the two (`finish_journal_rewrite`). What callers wrote is kept as it is, in
-order: only they know what of it is still true.
+meanwhile and swaps the two (`finish_journal_rewrite`). What callers wrote gives way to what they
+say is still true, all of it at the moment of the beginning; where they do not say, it is kept as it
+is, in order.
 
 Whoever opens the log finds out the same from the successor as from the journal.
 """
@@ -44,6 +45,8 @@ class JournalRewriting:
         "_header",
         "_journal",
         "_path",
+        "caller_bytes_covered",
+        "caller_entries",
         "last_sequence",
     )
 
@@ -55,6 +58,8 @@ class JournalRewriting:
         header: FileHeader,
         journal: Journal,
         last_sequence: int,
+        caller_entries: list[tuple[int, bytes]] | None,
+        caller_bytes_covered: int,
     ) -> None:
         """`header` is the successor's, `last_sequence` the log's. Must be run. Raises OSError."""
         self._files = files
@@ -64,6 +69,9 @@ class JournalRewriting:
         self._covered_bytes = journal.size
         # What the successor's entries may speak of.
         self.last_sequence = last_sequence
+        # What takes the place of all that callers wrote, and how much that was since the last time.
+        self.caller_entries = caller_entries
+        self.caller_bytes_covered = caller_bytes_covered
         self._file = UnfinishedFile(files, successor_path)
         self._file.lend()
 
@@ -82,7 +90,7 @@ class JournalRewriting:
             found = read_entries(data)
             if found.is_damaged or found.end != self._covered_bytes:
                 raise StoreError(f"{self._path} is not written anew: it is damaged")
-            shorter = b"".join(shortened(found.entries, self.last_sequence))
+            shorter = b"".join(shortened(found.entries, self.last_sequence, self.caller_entries))
             self._file.file.write(self._header.encode() + shorter)
             self._file.file.sync()
         except OSError as error:
@@ -107,9 +115,16 @@ class JournalRewriting:
         self._file.give_up()
 
 
-def shortened(entries: list[Entry], last_sequence: int) -> Iterator[bytes]:
+def shortened(
+    entries: list[Entry],
+    last_sequence: int,
+    caller_entries: list[tuple[int, bytes]] | None = None,
+) -> Iterator[bytes]:
     """Entries that say the same as those of a whole journal, at the end of which the log ends with
-    `last_sequence`."""
+    `last_sequence`.
+
+    `caller_entries` take the place of those of callers; None keeps them.
+    """
     deleted, lost = _Ranges(), _Ranges()
     for entry in entries:
         if entry.kind == DELETED:
@@ -123,6 +138,10 @@ def shortened(entries: list[Entry], last_sequence: int) -> Iterator[bytes]:
     for kind, ranges in ((DELETED, deleted), (LOST, lost)):
         for body in ranges.bodies():
             yield encode_entry(last_sequence, kind, body)
+    if caller_entries is not None:
+        for kind, body in caller_entries:
+            yield encode_entry(last_sequence, kind, body)
+        return
     for entry in entries:
         if entry.kind >= CALLER_KINDS:
             # It may have followed what was cut off since.

@@ -16,14 +16,16 @@ All of this runs on one thread. What is done to the files besides, partly on oth
 `headwater.store.log_files`.
 """
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from typing import Final, final
 
-from headwater.base.invariants import check
 from headwater.store.batch_records import (
+    Wanted,
     encode_batch,
     message_sizes,
     records_size,
+    take_at,
     take_messages,
 )
 from headwater.store.format import (
@@ -36,7 +38,6 @@ from headwater.store.format import (
 )
 from headwater.store.index import SegmentIndex
 from headwater.store.journal import (
-    CALLER_KINDS,
     DELETED,
     LOST,
     TRUNCATED,
@@ -52,7 +53,7 @@ from headwater.store.log_files import (
     LogFiles,
 )
 from headwater.store.message_log import Batch, MessageBatch, StoredMessage, StoreError
-from headwater.store.segment import SegmentFile
+from headwater.store.segment import READ_BYTES, SegmentFile
 from headwater.store.wal import SEGMENT
 
 __all__ = ["JOURNAL_FILE", "JOURNAL_NEW_FILE", "SEGMENT_BYTES_MAX", "STREAM_FILE", "FileLog"]
@@ -109,32 +110,38 @@ class FileLog(LogFiles):
             raise self._failed("skip", error) from error
         self.index.skip(count, timestamp_ns)
 
-    def write_entries(self, entries: list[tuple[int, bytes]]) -> None:
-        """Journal what the caller has to keep: kinds from CALLER_KINDS on."""
+    def write_entries(self, entries: Sequence[tuple[int, bytes]]) -> None:
+        """Journal what the caller has to keep."""
         self._check_online()
-        check(all(kind >= CALLER_KINDS for kind, _ in entries), "kinds below are the store's own")
         # An entry speaks of what was before it: that must not be lost while it is not.
         self.flush()
-        self._write_journal(entries)
+        if entries:
+            self._write_caller_entries([], entries)
 
-    def delete(self, sequences: Sequence[int], erase: bool = False) -> int:
+    def delete(
+        self,
+        sequences: Sequence[int],
+        erase: bool = False,
+        entries: Sequence[tuple[int, bytes]] = (),
+    ) -> int:
         """Remove messages."""
         self._check_online()
         self.flush()
-        there = sorted({sequence for sequence in sequences if self.index.has(sequence)})
+        there = self.index.present(sorted(set(sequences)))
         if not there:
+            self.write_entries(entries)
             return 0
         try:
             if erase:
                 self._settle()
-            self._write_journal([(DELETED, encode_ranges(as_ranges(there)))])
+            self._write_caller_entries([(DELETED, encode_ranges(as_ranges(there)))], entries)
             if erase:
                 # Before anything is destroyed it must be known to be deleted.
+                self._secure_caller_entries()
                 self._journal.sync()
                 self._erase(there)
                 self._note_extent()
-            for sequence in there:
-                self.index.delete(sequence)
+            self.index.delete_many(there)
             self._drop_empty_segments()
         except OSError as error:
             raise self._failed("delete", error) from error
@@ -267,6 +274,7 @@ class FileLog(LogFiles):
         if any(self._is_end_of_checkpoint(index.first_sequence) for index in empty):
             # It ends nowhere then.
             self._forget_checkpoint()
+        self._secure_caller_entries()
         # Also of sequences that never had a message nobody may think that they are missing.
         ranges = [(index.first_sequence, index.next_sequence - 1) for index in empty]
         self._write_journal(
@@ -286,6 +294,7 @@ class FileLog(LogFiles):
             return
         # A footer is only believed because what it speaks of is on the disk.
         segment.sync()
+        self._secure_caller_entries()
         first, end = index.first_sequence, index.next_sequence
         expiries = [pair for pair in self.expiries.pending() if first <= pair[0] < end]
         segment.seal(end - 1, index.encode(self.index.subjects.names, expiries))
@@ -358,10 +367,14 @@ class FileLog(LogFiles):
         sequence = self.index.next_message(sequence)
         while sequence and len(batch) < count_max:
             index = self.index.segment_of(sequence)
-            begin = index.offsets[sequence - index.first_sequence]
+            position = sequence - index.first_sequence
+            begin = index.offsets[position]
             segment = self._segments[index.first_sequence]
+            # Where the first message begins that is too much; unknown if it was deleted.
+            behind = position + count_max - len(batch)
+            size = index.offsets[behind] - begin if behind < len(index.offsets) else READ_BYTES
             try:
-                data = segment.read_span(begin)
+                data = segment.read_span(begin, size if size > 0 else READ_BYTES)
             except OSError as error:
                 raise StoreError(f"{self._folder}: message {sequence}: {error}") from error
             before = len(batch)
@@ -377,6 +390,56 @@ class FileLog(LogFiles):
                 sequence = batch.sequences[-1]
             sequence = self.index.next_message(sequence + 1)
         return batch
+
+    def read_at(self, sequences: Sequence[int], bytes_max: int) -> MessageBatch:
+        """The messages of some sequences, those near each other read at once."""
+        self.flush()
+        batch = MessageBatch()
+        at = bisect_left(sequences, self.index.segments[0].first_sequence)
+        while at < len(sequences) and bytes_max >= 0:
+            index = self.index.segment_of(sequences[at])
+            stop = bisect_left(sequences, index.next_sequence, at)
+            if at < stop:
+                bytes_max = self._read_in(index, sequences[at:stop], batch, bytes_max)
+            at = max(stop, at + 1)
+        return batch
+
+    def _read_in(
+        self, index: SegmentIndex, sequences: Sequence[int], batch: MessageBatch, bytes_max: int
+    ) -> int:
+        """Add messages of one segment to a batch; returns what is left of `bytes_max`."""
+        segment = self._segments[index.first_sequence]
+        names = self.index.subjects.names
+        wanted = Wanted(index, sequences)
+        at = 0
+        while at < len(wanted.sequences) and bytes_max >= 0:
+            begin = wanted.offsets[at]
+            stop, size = wanted.near(at, bytes_max)
+            try:
+                data = segment.read_span(begin, size)
+            except OSError as error:
+                raise StoreError(
+                    f"{self._folder}: message {wanted.sequences[at]}: {error}"
+                ) from error
+            near = slice(at, stop)
+            before = len(batch)
+            bytes_max = take_at(
+                batch,
+                names,
+                segment.seed,
+                wanted.sequences[near],
+                wanted.ids[near],
+                wanted.offsets[near],
+                begin,
+                data,
+                bytes_max,
+            )
+            taken = len(batch) - before
+            if taken == 0 and bytes_max >= 0:
+                # Sorts out what is wrong with it.
+                self.get(wanted.sequences[at])
+            at += max(taken, 1)
+        return bytes_max
 
     def _leave_erased(self, sequence: int) -> None:
         """A message was erased, and nothing else says any more that it was deleted."""

@@ -11,7 +11,7 @@ What fails and concerns the log takes it offline: it can be read, and a restart 
 on the disk. A file that was to replace another one and could not be written concerns nobody.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from headwater.base.entropy import Entropy
@@ -23,12 +23,18 @@ from headwater.store.filesystem import File, FileSystem, replace_file
 from headwater.store.format import (
     IDENTITY_BYTES,
     JOURNAL_MAGIC,
-    Entry,
     FileHeader,
     StreamFile,
 )
 from headwater.store.index import LogIndex
-from headwater.store.journal import DELETED, LOST, Journal, encode_ranges
+from headwater.store.journal import (
+    CALLER_KINDS,
+    DELETED,
+    LOST,
+    Journal,
+    encode_ranges,
+    size_of_entries,
+)
 from headwater.store.journal_rewriting import JournalRewriting
 from headwater.store.log_sync import LogSync
 from headwater.store.message_log import MessageLog, OfflineError, StoreError
@@ -79,13 +85,14 @@ class LogFiles(MessageLog):
         self._segments = segments
         self._segment_bytes_max = segment_bytes_max
         self._offline = ""
-        # What recovery had to report, and the caller's own journal entries that it found.
+        # What recovery had to report.
         self.findings = Findings()
-        self.entries: list[Entry] = []
         self.synced_sequence = index.last_sequence
         # How many times entries were journalled, and how many of those the disk has.
         self.entries_written = 0
         self._entries_synced = 0
+        # The last time that there was something of a caller among them.
+        self._caller_entries_written = 0
         # How often the end was cut off: what was begun before says nothing about what came after.
         self._cuts = 0
         # The segment and the sequence with which the checkpoint ends; 0 if there is no checkpoint.
@@ -95,6 +102,12 @@ class LogFiles(MessageLog):
         self._checkpoint_file: File | None = None
         # How long the journal was when it was last written anew; 0 if that was before this life.
         self.journal_bytes_anew = 0
+        # What of all that callers have journalled is still true; as long as nobody says it, a
+        # journal that is written anew keeps everything.
+        self.caller_entries: Callable[[], list[tuple[int, bytes]]] | None = None
+        # How much callers have journalled since, and how much of what they had was still true then.
+        self.caller_bytes = 0
+        self.caller_bytes_anew = 0
         self._checkpointing: CheckpointWriting | None = None
         self._compaction: Compaction | None = None
         self._rewriting: JournalRewriting | None = None
@@ -183,6 +196,12 @@ class LogFiles(MessageLog):
         work = self.begin_sync()
         work.run()
         self.finish_sync(work)
+
+    def _secure_caller_entries(self) -> None:
+        """Before the disk learns otherwise than by the journal that messages are gone: it must not
+        do so and lose what callers said together with their removal."""
+        if self._entries_synced < self._caller_entries_written:
+            self.sync()
 
     def begin_sync(self) -> LogSync:
         """Work for `LogSync.run`, and then for `finish_sync`."""
@@ -351,6 +370,7 @@ class LogFiles(MessageLog):
             for sequence in done.damaged:
                 if index.has(sequence):
                     self._lose(sequence)
+            self._secure_caller_entries()
             self._settle()
             self._forget_checkpoint(dispose)
             done.put_in_place()
@@ -400,17 +420,22 @@ class LogFiles(MessageLog):
                 self._stream.identity,
                 self._entropy.random_bytes(IDENTITY_BYTES),
             )
-            journal.write(self.last_sequence, [*ours, *entries])
+            journal.write_apart(self.last_sequence, [*ours, *entries])
             journal.sync()
             self._files.rename(temporary, path)
             self._files.sync_folder(self._folder)
         except OSError as error:
             raise self._failed("rewriting the journal", error) from error
         self._take_journal(journal)
+        self.caller_bytes, self.caller_bytes_anew = 0, size_of_entries(entries)
 
     def begin_journal_rewrite(self) -> JournalRewriting:
         """Work for `JournalRewriting.run`, and then for `finish_journal_rewrite` or
-        `abandon_journal_rewrite`: the same journal in fewer words."""
+        `abandon_journal_rewrite`: the same journal in fewer words.
+
+        Of what callers wrote so far only that is kept of which `caller_entries` says now that it is
+        still true.
+        """
         self._check_online()
         check(self._rewriting is None, "the rewriting before this one is not over")
         salt = self._entropy.random_bytes(IDENTITY_BYTES)
@@ -423,6 +448,8 @@ class LogFiles(MessageLog):
                 FileHeader(JOURNAL_MAGIC, self._stream.identity, 0, salt),
                 self._journal,
                 self.last_sequence,
+                None if self.caller_entries is None else self.caller_entries(),
+                self.caller_bytes,
             )
         except OSError as error:
             raise StoreError(f"{path} is not written anew: {error}") from error
@@ -462,6 +489,11 @@ class LogFiles(MessageLog):
         except OSError as error:
             raise self._failed("rewriting the journal", error) from error
         self._take_journal(journal)
+        self.caller_bytes -= done.caller_bytes_covered
+        if done.caller_entries is None:
+            self.caller_bytes_anew += done.caller_bytes_covered
+        else:
+            self.caller_bytes_anew = size_of_entries(done.caller_entries)
         return True
 
     def _take_journal(self, journal: Journal) -> None:
@@ -470,6 +502,16 @@ class LogFiles(MessageLog):
         self._journal = journal
         self.journal_bytes_anew = journal.size
         self._note_extent()
+
+    def _write_caller_entries(
+        self, ours: list[tuple[int, bytes]], entries: Sequence[tuple[int, bytes]]
+    ) -> None:
+        """Journal what a caller wants kept together with what we say ourselves: all or nothing."""
+        check(all(kind >= CALLER_KINDS for kind, _ in entries), "kinds below are the store's own")
+        self._write_journal([*ours, *entries])
+        if entries:
+            self.caller_bytes += size_of_entries(entries)
+            self._caller_entries_written = self.entries_written
 
     def _write_journal(self, entries: list[tuple[int, bytes]]) -> None:
         size = self._journal.size

@@ -1,6 +1,9 @@
 """A log in memory: the same answers as a log on disk, until the process ends."""
 
+from bisect import bisect_left
 from collections.abc import Sequence
+from itertools import accumulate
+from operator import add, sub
 from typing import Final, final
 
 from headwater.store.index import LogIndex
@@ -8,6 +11,8 @@ from headwater.store.message_log import Batch, MessageBatch, MessageLog, StoredM
 
 # A segment's lists are freed when all its messages are gone.
 SEGMENT_MESSAGES_MAX: Final = 32_768
+# So many messages are looked at in one go; more may well be more than fit.
+READ_AT_A_TIME: Final = 512
 
 # What nats-server counts for a message in memory besides its bytes.
 MESSAGE_OVERHEAD_BYTES: Final = 16
@@ -95,37 +100,69 @@ class MemoryLog(MessageLog):
     def read(self, sequence: int, count_max: int, bytes_max: int) -> MessageBatch:
         """Messages from `sequence` on."""
         batch = MessageBatch()
-        sequence = self.index.next_message(sequence)
-        while sequence and len(batch) < count_max:
-            message = self.get(sequence)
-            if message is None:
+        while len(batch) < count_max and bytes_max >= 0:
+            wanted = min(count_max - len(batch), READ_AT_A_TIME)
+            found = self.index.messages_from(sequence, self.index.next_sequence, wanted)
+            if not found:
                 break
-            bytes_max -= len(message.header) + len(message.payload)
-            if len(batch) and bytes_max < 0:
-                break
-            batch.sequences.append(sequence)
-            batch.subjects.append(message.subject)
-            batch.headers.append(message.header)
-            batch.payloads.append(message.payload)
-            batch.timestamps_ns.append(message.timestamp_ns)
-            sequence = self.index.next_message(sequence + 1)
+            bytes_max = self._take(found, batch, bytes_max)
+            sequence = found[-1] + 1
         return batch
 
-    def delete(self, sequences: Sequence[int], erase: bool = False) -> int:
+    def read_at(self, sequences: Sequence[int], bytes_max: int) -> MessageBatch:
+        """The messages of some sequences."""
+        batch = MessageBatch()
+        self._take([*filter(self.index.has, sequences)], batch, bytes_max)
+        return batch
+
+    def _take(self, sequences: list[int], batch: MessageBatch, bytes_max: int) -> int:
+        """Add messages, all of which are there; returns what is left of `bytes_max`."""
+        names = self.index.subjects.names
+        at = 0
+        while at < len(sequences) and bytes_max >= 0:
+            segment = self.index.segment_of(sequences[at])
+            first = segment.first_sequence
+            stop = bisect_left(sequences, segment.next_sequence, at)
+            positions = [sequence - first for sequence in sequences[at:stop]]
+            headers = [*map(self._headers[first].__getitem__, positions)]
+            payloads = [*map(self._payloads[first].__getitem__, positions)]
+            sizes = map(add, map(len, headers), map(len, payloads))
+            left = [*accumulate(sizes, sub, initial=bytes_max)]
+            # As many as fit, but at least one.
+            count = bisect_left(left, 1, key=(0).__gt__) - 1
+            count = max(count, 0 if len(batch) else 1)
+            batch.sequences += sequences[at : at + count]
+            batch.subjects += [names[segment.subject_ids[place]] for place in positions[:count]]
+            batch.headers += headers[:count]
+            batch.payloads += payloads[:count]
+            batch.timestamps_ns += map(segment.timestamps_ns.__getitem__, positions[:count])
+            bytes_max, at = left[-1], stop
+        return bytes_max
+
+    def write_entries(self, entries: Sequence[tuple[int, bytes]]) -> None:
+        """Keep nothing: there is nothing to come back from."""
+
+    def delete(
+        self,
+        sequences: Sequence[int],
+        erase: bool = False,
+        entries: Sequence[tuple[int, bytes]] = (),
+    ) -> int:
         """Remove messages; memory is given back, so erasing is the same."""
-        removed = 0
-        for sequence in sequences:
+        there = self.index.present(sorted(set(sequences)))
+        touched = {}
+        for sequence in there:
             segment = self.index.segment_of(sequence)
-            if self.index.delete(sequence) < 0:
-                continue
-            removed += 1
-            position = sequence - segment.first_sequence
-            self._headers[segment.first_sequence][position] = b""
-            self._payloads[segment.first_sequence][position] = b""
+            first = segment.first_sequence
+            touched[first] = segment
+            self._headers[first][sequence - first] = b""
+            self._payloads[first][sequence - first] = b""
+        self.index.delete_many(there)
+        for first, segment in touched.items():
             if segment.live == 0 and segment is not self.index.segments[-1]:
-                self._forget(segment.first_sequence)
+                self._forget(first)
                 self.index.remove_segment(segment)
-        return removed
+        return len(there)
 
     def truncate(self, last_sequence: int) -> None:
         """Forget everything after a sequence."""

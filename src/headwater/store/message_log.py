@@ -6,14 +6,14 @@ and where, is theirs (`headwater.store.log`, `headwater.store.memory`).
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, final
 
 from headwater.base.errors import OperatingError
 from headwater.base.invariants import check
 from headwater.store.cursor import FilterCursor
 from headwater.store.expiry import COUNT_MAX, ExpiryQueue
-from headwater.store.format import SUBJECT_BYTES_MAX
+from headwater.store.format import SUBJECT_BYTES_MAX, Entry
 from headwater.store.index import NO_SEQUENCE, LogIndex
 from headwater.store.ranges import RangeSet
 from headwater.store.subject_filter import SubjectFilter
@@ -115,6 +115,10 @@ class MessageLog(ABC):
         self.expiries = ExpiryQueue()
         # Ranges of sequences whose messages were stored and can not be read any more.
         self.lost = RangeSet()
+        # What callers had journalled when the log was opened, in order; they take it from here.
+        self.entries: list[Entry] = []
+        # Says what of all that the caller has journalled is still true; None if all of it may be.
+        self.caller_entries: Callable[[], list[tuple[int, bytes]]] | None = None
         # Those used last are at the end.
         self._filters: dict[tuple[bytes, ...], SubjectFilter] = {}
 
@@ -178,8 +182,32 @@ class MessageLog(ABC):
         """
 
     @abstractmethod
-    def delete(self, sequences: Sequence[int], erase: bool = False) -> int:
-        """Remove messages; `erase` also overwrites what they held. Returns how many there were."""
+    def read_at(self, sequences: Sequence[int], bytes_max: int) -> MessageBatch:
+        """The messages of these ascending sequences, in order, at least one if there is one.
+
+        Those that are gone or can not be read are left out. `bytes_max` bounds headers and payloads
+        together.
+        """
+
+    @abstractmethod
+    def write_entries(self, entries: Sequence[tuple[int, bytes]]) -> None:
+        """Journal what the caller has to keep, kind and body each: all of it or none.
+
+        Kinds are from CALLER_KINDS of `headwater.store.journal` on.
+        """
+
+    @abstractmethod
+    def delete(
+        self,
+        sequences: Sequence[int],
+        erase: bool = False,
+        entries: Sequence[tuple[int, bytes]] = (),
+    ) -> int:
+        """Remove messages; `erase` also overwrites what they held. Returns how many there were.
+
+        `entries` are journalled as by `write_entries`, also if there is nothing to remove. A crash
+        leaves the messages and no entries, or the entries and no messages.
+        """
 
     @abstractmethod
     def truncate(self, last_sequence: int) -> None:
@@ -253,6 +281,15 @@ class MessageLog(ABC):
         limit = self.last_sequence if up_to is None else up_to
         return self._filter_once(patterns).last_of_each(limit)
 
+    def few_last_of_each(
+        self, patterns: Sequence[bytes], up_to: int, count_max: int
+    ) -> list[int] | None:
+        """The same if there are no more than `count_max`; None if there are."""
+        found = self._filter_once(patterns)
+        if found.has_more_subjects(up_to, count_max):
+            return None
+        return found.last_of_each(up_to)
+
     def pending(
         self, patterns: Sequence[bytes], sequence: int, last_per_subject: bool = False
     ) -> int:
@@ -291,14 +328,22 @@ class MessageLog(ABC):
 
     # --- what is to go -------------------------------------------------------------------------
 
-    def purge(self, pattern: bytes = ALL_SUBJECTS, before: int = 0, keep: int = 0) -> int:
+    def purge(
+        self,
+        pattern: bytes = ALL_SUBJECTS,
+        before: int = 0,
+        keep: int = 0,
+        entries: Sequence[tuple[int, bytes]] = (),
+    ) -> int:
         """Remove messages on matching subjects; returns how many.
 
-        `before` spares those from that sequence on, `keep` the last so many.
+        `before` spares those from that sequence on, `keep` the last so many. `entries` are
+        journalled together with that, as by `delete`.
         """
-        return self.delete(self._purgeable(pattern, before, keep))
+        return self.delete(self.purgeable(pattern, before, keep), entries=entries)
 
-    def _purgeable(self, pattern: bytes, before: int, keep: int) -> list[int]:
+    def purgeable(self, pattern: bytes, before: int, keep: int) -> list[int]:
+        """The messages that a purge removes, in order."""
         end = before or self.last_sequence + 1
         if not has_wildcard(pattern):
             sid = self.index.subjects.ids.get(pattern)

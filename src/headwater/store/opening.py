@@ -43,6 +43,7 @@ from headwater.store.journal import (
     decode_ranges,
     encode_ranges,
     read_entries,
+    size_of_entries,
 )
 from headwater.store.log import (
     JOURNAL_FILE,
@@ -166,6 +167,7 @@ def open_log(
     log.findings = opening.findings
     log.lost = opening.lost
     log.entries = opening.entries
+    log.caller_bytes = size_of_entries((entry.kind, entry.body) for entry in opening.entries)
     log.expiries.extend(opening.expiries)
     log.checkpoint_segment = opening.checkpoint_segment
     log.checkpoint_sequence = opening.checkpoint_sequence
@@ -500,18 +502,22 @@ class _Opening:
 
         The store's own are of use, always. Those of callers build upon each other, so they are not
         behind damage, and not where they speak of what the log has lost: unless it was lost on
-        purpose, by a cut of its end that came later.
+        purpose, by a cut of its end that came later. Where they are not because the power went,
+        nothing is either of what the store did together with them.
         """
         entries = found.entries
         cuts = [at for at, entry in enumerate(entries) if entry.kind in (TRUNCATING, TRUNCATED)]
         last_cut = cuts[-1] if cuts else -1
         ahead = 0
         for at, entry in enumerate(entries):
+            is_behind_damage = at >= found.sound_count
+            is_ahead = entry.position > self._end and at > last_cut
             if entry.kind < CALLER_KINDS:
-                self._replay_own(entry, in_checkpoint=found.offsets[at] < known_bytes)
-            elif at >= found.sound_count:
+                if not (entry.is_joint and self._machine_fell and (is_behind_damage or is_ahead)):
+                    self._replay_own(entry, in_checkpoint=found.offsets[at] < known_bytes)
+            elif is_behind_damage:
                 continue
-            elif entry.position > self._end and at > last_cut:
+            elif is_ahead:
                 ahead += 1
             else:
                 self.entries.append(entry)

@@ -170,9 +170,9 @@ class SegmentFile:
             data = self.file.read(offset, length)
         return Record(data, 0, length) if check_record(data, 0, length, self.seed) else None
 
-    def read_span(self, offset: int) -> bytes:
-        """A stretch of the file from `offset` on, for reading many records."""
-        data = self.file.read(offset, READ_BYTES)
+    def read_span(self, offset: int, size: int = READ_BYTES) -> bytes:
+        """Up to `size` bytes of the file from `offset` on, and at least the record there."""
+        data = self.file.read(offset, min(size, READ_BYTES))
         length = record_length(data, 0)
         return data if length <= len(data) else self.file.read(offset, length)
 

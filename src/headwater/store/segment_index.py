@@ -155,6 +155,24 @@ class SegmentIndex:
         if self._blocks.is_known:
             self._blocks.drop(position, self.subject_ids[position])
 
+    def drop_many(self, positions: list[int]) -> int:
+        """Take messages out, in ascending order; returns what they counted."""
+        first, count = positions[0], len(positions)
+        if positions[-1] - first + 1 == count:
+            size = sum(self.sizes[first : first + count])
+            self.offsets[first : first + count] = array("I", bytes(4 * count))
+        else:
+            size = sum(map(self.sizes.__getitem__, positions))
+            offsets = self.offsets
+            for position in positions:
+                offsets[position] = 0
+        self.live -= count
+        self.live_bytes -= size
+        self.dead_bytes += size
+        if self._blocks.is_known:
+            self._blocks.forget_from(first)
+        return size
+
     def cut(self, next_sequence: int) -> None:
         """Forget the sequences from `next_sequence` on, none of which has a message any more."""
         keep = max(next_sequence - self.first_sequence, 0)

@@ -11,13 +11,19 @@ numbers stay exact. A question takes the numbers, and looks through one block.
 
 from array import array
 from collections.abc import Iterable, Sequence
-from itertools import chain, compress
+from heapq import merge
+from itertools import chain, compress, islice
 from operator import eq
 from typing import Final, final
 
 from headwater.store.census import BLOCK_POSITIONS, Test
 from headwater.store.index import NO_SEQUENCE, LogIndex
-from headwater.store.segment_index import SegmentIndex
+from headwater.store.segment_index import (
+    STRETCH_FACTOR,
+    STRETCH_MAX,
+    STRETCH_MIN,
+    SegmentIndex,
+)
 from headwater.store.subject_order import SubjectPattern
 from headwater.subjects.grammar import FULL, has_wildcard
 
@@ -181,6 +187,12 @@ class SubjectFilter:
             return len(self._index.subjects)
         return sum(map(bool, map(self._index.subjects.counts.__getitem__, self.ids())))
 
+    def has_more_subjects(self, sequence: int, count_max: int) -> bool:
+        """Whether more subjects than that have messages at or before `sequence`."""
+        firsts = self._index.subjects.firsts
+        there = (sid for sid in self.ids() if 0 < firsts[sid] <= sequence)
+        return len([*islice(there, count_max + 1)]) > count_max
+
     @property
     def _is_set(self) -> bool:
         """Whether the ids are in a set, and so not very many."""
@@ -201,6 +213,8 @@ class SubjectFilter:
     def next(self, sequence: int) -> int:
         """The first message at or after `sequence`; 0 if there is none."""
         index = self._index
+        # What is gone at the front is not looked through, however much it is.
+        sequence = max(sequence, index.first_sequence)
         if self.is_everything:
             return index.next_message(sequence)
         self.refresh()
@@ -238,6 +252,55 @@ class SubjectFilter:
                     if found >= 0:
                         return segment.first_sequence + found
         return NO_SEQUENCE
+
+    def take(self, begin: int, end: int, count_max: int) -> list[int]:
+        """The first messages from `begin` on and before `end`, in order, up to so many."""
+        if self.is_everything:
+            return self._index.messages_from(begin, end, count_max)
+        self.refresh()
+        if self._is_worth_following:
+            return self._follow(begin, end, count_max)
+        sequence = begin
+        found: list[int] = []
+        while len(found) < count_max and sequence < end:
+            # By itself this finds what is far, one by one; what is near is taken as a whole.
+            sequence = self.next(sequence)
+            if not sequence or sequence >= end:
+                break
+            sequence = self._take_near(found, sequence, end, count_max)
+        return found
+
+    def _take_near(self, found: list[int], sequence: int, end: int, count_max: int) -> int:
+        """Add messages from `sequence`, which is one, on; returns where to look on."""
+        segment = self._index.segment_of(sequence)
+        first = segment.first_sequence
+        position = sequence - first
+        stop = min(end - first, len(segment.offsets))
+        size = STRETCH_MIN
+        while position < stop and len(found) < count_max:
+            # As many as there may be wanted, and no more than there have turned out to be.
+            behind = min(position + size, stop)
+            before = len(found)
+            passing = segment.passing(self._test, position, behind)
+            found += islice(map(first.__add__, passing), count_max - before)
+            position = behind
+            if len(found) == before:
+                break
+            size = min(size * STRETCH_FACTOR, STRETCH_MAX)
+        return first + position
+
+    @property
+    def _is_worth_following(self) -> bool:
+        """Whether there are so few messages that going from one to the next is the short way."""
+        index = self._index
+        if not self._is_set or len(self._ids) > SEARCHED_COUNT_MAX or not index.is_linked:
+            return False
+        return index.subjects.messages_of(self._ids) * FOLLOWING_COST < index.messages
+
+    def _follow(self, begin: int, end: int, count_max: int) -> list[int]:
+        index = self._index
+        followed = [index.followed(sid, begin, end) for sid in self._ids]
+        return list(islice(merge(*followed), count_max))
 
     def last(self, sequence: int) -> int:
         """The last message at or before `sequence`; 0 if there is none."""

@@ -4,6 +4,8 @@ Every test that takes `server` runs twice: against nats-server, which says what 
 against Headwater.
 """
 
+import io
+import itertools
 import os
 import re
 import signal
@@ -18,13 +20,19 @@ from typing import Final
 
 import pytest
 
+from headwater.cli.commands import run
+
 HEADWATER: Final = (sys.executable, "-m", "headwater")
 SERVER_COMMANDS: Final = {
     "nats-server": (str(Path(sys.executable).with_name("nats-server")),),
     "headwater": (*HEADWATER, "serve"),
 }
+# The servers the commands about streams, and those about consumers, have to work with.
+JETSTREAM_SERVERS: Final = ("nats-server", "headwater")
+CONSUMER_SERVERS: Final = ("nats-server",)
 LISTENING: Final = re.compile(r"Listening for client connections on 127\.0\.0\.1:(\d+)")
 PATIENCE_S: Final = 30
+NUMBERS: Final = itertools.count(1)
 
 # The commands of a developer's shell must not change what the tests see.
 ENVIRONMENT: Final = {
@@ -145,6 +153,9 @@ class Tool:
             yield running
 
 
+Call = Callable[..., Ended]
+
+
 @pytest.fixture(autouse=True, scope="session")
 def _ctrl_c_is_heard() -> None:
     """Commands inherit whether SIGINT is ignored, and a run in the background ignores it."""
@@ -181,3 +192,35 @@ def start_server(kind: str) -> Iterator[Callable[..., str]]:
             return stack.enter_context(opened)
 
         yield start
+
+
+# --- streams and consumers ----------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def jetstream(kind: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The URL of a server with streams."""
+    with serving(kind, "-js", "-sd", str(tmp_path_factory.mktemp("store"))) as url:
+        yield url
+
+
+@pytest.fixture
+def name() -> str:
+    """A name that no other test has: of a stream, whose subjects begin with the same word."""
+    return f"S{next(NUMBERS)}"
+
+
+@pytest.fixture
+def call(
+    jetstream: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Call:
+    """Run a command in this process: `call("stream", "ls") -> Ended`."""
+    monkeypatch.setenv("NATS_URL", jetstream)
+
+    def called(*arguments: object, stdin: str = "") -> Ended:
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin.encode())))
+        code = run([str(argument) for argument in arguments])
+        out, err = capsys.readouterr()
+        return Ended(code, out, err)
+
+    return called

@@ -4,15 +4,12 @@ Every test makes streams of its own, so that one server serves all.
 """
 
 import asyncio
-import io
-import itertools
 import json
 import os
 import pty
 import re
 import signal
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from threading import Timer
@@ -21,20 +18,23 @@ from typing import Any, Final
 import nats
 import pytest
 
-from headwater.cli.commands import run
+from headwater.cli.settings import Kind
 from headwater.cli.stream import stream as stream_group
-from headwater.cli.stream_settings import SETTINGS, Kind
-from tests.unit.cli.conftest import ENVIRONMENT, HEADWATER, PATIENCE_S, Ended, Tool, serving
+from headwater.cli.stream_settings import SETTINGS
+from tests.unit.cli.conftest import (
+    ENVIRONMENT,
+    HEADWATER,
+    JETSTREAM_SERVERS,
+    PATIENCE_S,
+    Call,
+    Ended,
+    Tool,
+    serving,
+)
 from tests.unit.cli.test_main import read_screen
 
-# The servers the commands have to work with.
-JETSTREAM_SERVERS: Final = ("nats-server", "headwater")
-
-NUMBERS: Final = itertools.count(1)
 CTRL_C_AGAIN_S: Final = 3
 ESCAPES: Final = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
-
-Stream = Callable[..., Ended]
 
 
 @pytest.fixture(scope="module", params=JETSTREAM_SERVERS)
@@ -43,37 +43,8 @@ def kind(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-@pytest.fixture(scope="module")
-def jetstream(kind: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The URL of a server with streams."""
-    with serving(kind, "-js", "-sd", str(tmp_path_factory.mktemp("store"))) as url:
-        yield url
-
-
 @pytest.fixture
-def name() -> str:
-    """A stream's name that no other test has; its subjects begin with the same word."""
-    return f"S{next(NUMBERS)}"
-
-
-@pytest.fixture
-def call(
-    jetstream: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Stream:
-    """Run a command in this process: `call("stream", "ls") -> Ended`."""
-    monkeypatch.setenv("NATS_URL", jetstream)
-
-    def called(*arguments: object, stdin: str = "") -> Ended:
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin.encode())))
-        code = run([str(argument) for argument in arguments])
-        out, err = capsys.readouterr()
-        return Ended(code, out, err)
-
-    return called
-
-
-@pytest.fixture
-def stream(call: Stream) -> Stream:
+def stream(call: Call) -> Call:
     """Run `headwater stream`."""
 
     def called(*arguments: object, stdin: str = "") -> Ended:
@@ -83,7 +54,7 @@ def stream(call: Stream) -> Stream:
 
 
 @pytest.fixture
-def filled(stream: Stream, jetstream: str, name: str) -> str:
+def filled(stream: Call, jetstream: str, name: str) -> str:
     """A stream with ten messages on two subjects, of which the third was deleted."""
     assert stream("add", name, "--subjects", f"{name}.>").code == 0
 
@@ -100,7 +71,7 @@ def filled(stream: Stream, jetstream: str, name: str) -> str:
     return name
 
 
-def config_of(stream: Stream, name: str) -> dict[str, Any]:
+def config_of(stream: Call, name: str) -> dict[str, Any]:
     """A stream's configuration as the server has it."""
     config: dict[str, Any] = json.loads(stream("info", name, "--json").out)["config"]
     return config
@@ -109,7 +80,7 @@ def config_of(stream: Stream, name: str) -> dict[str, Any]:
 # --- help ---------------------------------------------------------------------------------------
 
 
-def test_the_group_lists_its_commands_in_the_order_of_use(call: Stream) -> None:
+def test_the_group_lists_its_commands_in_the_order_of_use(call: Call) -> None:
     out = call("stream", "--help").out
     places = [out.index(f"\n  {command} ") for command in stream_group.commands]
     assert places == sorted(places)
@@ -117,7 +88,7 @@ def test_the_group_lists_its_commands_in_the_order_of_use(call: Stream) -> None:
 
 
 @pytest.mark.parametrize("command", list(stream_group.commands))
-def test_every_command_has_examples(call: Stream, command: str) -> None:
+def test_every_command_has_examples(call: Call, command: str) -> None:
     examples = call("stream", command, "--help").out.partition("Examples:\n")[2].splitlines()
     assert len(examples) >= 3
     assert all(f"headwater stream {command}" in example for example in examples)
@@ -142,7 +113,7 @@ EVERY_SETTING: Final = (
 )  # fmt: skip
 
 
-def test_every_setting_has_a_flag_and_a_dry_run_shows_what_would_be_sent(stream: Stream) -> None:
+def test_every_setting_has_a_flag_and_a_dry_run_shows_what_would_be_sent(stream: Call) -> None:
     ended = stream("add", "ALL", *EVERY_SETTING, "--dry-run")
     assert ended.code == 0
     assert json.loads(ended.out) == {
@@ -190,7 +161,7 @@ def test_every_setting_is_in_the_example_above() -> None:
     ids=lambda value: value[0].strip("-") if isinstance(value, tuple) else "",
 )
 def test_the_server_takes_a_setting(
-    stream: Stream, name: str, flags: tuple[str, ...], key: str, value: object
+    stream: Call, name: str, flags: tuple[str, ...], key: str, value: object
 ) -> None:
     ended = stream("add", name, *flags)
     assert ended.code == 0
@@ -199,7 +170,7 @@ def test_the_server_takes_a_setting(
 
 
 def test_a_configuration_comes_from_a_file_and_options_come_on_top(
-    stream: Stream, name: str, tmp_path: Path
+    stream: Call, name: str, tmp_path: Path
 ) -> None:
     file = tmp_path / "stream.json"
     file.write_text(json.dumps({"name": "other", "max_msgs": 5, "subjects": [f"{name}.x"]}))
@@ -210,7 +181,7 @@ def test_a_configuration_comes_from_a_file_and_options_come_on_top(
 
 
 def test_the_information_about_a_stream_is_a_configuration_for_the_next(
-    stream: Stream, name: str
+    stream: Call, name: str
 ) -> None:
     stream("add", name, "--max-age", "1h")
     shown = stream("info", name, "--json").out
@@ -219,12 +190,12 @@ def test_the_information_about_a_stream_is_a_configuration_for_the_next(
     assert config_of(stream, f"{name}_2")["max_age"] == 3600 * 10**9
 
 
-def test_the_file_may_name_the_stream(stream: Stream, name: str) -> None:
+def test_the_file_may_name_the_stream(stream: Call, name: str) -> None:
     assert stream("add", "--config", "-", stdin=json.dumps({"name": name})).code == 0
     assert config_of(stream, name)["subjects"] == [name]
 
 
-def test_pedantic_refuses_what_the_server_would_adjust(stream: Stream, name: str) -> None:
+def test_pedantic_refuses_what_the_server_would_adjust(stream: Call, name: str) -> None:
     ended = stream("add", name, "--max-msgs", "-1", "--dupe-window", "2h", "--max-age", "1h",
                    "--pedantic")  # fmt: skip
     assert ended.code == 1
@@ -234,7 +205,7 @@ def test_pedantic_refuses_what_the_server_would_adjust(stream: Stream, name: str
 # --- edit ---------------------------------------------------------------------------------------
 
 
-def test_an_edit_shows_the_difference_and_keeps_the_rest(stream: Stream, name: str) -> None:
+def test_an_edit_shows_the_difference_and_keeps_the_rest(stream: Call, name: str) -> None:
     stream("add", name, "--max-age", "1h", "--metadata", "a=1", "--description", "old")
     ended = stream("edit", name, "--max-msgs", "7", "--metadata", "b=2", "--unset", "description",
                    "--force")  # fmt: skip
@@ -251,7 +222,7 @@ def test_an_edit_shows_the_difference_and_keeps_the_rest(stream: Stream, name: s
     assert "description" not in config
 
 
-def test_a_dry_run_only_shows_the_difference(stream: Stream, name: str) -> None:
+def test_a_dry_run_only_shows_the_difference(stream: Call, name: str) -> None:
     stream("add", name)
     ended = stream("edit", name, "--max-age", "90m", "--dry-run")
     assert (ended.code, ended.out) == (0, f"Stream {name}:\n  max_age  unlimited -> 1h30m\n")
@@ -260,7 +231,7 @@ def test_a_dry_run_only_shows_the_difference(stream: Stream, name: str) -> None:
     assert config_of(stream, name)["max_age"] == 0
 
 
-def test_an_edit_by_file_replaces_the_whole_configuration(stream: Stream, name: str) -> None:
+def test_an_edit_by_file_replaces_the_whole_configuration(stream: Call, name: str) -> None:
     stream("add", name, "--max-age", "1h", "--max-msgs", "5")
     replaced = stream("edit", name, "--config", "-", "-f", stdin=json.dumps({"max_msgs": 6}))
     assert replaced.code == 0
@@ -269,13 +240,13 @@ def test_an_edit_by_file_replaces_the_whole_configuration(stream: Stream, name: 
     assert (config["max_age"], config["max_msgs"], config["subjects"]) == (0, 6, [name])
 
 
-def test_an_edit_that_changes_nothing_says_so(stream: Stream, name: str) -> None:
+def test_an_edit_that_changes_nothing_says_so(stream: Call, name: str) -> None:
     stream("add", name, "--max-age", "1h")
     ended = stream("edit", name, "--max-age", "60m")
     assert (ended.code, ended.out) == (0, f"Stream {name} is that already\n")
 
 
-def test_an_edit_the_server_refuses_says_why(stream: Stream, name: str) -> None:
+def test_an_edit_the_server_refuses_says_why(stream: Call, name: str) -> None:
     stream("add", name, "--deny-delete")
     ended = stream("edit", name, "--no-deny-delete", "--force")
     assert ended.code == 1
@@ -288,7 +259,7 @@ def test_an_edit_the_server_refuses_says_why(stream: Stream, name: str) -> None:
 # --- seeing -------------------------------------------------------------------------------------
 
 
-def test_streams_are_listed_with_what_they_hold(stream: Stream, filled: str) -> None:
+def test_streams_are_listed_with_what_they_hold(stream: Call, filled: str) -> None:
     header, line = stream("ls", "--subject", f"{filled}.1").out.splitlines()
     assert header.split() == [
         "name",
@@ -307,7 +278,7 @@ def test_streams_are_listed_with_what_they_hold(stream: Stream, filled: str) -> 
     assert info["state"]["messages"] == 9
 
 
-def test_no_streams_is_no_failure_and_says_how_to_make_one(stream: Stream, name: str) -> None:
+def test_no_streams_is_no_failure_and_says_how_to_make_one(stream: Call, name: str) -> None:
     ended = stream("ls", "--subject", name)
     assert (ended.code, ended.out) == (0, "")
     assert ended.err.endswith("headwater stream add NAME --subjects SUBJECT\n")
@@ -339,7 +310,7 @@ def start_streams(kind: str, tmp_path: Path) -> Iterator[Callable[[int], str]]:
         yield start
 
 
-def test_information_is_in_sections_for_people(stream: Stream, filled: str) -> None:
+def test_information_is_in_sections_for_people(stream: Call, filled: str) -> None:
     out = stream("info", filled, "--deleted", "--subjects").out
     lines = out.splitlines()
     assert lines[0].startswith(f"Stream {filled}, created ")
@@ -353,14 +324,14 @@ def test_information_is_in_sections_for_people(stream: Stream, filled: str) -> N
     assert "Consistency" not in out
 
 
-def test_information_for_programs_is_what_the_server_said(stream: Stream, filled: str) -> None:
+def test_information_for_programs_is_what_the_server_said(stream: Call, filled: str) -> None:
     info = json.loads(stream("info", filled, "--json", "--deleted", "--filter", "*.0").out)
     assert info["type"] == "io.nats.jetstream.api.v1.stream_info_response"
     assert info["state"]["deleted"] == [3]
     assert info["state"]["subjects"] == {f"{filled}.0": 5}
 
 
-def test_a_mirror_shows_what_it_copies(kind: str, stream: Stream, filled: str, name: str) -> None:
+def test_a_mirror_shows_what_it_copies(kind: str, stream: Call, filled: str, name: str) -> None:
     copies = f"{name}_copies"
     if kind == "headwater":
         refused = stream("add", copies, "--mirror", filled)
@@ -373,7 +344,7 @@ def test_a_mirror_shows_what_it_copies(kind: str, stream: Stream, filled: str, n
     assert f"(mirror of {filled})" in stream("ls").out
 
 
-def test_a_report_is_sorted_and_added_up(stream: Stream, filled: str) -> None:
+def test_a_report_is_sorted_and_added_up(stream: Call, filled: str) -> None:
     report = json.loads(stream("report", "--json").out)
     mine = next(row for row in report["streams"] if row["name"] == filled)
     assert (mine["messages"], mine["deleted"], mine["subjects"]) == (9, 1, 2)
@@ -392,7 +363,7 @@ def test_a_report_is_sorted_and_added_up(stream: Stream, filled: str) -> None:
 # --- get ----------------------------------------------------------------------------------------
 
 
-def test_a_message_is_shown_with_headers_and_payload(stream: Stream, filled: str) -> None:
+def test_a_message_is_shown_with_headers_and_payload(stream: Call, filled: str) -> None:
     out = stream("get", filled, "5").out
     assert out.startswith(f"[#5] Stored on {filled}.1 at 2")
     assert out.endswith(")\nNumber: 5\n\nbody 5\n")
@@ -409,7 +380,7 @@ def test_a_message_is_shown_with_headers_and_payload(stream: Stream, filled: str
     ],
 )
 def test_a_message_is_found_by_sequence_or_subject(
-    stream: Stream, filled: str, which: tuple[str, ...], sequence: int
+    stream: Call, filled: str, which: tuple[str, ...], sequence: int
 ) -> None:
     found = json.loads(
         stream("get", filled, *(word.format(filled) for word in which), "--json").out
@@ -420,7 +391,7 @@ def test_a_message_is_found_by_sequence_or_subject(
 
 
 def test_a_raw_payload_is_the_payload_byte_for_byte(
-    jetstream: str, stream: Stream, name: str
+    jetstream: str, stream: Call, name: str
 ) -> None:
     stream("add", name)
     tool = Tool(jetstream)
@@ -434,7 +405,7 @@ def test_a_raw_payload_is_the_payload_byte_for_byte(
     assert "data_base64" in json.loads(stream("get", name, "1", "--json").out)
 
 
-def test_a_message_that_is_not_there_is_a_failure(stream: Stream, filled: str) -> None:
+def test_a_message_that_is_not_there_is_a_failure(stream: Call, filled: str) -> None:
     ended = stream("get", filled, "3")
     assert ended.code == 1
     assert ended.err == (
@@ -457,7 +428,7 @@ def test_a_message_that_is_not_there_is_a_failure(stream: Stream, filled: str) -
     ],
 )
 def test_without_a_terminal_nothing_is_lost_without_force(
-    stream: Stream, filled: str, command: tuple[str, ...], question: str
+    stream: Call, filled: str, command: tuple[str, ...], question: str
 ) -> None:
     state = json.loads(stream("info", filled, "--json").out)["state"]
     ended = stream(command[0], filled, *command[1:])
@@ -470,7 +441,7 @@ def test_without_a_terminal_nothing_is_lost_without_force(
     assert json.loads(stream("info", filled, "--json").out)["state"] == state
 
 
-def test_a_stream_is_removed_by_force(stream: Stream, filled: str) -> None:
+def test_a_stream_is_removed_by_force(stream: Call, filled: str) -> None:
     ended = stream("rm", filled, "--force")
     assert ended.code == 0
     assert ended.out.startswith(f"Removed stream {filled}: 9 messages (")
@@ -489,7 +460,7 @@ def test_a_stream_is_removed_by_force(stream: Stream, filled: str) -> None:
     ],
 )
 def test_a_purge_deletes_what_was_named(
-    stream: Stream, filled: str, flags: tuple[str, ...], purged: int
+    stream: Call, filled: str, flags: tuple[str, ...], purged: int
 ) -> None:
     answer = json.loads(stream("purge", filled, *flags, "--force", "--json").out)
     assert (answer["success"], answer["purged"]) == (True, purged)
@@ -497,7 +468,7 @@ def test_a_purge_deletes_what_was_named(
     assert left == 9 - purged
 
 
-def test_a_purge_says_how_much_is_gone(stream: Stream, filled: str) -> None:
+def test_a_purge_says_how_much_is_gone(stream: Call, filled: str) -> None:
     ended = stream("purge", filled, "-f")
     assert (ended.code, ended.out) == (0, f"Deleted 9 messages of stream {filled}\n")
 
@@ -548,7 +519,7 @@ def press_ctrl_c(process: subprocess.Popen[bytes]) -> None:
 
 @pytest.mark.parametrize(("answer", "code"), [("y\n", 0), ("n\n", 1), ("\n", 1)])
 def test_a_person_is_asked(
-    stream: Stream, jetstream: str, filled: str, answer: str, code: int
+    stream: Call, jetstream: str, filled: str, answer: str, code: int
 ) -> None:
     ended, seen = at_terminal(jetstream, "stream", "rm", filled, answer=answer)
     assert ended == code
@@ -557,13 +528,13 @@ def test_a_person_is_asked(
     assert (stream("info", filled).code == 1) == (code == 0)
 
 
-def test_ctrl_c_is_no(stream: Stream, jetstream: str, filled: str) -> None:
+def test_ctrl_c_is_no(stream: Call, jetstream: str, filled: str) -> None:
     ended, _ = at_terminal(jetstream, "stream", "purge", filled, interrupt=True)
     assert ended == 130
     assert json.loads(stream("info", filled, "--json").out)["state"]["messages"] == 9
 
 
-def test_a_list_fits_the_terminal(stream: Stream, jetstream: str, name: str) -> None:
+def test_a_list_fits_the_terminal(stream: Call, jetstream: str, name: str) -> None:
     stream("add", name, "--subjects", ",".join(f"{name}.{number}" for number in range(30)))
     width = len(name) + 60
     _, seen = at_terminal(jetstream, "stream", "ls", columns=width)
@@ -592,7 +563,7 @@ def test_a_list_fits_the_terminal(stream: Stream, jetstream: str, name: str) -> 
     ],
 )  # fmt: skip
 def test_what_the_server_refuses_is_told_with_its_code_and_what_to_do(
-    stream: Stream, filled: str, arguments: tuple[str, ...], problem: str, advice: str
+    stream: Call, filled: str, arguments: tuple[str, ...], problem: str, advice: str
 ) -> None:
     ended = stream(*(argument.format(filled) for argument in arguments))
     assert (ended.code, ended.out) == (1, "")
@@ -601,13 +572,13 @@ def test_what_the_server_refuses_is_told_with_its_code_and_what_to_do(
     assert advice.format(filled) in do
 
 
-def test_a_setting_the_server_does_not_know_is_named(stream: Stream, name: str) -> None:
+def test_a_setting_the_server_does_not_know_is_named(stream: Call, name: str) -> None:
     ended = stream("add", name, "--config", "-", stdin='{"no_such_setting": 1}')
     assert ended.code == 1
     assert 'unknown field "no_such_setting" (err_code 10025)' in ended.err
 
 
-def test_failures_are_json_for_programs(stream: Stream) -> None:
+def test_failures_are_json_for_programs(stream: Call) -> None:
     ended = stream("info", "NOPE", "--json")
     assert json.loads(ended.err) == {
         "error": "stream not found (err_code 10059)",
@@ -639,14 +610,14 @@ def test_failures_are_json_for_programs(stream: Stream) -> None:
     ],
 )
 def test_a_mistake_in_the_command_line_is_exit_2(
-    stream: Stream, arguments: tuple[str, ...], complaint: str
+    stream: Call, arguments: tuple[str, ...], complaint: str
 ) -> None:
     ended = stream(*arguments)
     assert ended.code == 2
     assert complaint in ended.err
 
 
-def test_a_server_without_streams_says_how_to_have_them(stream: Stream, kind: str) -> None:
+def test_a_server_without_streams_says_how_to_have_them(stream: Call, kind: str) -> None:
     with serving(kind) as url:
         ended = stream("ls", "--server", url)
     assert ended.code == 1
@@ -655,11 +626,11 @@ def test_a_server_without_streams_says_how_to_have_them(stream: Stream, kind: st
     )
 
 
-def test_no_server_is_exit_3(stream: Stream) -> None:
+def test_no_server_is_exit_3(stream: Call) -> None:
     assert stream("ls", "--server", "nats://127.0.0.1:1").code == 3
 
 
-def test_silence_is_a_failure_after_the_time_out(stream: Stream, jetstream: str) -> None:
+def test_silence_is_a_failure_after_the_time_out(stream: Call, jetstream: str) -> None:
     with Tool(jetstream).listen("sub", "mute.>"):
         ended = stream("ls", "--api-prefix", "mute.", "--timeout", "50ms")
     assert ended.code == 1
@@ -677,7 +648,7 @@ def test_ctrl_c_ends_the_wait_for_an_answer_quietly(jetstream: str) -> None:
     assert (ended.code, ended.out, ended.err.strip()) == (130, "", "")
 
 
-def test_a_refused_permission_is_told_at_once(stream: Stream, kind: str, tmp_path: Path) -> None:
+def test_a_refused_permission_is_told_at_once(stream: Call, kind: str, tmp_path: Path) -> None:
     config = tmp_path / "server.conf"
     config.write_text(
         "authorization { users = [ { user: ada, password: pw, permissions: {"
@@ -694,7 +665,7 @@ def test_a_refused_permission_is_told_at_once(stream: Stream, kind: str, tmp_pat
 
 
 def test_a_domain_has_an_api_of_its_own(
-    stream: Stream, call: Stream, kind: str, tmp_path: Path
+    stream: Call, call: Call, kind: str, tmp_path: Path
 ) -> None:
     config = tmp_path / "server.conf"
     config.write_text(f'jetstream {{ store_dir: "{tmp_path}", domain: hub }}')
@@ -707,7 +678,7 @@ def test_a_domain_has_an_api_of_its_own(
 
 
 def test_an_account_is_shown_with_its_limits(
-    stream: Stream, call: Stream, kind: str, tmp_path: Path
+    stream: Call, call: Call, kind: str, tmp_path: Path
 ) -> None:
     config = tmp_path / "server.conf"
     config.write_text(

@@ -21,8 +21,16 @@ from nats.aio.msg import Msg
 from headwater.cli.commands import run
 from headwater.cli.stream_archive import BEGINNINGS, DATA_FILE, META_FILE
 from headwater.cli.stream_transfer import RESTORE_CHUNK_BYTES, RESTORE_CHUNKS_IN_FLIGHT_MAX
-from tests.unit.cli.conftest import HEADWATER, PATIENCE_S, Ended, Tool, serving
-from tests.unit.cli.test_stream import JETSTREAM_SERVERS, NUMBERS, at_terminal
+from tests.unit.cli.conftest import (
+    HEADWATER,
+    JETSTREAM_SERVERS,
+    NUMBERS,
+    PATIENCE_S,
+    Ended,
+    Tool,
+    serving,
+)
+from tests.unit.cli.test_stream import at_terminal
 
 MESSAGES: Final = 300
 MESSAGE_BYTES: Final = 1000

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.cli.exits import CommandFailed
+from headwater.cli.settings_options import given_settings
 from headwater.cli.stream_archive import (
     BEGINNINGS,
     COMPRESSED,
@@ -23,9 +24,8 @@ from headwater.cli.stream_archive import (
     read_backup,
 )
 from headwater.cli.stream_commands import doomed_text
-from headwater.cli.stream_options import given_settings
 from headwater.cli.stream_render import info_text, ranges_text, report_table, stored_headers
-from headwater.cli.stream_settings import SETTINGS, changed, differences, value_text
+from headwater.cli.stream_settings import SETTINGS
 from headwater.cli.tables import Column, Columns
 from headwater.cli.units import (
     DURATION_NS_MAX,
@@ -123,6 +123,7 @@ def test_every_setting_has_its_own_key_flag_and_parameter() -> None:
 
 def test_settings_go_into_the_configuration_and_what_is_not_given_does_not() -> None:
     given = given_settings(
+        SETTINGS,
         {
             "subjects_setting": ("a.>,b", "c"),
             "placement_tags_setting": ("ssd",),
@@ -132,9 +133,9 @@ def test_settings_go_into_the_configuration_and_what_is_not_given_does_not() -> 
             "allow_direct_setting": False,
             "mirror_setting": None,
             "sources_setting": (),
-        }
+        },
     )
-    assert changed({"metadata": {"k": "old", "kept": "x"}, "max_age": 5}, given) == {
+    assert SETTINGS.changed({"metadata": {"k": "old", "kept": "x"}, "max_age": 5}, given) == {
         "metadata": {"k": "v", "kept": "x", "l": "w"},
         "max_age": 5,
         "subjects": ["a.>", "b", "c"],
@@ -147,7 +148,7 @@ def test_settings_go_into_the_configuration_and_what_is_not_given_does_not() -> 
 
 def test_a_change_leaves_the_base_alone() -> None:
     base: dict[str, Any] = {"placement": {"cluster": "a"}, "republish": {"dest": "x"}}
-    new = changed(base, {"placement.cluster": "b"}, unset=["republish", "not there"])
+    new = SETTINGS.changed(base, {"placement.cluster": "b"}, unset=["republish", "not there"])
     assert new == {"placement": {"cluster": "b"}}
     assert base == {"placement": {"cluster": "a"}, "republish": {"dest": "x"}}
 
@@ -157,23 +158,23 @@ def test_a_default_is_no_difference_from_what_is_not_set() -> None:
         "max_msgs": -1, "max_age": 0, "num_replicas": 1, "storage": "file", "sealed": False,
         "consumer_limits": {}, "metadata": {"_nats.ver": "2.15.1"}, "persist_mode": "default",
     }  # fmt: skip
-    assert differences(server, {}) == {}
-    assert differences({}, server) == {}
-    assert differences(server, {"max_msgs": 5, "unheard_of": [1]}) == {
+    assert SETTINGS.differences(server, {}) == {}
+    assert SETTINGS.differences({}, server) == {}
+    assert SETTINGS.differences(server, {"max_msgs": 5, "unheard_of": [1]}) == {
         "max_msgs": (-1, 5),
         "unheard_of": (None, [1]),
     }
-    assert differences({"sealed": True}, {}) == {"sealed": (True, None)}
+    assert SETTINGS.differences({"sealed": True}, {}) == {"sealed": (True, None)}
 
 
 def test_no_ack_timeout_at_all_is_not_the_servers_own() -> None:
-    assert differences({}, {"ack_timeout": 0}) == {"ack_timeout": (None, 0)}
-    assert value_text("ack_timeout", 0) == "never"
+    assert SETTINGS.differences({}, {"ack_timeout": 0}) == {"ack_timeout": (None, 0)}
+    assert SETTINGS.value_text("ack_timeout", 0) == "never"
 
 
 def test_null_in_a_file_is_what_is_not_set() -> None:
     base = {"placement": None, "metadata": None}
-    assert changed(base, {"placement.tags": ["a"], "metadata": {"k": "v"}}) == {
+    assert SETTINGS.changed(base, {"placement.tags": ["a"], "metadata": {"k": "v"}}) == {
         "placement": {"tags": ["a"]},
         "metadata": {"k": "v"},
     }

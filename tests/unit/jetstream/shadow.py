@@ -20,7 +20,14 @@ from headwater.jetstream.config import Storage, StreamRequest
 from headwater.jetstream.config_checks import Surroundings, normalised
 from headwater.jetstream.decision import Decision, Incoming
 from headwater.jetstream.errors import ApiError
-from headwater.jetstream.records import Configured, Published, Purged, Record, Removed
+from headwater.jetstream.records import (
+    Configured,
+    Passed,
+    Published,
+    Purged,
+    Record,
+    Removed,
+)
 from headwater.jetstream.stream import Stream
 from headwater.jetstream.stream_file import encode_body
 from headwater.store.memory import MemoryLog
@@ -67,6 +74,16 @@ class Publish(NamedTuple):
             return b""
         lines = "".join(f"{name}: {value}\r\n" for name, value in self.headers.items())
         return f"NATS/1.0\r\n{lines}\r\n".encode()
+
+
+def incoming_of(messages: Sequence[Publish]) -> Incoming:
+    """Messages as a stream is given them."""
+    incoming = Incoming()
+    for message in messages:
+        block = message.header_block
+        size = len(block) if block else -1
+        incoming.add(message.subject.encode(), message.reply, size, block + message.body)
+    return incoming
 
 
 class Surrounding:
@@ -147,13 +164,8 @@ class Driver:
 
     def publish_together(self, messages: Sequence[Publish]) -> list[Answer]:
         """Publish messages in one turn; returns what was answered at once."""
-        incoming = Incoming()
-        for message in messages:
-            block = message.header_block
-            size = len(block) if block else -1
-            incoming.add(message.subject.encode(), message.reply, size, block + message.body)
         before = len(self.answers)
-        self._carry_out(self.stream.decide(incoming, self.now_ns))
+        self._carry_out(self.stream.decide(incoming_of(messages), self.now_ns))
         return self.answers[before:]
 
     def fill(self, *subjects: str) -> None:
@@ -195,6 +207,17 @@ class Driver:
         waiting, self._waiting = self._waiting or [], None
         for decision in waiting:
             self._apply(decision)
+
+    def release_oldest(self) -> None:
+        """The disk is sure of the oldest decision that waits, if there is one; the others wait."""
+        if self._waiting:
+            self._apply(self._waiting.pop(0))
+
+    @property
+    def in_flight(self) -> list[Published | Passed]:
+        """The records that are in the log and have not taken effect."""
+        records = [record for decision in self._waiting or [] for record in decision.records]
+        return [record for record in records if isinstance(record, Published | Passed)]
 
     def _carry_out(self, decision: Decision) -> None:
         for record in decision.records:
@@ -284,14 +307,15 @@ class Driver:
     def _lasting(self, stream: Stream) -> dict[str, object]:
         """What outlives a restart.
 
-        Ids of messages that are gone do not, as in nats-server, nor do times that were missed.
+        Times that were missed do not, nor does the last id, if it is past its window and its
+        message is gone.
         """
         dump = stream.dump(self.now_ns)
-        has = stream.log.index.has
         ids: Any = dump["ids"]
         schedules: Any = dump["schedules"]
-        dump["ids"] = [entry for entry in ids if has(entry[1])]
-        dump["last_id"] = stream.last_id if has(stream.log.last_sequence) else b""
+        last = stream.log.last_sequence
+        is_known = stream.log.index.has(last) or any(entry[1] == last for entry in ids)
+        dump["last_id"] = stream.last_id if is_known else b""
         dump["schedules"] = [entry for entry in schedules if entry[2] > self.now_ns]
         return dump
 

@@ -2,7 +2,7 @@
 
 import pytest
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from headwater.base.invariants import InvariantViolation
 from headwater.jetstream.dedupe import (
@@ -53,15 +53,15 @@ def test_an_id_that_comes_again_after_its_window_counts_from_then() -> None:
     assert [*window.entries(1150)] == [(b"a", 3, 1100)]
 
 
-def test_what_never_became_durable_is_not_found() -> None:
+def test_the_ids_of_some_messages() -> None:
     window = DedupeWindow(WINDOW_NS)
-    for sequence in range(1, 6):
+    for sequence in range(2, 12, 2):
         window.add(b"%d" % sequence, sequence, 1000 + sequence)
-    window.remove_after(3)
-    assert [entry[1] for entry in window.entries(1006)] == [1, 2, 3]
-    assert window.find(b"4", 1006) == 0
-    window.add(b"4", 4, 1010)
-    assert window.find(b"4", 1010) == 4
+    window.add(b"2", 12, 1000 + WINDOW_NS + 3)
+    assert window.of_messages([3, 8, 4, 99, 0, 2]) == [(b"8", 8, 1008), (b"4", 4, 1004)]
+    assert window.of_messages([12]) == [(b"2", 12, 1103)]
+    assert [*window.sequences()] == [4, 6, 8, 10, 12]
+    assert DedupeWindow(WINDOW_NS).of_messages([1]) == []
 
 
 def test_forgetting_is_done_in_pieces() -> None:
@@ -78,7 +78,7 @@ def test_forgetting_is_done_in_pieces() -> None:
     assert len(window) == 11 - FORGOTTEN_PER_ADD_MAX
     assert window.forget_before(1000 + WINDOW_NS) is False
     assert len(window) == 1
-    window.clear()
+    assert window.forget_before(1000 + 2 * WINDOW_NS) is False
     assert window.next_end_ns() == 0
 
 
@@ -136,13 +136,6 @@ class AgainstAList(RuleBasedStateMachine):
     @rule()
     def forget(self) -> None:
         assert self.window.forget_before(self.now_ns) is False
-
-    @precondition(lambda self: self.sequence)
-    @rule(back=st.integers(0, 3))
-    def lose_the_tail(self, back: int) -> None:
-        self.sequence = max(0, self.sequence - back)
-        self.window.remove_after(self.sequence)
-        self.added = [entry for entry in self.added if entry[1] <= self.sequence]
 
     @rule(window_ns=st.sampled_from([0, 50, WINDOW_NS, 200]))
     def change_the_window(self, window_ns: int) -> None:

@@ -13,6 +13,7 @@ from headwater.jetstream.api.message_get import (
     MALFORMED_REQUEST,
     NO_RESULTS,
     NOT_FOUND,
+    PATTERNS_AT_A_TIME,
     TOO_MANY_RESULTS,
     awaited_sequence,
     get_direct,
@@ -32,7 +33,7 @@ ALL = [">"]
 
 def direct(driver: Driver, **request: Any) -> list[tuple[bytes, bytes]]:
     body = json.dumps(request).encode()
-    return [*get_direct(driver.stream, body, MAX_PENDING)]
+    return [reply for reply in get_direct(driver.stream, body, MAX_PENDING) if reply is not None]
 
 
 def sequences(replies: list[tuple[bytes, bytes]]) -> list[int]:
@@ -108,7 +109,7 @@ def test_a_subject_may_be_in_the_subject_of_the_request(drive: Drive) -> None:
     driver = drive()
     driver.fill("S.a", "S.b")
 
-    def ask(subject: bytes, body: bytes = b"") -> list[tuple[bytes, bytes]]:
+    def ask(subject: bytes, body: bytes = b"") -> list[tuple[bytes, bytes] | None]:
         return [*get_direct_by_subject(driver.stream, subject, body, MAX_PENDING)]
 
     assert sequences(ask(b"S.a")) == [1]
@@ -190,6 +191,43 @@ def test_there_is_a_limit_of_subjects(drive: Drive) -> None:
     assert len(sequences(direct(driver, multi_last=ALL))) == 1024
     driver.fill("S.more")
     assert direct(driver, multi_last=ALL) == [(TOO_MANY_RESULTS, b"")]
+
+
+def test_the_limit_is_of_all_patterns_together(drive: Drive) -> None:
+    driver = drive()
+    driver.fill(*(f"S.{number}" for number in range(1025)))
+    patterns = [f"*.{number}" for number in range(1024)]
+    assert len(sequences(direct(driver, multi_last=[*patterns, "S.1", "S.1?"]))) == 1024
+    assert direct(driver, multi_last=[*patterns, "S.1024"]) == [(TOO_MANY_RESULTS, b"")]
+
+
+def test_many_patterns_leave_others_their_turn(drive: Drive) -> None:
+    driver = drive()
+    driver.fill("S.a", "S.b")
+    patterns = [f"*.{number}" for number in range(2 * PATTERNS_AT_A_TIME)]
+    body = json.dumps({"multi_last": [*patterns, "S.b"]}).encode()
+    replies = [*get_direct(driver.stream, body, MAX_PENDING)]
+    assert replies[:2] == [None, None]
+    assert len(replies) == 4
+
+
+def test_a_batch_is_of_what_was_visible_and_leaves_out_what_has_gone(drive: Drive) -> None:
+    driver = drive()
+    driver.fill("S.a", "S.b", "S.c")
+    replies = get_direct(driver.stream, b'{"seq":1,"batch":9}', MAX_PENDING)
+    first = next(replies)
+    driver.delete(2)
+    driver.fill("S.d")
+    assert sequences([each for each in (first, *replies) if each is not None]) == [1, 3]
+
+
+def test_the_last_of_each_are_of_one_moment(drive: Drive) -> None:
+    driver = drive(max_msgs_per_subject=1)
+    driver.fill("S.a", "S.b", "S.c")
+    replies = get_direct(driver.stream, b'{"multi_last":[">"]}', MAX_PENDING)
+    first = next(replies)
+    driver.fill("S.b", "S.d")
+    assert sequences([each for each in (first, *replies) if each is not None]) == [1, 2, 3]
 
 
 # --- sessions -------------------------------------------------------------------------------------

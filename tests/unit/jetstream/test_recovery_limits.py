@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 import pytest
 
 from headwater.jetstream.config import Discard, Storage
-from headwater.jetstream.stream import RECOVERED_ROLL_UPS_MAX
+from headwater.jetstream.recovery import RECOVERED_ROLL_UPS_MAX
 from headwater.store.message_log import StoreError
 from tests.unit.jetstream.shadow import Driver, Publish
 

@@ -14,6 +14,7 @@ from headwater.runtime import upkeep
 from headwater.runtime.upkeep import FAILURE_REST_S, LOOK_S, REST_S, Upkeep
 from headwater.store import checkpoint_writing
 from headwater.store.checkpoint import CHECKPOINT_FILE
+from headwater.store.format import ENTRY_BYTES
 from headwater.store.log import JOURNAL_NEW_FILE, FileLog
 from headwater.store.message_log import ALL_SUBJECTS, Batch, StoredMessage
 from headwater.store.store import Store, SyncMode, open_store
@@ -27,6 +28,7 @@ FOLDER = "/store"
 STREAMS = {"always": SyncMode.ALWAYS, "interval": SyncMode.INTERVAL, "async": SyncMode.ASYNC}
 SEGMENT_BYTES_MAX = 2_000
 SHORT_JOURNAL_BYTES = 700
+SHORT_CALLER_BYTES = 500
 FEW_MESSAGES = 10
 CALLER_KIND = 300
 
@@ -34,7 +36,12 @@ CALLER_KIND = 300
 class World:
     """A store and its upkeep on a simulated disk."""
 
-    def __init__(self, disk: SimDisk | None = None, modes: dict[str, SyncMode] = STREAMS) -> None:
+    def __init__(
+        self,
+        disk: SimDisk | None = None,
+        modes: dict[str, SyncMode] = STREAMS,
+        short_journal_bytes: int = SHORT_JOURNAL_BYTES,
+    ) -> None:
         self.disk = disk or SimDisk()
         self.store = opened(self.disk, "boot 1", modes)
         for name, mode in modes.items():
@@ -46,7 +53,8 @@ class World:
             self.store,
             self.scheduler,
             self.problems.append,
-            short_journal_bytes=SHORT_JOURNAL_BYTES,
+            short_journal_bytes=short_journal_bytes,
+            short_caller_bytes=SHORT_CALLER_BYTES,
             few_messages=FEW_MESSAGES,
         )
         self.upkeep.start()
@@ -260,6 +268,56 @@ def test_reads_and_writes_go_on_all_the_while(monkeypatch: pytest.MonkeyPatch) -
         assert about_messages(dump_of(log)) == about_messages(expected[name])
         assert room_of(world.disk, name, "journal") < entries[name]
         assert entries_of(log)[0] == b"kept"
+
+
+def test_what_callers_wrote_gives_way_to_what_is_still_true() -> None:
+    world = World(short_journal_bytes=100 * SHORT_JOURNAL_BYTES)
+    (log, *_) = world.store.logs.values()
+    append(log, 5)
+    turns = 0
+
+    def take_turns(count: int) -> None:
+        nonlocal turns
+        for _ in range(count):
+            turns += 1
+            log.write_entries([(CALLER_KIND, b"turn %9d" % turns)])
+        settle(world.store)
+
+    take_turns(SHORT_CALLER_BYTES // (ENTRY_BYTES + len(b"turn 123456789")))
+    log.caller_entries = lambda: [(CALLER_KIND, b"turns up to %d" % turns)]
+    world.run()
+    assert log.caller_bytes_anew == 0, "there was little of it"
+    take_turns(1)
+    world.run()
+    assert log.caller_bytes == 0
+    assert log.journal_bytes < 200
+    take_turns(2)
+    world.disk.kill()
+    again = opened(world.disk, "boot 1")
+    expected = [b"turns up to %d" % (turns - 2), b"turn %9d" % (turns - 1), b"turn %9d" % turns]
+    assert entries_of(next(iter(again.logs.values()))) == expected
+
+
+def test_much_that_is_still_true_is_not_written_anew_all_the_time() -> None:
+    world = World(short_journal_bytes=100 * SHORT_JOURNAL_BYTES)
+    (log, *_) = world.store.logs.values()
+    kept = bytes(SHORT_CALLER_BYTES)
+    log.caller_entries = lambda: [(CALLER_KIND, kept)]
+    times = []
+
+    def write(size: int) -> None:
+        log.write_entries([(CALLER_KIND, bytes(size))])
+        settle(world.store)
+        before = log.journal_bytes
+        world.run()
+        times.append(log.journal_bytes < before)
+
+    write(2 * SHORT_CALLER_BYTES)
+    for _ in range(9):
+        write(SHORT_CALLER_BYTES)
+    # Each time when more than four times as much as was kept has come to it.
+    assert [at for at, is_anew in enumerate(times) if is_anew] == [0, 5]
+    assert log.caller_bytes_anew == SHORT_CALLER_BYTES + ENTRY_BYTES
 
 
 def test_a_store_that_needs_nothing_is_let_be() -> None:

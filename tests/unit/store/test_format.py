@@ -5,6 +5,7 @@ every byte.
 """
 
 from collections.abc import Callable, Iterator
+from itertools import accumulate
 
 import pytest
 from hypothesis import given
@@ -40,7 +41,7 @@ from headwater.store.format import (
     footer_offset,
     is_beginning,
     record_length,
-    take_record,
+    take_records,
 )
 
 IDENTITY = bytes(range(16))
@@ -67,6 +68,16 @@ def flipped(data: bytes) -> Iterator[bytes]:
 def read_record(data: bytes, offset: int = 0) -> Record | None:
     length = record_length(data, offset)
     return Record(data, offset, length) if check_record(data, offset, length) else None
+
+
+def take_record(
+    data: bytes, offset: int = 0, sequence: int | None = None
+) -> tuple[int, bytes, bytes] | None:
+    """The one message at `offset`, of the sequence it says it has if none is named."""
+    if sequence is None:
+        sequence = int.from_bytes(data[offset + 8 : offset + 16], "little")
+    times_ns, headers, payloads = take_records(data, [offset], [sequence], 1000)
+    return (times_ns[0], headers[0], payloads[0]) if payloads else None
 
 
 def values(record: Record) -> tuple[object, ...]:
@@ -107,7 +118,7 @@ def test_messages_come_back_as_they_went(
         assert (record.subject, record.header, record.payload) == (subject, header, payload)
         assert (record.kind, record.expiry_ns) == (MESSAGE, 0)
         assert record.length == lengths[number]
-        assert take_record(data, offset) == (first + number, time_ns, header, payload)
+        assert take_record(data, offset, first + number) == (time_ns, header, payload)
         offset += record.length
 
 
@@ -122,7 +133,7 @@ def test_a_message_with_expiry_comes_back(
     assert (record.sequence, record.timestamp_ns) == (sequence, time_ns)
     assert (record.subject, record.header, record.payload) == (subject, header, payload)
     assert record.expiry_ns == expiry_ns
-    assert take_record(data, 0) == (sequence, time_ns, header, payload)
+    assert take_record(data, 0, sequence) == (time_ns, header, payload)
 
 
 @given(sequences, st.integers(1, 2**64 - 1))
@@ -189,6 +200,44 @@ def test_only_messages_are_taken_as_messages(data: bytes) -> None:
     assert record is not None
     is_message = record.kind in (MESSAGE, MESSAGE_WITH_EXPIRY)
     assert (take_record(data, 0) is not None) == is_message
+
+
+def test_a_message_of_another_sequence_is_not_taken() -> None:
+    assert take_record(message(7), 0, 7) is not None
+    assert take_record(message(7), 0, 8) is None
+
+
+@given(
+    st.lists(st.tuples(headers, payloads, st.booleans()), min_size=1, max_size=8),
+    st.integers(0, 2000),
+    st.integers(0, 2000),
+    st.integers(0, 600),
+)
+def test_many_messages_are_taken_as_they_are_one_by_one(
+    messages: list[tuple[bytes, bytes, bool]], flipped_at: int, cut_at: int, bytes_max: int
+) -> None:
+    parts = [
+        encode_message_with_expiry(number, b"a", header, payload, number, 99, seed=5)
+        if has_expiry
+        else encode_messages(number, [b"a"], [header], [payload], [number], seed=5)[0]
+        for number, (header, payload, has_expiry) in enumerate(messages, 1)
+    ]
+    offsets = [*accumulate(map(len, parts[:-1]), initial=0)]
+    data = b"".join(parts)
+    if flipped_at < len(data):
+        data = data[:flipped_at] + bytes([data[flipped_at] ^ 1]) + data[flipped_at + 1 :]
+    data = data[: max(cut_at, len(parts[0]))]
+
+    expected, left = [], bytes_max
+    for offset in offsets:
+        length = record_length(data, offset)
+        if left < 0 or not length or not check_record(data, offset, length, seed=5):
+            break
+        record = Record(data, offset, length)
+        left -= len(record.header) + len(record.payload)
+        expected.append((record.timestamp_ns, record.header, record.payload))
+    sequences = range(1, len(messages) + 1)
+    assert [*zip(*take_records(data, offsets, sequences, bytes_max, 5), strict=True)] == expected
 
 
 @pytest.mark.parametrize("size", [8, 31, 32, 33, 100, 4096])

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from headwater.store.message_log import Batch, MessageLog, StoredMessage
+from headwater.store.message_log import Batch, MessageBatch, MessageLog, StoredMessage
 from headwater.subjects.grammar import matches
 
 SizeOf = Callable[[int, int, int], int]
@@ -133,10 +133,14 @@ class Twin:
         return StoredMessage(sequence, kept.subject, kept.header, kept.payload, kept.timestamp_ns)
 
     def read(self, sequence: int, count_max: int, bytes_max: int) -> list[StoredMessage]:
+        following = [at for at in sorted(self.messages) if at >= sequence]
+        return self.read_at(following[:count_max], bytes_max)
+
+    def read_at(self, sequences: Sequence[int], bytes_max: int) -> list[StoredMessage]:
         taken: list[StoredMessage] = []
-        for at in sorted(self.messages):
+        for at in sequences:
             message = self.get(at)
-            if at < sequence or message is None or len(taken) == count_max:
+            if message is None:
                 continue
             bytes_max -= len(message.header) + len(message.payload)
             if bytes_max < 0 and taken:
@@ -149,7 +153,11 @@ def messages_read(
     log: MessageLog, sequence: int, count_max: int, bytes_max: int
 ) -> list[StoredMessage]:
     """What `read` of a real log returns, one by one."""
-    batch = log.read(sequence, count_max, bytes_max)
+    return messages_in(log.read(sequence, count_max, bytes_max))
+
+
+def messages_in(batch: MessageBatch) -> list[StoredMessage]:
+    """A batch, one by one."""
     columns = (batch.sequences, batch.subjects, batch.headers, batch.payloads, batch.timestamps_ns)
     return [StoredMessage(*values) for values in zip(*columns, strict=True)]
 

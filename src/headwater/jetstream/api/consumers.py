@@ -1,116 +1,346 @@
-"""The consumer API of a server whose streams have no consumers.
+"""The consumer API of one account: each call with its reply.
 
-What can be said truthfully is: there are none to list, and none of any name. To create one is
-refused by name, so that a client is told at once instead of waiting for an answer.
+A function takes a request and returns a reply, or raises the ApiError that the reply then reports.
+The order of checks is nats-server's, because of several mistakes a client is told the first. What
+needs the log, timers or subscriptions is asked of the ConsumerKeeper.
+
+CONSUMER.RESET is answered by the consumer itself in nats-server: it is not counted whatever comes
+of it, and where there is no consumer there is nobody to answer.
 """
 
-from typing import Annotated, ClassVar, Final, NoReturn
+from typing import Final
 
 import msgspec
 
 from headwater.jetstream import error_codes
-from headwater.jetstream.api.documents import (
-    LIST_MAX,
-    NAMES_MAX,
-    TYPE_PREFIX,
-    PagedResponse,
-    Response,
+from headwater.jetstream.api.consumer_documents import (
+    ConsumerCreateResponse,
+    ConsumerDeleteResponse,
+    ConsumerInfo,
+    ConsumerInfoResponse,
+    ConsumerListResponse,
+    ConsumerNamesResponse,
+    ConsumerPauseResponse,
+    ConsumerResetResponse,
+    ConsumersRequest,
+    ConsumerUnpinResponse,
+    PauseRequest,
+    ResetRequest,
+    UnpinRequest,
+    describe,
 )
+from headwater.jetstream.api.documents import LIST_MAX, NAMES_MAX, ErrorDocument, Response
 from headwater.jetstream.api.operation import ANY_NUMBER, Operation, Request
-from headwater.jetstream.api.streams import StreamApi
-from headwater.jetstream.config import Flag
+from headwater.jetstream.api.streams import StreamApi, is_empty_request
+from headwater.jetstream.api_level import API_LEVEL
+from headwater.jetstream.consumer.config import (
+    ConsumerAction,
+    ConsumerConfig,
+    ConsumerRequest,
+    DeliverPolicy,
+    with_required_level,
+    with_server_metadata,
+)
+from headwater.jetstream.consumer.config_checks import check_group_name, normalised
+from headwater.jetstream.consumer.config_checks_address import (
+    as_it_sources,
+    check_created,
+    check_created_durable,
+)
+from headwater.jetstream.consumer.config_checks_changes import (
+    STORE_FAILED,
+    YEAR_OUT_OF_RANGE,
+    check_addition,
+    check_change,
+)
+from headwater.jetstream.consumer.config_defaults import ConsumerSurroundings, in_utc
+from headwater.jetstream.consumer.machine import Consumer
 from headwater.jetstream.errors import ApiError
-from headwater.jetstream.go_json import OMIT_EMPTY, Int
-from headwater.jetstream.times import ZERO_TIME_NS, format_time
+from headwater.jetstream.go_json import Time, read_one
+from headwater.jetstream.stream import Stream
+from headwater.jetstream.times import ZERO_TIME_NS
+from headwater.store.message_log import StoreError
 
-NOT_SUPPORTED: Final = "consumers are not supported by this version"
-
-
-class ConsumersRequest(msgspec.Struct, kw_only=True):
-    """The body of CONSUMER.NAMES and CONSUMER.LIST."""
-
-    go_name: ClassVar[str] = "JSApiConsumersRequest"
-
-    offset: Int = 0
+# --- making them ----------------------------------------------------------------------------------
 
 
-class ConsumerNamesResponse(PagedResponse, kw_only=True):
-    """The answer of CONSUMER.NAMES."""
-
-    type: str = TYPE_PREFIX + "consumer_names_response"
-    consumers: list[str] = msgspec.field(default_factory=list)
-
-
-class ConsumerListResponse(PagedResponse, kw_only=True):
-    """The answer of CONSUMER.LIST."""
-
-    type: str = TYPE_PREFIX + "consumer_list_response"
-    consumers: list[str] = msgspec.field(default_factory=list)
+def create(api: StreamApi, request: Request) -> Response:
+    """CONSUMER.CREATE"""
+    asked = api.read(request.body, ConsumerRequest)
+    return _made(api, asked, check_created(asked, _words(request)))
 
 
-class ConsumerCreateResponse(Response, kw_only=True):
-    """The answer of CONSUMER.CREATE and CONSUMER.DURABLE.CREATE."""
-
-    type: str = TYPE_PREFIX + "consumer_create_response"
-
-
-class ConsumerInfoResponse(Response, kw_only=True):
-    """The answer of CONSUMER.INFO."""
-
-    type: str = TYPE_PREFIX + "consumer_info_response"
+def create_durable(api: StreamApi, request: Request) -> Response:
+    """CONSUMER.DURABLE.CREATE"""
+    asked = api.read(request.body, ConsumerRequest)
+    return _made(api, asked, check_created_durable(asked, _words(request)))
 
 
-class ConsumerDeleteResponse(Response, kw_only=True):
-    """The answer of CONSUMER.DELETE."""
-
-    type: str = TYPE_PREFIX + "consumer_delete_response"
-    success: Flag = False
-
-
-class ConsumerPauseResponse(Response, kw_only=True):
-    """The answer of CONSUMER.PAUSE."""
-
-    type: str = TYPE_PREFIX + "consumer_pause_response"
-    paused: bool = False
-    pause_until: str = format_time(ZERO_TIME_NS)
-    pause_remaining: Annotated[int, OMIT_EMPTY] = 0
-
-
-class ConsumerUnpinResponse(Response, kw_only=True):
-    """The answer of CONSUMER.UNPIN."""
-
-    type: str = TYPE_PREFIX + "consumer_unpin_response"
+def _made(api: StreamApi, asked: ConsumerRequest, config: ConsumerConfig) -> Response:
+    if config.num_replicas > 1:
+        raise ApiError.of(error_codes.STREAM_REPLICAS_NOT_SUPPORTED)
+    stream = api.account.stream(asked.stream_name)
+    config = as_it_sources(config, stream.config, api.keeper.generate_name)
+    consumer = stream.consumers.by_name.get(config.durable_name or config.name)
+    if consumer is not None:
+        config = _kept(consumer.config, config)
+    around = _surroundings(api, stream)
+    config = normalised(with_required_level(config), asked.pedantic, around)
+    if consumer is None:
+        consumer = _added(api, stream, config, asked.action, around)
+    else:
+        _change(api, stream, consumer, config, asked.action, around)
+    response = ConsumerCreateResponse()
+    describe(response, _info(api, consumer))
+    return response
 
 
-def _names(api: StreamApi, request: Request) -> Response:
-    api.read_if_document(request.body, ConsumersRequest)
-    api.account.stream(request.stream_name)
-    return ConsumerNamesResponse(limit=NAMES_MAX)
+def _kept(old: ConsumerConfig, config: ConsumerConfig) -> ConsumerConfig:
+    """`config` with what a request can not change: only CONSUMER.PAUSE ends a pause."""
+    config = msgspec.structs.replace(config, pause_until=old.pause_until)
+    if not (config.sourcing and config.is_durable):
+        return config
+    return msgspec.structs.replace(
+        config,
+        deliver_policy=old.deliver_policy,
+        opt_start_seq=old.opt_start_seq,
+        opt_start_time=old.opt_start_time,
+    )
 
 
-def _list(api: StreamApi, request: Request) -> Response:
-    api.read_if_document(request.body, ConsumersRequest)
-    api.account.stream(request.stream_name)
-    return ConsumerListResponse(limit=LIST_MAX)
+def _added(
+    api: StreamApi,
+    stream: Stream,
+    config: ConsumerConfig,
+    action: ConsumerAction,
+    around: ConsumerSurroundings,
+) -> Consumer:
+    if action is ConsumerAction.UPDATE:
+        raise ApiError.of(error_codes.CONSUMER_DOES_NOT_EXIST)
+    config = check_addition(config, around)
+    keeper = api.keeper
+    name = config.durable_name or config.name
+    while not name or name in stream.consumers.by_name:
+        name = keeper.generate_name()
+    try:
+        return keeper.create_consumer(api.account, stream, name, config, keeper.now_ns())
+    except StoreError as error:
+        raise ApiError.of(error_codes.CONSUMER_CREATE, err=STORE_FAILED) from error
 
 
-def _not_found(api: StreamApi, request: Request) -> NoReturn:
-    api.account.stream(request.stream_name)
-    raise ApiError.of(error_codes.CONSUMER_NOT_FOUND)
+def _change(
+    api: StreamApi,
+    stream: Stream,
+    consumer: Consumer,
+    config: ConsumerConfig,
+    action: ConsumerAction,
+    around: ConsumerSurroundings,
+) -> None:
+    account, keeper = api.account, api.keeper
+    config = check_change(
+        consumer.config,
+        config,
+        action,
+        around,
+        lambda subject: keeper.has_interest(account, subject),
+    )
+    if config == consumer.config:
+        return
+    try:
+        keeper.update_consumer(account, stream, consumer, config)
+    except StoreError as error:
+        raise ApiError.of(error_codes.CONSUMER_CREATE, err=str(error)) from error
 
 
-def _create(api: StreamApi, request: Request) -> NoReturn:
-    api.account.stream(request.stream_name)
-    raise ApiError.of(error_codes.CONSUMER_CREATE, err=NOT_SUPPORTED)
+def _surroundings(api: StreamApi, stream: Stream) -> ConsumerSurroundings:
+    limits = api.account.limits
+    return ConsumerSurroundings(
+        stream=stream.config,
+        consumers=stream.consumers.by_name,
+        server_max_ack_pending=api.keeper.max_ack_pending,
+        server_max_request_batch=api.keeper.max_request_batch,
+        account_max_ack_pending=limits.max_ack_pending,
+        account_max_consumers=limits.max_consumers,
+    )
+
+
+# --- looking at them ------------------------------------------------------------------------------
+
+
+def info(api: StreamApi, request: Request) -> Response:
+    """CONSUMER.INFO"""
+    if not is_empty_request(request.body):
+        raise ApiError.of(error_codes.NOT_EMPTY_REQUEST)
+    _, consumer = _found(api, request)
+    response = ConsumerInfoResponse()
+    describe(response, _info(api, consumer))
+    return response
+
+
+def names(api: StreamApi, request: Request) -> Response:
+    """CONSUMER.NAMES"""
+    asked = api.read_if_document(request.body, ConsumersRequest)
+    found = [each.name for each in api.account.stream(request.stream_name).consumers.shown]
+    offset = min(max(asked.offset, 0), len(found))
+    return ConsumerNamesResponse(
+        total=len(found),
+        offset=offset,
+        limit=NAMES_MAX,
+        consumers=found[offset : offset + NAMES_MAX],
+    )
+
+
+def list_consumers(api: StreamApi, request: Request) -> Response:
+    """CONSUMER.LIST"""
+    asked = api.read_if_document(request.body, ConsumersRequest)
+    found = api.account.stream(request.stream_name).consumers.shown
+    offset = min(max(asked.offset, 0), len(found))
+    now_ns = api.keeper.now_ns()
+    return ConsumerListResponse(
+        total=len(found),
+        offset=offset,
+        limit=LIST_MAX,
+        consumers=[each.info(now_ns) for each in found[offset : offset + LIST_MAX]],
+    )
+
+
+def _info(api: StreamApi, consumer: Consumer) -> ConsumerInfo:
+    described: ConsumerInfo = consumer.info(api.keeper.now_ns())
+    version = api.keeper.server_version
+    described.config = with_server_metadata(described.config, version, API_LEVEL)
+    return described
+
+
+# --- changing them --------------------------------------------------------------------------------
+
+
+def delete(api: StreamApi, request: Request) -> Response:
+    """CONSUMER.DELETE"""
+    if not is_empty_request(request.body):
+        raise ApiError.of(error_codes.NOT_EMPTY_REQUEST)
+    stream, consumer = _found(api, request)
+    try:
+        api.keeper.delete_consumer(api.account, stream, consumer)
+    except StoreError as error:
+        raise ApiError.of(error_codes.STREAM_GENERAL_ERROR, err=str(error)) from error
+    return ConsumerDeleteResponse(success=True)
+
+
+def pause(api: StreamApi, request: Request) -> Response:
+    """CONSUMER.PAUSE"""
+    asked = api.read_if_document(request.body, PauseRequest)
+    stream, consumer = _found(api, request)
+    until = _pause_until(asked)
+    config = with_required_level(msgspec.structs.replace(consumer.config, pause_until=until))
+    if config != consumer.config:
+        try:
+            api.keeper.update_consumer(api.account, stream, consumer, config)
+        except StoreError as error:
+            raise ApiError.of(error_codes.CONSUMER_STORE_FAILED, err=str(error)) from error
+    if until is None:
+        return ConsumerPauseResponse()
+    remaining_ns = max(until.unix_ns - api.keeper.now_ns(), 0)
+    return ConsumerPauseResponse(
+        paused=remaining_ns > 0, pause_until=until.text, pause_remaining=remaining_ns
+    )
+
+
+def _pause_until(asked: PauseRequest) -> Time | None:
+    if asked.pause_until is None or asked.pause_until.unix_ns == ZERO_TIME_NS:
+        return None
+    try:
+        return in_utc(asked.pause_until)
+    except OverflowError:
+        raise ApiError.of(error_codes.CONSUMER_STORE_FAILED, err=YEAR_OUT_OF_RANGE) from None
+
+
+def unpin(api: StreamApi, request: Request) -> Response:
+    """CONSUMER.UNPIN"""
+    asked = read_one(request.body, UnpinRequest)
+    if not asked.group:
+        raise ApiError.of(error_codes.INVALID_JSON, err="consumer group not specified")
+    check_group_name(asked.group)
+    stream, consumer = _found(api, request)
+    if asked.group not in consumer.config.priority_groups:
+        raise ApiError.of(error_codes.CONSUMER_INVALID_PRIORITY_GROUP)
+    try:
+        api.keeper.unpin_consumer(api.account, stream, consumer, asked.group)
+    except StoreError as error:
+        raise ApiError.of(error_codes.STREAM_OFFLINE_REASON, err=str(error)) from error
+    return ConsumerUnpinResponse()
+
+
+def reset(api: StreamApi, request: Request) -> Response | None:
+    """CONSUMER.RESET; None where there is no consumer."""
+    stream = api.account.streams.get(request.stream_name)
+    consumer = None if stream is None else stream.consumers.by_name.get(_words(request)[1])
+    if stream is None or consumer is None:
+        return None
+    response = ConsumerResetResponse()
+    try:
+        asked = read_one(request.body, ResetRequest) if request.body else ResetRequest()
+        sequence = _reset_sequence(api, stream, consumer, asked.seq)
+        api.keeper.reset_consumer(api.account, stream, consumer, sequence)
+    except ApiError as error:
+        response.error = ErrorDocument.of(error)
+        return response
+    except StoreError as error:
+        failure = ApiError.of(error_codes.STREAM_OFFLINE_REASON, err=str(error))
+        response.error = ErrorDocument.of(failure)
+        return response
+    describe(response, _info(api, consumer))
+    response.reset_seq = sequence
+    return response
+
+
+def _reset_sequence(api: StreamApi, stream: Stream, consumer: Consumer, asked: int) -> int:
+    """Where a consumer begins again; never with what its policy has kept from it."""
+    if asked == 0:
+        described: ConsumerInfo = consumer.info(api.keeper.now_ns())
+        return described.ack_floor.stream_seq + 1
+    config = consumer.config
+    policy = config.deliver_policy
+    reason = ""
+    if policy is DeliverPolicy.BY_START_SEQUENCE:
+        reason = "below start seq" if asked < config.opt_start_seq else ""
+    elif policy is DeliverPolicy.BY_START_TIME and config.opt_start_time is not None:
+        first = stream.sequence_at(config.opt_start_time.unix_ns)
+        reason = "below start time" if asked < first else ""
+    elif policy is not DeliverPolicy.ALL:
+        reason = "not allowed"
+    if reason:
+        raise ApiError.of(error_codes.CONSUMER_INVALID_RESET, err=reason)
+    return asked
+
+
+# --- parts ----------------------------------------------------------------------------------------
+
+
+def _found(api: StreamApi, request: Request) -> tuple[Stream, Consumer]:
+    """The stream and the consumer that a subject names. Raises ApiError."""
+    stream = api.account.stream(request.stream_name)
+    return stream, stream.consumers.find(_words(request)[1])
+
+
+def _words(request: Request) -> list[str]:
+    """The words of a subject. A consumer's name stands in replies, so it has to be UTF-8."""
+    words = [*request.words]
+    words[1:2] = [_readable(word) for word in words[1:2]]
+    return words
+
+
+def _readable(word: str) -> str:
+    return word.encode(errors="surrogateescape").decode(errors="replace")
 
 
 CONSUMER_OPERATIONS: Final = {
-    "CONSUMER.CREATE": Operation(_create, ConsumerCreateResponse, words_max=ANY_NUMBER),
-    "CONSUMER.DURABLE.CREATE": Operation(_create, ConsumerCreateResponse, 2, 2),
-    "CONSUMER.NAMES": Operation(_names, ConsumerNamesResponse),
-    "CONSUMER.LIST": Operation(_list, ConsumerListResponse),
-    "CONSUMER.INFO": Operation(_not_found, ConsumerInfoResponse, 2, 2),
-    "CONSUMER.DELETE": Operation(_not_found, ConsumerDeleteResponse, 2, 2),
-    "CONSUMER.PAUSE": Operation(_not_found, ConsumerPauseResponse, 2, 2),
-    "CONSUMER.UNPIN": Operation(_not_found, ConsumerUnpinResponse, 2, 2),
+    "CONSUMER.CREATE": Operation(create, ConsumerCreateResponse, words_max=ANY_NUMBER),
+    "CONSUMER.DURABLE.CREATE": Operation(create_durable, ConsumerCreateResponse, 2, 2),
+    "CONSUMER.NAMES": Operation(names, ConsumerNamesResponse),
+    "CONSUMER.LIST": Operation(list_consumers, ConsumerListResponse),
+    "CONSUMER.INFO": Operation(info, ConsumerInfoResponse, 2, 2),
+    "CONSUMER.DELETE": Operation(delete, ConsumerDeleteResponse, 2, 2),
+    "CONSUMER.PAUSE": Operation(pause, ConsumerPauseResponse, 2, 2),
+    "CONSUMER.UNPIN": Operation(unpin, ConsumerUnpinResponse, 2, 2),
+    "CONSUMER.RESET": Operation(reset, ConsumerResetResponse, 2, 2, is_counted=False),
 }

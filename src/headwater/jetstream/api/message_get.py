@@ -1,7 +1,8 @@
 """STREAM.MSG.GET, DIRECT.GET and DIRECT_LEADER.GET: one message or many, found in every way.
 
-A look sees what is visible and nothing above it, as one moment of the stream: nothing is written
-while it lasts.
+A look sees what is visible when it begins and nothing above it. Of one message, and of the last of
+each subject, it is one moment of the stream. A batch may be long: it is read bit by bit, and what
+goes meanwhile is left out.
 """
 
 from base64 import b64encode
@@ -17,6 +18,7 @@ from headwater.jetstream.go_json import read
 from headwater.jetstream.stream import Stream
 from headwater.jetstream.times import format_time
 from headwater.store.message_log import ALL_SUBJECTS, StoredMessage
+from headwater.subjects.grammar import has_wildcard
 from headwater.wire.headers import status_block, with_lines, with_value, without
 
 # More subjects than this in one request are refused.
@@ -33,8 +35,15 @@ NOT_COMPLETE: Final = status_block(412, "Min Last Sequence")
 
 _MIN_LAST_SEQ: Final = b"min_last_seq"
 
+# So many patterns are looked up before others have their turn; those that have to be compared with
+# many subjects take longer.
+PATTERNS_AT_A_TIME: Final = 32
+LITERALS_AT_A_TIME: Final = 1024
+
 # A header block, or none, and a body.
 Reply = tuple[bytes, bytes]
+# In place of a reply, None says that it took a while to find nothing yet.
+Replies = Iterator[Reply | None]
 
 
 # --- MSG.GET -----------------------------------------------------------------------------------
@@ -91,7 +100,7 @@ def _pattern(text: str) -> bytes:
 # --- DIRECT.GET --------------------------------------------------------------------------------
 
 
-def get_direct(stream: Stream, body: bytes, max_pending: int) -> Iterator[Reply]:
+def get_direct(stream: Stream, body: bytes, max_pending: int) -> Replies:
     """Everything that answers a request."""
     if not body:
         return iter(((EMPTY_REQUEST, b""),))
@@ -102,9 +111,7 @@ def get_direct(stream: Stream, body: bytes, max_pending: int) -> Iterator[Reply]
     return _in_session(stream, request, _refusal(request), max_pending)
 
 
-def get_direct_by_subject(
-    stream: Stream, subject: bytes, body: bytes, max_pending: int
-) -> Iterator[Reply]:
+def get_direct_by_subject(stream: Stream, subject: bytes, body: bytes, max_pending: int) -> Replies:
     """The last message of a subject that is part of the API's own subject."""
     try:
         request = read(body, MessageGetRequest, strict=False) if body else MessageGetRequest()
@@ -143,25 +150,30 @@ def session_block(stream: Stream, body: bytes) -> bytes:
 
 def _in_session(
     stream: Stream, request: MessageGetRequest, refusal: bytes, max_pending: int
-) -> Iterator[Reply]:
+) -> Replies:
     """Answer a request; a reader who says what he has seen is told in every reply what there is.
 
     The header is then the only one of its name: also in batches, where it would be that of the
     message before, and in place of one that a message was stored with.
     """
     if refusal:
-        replies: Iterator[Reply] = iter(((refusal, b""),))
+        replies: Replies = iter(((refusal, b""),))
     elif request.min_last_seq > stream.visible_sequence:
         replies = iter(((NOT_COMPLETE, b""),))
     else:
         replies = _answer(stream, request, max_pending)
     if not request.min_last_seq:
         return replies
-    complete = b"%d" % stream.visible_sequence
-    return (
-        (with_value(without(block, names.LAST_SEQUENCE), names.LAST_SEQUENCE, complete), payload)
-        for block, payload in replies
-    )
+    return _told_last(replies, b"%d" % stream.visible_sequence)
+
+
+def _told_last(replies: Replies, last_sequence: bytes) -> Replies:
+    for reply in replies:
+        if reply is None:
+            yield None
+        else:
+            block = without(reply[0], names.LAST_SEQUENCE)
+            yield with_value(block, names.LAST_SEQUENCE, last_sequence), reply[1]
 
 
 def _refusal(request: MessageGetRequest) -> bytes:
@@ -183,7 +195,7 @@ def _refusal(request: MessageGetRequest) -> bytes:
     return BAD_REQUEST if conflict else b""
 
 
-def _answer(stream: Stream, request: MessageGetRequest, max_pending: int) -> Iterator[Reply]:
+def _answer(stream: Stream, request: MessageGetRequest, max_pending: int) -> Replies:
     bytes_max = request.max_bytes or max_pending
     if request.multi_last:
         return _many(stream, request, bytes_max)
@@ -209,9 +221,10 @@ def _batch(stream: Stream, request: MessageGetRequest, bytes_max: int) -> Iterat
     pattern = _pattern(request.next_by_subj) or ALL_SUBJECTS
     pending = stream.count_from(pattern, sequence)
     last = sent_bytes = 0
+    end = stream.visible_sequence
     for position in range(request.batch):
         message = stream.next_message(pattern, sequence)
-        if message is None:
+        if message is None or message.sequence > end:
             if position == 0:
                 yield NOT_FOUND, b""
                 return
@@ -230,17 +243,41 @@ def _batch(stream: Stream, request: MessageGetRequest, bytes_max: int) -> Iterat
     yield b"NATS/1.0 204 EOB\r\n%b\r\n" % lines, b""
 
 
-def _many(stream: Stream, request: MessageGetRequest, bytes_max: int) -> Iterator[Reply]:
+def _many(stream: Stream, request: MessageGetRequest, bytes_max: int) -> Replies:
     """The last message of each of many subjects, up to a sequence or time."""
     up_to = _upper_bound(stream, request)
-    patterns = [_pattern(text) for text in request.multi_last]
-    sequences = stream.last_of_each(patterns, up_to) if up_to else []
-    if not sequences or (up_to > stream.visible_sequence and _is_in_files(stream)):
+    found: set[int] = set()
+    if not (up_to > stream.visible_sequence and _is_in_files(stream)):
+        for position, patterns in enumerate(_parted(request.multi_last)):
+            if position:
+                yield None
+            some = stream.few_last_of_each(patterns, up_to, SUBJECTS_MAX)
+            found.update(some or ())
+            if some is None or len(found) > SUBJECTS_MAX:
+                yield TOO_MANY_RESULTS, b""
+                return
+    if not found:
         yield NO_RESULTS, b""
         return
-    if len(sequences) > SUBJECTS_MAX:
-        yield TOO_MANY_RESULTS, b""
-        return
+    sequences = sorted(found)
+    # All are read before the first is sent: one that is replaced meanwhile must not be missing.
+    yield from [*_each(stream, request, bytes_max, sequences, up_to)]
+
+
+def _parted(texts: tuple[str, ...]) -> Iterator[list[bytes]]:
+    """Patterns, in parts that are looked up quickly."""
+    patterns = [*map(_pattern, texts)]
+    for size, some in (
+        (PATTERNS_AT_A_TIME, [pattern for pattern in patterns if has_wildcard(pattern)]),
+        (LITERALS_AT_A_TIME, [pattern for pattern in patterns if not has_wildcard(pattern)]),
+    ):
+        for begin in range(0, len(some), size):
+            yield some[begin : begin + size]
+
+
+def _each(
+    stream: Stream, request: MessageGetRequest, bytes_max: int, sequences: list[int], up_to: int
+) -> Iterator[Reply]:
     last = sent_bytes = sent = pending = 0
     for position, sequence in enumerate(sequences, 1):
         if sequence < request.seq:

@@ -31,10 +31,11 @@ class Operation(NamedTuple):
     """A call. An `answer` may raise ApiError: then the reply is of its kind and has the error.
 
     A reply that was returned with an error in it is told to the client all the same, but does not
-    count as an error: so does nats-server with what goes wrong in the store.
+    count as an error: so does nats-server with what goes wrong in the store. None is no reply at
+    all: who would have to give it is not there.
     """
 
-    answer: Callable[["StreamApi", Request], Response]
+    answer: Callable[["StreamApi", Request], Response | None]
     response: type[Response]
     # How many words follow its name in the subject.
     words_min: int = 1

@@ -70,6 +70,9 @@ from headwater.jetstream.config_checks import (
     check_new,
     check_update,
 )
+from headwater.jetstream.consumer.config import ConsumerConfig
+from headwater.jetstream.consumer.config_checks_changes import check_stream_limits
+from headwater.jetstream.consumer.machine import Consumer
 from headwater.jetstream.errors import ApiError
 from headwater.jetstream.go_json import read
 from headwater.jetstream.records import Configured, Purged, Record, Removed
@@ -88,7 +91,64 @@ _JSON_SPACE: Final = b" \t\r\n"
 T = TypeVar("T", bound=msgspec.Struct)
 
 
-class StreamKeeper(Protocol):
+class ConsumerKeeper(Protocol):
+    """Who makes consumers, runs them and lets them go. What changes one raises StoreError."""
+
+    @property
+    def max_ack_pending(self) -> int:
+        """What the server lets a consumer have unacknowledged; zero is no limit."""
+        ...
+
+    @property
+    def max_request_batch(self) -> int:
+        """What the server lets one pull ask for; zero is no limit."""
+        ...
+
+    def generate_name(self) -> str:
+        """A name for a consumer that was not given one."""
+        ...
+
+    def has_interest(self, account: JetStreamAccount, subject: bytes) -> bool:
+        """Whether anybody in an account listens to a subject."""
+        ...
+
+    def create_consumer(
+        self,
+        account: JetStreamAccount,
+        stream: Stream,
+        name: str,
+        config: ConsumerConfig,
+        now_ns: int,
+    ) -> Consumer:
+        """Make a consumer and let it work. A name it got from the server is not in `config`."""
+        ...
+
+    def update_consumer(
+        self, account: JetStreamAccount, stream: Stream, consumer: Consumer, config: ConsumerConfig
+    ) -> None:
+        """Have a consumer go on with another configuration."""
+        ...
+
+    def delete_consumer(
+        self, account: JetStreamAccount, stream: Stream, consumer: Consumer
+    ) -> None:
+        """Remove all there is of a consumer."""
+        ...
+
+    def reset_consumer(
+        self, account: JetStreamAccount, stream: Stream, consumer: Consumer, sequence: int
+    ) -> None:
+        """Have a consumer begin again at a sequence of its stream."""
+        ...
+
+    def unpin_consumer(
+        self, account: JetStreamAccount, stream: Stream, consumer: Consumer, group: str
+    ) -> None:
+        """Let another client of a group have its turn."""
+        ...
+
+
+class StreamKeeper(ConsumerKeeper, Protocol):
     """Who makes streams, runs them and lets them go."""
 
     @property
@@ -149,18 +209,19 @@ class StreamKeeper(Protocol):
 class StreamApi:
     """Answers for one account."""
 
-    __slots__ = ("_keeper", "account")
+    __slots__ = ("account", "keeper")
 
     def __init__(self, account: JetStreamAccount, keeper: StreamKeeper) -> None:
         self.account = account
-        self._keeper = keeper
+        self.keeper = keeper
 
-    def _read(self, body: bytes, kind: type[T]) -> T:
-        return read(body, kind, self._keeper.strict)
+    def read(self, body: bytes, kind: type[T]) -> T:
+        """The request in a body. Raises ApiError."""
+        return read(body, kind, self.keeper.strict)
 
     def read_if_document(self, body: bytes, kind: type[T]) -> T:
         """Some requests look at their body only where it could be a document."""
-        return self._read(body, kind) if body.lstrip(_JSON_SPACE)[:1] in (b"{", b"[") else kind()
+        return self.read(body, kind) if body.lstrip(_JSON_SPACE)[:1] in (b"{", b"[") else kind()
 
     # --- account -------------------------------------------------------------------------------
 
@@ -175,7 +236,7 @@ class StreamApi:
             reserved_memory=account.reserved_bytes(Storage.MEMORY),
             reserved_storage=account.reserved_bytes(Storage.FILE),
             streams=len(account.streams),
-            consumers=0,
+            consumers=sum(len(stream.consumers) for stream in account.streams.values()),
             limits=AccountLimitsDocument(**{name: getattr(limits, name) for name in names}),
             domain=account.domain,
             api=ApiStats(level=API_LEVEL, total=account.api_total, errors=account.api_errors),
@@ -185,7 +246,7 @@ class StreamApi:
 
     def create(self, request: Request) -> Response:
         """STREAM.CREATE"""
-        asked = self._read(request.body, StreamRequest)
+        asked = self.read(request.body, StreamRequest)
         check_addressed(asked, request.stream_name)
         account = self.account
         stream = account.streams.get(request.stream_name)
@@ -195,7 +256,7 @@ class StreamApi:
         if stream is None:
             refuse_what_can_not_run(config)
             try:
-                stream = self._keeper.create_stream(account, config)
+                stream = self.keeper.create_stream(account, config)
             except StoreError as error:
                 raise ApiError.of(error_codes.STREAM_CREATE, err=str(error)) from error
         response = StreamCreateResponse(did_create=True)
@@ -204,7 +265,7 @@ class StreamApi:
 
     def update(self, request: Request) -> Response:
         """STREAM.UPDATE"""
-        asked = self._read(request.body, StreamRequest)
+        asked = self.read(request.body, StreamRequest)
         stream = self.account.streams.get(request.stream_name)
         old = None if stream is None else stream.config
         config = check_update(old, asked, self._surroundings(), request.stream_name)
@@ -212,10 +273,10 @@ class StreamApi:
             raise ApiError.of(error_codes.STREAM_NOT_FOUND)
         refuse_what_can_not_run(config)
         try:
-            self._keeper.record(self.account, stream, Configured(config, self._keeper.now_ns()))
+            self.keeper.record(self.account, stream, Configured(config, self.keeper.now_ns()))
         except StoreError as error:
             raise ApiError.of(error_codes.STREAM_UPDATE, err=str(error)) from error
-        self._keeper.stream_changed(self.account, stream, old)
+        self.keeper.stream_changed(self.account, stream, old)
         response = StreamUpdateResponse()
         describe(response, self._info(stream, with_domain=True))
         return response
@@ -226,7 +287,7 @@ class StreamApi:
             raise ApiError.of(error_codes.NOT_EMPTY_REQUEST)
         stream = self.account.stream(request.stream_name)
         try:
-            self._keeper.delete_stream(self.account, stream)
+            self.keeper.delete_stream(self.account, stream)
         except StoreError as error:
             raise ApiError.of(error_codes.STREAM_DELETE, err=str(error)) from error
         return StreamDeleteResponse(success=True)
@@ -236,7 +297,7 @@ class StreamApi:
         asked = self.read_if_document(request.body, StreamInfoRequest)
         stream = self.account.stream(request.stream_name)
         info = self._info(stream, with_domain=True)
-        info.cluster = ClusterInfo(leader=self._keeper.server_name)
+        info.cluster = ClusterInfo(leader=self.keeper.server_name)
         response = StreamInfoResponse()
         if info.state is not None:
             if asked.deleted_details and info.state.num_deleted:
@@ -295,31 +356,31 @@ class StreamApi:
         if is_empty_request(request.body):
             raise ApiError.of(error_codes.BAD_REQUEST)
         stream = self.account.stream(request.stream_name)
-        asked = self._read(request.body, SnapshotRequest)
+        asked = self.read(request.body, SnapshotRequest)
         check_snapshot(asked)
         state = self._state(stream)
         client = request.describe_client()
-        self._keeper.begin_snapshot(self.account, stream, asked, state, client)
+        self.keeper.begin_snapshot(self.account, stream, asked, state, client)
         return SnapshotResponse(config=stream.config, state=state)
 
     def restore(self, request: Request) -> Response:
         """STREAM.RESTORE"""
         if is_empty_request(request.body):
             raise ApiError.of(error_codes.BAD_REQUEST)
-        asked = self._read(request.body, RestoreRequest)
+        asked = self.read(request.body, RestoreRequest)
         config = check_restore(asked, request.stream_name, self._surroundings())
         refuse_what_can_not_run(config)
         self._check_stream_count()
-        self._keeper.check_reservation(self.account, config, None)
+        self.keeper.check_reservation(self.account, config, None)
         check_free(self.account, config.name)
         client = request.describe_client()
-        subject = self._keeper.begin_restore(self.account, config, client)
+        subject = self.keeper.begin_restore(self.account, config, client)
         return RestoreResponse(deliver_subject=subject)
 
     def check_restorable(self, config: StreamConfig) -> None:
         """Raises ApiError if there may be no such stream by now, whatever has been restored."""
         check_free(self.account, config.name)
-        self._keeper.check_reservation(self.account, config, None)
+        self.keeper.check_reservation(self.account, config, None)
         try:
             self._check_stream_count()
             check_addable(config, self._surroundings())
@@ -339,7 +400,7 @@ class StreamApi:
         """STREAM.MSG.GET"""
         if is_empty_request(request.body):
             raise ApiError.of(error_codes.BAD_REQUEST)
-        asked = self._read(request.body, MessageGetRequest)
+        asked = self.read(request.body, MessageGetRequest)
         check_single(asked)
         stream = self.account.stream(request.stream_name)
         return MessageGetResponse(message=get_message(stream, asked))
@@ -348,7 +409,7 @@ class StreamApi:
         """STREAM.MSG.DELETE"""
         if is_empty_request(request.body):
             raise ApiError.of(error_codes.BAD_REQUEST)
-        asked = self._read(request.body, MessageDeleteRequest)
+        asked = self.read(request.body, MessageDeleteRequest)
         stream = self.account.stream(request.stream_name)
         if stream.config.sealed:
             raise ApiError.of(error_codes.STREAM_SEALED)
@@ -365,7 +426,7 @@ class StreamApi:
 
     def _change(self, stream: Stream, record: Record) -> None:
         try:
-            self._keeper.record(self.account, stream, record)
+            self.keeper.record(self.account, stream, record)
         except StoreError as error:
             raise ApiError.of(error_codes.STREAM_OFFLINE_REASON, err=str(error)) from error
 
@@ -385,14 +446,18 @@ class StreamApi:
         return Surroundings(
             streams=account.configs,
             taken=account.subjects,
-            check_reservation=lambda config, old: self._keeper.check_reservation(
-                account, config, old
-            ),
+            check_reservation=self._check_room,
             max_bytes_required=limits.max_bytes_required,
             memory_max_stream_bytes=limits.memory_max_stream_bytes,
             store_max_stream_bytes=limits.storage_max_stream_bytes,
-            duplicate_window_max_ns=self._keeper.duplicate_window_max_ns,
+            duplicate_window_max_ns=self.keeper.duplicate_window_max_ns,
         )
+
+    def _check_room(self, config: StreamConfig, old: StreamConfig | None) -> None:
+        self.keeper.check_reservation(self.account, config, old)
+        if old is not None:
+            consumers = self.account.stream(config.name).consumers
+            check_stream_limits(old, config, consumers.by_name)
 
     def _filtered(self, subject: str) -> list[str]:
         """Names of the streams that could have a message on a subject, in order."""
@@ -405,13 +470,13 @@ class StreamApi:
     ) -> StreamInfo:
         config = stream.config
         if with_server:
-            config = with_server_metadata(config, self._keeper.server_version, API_LEVEL)
+            config = with_server_metadata(config, self.keeper.server_version, API_LEVEL)
         return StreamInfo(
             config=config,
             created=format_time(stream.created_ns),
             state=self._state(stream),
             domain=self.account.domain if with_domain else "",
-            ts=format_time(self._keeper.now_ns()),
+            ts=format_time(self.keeper.now_ns()),
         )
 
 

@@ -7,12 +7,13 @@ words, its error code and what to do next.
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 import nats.errors
 
+from headwater.cli.api_advice import advice_on
 from headwater.cli.durations import duration_text
 from headwater.cli.exits import CommandFailed
 from headwater.cli.model import Target
@@ -23,44 +24,14 @@ Document = dict[str, Any]
 
 DEFAULT_PREFIX: Final = "$JS.API"
 
-LIST_STREAMS: Final = "See what there is with: headwater stream ls"
-SEE_LIMITS: Final = "See what the account may use with: headwater account info"
-ADVICE: Final = {
-    10002: SEE_LIMITS,
-    10008: "The cluster has no leader at the moment; try again.",
-    10023: SEE_LIMITS,
-    10025: "Is the setting spelled right, and does this server know it? "
-    "--dry-run shows the configuration.",
-    10027: SEE_LIMITS,
-    10028: SEE_LIMITS,
-    10037: "See which sequences there are with: headwater stream info {stream}",
-    10039: "Enable JetStream for the account, or connect as a user of another: --user, --creds.",
-    10047: SEE_LIMITS,
-    10052: "Change the setting; --dry-run shows the configuration.",
-    10055: "A mirror can be let go with: headwater stream edit {stream} --unset mirror",
-    10058: "Change it with: headwater stream edit {stream}",
-    10059: LIST_STREAMS,
-    10062: "Nothing was restored. Is the backup whole, and was it made by a server of this kind?",
-    10064: "Nothing was backed up; try again.",
-    10065: "See which stream has them with: headwater stream ls --subject SUBJECT",
-    10074: "Use --replicas 1, or a server that is part of a cluster.",
-    10076: "Start the server with -js.",
-    10109: "A sealed stream stays as it is; remove it with: headwater stream rm {stream}",
-    10110: "The stream denies purges; remove it as a whole with: headwater stream rm {stream}",
-    10113: "Give a limit with --max-bytes.",
-    10122: SEE_LIMITS,
-    10130: "Remove the stream first with: headwater stream rm {stream}",
-    10185: "The server is too old for this.",
-}
-
 
 class ApiRefused(CommandFailed):
     """The server answered with an error."""
 
-    def __init__(self, error: Mapping[str, Any], stream: str) -> None:
+    def __init__(self, error: Mapping[str, Any], stream: str, consumer: str = "") -> None:
         self.err_code = int(error.get("err_code", 0))
         description = error.get("description") or f"error {error.get('code')}"
-        advice = ADVICE.get(self.err_code, "").replace("{stream}", stream)
+        advice = advice_on(self.err_code, stream, consumer)
         super().__init__(f"{description} (err_code {self.err_code})", advice)
 
 
@@ -70,13 +41,13 @@ class JetStreamApi:
     def __init__(self, session: Session, prefix: str, timeout_s: float) -> None:
         self.session = session
         self.timeout_s = timeout_s
-        self._prefix = prefix
+        self.prefix = prefix
 
     async def request(self, operation: str, body: Mapping[str, Any] | None = None) -> Document:
         """The answer to one request. Raises ApiRefused, or CommandFailed without an answer."""
         payload = b"" if body is None else json.dumps(body).encode()
         asked = asyncio.ensure_future(
-            self.session.client.request(f"{self._prefix}.{operation}", payload, self.timeout_s)
+            self.session.client.request(f"{self.prefix}.{operation}", payload, self.timeout_s)
         )
         try:
             # The client's own time-out comes first; the session's other failures come sooner.
@@ -87,7 +58,7 @@ class JetStreamApi:
             raise self._silence(operation) from error
         finally:
             asked.cancel()
-        return document_in(answer.data, operation.rpartition(".")[2])
+        return document_in(answer.data, *names_in(operation))
 
     async def info(self, stream: str, **wanted: Any) -> Document:
         """A stream's information; with a `subjects_filter`, all pages of its subjects."""
@@ -103,42 +74,72 @@ class JetStreamApi:
 
     async def streams(self, subject: str | None = None) -> list[Document]:
         """The information of all streams, or of those that keep `subject`."""
-        return await self._pages("STREAM.LIST", subject)
+        return await joined(self._pages("STREAM.LIST", "streams", subject))
 
     async def names(self, subject: str | None = None) -> list[str]:
         """The names of all streams, or of those that keep `subject`."""
-        return await self._pages("STREAM.NAMES", subject)
+        return await joined(self._pages("STREAM.NAMES", "streams", subject))
 
-    async def _pages(self, operation: str, subject: str | None) -> list[Any]:
-        found: list[Any] = []
+    async def consumer(self, stream: str, consumer: str) -> Document:
+        """A consumer's information."""
+        return await self.request(f"CONSUMER.INFO.{stream}.{consumer}")
+
+    def consumers(self, stream: str) -> AsyncIterator[list[Document]]:
+        """The information of all consumers of a stream, page by page: there may be many."""
+        return self._pages(f"CONSUMER.LIST.{stream}", "consumers")
+
+    async def consumer_names(self, stream: str) -> list[str]:
+        """The names of all consumers of a stream."""
+        return await joined(self._pages(f"CONSUMER.NAMES.{stream}", "consumers"))
+
+    async def _pages(
+        self, operation: str, field: str, subject: str | None = None
+    ) -> AsyncIterator[list[Any]]:
+        filters = {"subject": subject} if subject else {}
+        found = 0
         while True:
-            filters = {"subject": subject} if subject else {}
-            answer = await self.request(operation, {"offset": len(found), **filters})
-            page = answer.get("streams") or []
-            found += page
-            if not page or len(found) >= answer.get("total", 0):
-                return found
+            answer = await self.request(operation, {"offset": found, **filters})
+            page = answer.get(field) or []
+            found += len(page)
+            yield page
+            if not page or found >= answer.get("total", 0):
+                return
 
     def _nobody_answers(self) -> CommandFailed:
-        if self._prefix == DEFAULT_PREFIX:
+        if self.prefix == DEFAULT_PREFIX:
             return CommandFailed(
                 "JetStream is not enabled on this server",
                 "Start it with -js: headwater serve -js",
             )
         return CommandFailed(
-            f"Nobody answers at {self._prefix}",
+            f"Nobody answers at {self.prefix}",
             "Is that the right --domain or --api-prefix, and is JetStream enabled there?",
         )
 
     def _silence(self, operation: str) -> CommandFailed:
         return CommandFailed(
-            f"No answer to {self._prefix}.{operation} within {duration_text(self.timeout_s)}",
+            f"No answer to {self.prefix}.{operation} within {duration_text(self.timeout_s)}",
             "Is JetStream enabled, and the API's prefix right? Allow more time with --timeout.",
         )
 
 
-def document_in(data: bytes, stream: str) -> Document:
-    """The document in an answer about `stream`. Raises ApiRefused where it is an error."""
+async def joined(pages: AsyncIterator[list[T]]) -> list[T]:
+    """All pages as one list."""
+    return [each async for page in pages for each in page]
+
+
+def names_in(operation: str) -> tuple[str, str]:
+    """The stream and the consumer that an operation is about, as far as it names them."""
+    words = operation.split(".")
+    if words[0] == "CONSUMER":
+        # What follows the consumer's name is a filter.
+        stream, consumer = (*words[2:4], "", "")[:2]
+        return stream, consumer
+    return words[-1], ""
+
+
+def document_in(data: bytes, stream: str, consumer: str = "") -> Document:
+    """The document in an answer. Raises ApiRefused, which names both, where it is an error."""
     try:
         document = json.loads(data)
     except ValueError:
@@ -146,7 +147,7 @@ def document_in(data: bytes, stream: str) -> Document:
     if not isinstance(document, dict):
         raise CommandFailed("The answer is not one of the JetStream API: no JSON object")
     if error := document.get("error"):
-        raise ApiRefused(error, stream)
+        raise ApiRefused(error, stream, consumer)
     return document
 
 

@@ -1,0 +1,1 @@
+"""Consumers: who reads a stream, how far they are, and what they are owed."""

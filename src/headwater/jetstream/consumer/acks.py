@@ -1,0 +1,82 @@
+"""What receivers say of the messages they got: subjects and payloads of acknowledgements.
+
+A message carries its reply subject, by which it is acknowledged:
+
+    $JS.ACK.<stream>.<consumer>.<deliveries>.<stream seq>.<consumer seq>.<stored ns>.<pending>
+    $JS.ACK.<domain>.<account>.<stream>.<consumer>.<deliveries>. … .<pending>[.<more>]
+
+Both forms are understood; the first is what this server sends.
+"""
+
+from typing import Final, NamedTuple
+
+import msgspec
+
+from headwater.jetstream.durations import parse_duration
+from headwater.jetstream.errors import ApiError
+from headwater.jetstream.go_json import Duration, read_one
+
+ACK_PREFIX: Final = b"$JS.ACK."
+
+ACK: Final = b"+ACK"
+OK: Final = b"+OK"
+NAK: Final = b"-NAK"
+PROGRESS: Final = b"+WPI"
+NEXT: Final = b"+NXT"
+TERM: Final = b"+TERM"
+PLAIN: Final = (b"", ACK, OK)
+
+_TOKENS: Final = 9
+_TOKENS_WITH_DOMAIN: Final = 11
+
+
+class AckAddress(NamedTuple):
+    """Which delivery an acknowledgement is about."""
+
+    stream: bytes
+    consumer: bytes
+    deliveries: int
+    stream_sequence: int
+    consumer_sequence: int
+
+
+def read_address(subject: bytes) -> AckAddress | None:
+    """What a subject of an acknowledgement says; None if it is none."""
+    tokens = subject.split(b".")
+    if len(tokens) == _TOKENS:
+        begin = 2
+    elif len(tokens) >= _TOKENS_WITH_DOMAIN:
+        begin = 4
+    else:
+        return None
+    try:
+        deliveries, stream_sequence, consumer_sequence = map(int, tokens[begin + 2 : begin + 5])
+    except ValueError:
+        return AckAddress(tokens[begin], tokens[begin + 1], 0, 0, 0)
+    return AckAddress(
+        tokens[begin], tokens[begin + 1], deliveries, stream_sequence, consumer_sequence
+    )
+
+
+class NakDocument(msgspec.Struct, kw_only=True):
+    """What may follow a -NAK."""
+
+    delay: Duration = 0
+
+
+def nak_delay_ns(payload: bytes) -> int | None:
+    """For how long a message is put off; None if it is to come again at once."""
+    said = payload[len(NAK) :].strip()
+    if not said:
+        return None
+    try:
+        if said[:1] == b"{":
+            return read_one(said, NakDocument).delay
+        return parse_duration(said.decode(errors="replace"))
+    except (ApiError, ValueError):
+        return None
+
+
+def term_reason(payload: bytes) -> str:
+    """Why a message is given up."""
+    return payload[len(TERM) :].strip().decode(errors="replace")

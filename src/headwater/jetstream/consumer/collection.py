@@ -1,0 +1,390 @@
+"""The consumers of a stream: found by name, and by the subjects they are about.
+
+Consumers with the same filter form a group, so that a published subject is matched against filters
+and not against consumers. Of each group it is known who waits for the next message: a publish costs
+nothing for those who do not.
+
+This is also where records of consumers meet their stream: what an acknowledgement means for the
+messages (`headwater.jetstream.consumer.retention`), and how both get into the journal together.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, final
+
+from headwater.base.invariants import check
+from headwater.jetstream import error_codes
+from headwater.jetstream.config import Retention
+from headwater.jetstream.consumer import codec
+from headwater.jetstream.consumer.config import AckPolicy
+from headwater.jetstream.consumer.machine import Consumer
+from headwater.jetstream.consumer.outbox import Event, Outbox
+from headwater.jetstream.consumer.records import (
+    Acked,
+    ConsumerConfigured,
+    ConsumerCreated,
+    ConsumerDeleted,
+    ConsumerRecord,
+    ConsumerReset,
+    Delivered,
+)
+from headwater.jetstream.consumer.retention import InterestCounts
+from headwater.jetstream.errors import ApiError
+from headwater.store.message_log import ALL_SUBJECTS, StoreError
+from headwater.subjects.grammar import is_subset
+from headwater.subjects.index import SubscriptionIndex
+
+if TYPE_CHECKING:
+    from headwater.jetstream.stream import Stream
+
+
+@final
+class _Group:
+    """Consumers that are about the same subjects."""
+
+    __slots__ = ("consumers", "hungry")
+
+    def __init__(self) -> None:
+        self.consumers: dict[str, Consumer] = {}
+        # Those of them that wait for the next message.
+        self.hungry: dict[str, Consumer] = {}
+
+
+@final
+class Consumers:
+    """All consumers of one stream."""
+
+    def __init__(self, stream: "Stream") -> None:
+        self._stream = stream
+        self.by_name: dict[str, Consumer] = {}
+        self._groups: dict[bytes, _Group] = {}
+        self._index: SubscriptionIndex[_Group] = SubscriptionIndex()
+        self._hungry_count = 0
+        self._counts = InterestCounts(self)
+        # Entries of records that are not in the journal yet.
+        self._unwritten: list[tuple[int, bytes]] = []
+        # What happened to consumers because messages left the stream, for whoever tells of it.
+        self.events: list[tuple[Consumer, Event]] = []
+        # What could not be read when the log was opened.
+        self.findings: list[str] = []
+
+    def __iter__(self) -> Iterator[Consumer]:
+        return iter(self.by_name.values())
+
+    def __len__(self) -> int:
+        return len(self.by_name)
+
+    @property
+    def shown(self) -> list[Consumer]:
+        """Those that clients are told of, by name: not the server's own."""
+        names = sorted(self.by_name)
+        return [self.by_name[name] for name in names if not self.by_name[name].config.direct]
+
+    def find(self, name: str) -> Consumer:
+        """The consumer of a name. Raises ApiError."""
+        found = self.by_name.get(name)
+        if found is None:
+            raise ApiError.of(error_codes.CONSUMER_NOT_FOUND)
+        return found
+
+    # --- by subject ----------------------------------------------------------------------------
+
+    def interested(self, subject: bytes) -> int:
+        """How many consumers are about a subject."""
+        return sum(len(group.consumers) for group in self._index.match(subject).plain)
+
+    def note_hunger(self, consumer: Consumer) -> None:
+        """Whether a consumer waits for messages may have changed."""
+        is_hungry = consumer.wants_messages and not consumer.is_gone
+        for pattern in consumer.patterns:
+            group = self._groups.get(pattern)
+            if group is None:
+                continue
+            if is_hungry != (consumer.name in group.hungry):
+                if is_hungry:
+                    group.hungry[consumer.name] = consumer
+                    self._hungry_count += 1
+                else:
+                    del group.hungry[consumer.name]
+                    self._hungry_count -= 1
+
+    def hungry_for(self, subjects: Iterable[bytes]) -> list[Consumer]:
+        """Consumers that wait for messages on any of these subjects."""
+        if not self._hungry_count:
+            return []
+        found: dict[str, Consumer] = {}
+        match = self._index.match
+        for subject in set(subjects):
+            for group in match(subject).plain:
+                if group.hungry:
+                    found |= group.hungry
+        return [*found.values()] if len(found) < 2 else [found[name] for name in sorted(found)]
+
+    def _join(self, consumer: Consumer) -> None:
+        for pattern in consumer.patterns:
+            group = self._groups.get(pattern)
+            if group is None:
+                group = self._groups[pattern] = _Group()
+                self._index.insert(pattern, None, group)
+            group.consumers[consumer.name] = consumer
+
+    def _leave(self, consumer: Consumer) -> None:
+        for pattern in consumer.patterns:
+            group = self._groups[pattern]
+            del group.consumers[consumer.name]
+            if group.hungry.pop(consumer.name, None) is not None:
+                self._hungry_count -= 1
+            if not group.consumers:
+                del self._groups[pattern]
+                self._index.remove(pattern, None, group)
+
+    # --- records -------------------------------------------------------------------------------
+
+    def write_down(self, record: ConsumerRecord) -> None:
+        """Have a record in the journal, with the next write to it."""
+        if self._is_kept(record):
+            self._unwritten.append(codec.encode(record))
+
+    def _is_kept(self, record: ConsumerRecord) -> bool:
+        if isinstance(record, ConsumerCreated):
+            return not record.config.mem_storage
+        consumer = self.by_name.get(record.name)
+        return consumer is not None and not consumer.config.mem_storage
+
+    @property
+    def has_unwritten(self) -> bool:
+        """Whether anything waits for the next write to the journal."""
+        return bool(self._unwritten)
+
+    def take_unwritten(self) -> list[tuple[int, bytes]]:
+        """Entries to be written now."""
+        entries = self._unwritten
+        self._unwritten = []
+        return entries
+
+    def flush(self) -> None:
+        """Write what waits. Raises StoreError."""
+        if self._unwritten:
+            self._stream.log.write_entries(self.take_unwritten())
+
+    def apply(self, record: ConsumerRecord) -> list[int]:
+        """Change what a consumer remembers; returns the messages that leave the stream for it."""
+        if isinstance(record, ConsumerCreated):
+            return self._create(record)
+        consumer = self.by_name.get(record.name)
+        check(consumer is not None, "records are about consumers that are there")
+        assert consumer is not None
+        if isinstance(record, ConsumerDeleted):
+            return self._delete(consumer)
+        if isinstance(record, ConsumerConfigured | ConsumerReset):
+            return self._change(consumer, record)
+        released: Sequence[int] = ()
+        if isinstance(record, Acked):
+            released = self._known(consumer, record.sequences)
+        elif isinstance(record, Delivered) and consumer.config.ack_policy is AckPolicy.NONE:
+            released = record.sequences
+        consumer.apply(record)
+        return self._released(released)
+
+    def _known(self, consumer: Consumer, sequences: Sequence[int]) -> Sequence[int]:
+        """Those messages that the consumer still needed."""
+        if self._retention is Retention.LIMITS:
+            return ()
+        state = consumer.state
+        return [
+            sequence
+            for sequence in sequences
+            if sequence in state.pending or sequence in state.redelivered
+        ]
+
+    @property
+    def _retention(self) -> Retention:
+        return self._stream.config.retention
+
+    def _released(self, sequences: Sequence[int]) -> list[int]:
+        """What leaves the stream because a consumer needs it no longer."""
+        if not sequences or self._retention is Retention.LIMITS:
+            return []
+        if self._retention is Retention.WORKQUEUE:
+            return [*sequences]
+        return self._counts.released(sequences)
+
+    def _create(self, record: ConsumerCreated) -> list[int]:
+        consumer = Consumer(
+            self._stream,
+            record.name,
+            record.config,
+            record.created_ns,
+            record.start_sequence,
+            record.lasts_until,
+        )
+        self.by_name[record.name] = consumer
+        self._join(consumer)
+        if self._retention is Retention.INTEREST:
+            self._counts.needed(self._needs_of(consumer))
+        return []
+
+    def _delete(self, consumer: Consumer) -> list[int]:
+        needed = self._needs_of(consumer) if self._retention is Retention.INTEREST else []
+        self._leave(consumer)
+        del self.by_name[consumer.name]
+        consumer.is_gone = True
+        if self._retention is not Retention.INTEREST:
+            return []
+        gone = self._counts.released(needed)
+        if not self.by_name:
+            gone = self._all_messages()
+            self._counts.clear()
+        return gone
+
+    def _change(self, consumer: Consumer, record: ConsumerConfigured | ConsumerReset) -> list[int]:
+        counts_needs = self._retention is Retention.INTEREST
+        before = self._needs_of(consumer) if counts_needs else []
+        self._leave(consumer)
+        consumer.apply(record)
+        self._join(consumer)
+        self.note_hunger(consumer)
+        if not counts_needs:
+            return []
+        self._counts.needed(self._needs_of(consumer))
+        return self._counts.released(before)
+
+    def _needs_of(self, consumer: Consumer) -> list[int]:
+        """Every message of the stream that a consumer has not acknowledged."""
+        state, log = consumer.state, self._stream.log
+        end = self._stream.visible_sequence + 1
+        to_come = consumer.cursor.take(end, log.messages) if log.messages else []
+        sent = {*state.pending, *state.redelivered}
+        has = log.index.has
+        return sorted({*(each for each in sent if has(each)), *consumer.lasts, *to_come})
+
+    def _all_messages(self) -> list[int]:
+        stream = self._stream
+        return stream.log.filter((ALL_SUBJECTS,)).sequences(stream.visible_sequence + 1)
+
+    # --- messages come and go ------------------------------------------------------------------
+
+    def published(self, first_sequence: int, subjects: Sequence[bytes]) -> list[int]:
+        """Messages became visible; returns those that nobody needs."""
+        if self._retention is not Retention.INTEREST:
+            return []
+        return self._counts.published(first_sequence, subjects)
+
+    def removed(self, sequences: list[int]) -> None:
+        """Messages have left the stream, one by one."""
+        if not self.by_name:
+            return
+        if self._retention is Retention.INTEREST:
+            self._counts.forget(sequences)
+        for consumer in self.by_name.values():
+            if consumer.state.pending or consumer.state.redelivered:
+                out = Outbox()
+                consumer.removed(sequences, out)
+                self.events += [(consumer, event) for event in out.events]
+
+    def purged(self, pattern: bytes) -> None:
+        """All messages of some subjects have left the stream, or all before some sequence."""
+        if not self.by_name:
+            return
+        log = self._stream.log
+        if self._retention is Retention.INTEREST:
+            self._counts.forget_missing(log.index.has)
+        for consumer in self.by_name.values():
+            if pattern == ALL_SUBJECTS:
+                consumer.purged(log.first_sequence)
+            elif all(is_subset(each, pattern) for each in consumer.patterns):
+                following = log.next_sequence_of((pattern,), log.first_sequence)
+                consumer.purged(following or log.last_sequence + 1)
+            else:
+                consumer.drop_missing()
+
+    def reconfigured(self, before: Retention) -> list[int]:
+        """The stream has another configuration; returns the messages that nobody needs."""
+        if self._retention is not Retention.INTEREST or before is self._retention:
+            return []
+        self._counts.clear()
+        for consumer in self:
+            self._counts.needed(self._needs_of(consumer))
+        return self._counts.unneeded(self._all_messages())
+
+    # --- coming back ---------------------------------------------------------------------------
+
+    def recover(self) -> list[int]:
+        """Read back what the journal tells of consumers; returns what should not be there any more.
+
+        That is what was acknowledged and had not left the stream when the server stopped.
+        """
+        for entry in self._stream.log.entries:
+            if entry.kind not in codec.CONSUMER_KINDS:
+                continue
+            try:
+                self._recover_entry(entry.kind, entry.body)
+            except StoreError as error:
+                self.findings.append(str(error))
+        for consumer in self:
+            consumer.recovered()
+        if self._retention is Retention.LIMITS:
+            return []
+        if self._retention is Retention.WORKQUEUE:
+            return [sequence for consumer in self for sequence in self._acked_by(consumer)]
+        for consumer in self:
+            self._counts.needed(self._needs_of(consumer))
+        return self._counts.unneeded(self._all_messages())
+
+    def _recover_entry(self, kind: int, body: bytes) -> None:
+        if kind == codec.STATE:
+            name, values = codec.decode_state(body)
+            consumer = self.by_name.get(name)
+            if consumer is not None:
+                codec.restore_state(consumer.state, values)
+            return
+        record = codec.decode(kind, body)
+        if isinstance(record, ConsumerCreated):
+            if record.name not in self.by_name:
+                self._create(record)
+            return
+        consumer = self.by_name.get(record.name)
+        if consumer is None:
+            return
+        if isinstance(record, ConsumerDeleted):
+            self._leave(consumer)
+            del self.by_name[consumer.name]
+        elif isinstance(record, ConsumerConfigured):
+            self._leave(consumer)
+            consumer.apply(record)
+            self._join(consumer)
+        else:
+            consumer.apply(record)
+
+    def _acked_by(self, consumer: Consumer) -> list[int]:
+        """Messages that a consumer has delivered and nobody waits for."""
+        state, log = consumer.state, self._stream.log
+        end = min(state.delivered_stream, log.last_sequence) + 1
+        if not log.messages:
+            return []
+        delivered = log.cursor(consumer.patterns, log.first_sequence).take(end, log.messages)
+        return [
+            sequence
+            for sequence in delivered
+            if sequence not in state.pending and sequence not in state.redelivered
+        ]
+
+    def snapshot(self) -> list[tuple[int, bytes]]:
+        """Everything that the journal has to say of consumers, as short as it can be said."""
+        entries = []
+        for consumer in self:
+            if consumer.config.mem_storage:
+                continue
+            created = ConsumerCreated(
+                consumer.name,
+                consumer.config,
+                consumer.created_ns,
+                consumer.state.delivered_stream + 1,
+                consumer.state.lasts_until,
+            )
+            entries.append(codec.encode(created))
+            entries.append(codec.encode_state(consumer.name, consumer.state))
+        return entries
+
+    def dump(self) -> list[object]:
+        """Everything durable of all consumers, by name."""
+        return [(name, self.by_name[name].dump()) for name in sorted(self.by_name)]

@@ -1,0 +1,299 @@
+"""Sending: which messages come next, and whom they go to.
+
+What is due again goes first, then what is new, as far as `max_ack_pending` and the receivers let
+it. Nothing is taken before there is somebody to send it to: what was looked at and could not be
+sent is simply looked at again.
+
+Messages to one receiver go the short way, as lists from the log to the receiver; those that have to
+be counted or shared among receivers are looked at one by one.
+"""
+
+from typing import TYPE_CHECKING, Final, final
+
+from headwater.jetstream.consumer.outbox import (
+    DeliveriesExceeded,
+    Messages,
+    Outbox,
+    Terminated,
+)
+from headwater.jetstream.consumer.records import Acked, Delivered, Exhausted
+from headwater.store.message_log import MessageBatch, StoredMessage
+from headwater.wire.headers import with_lines
+
+if TYPE_CHECKING:
+    from headwater.jetstream.consumer.machine import Consumer
+
+# What one consumer sends in a turn: others have to be served too.
+TURN_MESSAGES_MAX: Final = 1024
+TURN_BYTES_MAX: Final = 1024 * 1024
+
+_PIN_LINE: Final = b"Nats-Pin-Id: %b\r\n"
+_SIZE_LINE: Final = b"Nats-Msg-Size: %d\r\n"
+_REMOVED_REASON: Final = "Unacknowledged message was deleted"
+
+
+@final
+class Delivery:
+    """The sending side of one consumer."""
+
+    __slots__ = ("_consumer", "is_stalled")
+
+    def __init__(self, consumer: "Consumer") -> None:
+        self._consumer = consumer
+        # Whether there may be more, and too much is not acknowledged.
+        self.is_stalled = False
+
+    def run(self, now_ns: int, out: Outbox) -> bool:
+        """Send what can be sent; whether there may be more for the next turn."""
+        consumer = self._consumer
+        self.is_stalled = False
+        more = False
+        if not consumer.wants_messages:
+            return False
+        if not consumer.is_paused(now_ns) and now_ns >= consumer.held_until_ns:
+            consumer.held_until_ns = 0
+            more = self._send_again(now_ns, out) or self._send_new(now_ns, out)
+        pulls = consumer.pulls
+        is_waited_for = more or self.is_stalled or consumer.held_until_ns
+        if pulls is not None and pulls.hurried and not is_waited_for:
+            pulls.look_through(now_ns, True, out, consumer.heartbeat())
+        return more
+
+    # --- what was sent before ------------------------------------------------------------------
+
+    def _send_again(self, now_ns: int, out: Outbox) -> bool:
+        """Send what is due again; whether some of it is left."""
+        consumer = self._consumer
+        again: list[int] = []
+        message = self._next_again(now_ns, out)
+        while message is not None:
+            if len(again) == TURN_MESSAGES_MAX or not self._send_one(
+                message, consumer.deliveries_of(message.sequence) + 1, len(again), now_ns, out
+            ):
+                consumer.put_back(message.sequence)
+                break
+            again.append(message.sequence)
+            message = self._next_again(now_ns, out)
+        if again:
+            consumer.record(Delivered(consumer.name, again, (), now_ns))
+        return message is not None
+
+    def _next_again(self, now_ns: int, out: Outbox) -> StoredMessage | None:
+        """The next message that is due again and may be sent."""
+        consumer = self._consumer
+        if not self._has_receiver():
+            return None
+        while sequence := consumer.take_ready():
+            deliveries = consumer.deliveries_of(sequence)
+            if 0 < consumer.config.max_deliver <= deliveries:
+                out.events.append(DeliveriesExceeded(sequence, deliveries))
+                consumer.record(Exhausted(consumer.name, [sequence]))
+                continue
+            message = consumer.stream.message(sequence)
+            if message is not None:
+                return message
+            pending = consumer.state.pending[sequence]
+            out.events.append(Terminated(pending, sequence, deliveries, _REMOVED_REASON))
+            consumer.record(Acked(consumer.name, [sequence], now_ns))
+        return None
+
+    def _has_receiver(self) -> bool:
+        consumer = self._consumer
+        if consumer.pulls is not None:
+            return len(consumer.pulls) > 0
+        return consumer.push is not None and consumer.push.is_open
+
+    # --- what is new ---------------------------------------------------------------------------
+
+    def _send_new(self, now_ns: int, out: Outbox) -> bool:
+        """Send messages for the first time; whether there are more."""
+        consumer = self._consumer
+        count = self._wanted()
+        limit = consumer.config.max_ack_pending
+        if limit > 0:
+            room = limit - len(consumer.state.pending)
+            if room <= 0:
+                self.is_stalled = True
+                return False
+            count = min(count, room)
+        if count <= 0:
+            return False
+        found = self._read(min(count, TURN_MESSAGES_MAX))
+        if not len(found):
+            self._arrive_at_end()
+            return False
+        pending = consumer.pending_count()
+        sent = self._send_all(found, pending, now_ns, out)
+        if sent:
+            sequences = found.sequences[:sent]
+            self._move(sequences)
+            consumer.record(Delivered(consumer.name, (), sequences, now_ns))
+        if sent < len(found):
+            return False
+        if pending == sent:
+            self._arrive_at_end()
+            return False
+        if 0 < limit <= len(consumer.state.pending):
+            self.is_stalled = self._wanted() > 0
+            return False
+        return self._wanted() > 0
+
+    def _wanted(self) -> int:
+        """How many messages receivers would take now."""
+        consumer = self._consumer
+        if consumer.pulls is not None:
+            return consumer.pulls.wanted
+        return TURN_MESSAGES_MAX if consumer.push is not None and consumer.push.is_open else 0
+
+    def _read(self, count: int) -> MessageBatch:
+        consumer = self._consumer
+        stream = consumer.stream
+        if consumer.lasts:
+            wanted = [consumer.lasts[place] for place in range(min(count, len(consumer.lasts)))]
+            found = stream.log.read_at(wanted, TURN_BYTES_MAX)
+            if len(found):
+                return found
+            consumer.lasts.clear()
+        end = stream.visible_sequence + 1
+        begin = consumer.cursor.sequence
+        if begin >= end:
+            return MessageBatch()
+        if not consumer.config.patterns and end > stream.log.last_sequence:
+            return stream.log.read(begin, count, TURN_BYTES_MAX)
+        wanted = consumer.cursor.take(end, count)
+        return stream.log.read_at(wanted, TURN_BYTES_MAX) if wanted else MessageBatch()
+
+    def _move(self, sequences: list[int]) -> None:
+        """Messages were sent: go on behind them."""
+        consumer = self._consumer
+        lasts = consumer.lasts
+        if lasts and sequences[0] <= consumer.state.lasts_until:
+            while lasts and lasts[0] <= sequences[-1]:
+                lasts.popleft()
+            return
+        consumer.cursor.move(sequences[-1] + 1)
+
+    def _arrive_at_end(self) -> None:
+        """There is nothing more to be seen: what does not match is passed over."""
+        consumer = self._consumer
+        end = consumer.stream.visible_sequence + 1
+        if not consumer.lasts and consumer.cursor.sequence < end:
+            consumer.cursor.move(end)
+
+    def _send_all(self, found: MessageBatch, pending: int, now_ns: int, out: Outbox) -> int:
+        """Send as many of the messages as go; how many that were."""
+        consumer = self._consumer
+        config = consumer.config
+        if consumer.pace is None and not config.headers_only:
+            if consumer.pulls is not None:
+                request = consumer.pulls.sole
+                if request is not None and not (
+                    request.expires_ns and now_ns >= request.expires_ns
+                ):
+                    if not consumer.stream.host.has_interest(request.reply):
+                        consumer.pulls.look_through(now_ns, False, out)
+                        return 0
+                    count = min(len(found), request.wanted)
+                    self._send_list(request.reply, found, count, pending, out)
+                    consumer.pulls.served(request, count, now_ns, out)
+                    return count
+            elif consumer.push is not None and consumer.push.flow is None:
+                self._send_list(consumer.push.subject, found, len(found), pending, out)
+                consumer.push.sent(0, now_ns, out)
+                return len(found)
+        for position, sequence in enumerate(found.sequences):
+            message = StoredMessage(
+                sequence,
+                found.subjects[position],
+                found.headers[position],
+                found.payloads[position],
+                found.timestamps_ns[position],
+            )
+            if not self._send_one(message, 1, position, now_ns, out, pending - position - 1):
+                return position
+        return len(found)
+
+    def _send_list(
+        self, to: bytes, found: MessageBatch, count: int, pending: int, out: Outbox
+    ) -> None:
+        """Send the first so many messages to one receiver."""
+        consumer = self._consumer
+        first = consumer.state.delivered_consumer + 1
+        replies = [
+            b"%b1.%d.%d.%d.%d" % (prefix, sequence, number, stored_ns, left)
+            for prefix, sequence, number, stored_ns, left in zip(
+                [consumer.reply_prefix] * count,
+                found.sequences,
+                range(first, first + count),
+                found.timestamps_ns,
+                range(pending - 1, pending - 1 - count, -1),
+                strict=False,
+            )
+        ]
+        if count == len(found):
+            out.sends.append(Messages(to, found.subjects, replies, found.headers, found.payloads))
+        else:
+            out.sends.append(
+                Messages(
+                    to,
+                    found.subjects[:count],
+                    replies,
+                    found.headers[:count],
+                    found.payloads[:count],
+                )
+            )
+
+    def _send_one(
+        self,
+        message: StoredMessage,
+        deliveries: int,
+        sent_before: int,
+        now_ns: int,
+        out: Outbox,
+        pending: int = -1,
+    ) -> bool:
+        """Send one message to whoever is next; whether there was anybody.
+
+        `sent_before` are the messages of this turn that are not recorded yet.
+        """
+        consumer = self._consumer
+        header, payload = message.header, message.payload
+        if consumer.config.headers_only:
+            header = with_lines(header, _SIZE_LINE % len(payload))
+            payload = b""
+        reply = b"%b%d.%d.%d.%d.%d" % (
+            consumer.reply_prefix,
+            deliveries,
+            message.sequence,
+            consumer.state.delivered_consumer + sent_before + 1,
+            message.timestamp_ns,
+            consumer.pending_count() if pending < 0 else pending,
+        )
+        size = len(message.subject) + len(reply) + len(header) + len(payload)
+        pace = consumer.pace
+        if pace is not None:
+            earliest_ns = pace.earliest_ns(message.sequence, message.timestamp_ns, size, now_ns)
+            if earliest_ns > now_ns:
+                consumer.held_until_ns = earliest_ns
+                return False
+        if consumer.pulls is not None:
+            request = consumer.pulls.next(size, now_ns, out)
+            if request is None:
+                return False
+            if consumer.is_pinning:
+                header = with_lines(header, _PIN_LINE % consumer.pin_id.encode())
+            out.sends.append(
+                Messages(request.reply, [message.subject], [reply], [header], [payload])
+            )
+            consumer.pulls.served(request, 1, now_ns, out)
+        else:
+            push = consumer.push
+            if push is None or not push.is_open:
+                return False
+            out.sends.append(
+                Messages(push.subject, [message.subject], [reply], [header], [payload])
+            )
+            push.sent(size - len(message.subject) + len(push.subject), now_ns, out)
+        if pace is not None:
+            pace.sent(message.timestamp_ns, size, now_ns)
+        return True

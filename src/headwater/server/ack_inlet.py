@@ -1,0 +1,89 @@
+"""Acknowledgements on their way from the broker to consumers: sorted by consumer, once per turn.
+
+One subscription per account hears them all. Where there is nobody to take an acknowledgement, who
+waits for an answer is told so, as by a subject that nobody listens to.
+"""
+
+from collections.abc import Callable
+from typing import Final, final
+
+from headwater.jetstream.consumer.acks import AckAddress, read_address
+from headwater.jetstream.consumer.config import AckPolicy
+from headwater.jetstream.consumer.machine import Consumer
+from headwater.server.accounts import Account
+from headwater.server.broker import Broker
+from headwater.server.consumer_runner import ConsumerRunner
+from headwater.server.ingest import Ingest
+
+NO_RESPONDERS: Final = b"NATS/1.0 503\r\n\r\n"
+
+FindRunner = Callable[[str], ConsumerRunner | None]
+
+
+@final
+class _Acks:
+    """What arrived for one consumer."""
+
+    __slots__ = ("addresses", "payloads", "replies")
+
+    def __init__(self) -> None:
+        self.addresses: list[AckAddress] = []
+        self.replies: list[bytes | None] = []
+        self.payloads: list[bytes] = []
+
+
+@final
+class AckInlet:
+    """The acknowledgements of one account. `find` gives the runner of a stream's consumers."""
+
+    __slots__ = ("_account", "_broker", "_find", "ingest")
+
+    def __init__(self, account: Account, broker: Broker, find: FindRunner) -> None:
+        self._account = account
+        self._broker = broker
+        self._find = find
+        self.ingest = Ingest(self)
+
+    def process(self, ingest: Ingest) -> None:
+        """Hand over what arrived in this turn."""
+        incoming = ingest.take()
+        by_consumer: dict[tuple[bytes, bytes], _Acks] = {}
+        for subject, reply, header_size, payload in zip(
+            incoming.subjects,
+            incoming.replies,
+            incoming.header_sizes,
+            incoming.payloads,
+            strict=True,
+        ):
+            address = read_address(subject)
+            if address is None:
+                self._refuse(reply)
+                continue
+            acks = by_consumer.setdefault((address.stream, address.consumer), _Acks())
+            acks.addresses.append(address)
+            acks.replies.append(reply)
+            acks.payloads.append(payload[header_size:] if header_size > 0 else payload)
+        for (stream_name, consumer_name), acks in by_consumer.items():
+            found = self._consumer(stream_name, consumer_name)
+            if found is None:
+                for reply in acks.replies:
+                    self._refuse(reply)
+            else:
+                runner, consumer = found
+                runner.take_acks(consumer, acks.addresses, acks.replies, acks.payloads)
+
+    def _consumer(self, stream: bytes, name: bytes) -> tuple[ConsumerRunner, Consumer] | None:
+        """A consumer that takes acknowledgements."""
+        runner = self._find(stream.decode(errors="surrogateescape"))
+        consumer = None if runner is None else runner.find(name.decode(errors="replace"))
+        if runner is None or consumer is None:
+            return None
+        takes = consumer.config.ack_policy in (AckPolicy.EXPLICIT, AckPolicy.ALL)
+        return (runner, consumer) if takes else None
+
+    def _refuse(self, reply: bytes | None) -> None:
+        if reply is None:
+            return
+        route = self._account.index.match(reply)
+        if any(sub.client.no_responders for sub in route.plain):
+            self._broker.send(route, reply, None, b"", NO_RESPONDERS)

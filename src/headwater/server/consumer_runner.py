@@ -1,0 +1,384 @@
+"""Consumers at work: joined to the broker, the clock, and the journal of their stream.
+
+    pull, ack, interest, publish ─▶ Consumer ─▶ Outbox ─▶ broker
+                                        └─▶ records ─▶ journal, with the next write
+
+`ConsumerRunner` runs the consumers of one stream, `ConsumerTimers` knows for all of a server when
+one of them has something to do on its own. A consumer sends a bounded part of what it has per turn,
+and only as fast as its receivers read.
+"""
+
+from collections.abc import Callable, Iterable
+from heapq import heappop, heappush
+from typing import Final, final
+
+from headwater.base.clock import NS_PER_S
+from headwater.jetstream.advisories import Action
+from headwater.jetstream.consumer.acks import AckAddress
+from headwater.jetstream.consumer.machine import Consumer
+from headwater.jetstream.consumer.outbox import Messages, Outbox
+from headwater.jetstream.consumer.records import ConsumerDeleted
+from headwater.jetstream.stream import Stream
+from headwater.runtime.environment import Scheduler, TimerHandle
+from headwater.server.accounts import Account
+from headwater.server.broker import Broker
+from headwater.server.jetstream_advisories import Advisories
+from headwater.store.message_log import StoreError
+
+# Acknowledgements that nobody waits for are in the journal after this, if nothing is written first.
+JOURNAL_S_MAX: Final = 0.005
+# Receivers that have much to read are looked at again after this.
+UNREAD_LOOK_S: Final = 0.005
+# A timer is not set more often than this.
+TIMER_S_MIN: Final = 0.001
+
+
+@final
+class ConsumerTimers:
+    """When the consumers of a server have something to do without being asked."""
+
+    __slots__ = ("_heap", "_now_ns", "_number", "_planned", "_scheduler", "_timer", "_timer_ns")
+
+    def __init__(self, scheduler: Scheduler, now_ns: Callable[[], int]) -> None:
+        self._scheduler = scheduler
+        self._now_ns = now_ns
+        self._heap: list[tuple[int, int, Consumer, ConsumerRunner]] = []
+        # The earliest entry that counts of each consumer.
+        self._planned: dict[Consumer, int] = {}
+        self._number = 0
+        self._timer: TimerHandle | None = None
+        self._timer_ns = 0
+
+    def note(self, consumer: Consumer, runner: "ConsumerRunner") -> None:
+        """Something about a consumer has changed."""
+        due_ns = 0 if consumer.is_gone else consumer.next_due_ns()
+        planned_ns = self._planned.get(consumer, 0)
+        if not due_ns:
+            if planned_ns:
+                del self._planned[consumer]
+            return
+        if planned_ns and planned_ns <= due_ns:
+            # It is looked at too early, and then again.
+            return
+        self._planned[consumer] = due_ns
+        self._number += 1
+        heappush(self._heap, (due_ns, self._number, consumer, runner))
+        self._set_timer()
+
+    def stop(self) -> None:
+        """Nothing happens on its own any more."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._heap.clear()
+        self._planned.clear()
+
+    def _set_timer(self) -> None:
+        due_ns = self._heap[0][0]
+        if self._timer is not None:
+            if self._timer_ns <= due_ns:
+                return
+            self._timer.cancel()
+        self._timer_ns = due_ns
+        delay_s = max((due_ns - self._now_ns()) / NS_PER_S, TIMER_S_MIN)
+        self._timer = self._scheduler.call_later(delay_s, self._fire)
+
+    def _fire(self) -> None:
+        self._timer = None
+        now_ns = self._now_ns()
+        while self._heap and self._heap[0][0] <= now_ns:
+            due_ns, _, consumer, runner = heappop(self._heap)
+            if self._planned.get(consumer) == due_ns:
+                del self._planned[consumer]
+                runner.run_due(consumer, now_ns)
+        if self._heap:
+            self._set_timer()
+
+
+@final
+class ConsumerRunner:
+    """The consumers of one stream at work."""
+
+    __slots__ = (
+        "_account",
+        "_advisories",
+        "_broker",
+        "_failed",
+        "_going_on",
+        "_is_flush_planned",
+        "_now_ns",
+        "_scheduler",
+        "_settle",
+        "_stream",
+        "_timers",
+        "_when_sure",
+    )
+
+    def __init__(
+        self,
+        account: Account,
+        stream: Stream,
+        broker: Broker,
+        advisories: Advisories,
+        scheduler: Scheduler,
+        timers: ConsumerTimers,
+        now_ns: Callable[[], int],
+        when_sure: Callable[[Callable[[], object]], object],
+        settle: Callable[[], object],
+        failed: Callable[[str], object],
+    ) -> None:
+        self._account = account
+        self._stream = stream
+        self._broker = broker
+        self._advisories = advisories
+        self._scheduler = scheduler
+        self._timers = timers
+        self._now_ns = now_ns
+        self._when_sure = when_sure
+        self._settle = settle
+        self._failed = failed
+        # Consumers that have more to send, and whether they wait for their receivers.
+        self._going_on: set[Consumer] = set()
+        self._is_flush_planned = False
+
+    def find(self, name: str) -> Consumer | None:
+        """The consumer of a name."""
+        return self._stream.consumers.by_name.get(name)
+
+    # --- what happens to consumers -------------------------------------------------------------
+
+    def start(self) -> None:
+        """Begin with all consumers that were brought back."""
+        for consumer in self._stream.consumers:
+            self.begin(consumer)
+
+    def begin(self, consumer: Consumer) -> None:
+        """A consumer was made, or was brought back."""
+        now_ns = self._now_ns()
+        consumer.touch(now_ns)
+        if consumer.push is not None:
+            self._watch(consumer)
+            out = Outbox()
+            self._do(
+                consumer, lambda: consumer.interest(self._is_bound(consumer), now_ns, out), out
+            )
+        else:
+            self._timers.note(consumer, self)
+
+    def changed(self, consumer: Consumer, old_subject: bytes) -> None:
+        """A consumer has another configuration than it had."""
+        push, now_ns = consumer.push, self._now_ns()
+        out = Outbox()
+        if push is None:
+            self._do(consumer, lambda: consumer.deliver(now_ns, out), out)
+            return
+        if push.subject != old_subject:
+            self._unwatch(consumer, old_subject)
+            self._watch(consumer)
+        self._do(consumer, lambda: consumer.interest(self._is_bound(consumer), now_ns, out), out)
+
+    def end(self, consumer: Consumer) -> None:
+        """A consumer is gone; those who wait at it are told."""
+        out = Outbox()
+        consumer.end(out)
+        if consumer.push is not None:
+            self._unwatch(consumer, consumer.push.subject)
+        self._timers.note(consumer, self)
+        self._going_on.discard(consumer)
+        self._carry_out(consumer, out)
+
+    def end_all(self, header: bytes) -> None:
+        """The stream or the server ends."""
+        for consumer in self._stream.consumers:
+            out = Outbox()
+            consumer.end(out, header)
+            if consumer.push is not None:
+                self._unwatch(consumer, consumer.push.subject)
+            self._timers.note(consumer, self)
+            self._carry_out(consumer, out)
+
+    def pull(self, consumer: Consumer, reply: bytes, body: bytes) -> None:
+        """A client asks for messages."""
+        out = Outbox()
+        self._do(consumer, lambda: consumer.pull(reply, body, self._now_ns(), out), out)
+
+    def take_acks(
+        self,
+        consumer: Consumer,
+        addresses: list[AckAddress],
+        replies: list[bytes | None],
+        payloads: list[bytes],
+    ) -> None:
+        """Clients acknowledge messages."""
+        out, now_ns = Outbox(), self._now_ns()
+        self._do(
+            consumer,
+            lambda: consumer.acks.take(addresses, replies, payloads, now_ns, out),
+            out,
+        )
+
+    def confirm_flow(self, consumer: Consumer, subject: bytes, header: bytes) -> None:
+        """A client confirms what it got."""
+        out = Outbox()
+        self._do(
+            consumer,
+            lambda: consumer.confirm_flow(subject, header, self._now_ns(), out),
+            out,
+        )
+
+    def unpin(self, consumer: Consumer) -> None:
+        """Another client is to have its turn."""
+        out = Outbox()
+        self._do(consumer, lambda: consumer.unpin(self._now_ns(), out), out)
+
+    def published(self, subjects: Iterable[bytes]) -> None:
+        """Messages became visible: whoever waits for them gets them."""
+        for consumer in self._stream.consumers.hungry_for(subjects):
+            self.deliver(consumer)
+        self.tell_events()
+
+    def deliver(self, consumer: Consumer) -> None:
+        """Let a consumer send what it has."""
+        if consumer not in self._going_on:
+            out = Outbox()
+            self._do(consumer, lambda: consumer.deliver(self._now_ns(), out), out)
+
+    def run_due(self, consumer: Consumer, now_ns: int) -> None:
+        """Let a consumer do what is due."""
+        out = Outbox()
+        if consumer.is_abandoned(now_ns, out):
+            self._carry_out(consumer, out)
+            self.remove(consumer)
+            return
+        if consumer in self._going_on:
+            self._timers.note(consumer, self)
+            return
+        self._do(consumer, lambda: consumer.run_due(now_ns, out), out)
+
+    def remove(self, consumer: Consumer) -> None:
+        """Remove all there is of a consumer. Raises StoreError."""
+        try:
+            consumer.record(ConsumerDeleted(consumer.name))
+        except StoreError as error:
+            self._failed(str(error))
+        self.end(consumer)
+        self._settle()
+        self._plan_flush()
+        self._advisories.consumer_action(self._account, consumer, Action.DELETE)
+
+    # --- interest ------------------------------------------------------------------------------
+
+    def _watch(self, consumer: Consumer) -> None:
+        push = consumer.push
+        assert push is not None
+        self._account.watch(push.subject, consumer, lambda: self._interest_changed(consumer))
+
+    def _unwatch(self, consumer: Consumer, subject: bytes) -> None:
+        self._account.unwatch(subject, consumer)
+
+    def _interest_changed(self, consumer: Consumer) -> None:
+        push = consumer.push
+        is_bound = self._is_bound(consumer)
+        if push is not None and is_bound != push.is_active:
+            out = Outbox()
+            self._do(consumer, lambda: consumer.interest(is_bound, self._now_ns(), out), out)
+
+    def _is_bound(self, consumer: Consumer) -> bool:
+        """Whether somebody subscribed to just the subject that messages are pushed to."""
+        push = consumer.push
+        assert push is not None
+        route = self._account.index.match(push.subject)
+        if push.group:
+            return any(
+                sub.subject == push.subject and sub.queue == push.group
+                for group in route.groups
+                for sub in group
+            )
+        return any(sub.subject == push.subject for sub in route.plain)
+
+    # --- sending -------------------------------------------------------------------------------
+
+    def _do(self, consumer: Consumer, work: Callable[[], object], out: Outbox) -> None:
+        """Let a consumer work, and carry out what comes of it."""
+        more: object = False
+        try:
+            more = work()
+        except StoreError as error:
+            # What it sent before is sent; the log is offline by now.
+            self._failed(str(error))
+        self._carry_out(consumer, out)
+        if more is True:
+            self._go_on(consumer)
+
+    def _carry_out(self, consumer: Consumer, out: Outbox) -> None:
+        broker, index = self._broker, self._account.index
+        for send in out.sends:
+            route = index.match(send.to)
+            if isinstance(send, Messages):
+                broker.send_messages(
+                    route, send.subjects, send.replies, send.headers, send.payloads
+                )
+            else:
+                broker.send(route, send.to, send.reply, b"", send.header)
+        if out.answered:
+            replies = out.answered
+            self._when_sure(
+                lambda: broker.send_replies(self._account, replies, [b""] * len(replies))
+            )
+        for event in out.events:
+            self._advisories.consumer_event(self._account, consumer, event)
+        self.tell_events()
+        consumers = self._stream.consumers
+        if not consumer.is_gone:
+            consumers.note_hunger(consumer)
+            self._timers.note(consumer, self)
+        if consumers.has_unwritten:
+            self._plan_flush()
+        self._settle()
+
+    def tell_events(self) -> None:
+        """Tell what happened to consumers because messages left the stream."""
+        events = self._stream.consumers.events
+        while events:
+            consumer, event = events.pop(0)
+            self._advisories.consumer_event(self._account, consumer, event)
+
+    def _go_on(self, consumer: Consumer) -> None:
+        """Have a consumer send more, in the next turn."""
+        self._going_on.add(consumer)
+        self._scheduler.call_soon(lambda: self._send_more(consumer))
+
+    def _send_more(self, consumer: Consumer) -> None:
+        if consumer.is_gone or consumer not in self._going_on:
+            return
+        if self._is_unread(consumer):
+            self._scheduler.call_later(UNREAD_LOOK_S, lambda: self._send_more(consumer))
+            return
+        self._going_on.discard(consumer)
+        self.deliver(consumer)
+
+    def _is_unread(self, consumer: Consumer) -> bool:
+        """Whether a receiver has so much to read that it gets no more for now."""
+        for subject in consumer.receivers():
+            for sub in self._account.index.match(subject).plain:
+                if self._broker.is_behind(sub.client):
+                    return True
+        return False
+
+    # --- the journal ---------------------------------------------------------------------------
+
+    def _plan_flush(self) -> None:
+        if not self._is_flush_planned:
+            self._is_flush_planned = True
+            self._scheduler.call_later(JOURNAL_S_MAX, self._flush)
+
+    def _flush(self) -> None:
+        self._is_flush_planned = False
+        self.flush()
+
+    def flush(self) -> None:
+        """Write down what was only remembered."""
+        try:
+            if not self._stream.log.offline:
+                self._stream.consumers.flush()
+        except StoreError as error:
+            self._failed(str(error))

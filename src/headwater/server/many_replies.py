@@ -1,0 +1,89 @@
+"""Answers of many messages, sent some at a time: others have their turn in between.
+
+A read may ask for a million messages. They are found and sent in slices, each short enough to keep
+nobody waiting, and only as fast as the reader takes them: what he does not take is not even read.
+An answer is given up when nobody listens for it any more, or when there is nothing to read from.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Final, final
+
+from headwater.jetstream.api.message_get import Reply
+from headwater.runtime.environment import Scheduler
+from headwater.server.accounts import Account
+from headwater.server.broker import Broker
+from headwater.server.client import Client
+from headwater.store.message_log import StoreError
+
+# One slice; it ends with the first of the two.
+SLICE_REPLIES_MAX: Final = 256
+SLICE_BYTES_MAX: Final = 256 * 1024
+# Who has more than this part of what may be kept for him is waited for, and looked at again.
+UNREAD_PART: Final = 4
+UNREAD_LOOK_S: Final = 0.005
+
+
+@final
+class ManyReplies:
+    """What is left of one answer."""
+
+    __slots__ = ("_account", "_broker", "_is_wanted", "_replies", "_scheduler", "_subject")
+
+    def __init__(
+        self,
+        broker: Broker,
+        scheduler: Scheduler,
+        account: Account,
+        subject: bytes,
+        replies: Iterator[Reply | None],
+        is_wanted: Callable[[], bool],
+    ) -> None:
+        """`is_wanted` says whether what the replies are read from is still there."""
+        self._broker = broker
+        self._scheduler = scheduler
+        self._account = account
+        self._subject = subject
+        self._replies = replies
+        self._is_wanted = is_wanted
+
+    def send(self) -> None:
+        """Send the first slice now, and the rest when it is its turn."""
+        if self._send_slice():
+            self._scheduler.call_soon(self._go_on)
+
+    def _go_on(self) -> None:
+        route = self._account.index.match(self._subject)
+        if not route.fan_out or not self._is_wanted():
+            return
+        if any(self._is_behind(sub.client) for sub in route.plain):
+            self._scheduler.call_later(UNREAD_LOOK_S, self._go_on)
+            return
+        try:
+            is_left = self._send_slice()
+        except StoreError:
+            # The reader finds out by what is missing, as he does of a server that went away.
+            return
+        if is_left:
+            self._scheduler.call_soon(self._go_on)
+
+    def _is_behind(self, client: Client) -> bool:
+        return client.connection.buffered_bytes() > self._unread_bytes_max
+
+    @property
+    def _unread_bytes_max(self) -> int:
+        return self._broker.max_pending // UNREAD_PART
+
+    def _send_slice(self) -> bool:
+        """Send some; whether there may be more."""
+        size, size_max = 0, min(SLICE_BYTES_MAX, self._unread_bytes_max)
+        for count, found in enumerate(self._replies, 1):
+            if found is None:
+                # It took a while to find nothing.
+                return True
+            block, payload = found
+            route = self._account.index.match(self._subject)
+            self._broker.send(route, self._subject, None, payload, block)
+            size += len(block) + len(payload)
+            if count == SLICE_REPLIES_MAX or size >= size_max:
+                return True
+        return False

@@ -1,0 +1,26 @@
+"""The consumer API gives what nats-server gives, in its order: the recorded calls, one by one."""
+
+import pytest
+
+from tests.unit.jetstream.consumer.recorded import CALLS, answer, body_of
+from tests.unit.jetstream.consumer.world import World
+from tests.unit.jetstream.recorded import Document, load
+
+CASES = [
+    pytest.param(case, group["limits"], id=f"{number}: {case['title']}")
+    for number, group in enumerate(load(CALLS))
+    for case in group["cases"]
+]
+
+
+@pytest.mark.parametrize(("case", "limits"), CASES)
+def test_the_answer_is_that_of_nats_server(case: Document, limits: dict[str, int]) -> None:
+    world = World(case.get("stream"), **limits)
+    world.machine.listened.update(subject.encode() for subject in case.get("listeners", []))
+    for call in case.get("before", []):
+        reply = world.ask(f"CONSUMER.{call[0]}", body_of(call))
+        assert reply is None or "error" not in reply
+    call = case["call"]
+    family = "" if call[0].startswith("STREAM.") else "CONSUMER."
+    told = {key: part for key, part in case.items() if key != "reply"}
+    assert answer(told, world.ask(family + call[0], body_of(call))) == case["reply"]

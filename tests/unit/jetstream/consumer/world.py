@@ -1,0 +1,186 @@
+"""An account with one stream in memory and its API, without a server around them.
+
+Whatever the API asks of its keeper becomes a record of the stream at once.
+"""
+
+import json
+from typing import Any, Final, cast
+
+import msgspec
+
+from headwater.base.clock import NS_PER_S
+from headwater.jetstream.account import AccountLimits, JetStreamAccount, Usage
+from headwater.jetstream.api.documents import ErrorDocument
+from headwater.jetstream.api.operation import Request
+from headwater.jetstream.api.router import find_operation
+from headwater.jetstream.api.streams import StreamApi, StreamKeeper
+from headwater.jetstream.batch_limits import BatchLimits, BatchRoom
+from headwater.jetstream.config import Storage, StreamConfig, StreamRequest, with_required_level
+from headwater.jetstream.config_checks import Surroundings, normalised
+from headwater.jetstream.consumer.config import ConsumerConfig
+from headwater.jetstream.consumer.machine import Consumer, start_of
+from headwater.jetstream.consumer.outbox import Outbox
+from headwater.jetstream.consumer.records import (
+    ConsumerConfigured,
+    ConsumerCreated,
+    ConsumerDeleted,
+    ConsumerReset,
+)
+from headwater.jetstream.errors import ApiError
+from headwater.jetstream.go_json import read, write
+from headwater.jetstream.records import Record
+from headwater.jetstream.stream import Stream
+from headwater.store.memory import MemoryLog
+from headwater.store.message_log import StoreError
+from headwater.testing.entropy import SeededEntropy, labelled_dice
+from tests.unit.jetstream.recorded import ORACLE_VERSION, Document
+
+BEGINNING_NS: Final = 1_800_000_000 * NS_PER_S
+
+
+class Machine:
+    """What a stream and its account know of the server."""
+
+    max_payload = 1024 * 1024
+    domain = ""
+
+    def __init__(self) -> None:
+        self.entropy = SeededEntropy(labelled_dice(1, "world"))
+        self.batch_room = BatchRoom(BatchLimits())
+        self.usage = Usage()
+        # The subjects somebody listens to.
+        self.listened: set[bytes] = set()
+
+    def find_zone(self, name: str) -> None:
+        """There are no zones here."""
+
+    def has_interest(self, subject: bytes) -> bool:
+        return subject in self.listened
+
+    def check_server_room(self, storage: Storage) -> None:
+        """There is room."""
+
+    def check_account_room(self, storage: Storage, size: int) -> None:
+        """There is room."""
+
+
+class World:
+    """The keeper of one stream, and who asks its API."""
+
+    server_version = ORACLE_VERSION
+    server_name = "world"
+    strict = True
+    duplicate_window_max_ns = 0
+
+    def __init__(self, stream: Document | None = None, **limits: int) -> None:
+        self.machine = Machine()
+        self.max_ack_pending = limits.get("server_max_ack_pending", 0)
+        self.max_request_batch = limits.get("server_max_request_batch", 0)
+        self.now = BEGINNING_NS
+        # How often anything of a consumer was changed.
+        self.changes = 0
+        # What goes wrong with the next change.
+        self.failure: StoreError | None = None
+        self._drawn = 0
+        self.account = JetStreamAccount(
+            "A",
+            AccountLimits(
+                max_consumers=limits.get("account_max_consumers", -1),
+                max_ack_pending=limits.get("account_max_ack_pending", -1),
+            ),
+            cast(Any, self.machine),
+        )
+        asked = {"name": "S", "subjects": ["s.>"], **(stream or {})}
+        request = read(json.dumps(asked).encode(), StreamRequest, strict=True)
+        config = normalised(with_required_level(request.config), False, Surroundings())
+        self.stream = Stream(config, MemoryLog(1), self.now, cast(Any, self.machine))
+        self.account.add(self.stream)
+        self._api = StreamApi(self.account, cast(StreamKeeper, self))
+
+    def ask(self, subject: str, body: bytes = b"") -> Document | None:
+        """The reply to a call of the API; None is silence."""
+        text = self.ask_for_bytes(subject, body)
+        return None if text is None else cast(Document, json.loads(text))
+
+    def ask_for_bytes(self, subject: str, body: bytes = b"") -> bytes | None:
+        """The reply as it is sent."""
+        found = find_operation(subject)
+        assert found is not None, subject
+        operation, words = found
+        try:
+            response = operation.answer(self._api, Request(words, body, lambda: None))
+        except ApiError as error:
+            response = operation.response(error=ErrorDocument.of(error))
+        return None if response is None else write(response)
+
+    def create(self, name: str, **config: Any) -> Document:
+        """Have a consumer made, or made another; the reply."""
+        body = {"stream_name": "S", "config": config}
+        reply = self.ask(f"CONSUMER.CREATE.S.{name}", json.dumps(body).encode())
+        assert reply is not None
+        return reply
+
+    # --- what the API asks ---------------------------------------------------------------------
+
+    def now_ns(self) -> int:
+        return self.now
+
+    def generate_name(self) -> str:
+        self._drawn += 1
+        return f"drawn{self._drawn:03}"
+
+    def has_interest(self, account: JetStreamAccount, subject: bytes) -> bool:
+        return self.machine.has_interest(subject)
+
+    def check_reservation(
+        self, account: JetStreamAccount, config: StreamConfig, old: StreamConfig | None
+    ) -> None:
+        """Nothing is reserved."""
+
+    def record(self, account: JetStreamAccount, stream: Stream, record: Record) -> None:
+        if self.failure is not None:
+            raise self.failure
+        self.changes += 1
+        stream.apply(record)
+
+    def stream_changed(self, account: JetStreamAccount, stream: Stream, old: StreamConfig) -> None:
+        """Nobody listens to other subjects."""
+
+    def create_consumer(
+        self,
+        account: JetStreamAccount,
+        stream: Stream,
+        name: str,
+        config: ConsumerConfig,
+        now_ns: int,
+    ) -> Consumer:
+        start, lasts_until = start_of(stream, config)
+        self.record(account, stream, ConsumerCreated(name, config, now_ns, start, lasts_until))
+        return stream.consumers.find(name)
+
+    def update_consumer(
+        self, account: JetStreamAccount, stream: Stream, consumer: Consumer, config: ConsumerConfig
+    ) -> None:
+        self.record(account, stream, ConsumerConfigured(consumer.name, config))
+
+    def delete_consumer(
+        self, account: JetStreamAccount, stream: Stream, consumer: Consumer
+    ) -> None:
+        self.record(account, stream, ConsumerDeleted(consumer.name))
+
+    def reset_consumer(
+        self, account: JetStreamAccount, stream: Stream, consumer: Consumer, sequence: int
+    ) -> None:
+        self.record(account, stream, ConsumerReset(consumer.name, sequence))
+
+    def unpin_consumer(
+        self, account: JetStreamAccount, stream: Stream, consumer: Consumer, group: str
+    ) -> None:
+        if self.failure is not None:
+            raise self.failure
+        consumer.unpin(self.now, Outbox())
+
+
+def settings(config: ConsumerConfig) -> Document:
+    """A configuration as a client would see it."""
+    return cast(Document, msgspec.json.decode(write(config)))
