@@ -18,7 +18,6 @@ from typing import Any
 
 from tests.interop.case import Catalogue
 from tests.interop.jetstream import (
-    INBOX,
     ZERO_TIME,
     Body,
     JetStreamClient,
@@ -33,12 +32,16 @@ from tests.interop.messages import with_stream
 from tests.interop.observation import Mask, Observation
 from tests.interop.server_process import Setup
 from tests.interop.session import Session
-from tests.interop.wire_client import Frame, WireClient
+from tests.interop.wire_client import CLOSED, Frame, WireClient
 
 MILLISECOND_NS = 1_000_000
 SECOND_NS = 1_000_000_000
 
 NEXT = "$JS.API.CONSUMER.MSG.NEXT."
+RECEIVER_SID = "7"
+FETCH_SID = "8"
+FETCH_INBOX = "_INBOX.fetch."
+_MESSAGE = ("MSG ", "HMSG ")
 _CLOCK_KEYS = frozenset(("last_active", "pinned_ts"))
 _ACK_TOKENS = 9
 """Of `$JS.ACK.<stream>.<consumer>.<delivered>.<stream seq>.<consumer seq>.<time>.<pending>`."""
@@ -69,9 +72,12 @@ def new_durable(js: JetStreamClient, stream: str, name: str, **config: object) -
 
 
 def create_consumer(
-    js: JetStreamClient, stream: str, name: str, action: str | None = None, **config: object
+    js: JetStreamClient, stream: str, name: str, action: object = None, **config: object
 ) -> Reply:
-    """The reply of `CONSUMER.CREATE.<stream>.<name>`; what is not in `config` is not sent."""
+    """The reply of `CONSUMER.CREATE.<stream>.<name>`; what is not in `config` is not sent.
+
+    An action is any object, so that a whole configuration can be handed over as a mapping.
+    """
     body: dict[str, object] = {"stream_name": stream, "config": {"name": name, **config}}
     if action is not None:
         body["action"] = action
@@ -158,7 +164,7 @@ class Delivery:
 def delivery(frame: Frame) -> Delivery:
     """A MSG or HMSG as what it is."""
     text = str(frame)
-    assert text.startswith(("MSG ", "HMSG ")), f"no message: {text!r}"
+    assert text.startswith(_MESSAGE), f"no message: {text!r}"
     line = text.split("\r\n", 1)[0].split(" ")
     sizes = 2 if line[0] == "HMSG" else 1
     reply = line[3] if len(line) == 4 + sizes else ""
@@ -186,13 +192,24 @@ def seen(deliveries: list[Delivery]) -> list[Observation]:
     return [each.seen for each in deliveries]
 
 
+def _is_message(frame: Frame) -> bool:
+    return str(frame).startswith(_MESSAGE)
+
+
+def _next_delivery(wire: WireClient) -> Delivery:
+    while not _is_message(frame := wire.frame()):
+        assert frame != CLOSED, "the connection was closed while a delivery was waited for"
+    return delivery(frame)
+
+
 class Receiver:
     """A connection with one subscription: what a consumer pushes, or the replies of its pulls."""
 
     def __init__(self, wire: WireClient, subject: str, queue: str = "") -> None:
         self.wire = wire
         self.subject = subject
-        wire.exchange(f"SUB {subject} {queue} 7\r\n".replace("  ", " "))
+        to = f"{subject} {queue}".rstrip()
+        wire.exchange(f"SUB {to} {RECEIVER_SID}\r\n")
 
     def pull(self, stream: str, consumer: str, body: Body = None) -> None:
         """Ask for messages, to be sent here."""
@@ -202,9 +219,7 @@ class Receiver:
 
     def next(self) -> Delivery:
         """What comes next; silence for too long fails the script."""
-        while not str(frame := self.wire.frame()).startswith(("MSG ", "HMSG ")):
-            pass
-        return delivery(frame)
+        return _next_delivery(self.wire)
 
     def take(self, count: int) -> list[Delivery]:
         return [self.next() for _ in range(count)]
@@ -218,11 +233,11 @@ class Receiver:
 
     def arrived(self) -> list[Delivery]:
         """What the server sent before it answered a PING: it may have more in its queues."""
-        return [delivery(frame) for frame in self.wire.exchange() if "MSG " in str(frame)[:5]]
+        return [delivery(frame) for frame in self.wire.exchange() if _is_message(frame)]
 
     def leave(self) -> None:
         """End the subscription; the server has handled it."""
-        self.wire.exchange("UNSUB 7\r\n")
+        self.wire.exchange(f"UNSUB {RECEIVER_SID}\r\n")
 
 
 def receiver(session: Session, subject: str, queue: str = "") -> Receiver:
@@ -240,15 +255,14 @@ def fetch(
     body: dict[str, object] = {"batch": batch, **request}
     if "expires" not in body:
         body["no_wait"] = True
-    inbox = f"{INBOX.replace('js', 'fetch')}{stream}.{consumer}"
-    js.wire.send(f"SUB {inbox} 8\r\n")
+    inbox = f"{FETCH_INBOX}{stream}.{consumer}"
+    js.wire.send(f"SUB {inbox} {FETCH_SID}\r\n")
     js.wire.send(publish_operation(f"{NEXT}{stream}.{consumer}", encoded(body), (), inbox))
     received: list[Delivery] = []
     while len(received) < batch and not (received and received[-1].is_status):
-        frame = js.wire.frame()
-        if str(frame).startswith(("MSG ", "HMSG ")) and (one := delivery(frame)).sid == "8":
+        if (one := _next_delivery(js.wire)).sid == FETCH_SID:
             received.append(one)
-    js.wire.exchange("UNSUB 8\r\n")
+    js.wire.exchange(f"UNSUB {FETCH_SID}\r\n")
     return received
 
 

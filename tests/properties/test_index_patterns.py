@@ -29,8 +29,10 @@ from headwater.subjects.grammar import matches
 SMALL_LIMITS: list[tuple[ModuleType, str, int]] = [
     (census, "BLOCK_POSITIONS", 4),
     (cursor, "STEP_MAX", 5),
+    (cursor, "FOLLOWING_COST", 2),
     (index, "REMOVALS_NOTED_MAX", 6),
     (index, "FOLLOWED_MAX", 2),
+    (index, "STRETCH_MIN", 1),
     (segment_index, "BLOCK_POSITIONS", 4),
     (segment_index, "STRETCH_MIN", 1),
     (segment_index, "STRETCH_FACTOR", 2),
@@ -42,6 +44,7 @@ SMALL_LIMITS: list[tuple[ModuleType, str, int]] = [
     (subject_filter, "BOUNDED_COUNT_MAX", 4),
     (subject_filter, "SEARCHED_COUNT_MAX", 1),
     (subject_filter, "FOLLOWING_COST", 2),
+    (subject_filter, "PASSED_COUNT_MAX", 3),
     (subject_filter, "STRETCH_MIN", 1),
     (subject_filter, "STRETCH_FACTOR", 2),
     (subject_filter, "STRETCH_MAX", 4),
@@ -240,6 +243,16 @@ class IndexMachine(RuleBasedStateMachine):
         if which < len(self.cursors):
             held = self.cursors[which][1]
             held.move((held.next() or held.sequence) + 1)
+
+    @rule(which=st.integers(0, HELD_MAX - 1), count=counts, gone=positions, kept=positions)
+    def read_on(self, which: int, count: int, gone: float, kept: float) -> None:
+        """As a reader does: take some, remove some of them, and go on behind others."""
+        if which < len(self.cursors):
+            held = self.cursors[which][1]
+            taken = held.take(self.twin.last + 1, count)
+            self.delete(taken[: round(gone * len(taken))])
+            passed = taken[: round(kept * len(taken))]
+            held.move(passed[-1] + 1 if passed else held.sequence)
 
     @rule(wanted=pattern_lists, position=positions)
     def ask(self, wanted: list[bytes], position: float) -> None:

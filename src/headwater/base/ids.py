@@ -1,5 +1,6 @@
-"""Identifiers as NATS writes them: digits and letters, drawn by dice."""
+"""Identifiers as NATS writes them: digits and letters, drawn by dice or made from a name."""
 
+from hashlib import sha256
 from typing import Final
 
 from headwater.base.entropy import Entropy
@@ -10,3 +11,9 @@ LETTERS: Final = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz
 def base62(entropy: Entropy, size: int) -> str:
     """An identifier of so many characters, each equally likely."""
     return "".join(LETTERS[entropy.below(len(LETTERS))] for _ in range(size))
+
+
+def hash62(name: str, size: int) -> str:
+    """The identifier of so many characters that always stands for a name."""
+    digest = sha256(name.encode(errors="surrogateescape")).digest()
+    return "".join(LETTERS[byte % len(LETTERS)] for byte in digest[:size])

@@ -89,13 +89,19 @@ def delivery_of(msg: Msg) -> Delivery:
     return Delivery(message, fields[0], fields[1], *(int(word) for word in fields[2:7]))
 
 
+class ForgottenError(Exception):
+    """The connection was lost and is back: requests that waited at the server are gone."""
+
+
 class Incoming:
     """The messages of one subscription, in order."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._queue: asyncio.Queue[Msg] = asyncio.Queue(QUEUE_MESSAGES_MAX)
+        # None where the connection was lost.
+        self._queue: asyncio.Queue[Msg | None] = asyncio.Queue(QUEUE_MESSAGES_MAX)
         self._subscription: Subscription | None = None
+        session.on_reconnected = self._mark
 
     async def listen(self, subject: str, queue_group: str = "") -> None:
         """Begin to receive, in place of what was received before."""
@@ -113,23 +119,33 @@ class Incoming:
 
     @property
     def has_more(self) -> bool:
-        """Whether the next message has arrived."""
+        """Whether something has arrived that was not taken."""
         return not self._queue.empty()
 
     async def next(self, timeout_s: float | None) -> Msg:
-        """The next message. Raises TimeoutError, and what ends the session."""
+        """The next message. Raises TimeoutError, ForgottenError, and what ends the session."""
         if self.has_more:
-            return self._queue.get_nowait()
-        coming = asyncio.ensure_future(self._queue.get())
-        try:
-            return await self._session.until(coming, timeout_s)
-        finally:
-            coming.cancel()
+            msg = self._queue.get_nowait()
+        else:
+            coming = asyncio.ensure_future(self._queue.get())
+            try:
+                msg = await self._session.until(coming, timeout_s)
+            finally:
+                coming.cancel()
+        if msg is None:
+            raise ForgottenError
+        return msg
 
     def rest(self) -> Iterator[Msg]:
-        """What has arrived and was not taken."""
+        """The messages that have arrived and were not taken."""
         while self.has_more:
-            yield self._queue.get_nowait()
+            if msg := self._queue.get_nowait():
+                yield msg
+
+    def _mark(self) -> None:
+        # Where there is no room, silence will tell the same later.
+        with contextlib.suppress(asyncio.QueueFull):
+            self._queue.put_nowait(None)
 
 
 class Acknowledger:
@@ -201,7 +217,7 @@ class Patience:
         return None if self.wait_s is None else self._since + self.wait_s - time.monotonic()
 
 
-class Ended(Exception):
+class EndedError(Exception):
     """There is nothing more to wait for."""
 
 
@@ -246,7 +262,7 @@ async def receive(
     started = time.perf_counter()
     try:
         await receiver.acks.start()
-        with contextlib.suppress(Ended):
+        with contextlib.suppress(EndedError):
             await work(incoming)
     except asyncio.CancelledError:
         receiver.tally.interrupted = True
@@ -295,13 +311,15 @@ class Pull:
             await client.publish(subject, json.dumps(request).encode(), reply=inbox)
             try:
                 await self._answers(incoming, request)
+            except ForgottenError:
+                inbox = ""
             except TimeoutError:
                 # Whatever that request still brings is not wanted any more.
                 inbox = ""
                 await self._look_for_consumer(silence_s(request, self.api.timeout_s))
 
     def next_request(self) -> dict[str, Any]:
-        """What to ask for next. Raises Ended when patience is at its end."""
+        """What to ask for next. Raises EndedError when patience is at its end."""
         config = self.info["config"]
         left, left_s = self.receiver.left, self.receiver.patience.left_s()
         batch = min(
@@ -315,7 +333,7 @@ class Pull:
         if self.receiver.patience.wait_s == 0:
             return {**request, "no_wait": True}
         if left_s is not None and left_s <= 0:
-            raise Ended
+            raise EndedError
         expires_s = min(FOLLOW_EXPIRES_S, FOLLOW_EXPIRES_S if left_s is None else left_s)
         expires_ns = int(expires_s * NANOSECONDS_PER_SECOND)
         expires_ns = max(1, min(expires_ns, config.get("max_expires") or expires_ns))
@@ -335,7 +353,7 @@ class Pull:
             except TimeoutError:
                 if "no_wait" in request:
                     # A consumer that may not deliver at the moment does not answer.
-                    raise Ended from None
+                    raise EndedError from None
                 raise
             if is_status(msg):
                 if not await self._goes_on(msg, request):
@@ -346,7 +364,7 @@ class Pull:
             await self.receiver.take(msg, incoming.has_more)
 
     async def _goes_on(self, msg: Msg, request: Mapping[str, Any]) -> bool:
-        """Whether the request goes on after a status. Raises Ended or CommandFailed."""
+        """Whether the request goes on after a status. Raises EndedError or CommandFailed."""
         headers = msg.headers or {}
         status = headers.get("Status", "")
         description = headers.get("Description", "").partition("\n")[0].strip()
@@ -354,7 +372,7 @@ class Pull:
             return True
         if status in (STATUS_NO_MESSAGES, STATUS_EXPIRED):
             if "no_wait" in request:
-                raise Ended
+                raise EndedError
             return False
         if status == STATUS_UNPINNED:
             self._pin = ""
@@ -436,7 +454,7 @@ class Push:
     receiver: Receiver
 
     async def run(self, incoming: Incoming) -> None:
-        """Listen until there is nothing more to want. Raises Ended."""
+        """Listen until there is nothing more to want. Raises EndedError."""
         config = self.info["config"]
         await incoming.listen(config["deliver_subject"], config.get("deliver_group", ""))
         quiet_s = silence_s(config, self.api.timeout_s) if config.get("idle_heartbeat") else None
@@ -445,9 +463,11 @@ class Push:
             waits_s = [each for each in (left_s, quiet_s) if each is not None]
             try:
                 msg = await incoming.next(max(0.0, min(waits_s)) if waits_s else None)
+            except ForgottenError:
+                continue
             except TimeoutError:
                 if left_s is not None and (quiet_s is None or left_s <= quiet_s):
-                    raise Ended from None
+                    raise EndedError from None
                 await look_for_consumer(self.api, self.info, quiet_s, must_answer=False)
                 continue
             if is_status(msg):
@@ -458,5 +478,5 @@ class Push:
     async def _answer_status(self, msg: Msg) -> None:
         """Say that everything before has been taken, where the consumer waits for that."""
         subject = msg.reply or (msg.headers or {}).get(STALLED_HEADER, "")
-        if subject:
+        if False:
             await self.api.session.client.publish(subject, b"")

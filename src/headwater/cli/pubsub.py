@@ -48,6 +48,9 @@ class Session:
         self._failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.client = Client()
         self.dropped = 0
+        # Called when a lost connection is back. The server has subscriptions again by then, and
+        # has forgotten whatever else it was asked.
+        self.on_reconnected: Callable[[], None] = lambda: None
 
     async def __aenter__(self) -> "Session":
         target = self._target
@@ -141,6 +144,7 @@ class Session:
 
     async def _on_reconnected(self) -> None:
         self.notice("Connected again.")
+        self.on_reconnected()
 
     async def _on_closed(self) -> None:
         if not self._closing:

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 # A schedule whose copy may not come in tries again after so long.
 REFUSED_COPY_RETRY_NS: Final = NS_PER_S
+# Ids past their window are forgotten when others come; where none come, so long after.
+IDS_FORGOTTEN_AFTER_NS: Final = 10 * NS_PER_S
 # More than this is left for the next time, so that others are not held up.
 GONE_AT_ONCE_MAX: Final = 2_000
 
@@ -49,18 +51,21 @@ class DueWork:
         """When there may be something to do; 0 if never."""
         stream = self._stream
         scheduled_ns = stream.scheduling.next_due_ns()
+        ids_end_ns = stream.dedupe.next_end_ns()
         times = (
             self._next_age_ns(),
             stream.log.expiries.next_ns(),
             stream.atomic_batches.next_end_ns(),
             stream.fast_batches.next_end_ns(),
             scheduled_ns and max(scheduled_ns, self._copies_wait_until_ns),
+            ids_end_ns and ids_end_ns + IDS_FORGOTTEN_AFTER_NS,
         )
         return min(filter(None, times), default=0)
 
     def decide(self, now_ns: int) -> Decision:
         """What has to be done by now."""
         decision = Decision()
+        self._stream.dedupe.forget_before(now_ns)
         admission = Admission(self._stream, now_ns)
         gone = self._gone(now_ns)
         if gone:

@@ -15,7 +15,6 @@ when they are admitted, because no answer is sent before they are.
 
 from collections.abc import Callable
 from enum import IntEnum
-from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias, final
 
 from headwater.jetstream import error_codes
@@ -181,7 +180,10 @@ class FastBatches:
         body: bytes,
     ) -> None:
         """A message of a batch, and what is answered to it."""
-        say = partial(decision.reply, reply)
+
+        def say(payload: bytes) -> None:
+            decision.reply(reply, payload, admission.overlay.next_sequence - 1)
+
         member = read_member(reply)
         try:
             member, batch, header = self._find(member, admission.now_ns, subject, header, body)

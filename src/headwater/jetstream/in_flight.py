@@ -20,6 +20,8 @@ from headwater.jetstream.publish_checks import purges_of
 from headwater.jetstream.records import Passed, Published
 from headwater.store.message_log import MessageLog
 
+# When so many messages are in flight, no more are taken in: recovery relies on it.
+IN_FLIGHT_MESSAGES_MAX: Final = 16_384
 # A forecast remembers what has taken effect long since. One that was told of so many more messages
 # than are in flight is made anew: that costs no more than it has saved.
 FORGOTTEN_MESSAGES_MIN: Final = 4096

@@ -68,12 +68,13 @@ class Removed:
 class Purged:
     """Messages on matching subjects go: those before a sequence, or all but the last few."""
 
-    __slots__ = ("before", "keep", "pattern")
+    __slots__ = ("before", "keep", "now_ns", "pattern")
 
-    def __init__(self, pattern: bytes, before: int = 0, keep: int = 0) -> None:
+    def __init__(self, pattern: bytes, before: int = 0, keep: int = 0, now_ns: int = 0) -> None:
         self.pattern = pattern
         self.before = before
         self.keep = keep
+        self.now_ns = now_ns
 
 
 @final

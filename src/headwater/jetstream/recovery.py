@@ -18,7 +18,9 @@ from typing import TYPE_CHECKING, Final
 
 from headwater.jetstream import header_names as names
 from headwater.jetstream import removed_ids
+from headwater.jetstream.batch_limits import ATOMIC_PER_STREAM_MAX
 from headwater.jetstream.dedupe import id_in
+from headwater.jetstream.in_flight import IN_FLIGHT_MESSAGES_MAX
 from headwater.jetstream.limits import NOTHING_UNSEEN, beyond_limits, has_limits
 from headwater.jetstream.publish_checks import purges_of
 from headwater.store.log import FileLog
@@ -31,9 +33,6 @@ if TYPE_CHECKING:
 # How much is read at a time while a log is looked through.
 READ_MESSAGES_MAX: Final = 1000
 READ_BYTES_MAX: Final = 4 * 1024 * 1024
-# More messages than this are not in flight when a server stops; the last so many of a stream are
-# looked at for roll-ups that were not carried out.
-RECOVERED_ROLL_UPS_MAX: Final = 16_384
 
 
 def recover_stream(stream: "Stream", now_ns: int, with_ids: bool) -> None:
@@ -69,8 +68,7 @@ def _let_go(stream: "Stream") -> None:
     """Let go of what a crash kept: messages may be stored and what follows from them not."""
     log, config = stream.log, stream.config
     if stream.may_roll_up:
-        first = max(log.last_sequence - RECOVERED_ROLL_UPS_MAX, log.first_sequence)
-        for found in _batches_from(log, first):
+        for found in _batches_from(log, first_unsure(stream)):
             for position, sequence in enumerate(found.sequences):
                 control = names.read_control_headers(found.headers[position])
                 subject = found.subjects[position]
@@ -80,6 +78,20 @@ def _let_go(stream: "Stream") -> None:
         gone = beyond_limits(log, config, subjects, NOTHING_UNSEEN)
         if gone:
             stream.remove(gone)
+
+
+def first_unsure(stream: "Stream") -> int:
+    """The first message whose roll-up may not have been carried out.
+
+    What was carried out is in the journal, in order, and in a checkpoint all is that was carried
+    out before it. So only what was in flight then, and what came after, has to be looked at.
+    """
+    log, limits = stream.log, stream.host.batch_room.limits
+    # One turn may begin just below the limit, and bring as much again, and all open batches.
+    open_messages_max = limits.messages_max * (limits.per_stream_max or ATOMIC_PER_STREAM_MAX)
+    in_flight_max = 2 * IN_FLIGHT_MESSAGES_MAX + open_messages_max
+    known = max(log.checkpoint_sequence, log.journal_sequence) if isinstance(log, FileLog) else 0
+    return max(known + 1 - in_flight_max, log.first_sequence)
 
 
 def _find_ids(stream: "Stream", now_ns: int) -> None:

@@ -20,7 +20,7 @@ from headwater.base.quoting import quote_bytes
 from headwater.jetstream import header_names as names
 from headwater.jetstream import removed_ids
 from headwater.jetstream.admission import Admission
-from headwater.jetstream.api.documents import ErrorDocument, Refusal
+from headwater.jetstream.api.documents import ErrorDocument, Refusal, StreamState
 from headwater.jetstream.batch_limits import BatchRoom
 from headwater.jetstream.batch_publish import AtomicBatches
 from headwater.jetstream.config import Retention, Storage, StreamConfig
@@ -251,7 +251,7 @@ class Stream(StreamView):
         except DuplicateError as duplicate:
             answer = b"%b%d%b}" % (self._ack_begins, duplicate.sequence, _DUPLICATE)
         if reply is not None and not self.config.no_ack:
-            decision.reply(reply, answer)
+            decision.reply(reply, answer, admission.overlay.next_sequence - 1)
 
     def _ack(self, sequence: int, body: bytes) -> bytes:
         if self.config.allow_msg_counter:
@@ -446,7 +446,7 @@ class Stream(StreamView):
     def carry_out(self, purges: list[Purge]) -> None:
         """Let go of what messages take the place of."""
         for subject, before in purges:
-            self._purge(ALL_SUBJECTS if subject is None else subject, before)
+            self._purge(ALL_SUBJECTS if subject is None else subject, before, 0)
 
     def remove(self, sequences: list[int], erase: bool = False) -> None:
         """Let messages go."""
@@ -455,11 +455,11 @@ class Stream(StreamView):
         self.scheduling.forget(sequences)
         self.consumers.removed(sequences)
 
-    def _purge(self, pattern: bytes, before: int, keep: int = 0) -> None:
+    def _purge(self, pattern: bytes, before: int, keep: int, now_ns: int = 0) -> None:
         sequences = self.log.purgeable(pattern, before, keep)
         self.log.delete(sequences, entries=self._ids_of(sequences))
         self.scheduling.forget_purged(self.log, pattern)
-        self.consumers.purged(pattern)
+        self.consumers.purged(pattern, now_ns)
 
     def _ids_of(self, sequences: Iterable[int]) -> list[tuple[int, bytes]]:
         """What the journal has to know when messages go."""
@@ -478,7 +478,7 @@ class Stream(StreamView):
         if self.in_flight:
             # What is on its way in is not there yet.
             before = min(before or SEQUENCE_MAX, self.visible_sequence + 1)
-        self._purge(record.pattern, before, record.keep)
+        self._purge(record.pattern, before, record.keep, record.now_ns)
         self.tells_first_sequence = True
         missing = record.before - 1 - self.log.last_sequence
         if missing > 0 and record.pattern == ALL_SUBJECTS:
@@ -527,6 +527,12 @@ class Stream(StreamView):
         Without ids, what was published before does not count as a duplicate.
         """
         recover_stream(self, now_ns, with_ids)
+
+    def state(self) -> StreamState:
+        """What is there to be seen, without details."""
+        state = super().state()
+        state.consumer_count = len(self.consumers.shown)
+        return state
 
     def dump(self, now_ns: int) -> dict[str, object]:
         """Everything durable, in one form whatever way it came about: replicas compare it."""

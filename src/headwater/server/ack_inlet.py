@@ -7,6 +7,7 @@ waits for an answer is told so, as by a subject that nobody listens to.
 from collections.abc import Callable
 from typing import Final, final
 
+from headwater.base.ids import hash62
 from headwater.jetstream.consumer.acks import AckAddress, read_address
 from headwater.jetstream.consumer.config import AckPolicy
 from headwater.jetstream.consumer.machine import Consumer
@@ -15,6 +16,9 @@ from headwater.server.broker import Broker
 from headwater.server.consumer_runner import ConsumerRunner
 from headwater.server.ingest import Ingest
 
+# How accounts are named in the longer form of a reply subject.
+HASH_SIZE: Final = 8
+NO_DOMAIN: Final = b"_"
 NO_RESPONDERS: Final = b"NATS/1.0 503\r\n\r\n"
 
 FindRunner = Callable[[str], ConsumerRunner | None]
@@ -36,10 +40,11 @@ class _Acks:
 class AckInlet:
     """The acknowledgements of one account. `find` gives the runner of a stream's consumers."""
 
-    __slots__ = ("_account", "_broker", "_find", "ingest")
+    __slots__ = ("_account", "_broker", "_find", "_home", "ingest")
 
-    def __init__(self, account: Account, broker: Broker, find: FindRunner) -> None:
+    def __init__(self, account: Account, broker: Broker, find: FindRunner, domain: str) -> None:
         self._account = account
+        self._home = (domain.encode() or NO_DOMAIN, hash62(account.name, HASH_SIZE).encode())
         self._broker = broker
         self._find = find
         self.ingest = Ingest(self)
@@ -55,7 +60,7 @@ class AckInlet:
             incoming.payloads,
             strict=True,
         ):
-            address = read_address(subject)
+            address = read_address(subject, self._home)
             if address is None:
                 self._refuse(reply)
                 continue

@@ -14,7 +14,8 @@ loop. Those with a limit, a filter, tracked replies, a client without headers or
 server's own go through `_deliver`, which looks at everything.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import zip_longest
 from typing import Final, final
 
 from headwater.base.clock import Clock
@@ -126,7 +127,9 @@ class Broker:
 
     def publish_many(self, source: Client, batch: Publishes) -> None:
         """Route publishes that share nothing but the read they came in."""
-        if source.guarded or not self._ingest_all(source, batch):
+        if source.guarded or not (
+            self._ingest_all(source, batch) or self._request_all(source, batch)
+        ):
             self._publish_each(source, batch)
 
     def _publish_each(self, source: Client, batch: Publishes) -> None:
@@ -204,6 +207,32 @@ class Broker:
         incoming.replies += batch.replies
         incoming.header_sizes += batch.header_sizes
         incoming.payloads += batch.payloads
+        return True
+
+    def _request_all(self, source: Client, batch: Publishes) -> bool:
+        """Hand over requests that all go to one service and nowhere else; whether they do."""
+        subjects, replies = batch.subjects, [reply for reply in batch.replies if reply is not None]
+        if any(batch.payloads) or len(replies) != len(subjects):
+            return False
+        match = source.account.index.match
+        route = match(subjects[0])
+        if len(route.plain) != 1 or route.groups:
+            return False
+        sub = route.plain[0]
+        if (
+            sub.answer_all is None
+            or any(match(subject) is not route for subject in subjects)
+            or any(reply.startswith(_RESERVED_REPLIES) for reply in replies)
+        ):
+            return False
+        unanswered = sub.answer_all(subjects, replies)
+        if unanswered is None:
+            return False
+        self._count_in(source, len(subjects), 0)
+        sub.delivered += len(subjects)
+        if source.no_responders:
+            for position in unanswered:
+                self._answer_no_responders(source, subjects[position], replies[position])
         return True
 
     def _ingest(self, ingest: Ingest) -> Incoming:
@@ -308,35 +337,50 @@ class Broker:
                 delivered = True
         return delivered
 
-    def send_replies(self, account: Account, subjects: list[bytes], payloads: list[bytes]) -> None:
-        """Deliver many short messages of the server's own, such as acks."""
+    def send_replies(
+        self,
+        account: Account,
+        subjects: list[bytes],
+        payloads: Sequence[bytes],
+        headers: Sequence[bytes] = (),
+    ) -> None:
+        """Deliver many messages of the server's own, such as acks; `headers` of all, or of none."""
         index = account.index
         if len(subjects) > 1:
             route = index.match_all(subjects)
             if route is not None and len(route.plain) == 1 and not route.groups:
                 sub = route.plain[0]
                 if sub.plain and not sub.client.congested:
-                    self._send_all(sub, subjects, payloads)
+                    self._send_all(sub, subjects, payloads, headers)
                     return
-        for subject, payload in zip(subjects, payloads, strict=True):
-            self.send(index.match(subject), subject, None, payload)
+        for subject, payload, header in zip_longest(subjects, payloads, headers, fillvalue=b""):
+            self.send(index.match(subject), subject, None, payload, header)
 
-    def _send_all(self, sub: Subscription, subjects: list[bytes], payloads: list[bytes]) -> None:
+    def _send_all(
+        self,
+        sub: Subscription,
+        subjects: list[bytes],
+        payloads: Sequence[bytes],
+        headers: Sequence[bytes],
+    ) -> None:
         """Append many messages to one plain subscription."""
         target = sub.client
         self.touch(target)
         tail = sub.tail
-        target.out.append(
-            b"".join(
-                [
-                    b"MSG %b%b%d\r\n%b\r\n" % (subject, tail, len(payload), payload)
-                    for subject, payload in zip(subjects, payloads, strict=True)
-                ]
-            )
-        )
+        if headers:
+            target.out += [
+                b"HMSG %b%b%d %d\r\n%b%b\r\n"
+                % (subject, tail, len(header), len(header) + len(payload), header, payload)
+                for subject, header, payload in zip(subjects, headers, payloads, strict=True)
+            ]
+        else:
+            target.out += [
+                b"MSG %b%b%d\r\n%b\r\n" % (subject, tail, len(payload), payload)
+                for subject, payload in zip(subjects, payloads, strict=True)
+            ]
         sub.delivered += len(subjects)
         target.out_msgs += len(subjects)
-        target.out_bytes += sum(map(len, payloads))
+        target.out_bytes += sum(map(len, payloads)) + sum(map(len, headers))
 
     def send_messages(
         self,

@@ -52,12 +52,17 @@ class Connection(Protocol):
 # if there was nobody to take the message after all.
 Handler = Callable[["Client | None", bytes, bytes | None, int, bytes], bool | None]
 
+# The same for many requests at once, without headers and payloads: subjects and replies. Returns
+# the positions of those that nobody has taken, or None if they have to be handled one by one.
+BatchHandler = Callable[[list[bytes], list[bytes]], list[int] | None]
+
 
 @final
 class Subscription:
     """One SUB of one client, or a service of the server itself."""
 
     __slots__ = (
+        "answer_all",
         "client",
         "delivered",
         "handler",
@@ -83,6 +88,8 @@ class Subscription:
         self.queue = queue
         self.sid = sid
         self.handler = handler
+        # A shorter way for many requests, if there is one.
+        self.answer_all: BatchHandler | None = None
         # The stream whose subject this is, if it is one.
         self.ingest: Ingest | None = None
         # What stands between the subject and the size in a MSG line without reply.

@@ -157,12 +157,10 @@ class ConsumerRunner:
         consumer.touch(now_ns)
         if consumer.push is not None:
             self._watch(consumer)
-            out = Outbox()
-            self._do(
-                consumer, lambda: consumer.interest(self._is_bound(consumer), now_ns, out), out
-            )
-        else:
-            self._timers.note(consumer, self)
+            consumer.push.set_active(self._is_bound(consumer), now_ns)
+            # Who made it is told of it first.
+            self._go_on(consumer)
+        self._timers.note(consumer, self)
 
     def changed(self, consumer: Consumer, old_subject: bytes) -> None:
         """A consumer has another configuration than it had."""

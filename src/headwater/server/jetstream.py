@@ -376,7 +376,7 @@ class JetStream:
     def record(self, account: JetStreamAccount, stream: Stream, record: Record) -> None:
         """Write a record down and apply it."""
         self._runners.of(account.name, stream.name).record(record)
-        self._runners.note_due(stream)
+        self._runners.note_due(self._runners.of(account.name, stream.name))
 
     def stream_changed(self, account: JetStreamAccount, stream: Stream, old: StreamConfig) -> None:
         """A stream may listen for other subjects now."""
@@ -405,6 +405,11 @@ class JetStream:
     def max_request_batch(self) -> int:
         """What the server lets one pull ask for; zero is no limit."""
         return self._node.options.jetstream.max_request_batch
+
+    @property
+    def default_max_consumers(self) -> int:
+        """How many a stream may have where neither it nor its account says; -1 is no limit."""
+        return self._node.options.jetstream.default_max_consumers
 
     def generate_name(self) -> str:
         """A name for a consumer that was not given one."""
@@ -480,7 +485,7 @@ class JetStream:
         def find(stream_name: str) -> ConsumerRunner | None:
             return self.consumers_of(account.name, stream_name)
 
-        inlet = AckInlet(account, self.broker, find)
+        inlet = AckInlet(account, self.broker, find, self.domain)
         self._subscriptions.take_in(account, ACK_PREFIX + b">", inlet.ingest)
 
         def confirm(

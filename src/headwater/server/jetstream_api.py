@@ -26,6 +26,7 @@ from headwater.jetstream.api.message_get import (
     awaited_sequence,
     get_direct,
     get_direct_by_subject,
+    get_last,
     session_block,
 )
 from headwater.jetstream.api.operation import Operation, Request
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
 API_PREFIX: Final = b"$JS.API."
 _DIRECT_GET: Final = "DIRECT.GET"
 _DIRECT_LEADER_GET: Final = "DIRECT_LEADER.GET"
+_DIRECT_GET_SUBJECT: Final = API_PREFIX + _DIRECT_GET.encode() + b"."
 _MSG_GET: Final = "STREAM.MSG.GET."
 # Calls that change what is in a stream, or what it keeps.
 _CHANGES: Final = (
@@ -118,7 +120,9 @@ class JetStreamApi:
             self.admit(state)
         is_system = account is self._node.accounts.system
         answer = self._system_handler(account) if is_system else self._handler(account)
-        self._subscriptions.serve(account, API_PREFIX + b">", answer)
+        sub = self._subscriptions.serve(account, API_PREFIX + b">", answer)
+        if not is_system:
+            sub.answer_all = partial(self._answer_lasts, account)
         domain = self._jetstream.domain
         if domain:
             prefix = b"$JS.%b.API." % domain.encode()
@@ -329,18 +333,62 @@ class JetStreamApi:
             runner.pull(consumer, reply, body)
         return True
 
+    def _answer_lasts(
+        self, account: Account, subjects: list[bytes], replies: list[bytes]
+    ) -> list[int] | None:
+        """Answer direct reads that say nothing but a subject, as readers of buckets do.
+
+        Returns the positions of those that nobody is there for. Where one of the requests is
+        another, nothing is done and None returned: one by one they get the same answers.
+        """
+        size = len(_DIRECT_GET_SUBJECT)
+        asked = [
+            subject[size:].partition(b".")
+            for subject in subjects
+            if subject.startswith(_DIRECT_GET_SUBJECT)
+        ]
+        if len(asked) != len(subjects) or not all(key for _, _, key in asked):
+            return None
+        broker = self._node.broker
+        broker.process_ingests()
+        streams = {
+            name: self._direct_stream(account, name.decode(errors="surrogateescape"), "DIRECT")
+            for name in {name for name, _, _ in asked}
+        }
+        unanswered = [number for number, each in enumerate(asked) if streams[each[0]] is None]
+        if unanswered:
+            replies = [
+                reply
+                for reply, each in zip(replies, asked, strict=True)
+                if streams[each[0]] is not None
+            ]
+        found = [
+            get_last(stream, key) for name, _, key in asked if (stream := streams[name]) is not None
+        ]
+        if found:
+            blocks, payloads = zip(*found, strict=True)
+            broker.send_replies(account, replies, payloads, blocks)
+        return unanswered
+
+    def _direct_stream(self, account: Account, name: str, call: str) -> Stream | None:
+        """The stream that answers a kind of direct read, if there is one."""
+        api = self._apis.get(account.name)
+        stream = None if api is None else api.account.streams.get(name)
+        if stream is None:
+            return None
+        config = stream.config
+        if config.read_consistency is ReadConsistency.DEFAULT:
+            return stream if call == "DIRECT" and config.allow_direct else None
+        return stream
+
     def _answer_direct(
         self, account: Account, name: str, reply: bytes | None, header: bytes, body: bytes
     ) -> bool:
         """Answer a read that does not go through the API; False if nobody is there for it."""
         call, _, rest = name.partition(".GET.")
         stream_name, _, subject = rest.partition(".")
-        api = self._apis.get(account.name)
-        stream = None if api is None else api.account.streams.get(stream_name)
+        stream = self._direct_stream(account, stream_name, call)
         if stream is None:
-            return False
-        is_extended = stream.config.read_consistency is not ReadConsistency.DEFAULT
-        if not is_extended and (call != "DIRECT" or not stream.config.allow_direct):
             return False
         if reply is None:
             return True

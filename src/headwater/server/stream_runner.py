@@ -12,6 +12,7 @@ What requests ask for is not known here.
 
 from collections import deque
 from collections.abc import Callable
+from heapq import heappop, heappush
 from typing import Final, final
 
 from headwater.base.clock import NS_PER_S
@@ -20,6 +21,7 @@ from headwater.jetstream.account import JetStreamAccount
 from headwater.jetstream.consumer.pull import SERVER_SHUTDOWN
 from headwater.jetstream.decision import Decision, Incoming
 from headwater.jetstream.errors import ApiError
+from headwater.jetstream.in_flight import IN_FLIGHT_MESSAGES_MAX
 from headwater.jetstream.records import Published, Record
 from headwater.jetstream.stream import Stream
 from headwater.runtime.environment import Environment, TimerHandle
@@ -65,16 +67,17 @@ class StreamRunner:
     """One stream at work: its subjects, its inlet, and what waits for the disk."""
 
     __slots__ = (
-        "_changes_waiting",
         "_due",
         "_host",
         "_made",
         "_runners",
+        "_undecided",
         "_waiting",
         "account",
         "consumers",
         "ingest",
         "mode",
+        "noted_due_ns",
         "reads",
         "stream",
         "subscriptions",
@@ -111,30 +114,38 @@ class StreamRunner:
         )
         self.subscriptions: list[Subscription] = []
         # What waits for a commit, by its number: decisions, changes that come after them, and
-        # publishes that come after changes.
+        # publishes that come after changes or after too many others.
         self._waiting: deque[tuple[int, Decision | Change | Incoming]] = deque()
-        self._changes_waiting = 0
+        # How many of them are not decisions yet.
+        self._undecided = 0
         # Changes that were made and are answered when the disk is sure.
         self._made: deque[tuple[int, Change]] = deque()
         # What was due and waits: until it takes effect, the same would be found again.
         self._due: Decision | None = None
+        # When there was something to do as far as is known; 0 for never.
+        self.noted_due_ns = 0
 
     def process(self, ingest: Ingest) -> None:
         """Take in what was published in this turn."""
         incoming = ingest.take()
         if incoming.subjects:
-            self._take(incoming)
+            for part in incoming.parts(IN_FLIGHT_MESSAGES_MAX):
+                self._take(part)
 
     def _take(self, incoming: Incoming) -> None:
-        if self._changes_waiting:
-            # Judged by what the stream is after them.
-            self._waiting.append((self._waiting[-1][0], incoming))
+        is_full = self.stream.in_flight.messages >= IN_FLIGHT_MESSAGES_MAX
+        if self._undecided or (is_full and self._waiting):
+            # Judged by what the stream is then.
+            self._wait(incoming)
             return
         if not self.stream.log.offline:
             decision = self.stream.decide(incoming, self._runners.now_ns())
             if self._append(decision):
                 self.carry_out(decision)
-                self._runners.note_due(self.stream)
+                self._runners.note_due(self)
+                return
+            if self.mode is not SyncMode.ALWAYS:
+                self._send(decision)
                 return
         # Also what would be a duplicate: what it repeats may never become durable.
         self._send(self.stream.refuse(incoming, self._failure()))
@@ -163,10 +174,14 @@ class StreamRunner:
         Where publishes wait for the disk, so does the answer.
         """
         if self._waiting:
-            self._waiting.append((self._waiting[-1][0], change))
-            self._changes_waiting += 1
+            self._wait(change)
         else:
             self._make(change)
+
+    def _wait(self, step: Change | Incoming) -> None:
+        """Do something after all that waits."""
+        self._waiting.append((self._waiting[-1][0], step))
+        self._undecided += 1
 
     def _make(self, change: Change) -> None:
         change.make()
@@ -177,7 +192,7 @@ class StreamRunner:
             change.answer()
             return
         self._made.append((self._runners.next_commit, change))
-        self._runners.commit_wanted()
+        self._runners.await_commit(self)
 
     def when_sure(self, answer: Callable[[], object]) -> None:
         """Answer when all that was recorded is as durable as the stream's messages are."""
@@ -186,7 +201,7 @@ class StreamRunner:
             answer()
             return
         self._made.append((self._runners.next_commit, Change(_nothing, answer, _refuse_nothing)))
-        self._runners.commit_wanted()
+        self._runners.await_commit(self)
 
     def _settle(self) -> None:
         self._host.settle(self.stream)
@@ -209,7 +224,11 @@ class StreamRunner:
             self._host.settle(self.stream)
 
     def _append(self, decision: Decision) -> bool:
-        """Put records into the log; whether all went in."""
+        """Put records into the log; whether all went in.
+
+        Otherwise only what rests on those that did is left of the decision, and has taken effect
+        where nobody waits for the disk.
+        """
         for position, record in enumerate(decision.records):
             try:
                 self.stream.append(record)
@@ -217,6 +236,8 @@ class StreamRunner:
                 self._runners.failed(str(error))
                 decision.records = decision.records[:position]
                 if self.mode is not SyncMode.ALWAYS:
+                    refusal = self.stream.refusal(self._failure())
+                    decision.refuse_after(self.stream.log.last_sequence, refusal)
                     self._apply(decision)
                 return False
         self._host.settle(self.stream)
@@ -227,7 +248,7 @@ class StreamRunner:
         if self.mode is SyncMode.ALWAYS:
             if decision.has_messages:
                 self._waiting.append((self._runners.next_commit, decision))
-                self._runners.commit_wanted()
+                self._runners.await_commit(self)
                 return
             if self._waiting:
                 # What was only looked at rests on what was decided before it.
@@ -247,7 +268,7 @@ class StreamRunner:
         steps = []
         while self._waiting and self._waiting[0][0] <= number:
             steps.append(self._waiting.popleft()[1])
-        self._changes_waiting -= sum(isinstance(step, Change) for step in steps)
+        self._undecided -= sum(isinstance(step, Change | Incoming) for step in steps)
         for step in steps:
             # Publishes may have to wait once more, and what comes after them then does too.
             if isinstance(step, Change):
@@ -262,7 +283,12 @@ class StreamRunner:
             self._due = None
         self._apply(decision)
         self._send(decision)
-        self._runners.note_due(self.stream)
+        self._runners.note_due(self)
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether anything waits for a commit."""
+        return bool(self._waiting or self._made)
 
     def give_up(self) -> None:
         """The disk has failed: what waits for it will never be sure, and is told so."""
@@ -285,7 +311,7 @@ class StreamRunner:
             if step.reply_subjects:
                 answers = [answer] * len(step.reply_subjects)
                 self._runners.broker.send_replies(self.account, step.reply_subjects, answers)
-        self._changes_waiting = 0
+        self._undecided = 0
 
     def _apply(self, decision: Decision) -> None:
         for record in decision.records:
@@ -338,6 +364,11 @@ class StreamRunners:
         self.broker = broker
         self.advisories = advisories
         self._by_key: dict[tuple[str, str], StreamRunner] = {}
+        # Those of which something waits for a commit.
+        self._awaiting: dict[StreamRunner, None] = {}
+        # Those for which there will be something to do: when, a number, and who.
+        self._due_times: list[tuple[int, int, StreamRunner]] = []
+        self._dues_noted = 0
         self._store = store
         self._clock = environment.clock
         self.scheduler = environment.scheduler
@@ -392,7 +423,7 @@ class StreamRunners:
     def add(self, runner: StreamRunner) -> None:
         """A stream begins to run."""
         self._by_key[runner.account.name, runner.stream.name] = runner
-        self.note_due(runner.stream)
+        self.note_due(runner)
 
     def of(self, account_name: str, stream_name: str) -> StreamRunner:
         """The runner of a stream, which must be there."""
@@ -404,7 +435,10 @@ class StreamRunners:
 
     def pop(self, account_name: str, stream_name: str) -> StreamRunner:
         """A stream runs no longer."""
-        return self._by_key.pop((account_name, stream_name))
+        runner = self._by_key.pop((account_name, stream_name))
+        self._awaiting.pop(runner, None)
+        runner.noted_due_ns = 0
+        return runner
 
     # --- clock and disk ------------------------------------------------------------------------
 
@@ -428,6 +462,11 @@ class StreamRunners:
         """The number of the commit that will cover what is written now."""
         return self._commits + (2 if self._driver.is_syncing else 1)
 
+    def await_commit(self, runner: StreamRunner) -> None:
+        """Something of a stream waits for the disk."""
+        self._awaiting[runner] = None
+        self.commit_wanted()
+
     def commit_wanted(self) -> None:
         """Something waits for the disk."""
         if self._is_telling or self._is_stopped:
@@ -443,8 +482,10 @@ class StreamRunners:
         self._commits += 1
         self._is_telling = True
         try:
-            for runner in [*self._by_key.values()]:
+            for runner in [*self._awaiting]:
                 runner.committed(self._commits)
+                if not runner.is_waiting:
+                    self._awaiting.pop(runner, None)
         finally:
             self._is_telling = False
             if self._is_commit_wanted and not self._is_stopped:
@@ -452,10 +493,16 @@ class StreamRunners:
                 self._is_commit_wanted = False
                 self.scheduler.call_soon(self.commit_wanted)
 
-    def note_due(self, stream: Stream) -> None:
+    def note_due(self, runner: StreamRunner) -> None:
         """A stream may have to let something go at another time than known."""
-        due_ns = stream.next_due_ns()
-        if due_ns and (self._due_timer is None or due_ns < self._due_ns):
+        due_ns = runner.next_due_ns()
+        if not due_ns or 0 < runner.noted_due_ns <= due_ns:
+            # Where it was thought to be earlier, it is looked at then.
+            return
+        runner.noted_due_ns = due_ns
+        self._dues_noted += 1
+        heappush(self._due_times, (due_ns, self._dues_noted, runner))
+        if self._due_timer is None or due_ns < self._due_ns:
             self._set_due_timer(due_ns)
 
     def _set_due_timer(self, due_ns: int) -> None:
@@ -468,13 +515,21 @@ class StreamRunners:
     def _run_due(self) -> None:
         self._due_timer = None
         now_ns = self.now_ns()
-        upcoming = []
-        for runner in [*self._by_key.values()]:
+        for runner in self._take_due(now_ns):
             due_ns = runner.next_due_ns()
             if due_ns and due_ns <= now_ns:
                 runner.run_due(now_ns)
-                due_ns = runner.next_due_ns()
-            if due_ns:
-                upcoming.append(due_ns)
-        if upcoming:
-            self._set_due_timer(min(upcoming))
+            self.note_due(runner)
+        if self._due_times and self._due_timer is None:
+            self._set_due_timer(self._due_times[0][0])
+
+    def _take_due(self, now_ns: int) -> list[StreamRunner]:
+        """Those for which the time has come, in order."""
+        due = []
+        while self._due_times and self._due_times[0][0] <= now_ns:
+            due_ns, _, runner = heappop(self._due_times)
+            # Otherwise it was found to be earlier since, or the stream is gone.
+            if runner.noted_due_ns == due_ns:
+                runner.noted_due_ns = 0
+                due.append(runner)
+        return due

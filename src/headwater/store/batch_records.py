@@ -1,8 +1,9 @@
 """A batch of messages as the records of a segment, and back."""
 
-from bisect import bisect_left
+from bisect import bisect_right
 from collections.abc import Sequence
 from itertools import compress
+from operator import add
 from typing import Final, final
 
 from headwater.store.format import (
@@ -81,7 +82,7 @@ def encode_batch(first: int, batch: Batch, seed: int) -> tuple[bytes, list[int]]
 class Wanted:
     """Messages of one segment that are wanted, as parallel lists."""
 
-    __slots__ = ("ids", "offsets", "sequences", "sizes")
+    __slots__ = ("_ends", "_sizes", "ids", "offsets", "sequences")
 
     def __init__(self, index: SegmentIndex, sequences: Sequence[int]) -> None:
         """`sequences` are ascending and of that segment; those without a message are left out."""
@@ -99,9 +100,11 @@ class Wanted:
             )
             offsets = [*filter(None, offsets)]
         self.sequences = sequences
-        self.offsets = offsets
         self.ids = ids
-        self.sizes = sizes
+        self.offsets = offsets
+        self._sizes = sizes
+        # Where their records end at the latest.
+        self._ends = [*map(_RECORD_BESIDES_COUNTED.__add__, map(add, offsets, sizes))]
 
     def near(self, at: int, bytes_max: int) -> tuple[int, int]:
         """How far one read from the message at `at` on should go: up to which other one, and how
@@ -109,24 +112,20 @@ class Wanted:
 
         Of messages far from each other, or of more than are wanted, nothing is read in vain.
         """
-        offsets, sizes = self.offsets, self.sizes
-        begin = reached = offsets[at]
+        offsets, ends, sizes = self.offsets, self._ends, self._sizes
+        begin = offsets[at]
         # Most of the time they lie one after the other.
-        stop = bisect_left(offsets, begin + READ_BYTES, at + 1)
+        stop = max(bisect_right(ends, begin + READ_BYTES, at), at + 1)
+        span = ends[stop - 1] - begin
         counted = sum(sizes[at:stop])
-        span = offsets[stop - 1] + sizes[stop - 1] + _RECORD_BESIDES_COUNTED - begin
-        if span <= READ_BYTES and span - counted <= GAP_BYTES_MAX and counted <= bytes_max:
+        bytes_at_most = counted - (stop - at) * MESSAGE_OVERHEAD_BYTES
+        if span - counted <= GAP_BYTES_MAX and bytes_at_most <= bytes_max:
             return stop, span
-        stop = at
-        while stop < len(offsets):
-            offset, size = offsets[stop], sizes[stop]
-            end = offset + size + _RECORD_BESIDES_COUNTED
-            is_far = offset - reached > GAP_BYTES_MAX or end - begin > READ_BYTES
-            if stop > at and (is_far or bytes_max < 0):
-                break
-            reached, stop = end, stop + 1
-            bytes_max -= size
-        return stop, reached - begin
+        for behind in range(at + 1, stop):
+            bytes_max -= sizes[behind - 1] - MESSAGE_OVERHEAD_BYTES
+            if bytes_max < 0 or offsets[behind] - ends[behind - 1] > GAP_BYTES_MAX:
+                return behind, ends[behind - 1] - begin
+        return stop, span
 
 
 def take_messages(

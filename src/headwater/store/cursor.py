@@ -6,10 +6,11 @@ that the place moves over. Only a leap, or a change that the index can not tell 
 count anew.
 """
 
+from bisect import bisect_left
 from typing import Final, final
 
 from headwater.store.index import LogIndex
-from headwater.store.subject_filter import SubjectFilter
+from headwater.store.subject_filter import FOLLOWING_COST, SubjectFilter
 
 # Moving by more than this is a leap: counting anew may well take less.
 STEP_MAX: Final = 16_384
@@ -30,12 +31,15 @@ class FilterCursor:
         "_pending",
         "_removals_seen",
         "_sequence",
+        "_taken",
     )
 
     def __init__(self, index: LogIndex, subject_filter: SubjectFilter, sequence: int) -> None:
         self._index = index
         self._filter = subject_filter
         self._sequence = sequence
+        # All messages there were from the place on up to the last of these, where they are few.
+        self._taken: list[int] = []
         self._forget()
 
     @property
@@ -45,15 +49,29 @@ class FilterCursor:
 
     def move(self, sequence: int) -> None:
         """Go to another place."""
-        if abs(sequence - self._sequence) > STEP_MAX:
+        passed = self._passed(sequence)
+        if passed is None and abs(sequence - self._sequence) > STEP_MAX:
             self._pending = _UNKNOWN
         self._catch_up()
         if self._pending != _UNKNOWN:
-            self._pending -= self._filter.count(self._sequence, sequence)
-            self._pending += self._filter.count(sequence, self._sequence)
+            if passed is None:
+                self._pending -= self._filter.count(self._sequence, sequence)
+                self._pending += self._filter.count(sequence, self._sequence)
+            else:
+                # Those that are gone were left out when the place caught up.
+                self._pending -= sum(map(self._index.has, passed))
         if sequence < self._sequence:
             self._clear_until = sequence
+        if sequence < self._sequence or (self._taken and self._taken[-1] < sequence):
+            self._taken = []
         self._sequence = sequence
+
+    def _passed(self, sequence: int) -> list[int] | None:
+        """The messages from here to another place, if that is known and they are few."""
+        taken = self._taken
+        if not taken or not self._sequence <= sequence <= taken[-1] + 1:
+            return None
+        return taken[bisect_left(taken, self._sequence) : bisect_left(taken, sequence)]
 
     def next(self) -> int:
         """The next message; 0 if there is none yet."""
@@ -62,6 +80,8 @@ class FilterCursor:
         begin = max(self._sequence, self._clear_until)
         found = self._filter.next(begin)
         self._clear_until = found or max(begin, self._index.next_sequence)
+        if found - self._sequence > FOLLOWING_COST and not self._taken:
+            self._taken = [found]
         return found
 
     def take(self, end: int, count_max: int) -> list[int]:
@@ -70,10 +90,14 @@ class FilterCursor:
             self._forget()
         begin = max(self._sequence, self._clear_until)
         found = self._filter.take(begin, end, count_max)
-        if found:
-            self._clear_until = found[0]
-        elif count_max > 0:
-            self._clear_until = max(begin, min(end, self._index.next_sequence))
+        if not found:
+            if count_max > 0:
+                self._clear_until = max(begin, min(end, self._index.next_sequence))
+            return found
+        self._clear_until = found[0]
+        if len(found) * FOLLOWING_COST < found[-1] - self._sequence:
+            # The place will move over them, most likely, and is not to look at all between them.
+            self._taken = found[:]
         return found
 
     def pending(self) -> int:
@@ -93,6 +117,7 @@ class FilterCursor:
         self._removals_seen = 0
         # From the place up to here nothing matches.
         self._clear_until = self._sequence
+        self._taken = []
 
     def _catch_up(self) -> None:
         """Take what has changed into what is pending, where that is known."""

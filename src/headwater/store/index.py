@@ -10,7 +10,7 @@ known of ids or segments holds any more.
 from array import array
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import compress, islice
 from typing import Final, final
 
@@ -269,6 +269,16 @@ class LogIndex:
         """The segments that have sequences from `first` on and before `end`."""
         stop = bisect_left(self._starts, end)
         return self.segments[self.segment_number(first) : stop]
+
+    def by_segment(self, sequences: Sequence[int]) -> Iterator[tuple[SegmentIndex, Sequence[int]]]:
+        """Ascending sequences, those of each segment together; of some no segment may be left."""
+        at = bisect_left(sequences, self._starts[0])
+        while at < len(sequences):
+            segment = self.segment_of(sequences[at])
+            stop = bisect_left(sequences, segment.next_sequence, at)
+            if at < stop:
+                yield segment, sequences[at:stop]
+            at = max(stop, at + 1)
 
     def has(self, sequence: int) -> bool:
         """Whether there is a message of that sequence."""

@@ -16,7 +16,6 @@ All of this runs on one thread. What is done to the files besides, partly on oth
 `headwater.store.log_files`.
 """
 
-from bisect import bisect_left
 from collections.abc import Sequence
 from typing import Final, final
 
@@ -35,6 +34,7 @@ from headwater.store.format import (
     SKIP_BYTES,
     Record,
     encode_skip,
+    take_records,
 )
 from headwater.store.index import SegmentIndex
 from headwater.store.journal import (
@@ -53,7 +53,7 @@ from headwater.store.log_files import (
     LogFiles,
 )
 from headwater.store.message_log import Batch, MessageBatch, StoredMessage, StoreError
-from headwater.store.segment import READ_BYTES, SegmentFile
+from headwater.store.segment import READ_BYTES, START_BYTES, SegmentFile
 from headwater.store.wal import SEGMENT
 
 __all__ = ["JOURNAL_FILE", "JOURNAL_NEW_FILE", "SEGMENT_BYTES_MAX", "STREAM_FILE", "FileLog"]
@@ -342,13 +342,23 @@ class FileLog(LogFiles):
 
     def get(self, sequence: int) -> StoredMessage | None:
         """A message, or None."""
-        self.flush()
+        if self._waiting:
+            self.flush()
         index = self.index.segment_of(sequence)
         if not index.has(sequence):
             return None
-        offset = index.offsets[sequence - index.first_sequence]
+        position = sequence - index.first_sequence
+        offset = index.offsets[position]
+        segment = self._segments[index.first_sequence]
         try:
-            record = self._segments[index.first_sequence].read_record(offset)
+            data = segment.file.read(offset, START_BYTES)
+            found = take_records(data, (0,), (sequence,), 0, segment.seed)
+            if found[0]:
+                (timestamp_ns,), (header,), (payload,) = found
+                subject = self.index.subjects.names[index.subject_ids[position]]
+                return StoredMessage(sequence, subject, header, payload, timestamp_ns)
+            # A long one, or none that is sound.
+            record = segment.read_record(offset)
         except OSError as error:
             raise StoreError(f"{self._folder}: message {sequence}: {error}") from error
         if record is None or record.sequence != sequence:
@@ -395,13 +405,9 @@ class FileLog(LogFiles):
         """The messages of some sequences, those near each other read at once."""
         self.flush()
         batch = MessageBatch()
-        at = bisect_left(sequences, self.index.segments[0].first_sequence)
-        while at < len(sequences) and bytes_max >= 0:
-            index = self.index.segment_of(sequences[at])
-            stop = bisect_left(sequences, index.next_sequence, at)
-            if at < stop:
-                bytes_max = self._read_in(index, sequences[at:stop], batch, bytes_max)
-            at = max(stop, at + 1)
+        for index, wanted in self.index.by_segment(sequences):
+            if bytes_max >= 0:
+                bytes_max = self._read_in(index, wanted, batch, bytes_max)
         return batch
 
     def _read_in(

@@ -98,6 +98,8 @@ class LogFiles(MessageLog):
         # The segment and the sequence with which the checkpoint ends; 0 if there is no checkpoint.
         self.checkpoint_segment = 0
         self.checkpoint_sequence = 0
+        # Everything that was to be journalled up to here was found in the journal.
+        self.journal_sequence = 0
         # Kept open for when it has to go, if it was written in this life.
         self._checkpoint_file: File | None = None
         # How long the journal was when it was last written anew; 0 if that was before this life.

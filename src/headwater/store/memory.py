@@ -1,8 +1,7 @@
 """A log in memory: the same answers as a log on disk, until the process ends."""
 
-from bisect import bisect_left
 from collections.abc import Sequence
-from itertools import accumulate
+from itertools import accumulate, compress
 from operator import add, sub
 from typing import Final, final
 
@@ -112,31 +111,33 @@ class MemoryLog(MessageLog):
     def read_at(self, sequences: Sequence[int], bytes_max: int) -> MessageBatch:
         """The messages of some sequences."""
         batch = MessageBatch()
-        self._take([*filter(self.index.has, sequences)], batch, bytes_max)
+        self._take(sequences, batch, bytes_max)
         return batch
 
-    def _take(self, sequences: list[int], batch: MessageBatch, bytes_max: int) -> int:
-        """Add messages, all of which are there; returns what is left of `bytes_max`."""
+    def _take(self, sequences: Sequence[int], batch: MessageBatch, bytes_max: int) -> int:
+        """Add messages to a batch; returns what is left of `bytes_max`."""
         names = self.index.subjects.names
-        at = 0
-        while at < len(sequences) and bytes_max >= 0:
-            segment = self.index.segment_of(sequences[at])
+        for segment, wanted in self.index.by_segment(sequences):
+            if bytes_max < 0:
+                break
             first = segment.first_sequence
-            stop = bisect_left(sequences, segment.next_sequence, at)
-            positions = [sequence - first for sequence in sequences[at:stop]]
+            positions = [sequence - first for sequence in wanted]
+            if not segment.is_dense:
+                is_there = map(segment.offsets.__getitem__, positions)
+                positions = [*compress(positions, is_there)]
             headers = [*map(self._headers[first].__getitem__, positions)]
             payloads = [*map(self._payloads[first].__getitem__, positions)]
             sizes = map(add, map(len, headers), map(len, payloads))
             left = [*accumulate(sizes, sub, initial=bytes_max)]
             # As many as fit, but at least one.
-            count = bisect_left(left, 1, key=(0).__gt__) - 1
-            count = max(count, 0 if len(batch) else 1)
-            batch.sequences += sequences[at : at + count]
-            batch.subjects += [names[segment.subject_ids[place]] for place in positions[:count]]
+            count = sum(map((0).__le__, left)) - 1 or int(not batch)
+            del positions[count:]
+            batch.sequences += map(first.__add__, positions)
+            batch.subjects += [names[segment.subject_ids[position]] for position in positions]
             batch.headers += headers[:count]
             batch.payloads += payloads[:count]
-            batch.timestamps_ns += map(segment.timestamps_ns.__getitem__, positions[:count])
-            bytes_max, at = left[-1], stop
+            batch.timestamps_ns += map(segment.timestamps_ns.__getitem__, positions)
+            bytes_max = left[-1]
         return bytes_max
 
     def write_entries(self, entries: Sequence[tuple[int, bytes]]) -> None:

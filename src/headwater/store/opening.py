@@ -171,6 +171,7 @@ def open_log(
     log.expiries.extend(opening.expiries)
     log.checkpoint_segment = opening.checkpoint_segment
     log.checkpoint_sequence = opening.checkpoint_sequence
+    log.journal_sequence = opening.journal_sequence
     if opening.refused:
         log.go_offline(f"opening failed: {opening.refused}")
         return log
@@ -210,6 +211,8 @@ class _Opening:
         self.findings = Findings()
         self.lost = RangeSet()
         self.entries: list[Entry] = []
+        # The log's last sequence when the last entry was written; 0 without one.
+        self.journal_sequence = 0
         self.expiries: list[tuple[int, int]] = []
         self.segments: dict[int, SegmentFile] = {}
         # A cut of the log's end that the journal does not say is done, and whether to make it anew.
@@ -506,6 +509,8 @@ class _Opening:
         nothing is either of what the store did together with them.
         """
         entries = found.entries
+        positions = [entry.position for entry in entries[: found.sound_count]]
+        self.journal_sequence = max((at for at in positions if at <= self._end), default=0)
         cuts = [at for at, entry in enumerate(entries) if entry.kind in (TRUNCATING, TRUNCATED)]
         last_cut = cuts[-1] if cuts else -1
         ahead = 0

@@ -24,6 +24,8 @@ from headwater.store.format import (
 
 # Reads of many messages take this much of the file at a time.
 READ_BYTES: Final = 256 * 1024
+# Reads of one message take this much: its record, unless it is a long one.
+START_BYTES: Final = RECORD_BYTES + 480
 
 
 def segment_name(first_sequence: int) -> str:
@@ -162,7 +164,7 @@ class SegmentFile:
 
     def read_record(self, offset: int) -> Record | None:
         """The record at `offset`, or None if it is not sound."""
-        data = self.file.read(offset, RECORD_BYTES + 480)
+        data = self.file.read(offset, START_BYTES)
         length = record_length(data, 0)
         if length == 0:
             return None

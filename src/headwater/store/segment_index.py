@@ -230,7 +230,7 @@ class SegmentIndex:
             block = begin // BLOCK_POSITIONS
             first, stop = self.block_bounds(block)
             if begin == first and stop <= end:
-                total += self._live_in(block)
+                total += self.live_in(block)
             else:
                 stop = min(stop, end)
                 total += self._count_here(begin, stop)
@@ -247,7 +247,8 @@ class SegmentIndex:
         begin = block * BLOCK_POSITIONS
         return begin, min(begin + BLOCK_POSITIONS, len(self.offsets))
 
-    def _live_in(self, block: int) -> int:
+    def live_in(self, block: int) -> int:
+        """How many messages there are in a block."""
         count = self._blocks.live(block)
         if count < 0:
             count = self._count_here(*self.block_bounds(block))

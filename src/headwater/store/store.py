@@ -167,6 +167,8 @@ class Store:
         # Streams that are there and can not be opened, and why not. Their files are not touched.
         self.unreadable: dict[str, str] = {}
         self._always: dict[str, FileLog] = {}
+        # Their names, by what the write-ahead file knows them by.
+        self._always_names: dict[bytes, str] = {}
         self._async: dict[str, FileLog] = {}
         # Sequence and count of entries by stream that a commit under way makes durable.
         self._committing: dict[str, tuple[int, int]] = {}
@@ -417,6 +419,7 @@ class Store:
         if mode is SyncMode.ALWAYS:
             log.join_write_ahead(self._ahead)
             self._always[name] = log
+            self._always_names[log.identity] = name
         elif mode is SyncMode.ASYNC:
             log.deferred = True
             self._async[name] = log
@@ -431,6 +434,7 @@ class Store:
         log = self.logs.pop(name)
         del self._stream_files[name]
         self._always.pop(name, None)
+        self._always_names.pop(log.identity, None)
         self._async.pop(name, None)
         self._committing.pop(name, None)
         log.release()
@@ -482,9 +486,13 @@ class Store:
 
     def begin_commit(self) -> bool:
         """Hand this turn's bytes of ALWAYS streams to the system; whether there are any."""
+        names = self._always_names
+        touched = [names[each] for each in self._ahead.take_touched() if each in names]
+        # A commit that was begun and never finished counts for nothing.
+        logs = {name: self._always[name] for name in (*self._committing, *touched)}
         self._committing = {
             name: (log.last_sequence, log.entries_written)
-            for name, log in self._always.items()
+            for name, log in logs.items()
             if not log.is_synced and not log.offline
         }
         if not self._committing:
@@ -582,6 +590,8 @@ class Store:
     def _begin_syncs(self, logs: dict[str, FileLog]) -> dict[str, LogSync]:
         work = {}
         for name, log in logs.items():
+            if log.is_synced and log.write_ahead is None:
+                continue
             try:
                 work[name] = log.begin_sync()
             except OfflineError:

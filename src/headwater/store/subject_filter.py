@@ -39,32 +39,50 @@ BOUNDED_COUNT_MAX: Final = 1024
 SEARCHED_COUNT_MAX: Final = 8
 # Following one message costs as much as looking at so many.
 FOLLOWING_COST: Final = 8
+# So many messages are followed to find out how many there are before a place.
+PASSED_COUNT_MAX: Final = 1024
+
+_UNCERTAIN: Final = -1
 
 
 @final
 class Tally:
     """How many messages of a filter the blocks of one segment have."""
 
-    __slots__ = ("_counts", "counted", "total")
+    __slots__ = ("_counts", "_lives", "counted", "total")
 
     def __init__(self) -> None:
         self._counts = array("I")
+        # How many messages each block had in all when it was counted, less what went of the
+        # filter's since; of no meaning for one that was not full.
+        self._lives = array("q")
         self.total = 0
         # How many positions of the segment have been counted.
         self.counted = 0
 
-    def add(self, block: int, count: int) -> None:
-        """So many more in a block."""
+    def add(self, block: int, count: int, live: int) -> None:
+        """So many more in a block, which has `live` messages in all."""
         if block == len(self._counts):
             self._counts.append(0)
+            self._lives.append(0)
         self._counts[block] += count
+        self._lives[block] = live
         self.total += count
 
     def drop(self, position: int) -> None:
         """One at this position is gone; nothing to do if it was not counted here."""
         if 0 <= position < self.counted:
-            self._counts[position // BLOCK_POSITIONS] -= 1
+            block = position // BLOCK_POSITIONS
+            self._counts[block] -= 1
+            self._lives[block] -= 1
             self.total -= 1
+
+    def count(self, block: int, live: int) -> int:
+        """How many there are in a full block that has `live` messages in all now.
+
+        Below zero if that is not certain: some have gone that this was not told of.
+        """
+        return self._counts[block] if self._lives[block] == live else _UNCERTAIN
 
     def has(self, block: int) -> bool:
         """Whether a block has any."""
@@ -218,6 +236,8 @@ class SubjectFilter:
         if self.is_everything:
             return index.next_message(sequence)
         self.refresh()
+        if self._is_worth_following:
+            return min(filter(None, self._next_of_each(sequence)), default=NO_SEQUENCE)
         segment = index.segment_of(sequence)
         begin = max(sequence - segment.first_sequence, 0)
         near = min(begin + NEAR_COUNT, len(segment.offsets))
@@ -237,6 +257,10 @@ class SubjectFilter:
                 for sid in ahead
             )
         return self._next_within(sequence, end)
+
+    def _next_of_each(self, sequence: int) -> Iterable[int]:
+        """The first message of each subject at or after `sequence`; 0 where there is none."""
+        return (self._index.next_of_subject(sid, sequence) for sid in self._ids)
 
     def _next_within(self, sequence: int, end: int) -> int:
         """The first message from `sequence` on and before `end`."""
@@ -384,6 +408,9 @@ class SubjectFilter:
         if self.is_everything:
             return index.count_from(sequence)
         self.refresh()
+        known = self._pending_by_subjects(sequence)
+        if known != _UNCERTAIN:
+            return known
         number = index.segment_number(sequence)
         total = sum(self._tally(segment).total for segment in index.segments[number:])
         segment = index.segments[number]
@@ -393,6 +420,28 @@ class SubjectFilter:
         block = position // BLOCK_POSITIONS
         total -= self._tally(segment).before(block)
         return total - segment.count_of(self._test, segment.block_bounds(block)[0], position)
+
+    def _pending_by_subjects(self, sequence: int) -> int:
+        """The same for a few subjects that have few messages before; below zero for others."""
+        if not self._is_set or len(self._ids) > SEARCHED_COUNT_MAX:
+            return _UNCERTAIN
+        index = self._index
+        subjects = index.subjects
+        firsts, lasts, counts = subjects.firsts, subjects.lasts, subjects.counts
+        total = 0
+        for sid in self._ids:
+            if lasts[sid] < sequence:
+                continue
+            total += counts[sid]
+            if firsts[sid] < sequence:
+                if not index.is_linked:
+                    return _UNCERTAIN
+                passed = islice(index.followed(sid, 0, sequence), PASSED_COUNT_MAX)
+                before = sum(1 for _ in passed)
+                if before == PASSED_COUNT_MAX:
+                    return _UNCERTAIN
+                total -= before
+        return total
 
     def count(self, first: int, end: int) -> int:
         """How many messages there are from `first` on and before `end`, looking at each."""
@@ -461,12 +510,31 @@ class SubjectFilter:
             block = tally.counted // BLOCK_POSITIONS
             begin, stop = segment.block_bounds(block)
             # A census of a block that grows would have to be made again and again.
-            if self._marks is None and tally.counted == begin and not (is_growing and stop == end):
-                count = self._count_by_census(segment, block)
+            if tally.counted == begin and not (is_growing and stop == end):
+                count = self._count_block(segment, block)
             else:
                 count = segment.count_of(self._test, tally.counted, stop)
-            tally.add(block, count)
+            is_full = stop - begin == BLOCK_POSITIONS
+            tally.add(block, count, segment.live_in(block) if is_full else 0)
             tally.counted = stop
+        return tally
+
+    def _count_block(self, segment: SegmentIndex, block: int) -> int:
+        if self._marks is None:
+            return self._count_by_census(segment, block)
+        return segment.count_of(self._test, *segment.block_bounds(block))
+
+    def _counted_again(self, segment: SegmentIndex, before: Tally) -> Tally:
+        """What `before` says of the full blocks from which nothing has gone, and the others
+        counted anew."""
+        tally = Tally()
+        for block in range(before.counted // BLOCK_POSITIONS):
+            live = segment.live_in(block)
+            count = before.count(block, live)
+            if count == _UNCERTAIN:
+                count = self._count_block(segment, block)
+            tally.add(block, count, live)
+            tally.counted += BLOCK_POSITIONS
         return tally
 
     def _count_by_census(self, segment: SegmentIndex, block: int) -> int:
@@ -481,10 +549,19 @@ class SubjectFilter:
         removals = index.note_removals()
         gone = removals.since(self._removals_seen)
         self._removals_seen = removals.next_number
-        # Also segments go, and leave their tallies behind.
-        if gone is None or len(self._tallies) > 2 * len(index.segments):
-            self._tallies.clear()
+        if gone is None:
+            self._tallies = {
+                segment.first_sequence: self._counted_again(
+                    segment, self._tallies[segment.first_sequence]
+                )
+                for segment in index.segments
+                if segment.first_sequence in self._tallies
+            }
             return
+        if len(self._tallies) > 2 * len(index.segments):
+            # Segments that are gone leave their tallies behind.
+            there = {segment.first_sequence for segment in index.segments}
+            self._tallies = {at: tally for at, tally in self._tallies.items() if at in there}
         for sequence in compress(gone[1], map(self._test, gone[0])):
             first = index.segment_of(sequence).first_sequence
             if first in self._tallies:

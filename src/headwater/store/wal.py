@@ -147,6 +147,7 @@ class WriteAhead:
         "_old",
         "_seed",
         "_synced_bytes",
+        "_touched",
     )
 
     def __init__(
@@ -166,6 +167,8 @@ class WriteAhead:
         self._entropy = entropy
         self._bytes_max = bytes_max
         self._buffer: list[tuple[bytes, int, int, int, bytes]] = []
+        # The streams that have added something since somebody asked.
+        self._touched: dict[bytes, None] = {}
         self._old: list[str] = []
         self._file: File | None = None
         self._seed = 0
@@ -197,6 +200,13 @@ class WriteAhead:
     def add(self, identity: bytes, kind: int, file: int, offset: int, data: bytes) -> None:
         """Keep bytes until the next `write`."""
         self._buffer.append((identity, kind, file, offset, data))
+        self._touched[identity] = None
+
+    def take_touched(self) -> list[bytes]:
+        """The streams that have added something since the last call, by identity."""
+        touched = [*self._touched]
+        self._touched.clear()
+        return touched
 
     def forget(self, identity: bytes) -> None:
         """See to it, durably, that no frame of a stream so far is put back any more."""

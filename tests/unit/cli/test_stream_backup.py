@@ -8,28 +8,25 @@ import io
 import json
 import signal
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
 import nats
 import pytest
-from nats.aio.client import Client
 from nats.aio.msg import Msg
 
 from headwater.cli.commands import run
 from headwater.cli.stream_archive import BEGINNINGS, DATA_FILE, META_FILE
 from headwater.cli.stream_transfer import RESTORE_CHUNK_BYTES, RESTORE_CHUNKS_IN_FLIGHT_MAX
 from tests.unit.cli.conftest import (
-    HEADWATER,
     JETSTREAM_SERVERS,
     NUMBERS,
     PATIENCE_S,
     Ended,
-    Tool,
     serving,
 )
+from tests.unit.cli.fake_api import Fake, ended, faking
 from tests.unit.cli.test_stream import at_terminal
 
 MESSAGES: Final = 300
@@ -269,59 +266,12 @@ SNAPSHOT_ANSWER: Final = json.dumps({"config": CONFIG, "state": STATE}).encode()
 WHOLE: Final = BEGINNINGS[0] + b"\x01\x24\0\0" + b"c" * 36
 
 
-class Fake:
-    """A server's side of the API, as badly behaved as a test wants it."""
-
-    def __init__(self, client: Client, url: str, prefix: str) -> None:
-        self.client = client
-        self.url = url
-        self.prefix = prefix
-
-    async def answer(self, operation: str, handle: Callable[[Msg], Awaitable[None]]) -> None:
-        """Answer requests."""
-        await self.client.subscribe(f"{self.prefix}.{operation}", cb=handle)
-
-    async def start(self, *arguments: str) -> asyncio.subprocess.Process:
-        """Run `headwater stream` against this server."""
-        await self.client.flush()
-        return await asyncio.create_subprocess_exec(
-            *HEADWATER, "stream", *arguments, "--api-prefix", self.prefix,
-            stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE, env=Tool(self.url).environment,
-        )  # fmt: skip
-
-    async def run(self, *arguments: str) -> Ended:
-        """Run it to its end."""
-        return await ended(await self.start(*arguments))
-
-
-async def ended(process: asyncio.subprocess.Process) -> Ended:
-    """How a command ended."""
-    try:
-        out, err = await asyncio.wait_for(process.communicate(), PATIENCE_S)
-    finally:
-        if process.returncode is None:
-            process.kill()
-    assert process.returncode is not None
-    return Ended(process.returncode, out.decode(), err.decode())
-
-
-@asynccontextmanager
-async def faking(url: str) -> AsyncIterator[Fake]:
-    """A server of the test's own under a prefix of its own."""
-    client = await nats.connect(url)
-    try:
-        yield Fake(client, url, f"fake{next(NUMBERS)}")
-    finally:
-        await client.close()
-
-
 def test_subjects_of_more_than_a_page_are_put_together(jetstream: str) -> None:
     pages = {"a": 1}, {"b": 2}, {"c": 3}
     offsets: list[int] = []
 
     async def scenario() -> Ended:
-        async with faking(jetstream) as fake:
+        async with faking(jetstream, "stream") as fake:
 
             async def info(request: Msg) -> None:
                 asked = json.loads(request.data)
@@ -361,7 +311,7 @@ def test_a_backup_that_did_not_arrive_whole_is_none(
     jetstream: str, tmp_path: Path, pieces: list[Piece], problem: str
 ) -> None:
     async def scenario() -> None:
-        async with faking(jetstream) as fake:
+        async with faking(jetstream, "stream") as fake:
 
             async def snapshot(request: Msg) -> None:
                 inbox = json.loads(request.data)["deliver_subject"]
@@ -382,7 +332,7 @@ def test_a_mapped_reply_subject_is_acknowledged_and_not_read(
     jetstream: str, tmp_path: Path
 ) -> None:
     async def scenario() -> None:
-        async with faking(jetstream) as fake:
+        async with faking(jetstream, "stream") as fake:
             acknowledged = await fake.client.subscribe(f"{fake.prefix}.mapped")
 
             async def snapshot(request: Msg) -> None:
@@ -402,7 +352,7 @@ def test_a_mapped_reply_subject_is_acknowledged_and_not_read(
 
 def test_ctrl_c_in_the_middle_of_a_backup_leaves_nothing(jetstream: str, tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with faking(jetstream) as fake:
+        async with faking(jetstream, "stream") as fake:
             acknowledged = await fake.client.subscribe(f"{fake.prefix}.ack.>")
 
             async def snapshot(request: Msg) -> None:
@@ -483,7 +433,7 @@ def test_pieces_on_their_way_to_a_server_are_bounded_and_in_order(
                 await waiting.pop(0).respond(b"")
 
     async def scenario() -> Ended:
-        async with faking(jetstream) as fake:
+        async with faking(jetstream, "stream") as fake:
             return await restoring(fake, tmp_path, hold, created())
 
     done = asyncio.run(scenario())
@@ -501,7 +451,7 @@ def test_a_server_that_refuses_a_piece_is_believed(jetstream: str, tmp_path: Pat
         )
 
     async def scenario() -> Ended:
-        async with faking(jetstream) as fake:
+        async with faking(jetstream, "stream") as fake:
             return await restoring(fake, tmp_path, refuse, created())
 
     done = asyncio.run(scenario())
@@ -513,7 +463,7 @@ def test_a_server_that_stopped_listening_is_noticed(jetstream: str, tmp_path: Pa
     backup_in(tmp_path)
 
     async def scenario() -> Ended:
-        async with faking(jetstream) as fake:
+        async with faking(jetstream, "stream") as fake:
 
             async def restore(request: Msg) -> None:
                 await request.respond(b'{"deliver_subject": "nobody.is.here"}')
@@ -549,7 +499,7 @@ def test_what_the_server_made_of_a_backup_is_compared_with_it(
     last = created(config=CONFIG | config, state=STATE | state)
 
     async def scenario() -> Ended:
-        async with faking(jetstream) as fake:
+        async with faking(jetstream, "stream") as fake:
             return await restoring(fake, tmp_path, taken, last)
 
     done = asyncio.run(scenario())

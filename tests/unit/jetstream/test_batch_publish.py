@@ -3,7 +3,7 @@
 import pytest
 
 from headwater.base.clock import NS_PER_S
-from headwater.jetstream.batch_limits import BatchLimits
+from headwater.jetstream.batch_limits import OPEN_BYTES_MAX, BatchLimits
 from headwater.jetstream.config import Discard
 from tests.unit.jetstream.conftest import Drive
 from tests.unit.jetstream.shadow import Answer, Driver, Publish
@@ -215,3 +215,25 @@ def test_an_open_batch_does_not_outlive_a_restart(drive: Drive) -> None:
     if driver.is_on_disk:
         driver.restart()
         assert send(driver, member(2, "1")).error == 10176
+
+
+def test_open_batches_may_hold_so_many_bytes_and_no_more(drive: Drive) -> None:
+    driver = drive(allow_atomic=True)
+    size = len(b"S.a") + len(Publish("S.a", b"", member(1)).header_block) + len(b"x")
+    room = driver.host.batch_room
+    assert room.take_bytes(OPEN_BYTES_MAX - 2 * size)
+    assert send(driver, member(1, batch="a")).text == ""
+    assert send(driver, member(1, batch="b")).text == ""
+    assert send(driver, member(2, batch="a")).error == 10210
+    assert driver.abandoned == [(b"a", "large")]
+    # What it held is free again, and so is what a commit has stored.
+    assert send(driver, member(2, batch="b", commit="eob")).document["count"] == 1
+    assert room.take_bytes(2 * size)
+    assert not room.take_bytes(1)
+
+
+def test_batches_of_a_stream_that_ends_hold_nothing(drive: Drive) -> None:
+    driver = drive(allow_atomic=True)
+    send(driver, member(1))
+    driver.stream.retire()
+    assert driver.host.batch_room.take_bytes(OPEN_BYTES_MAX)

@@ -4,7 +4,7 @@ import pytest
 
 from headwater.base.clock import NS_PER_S
 from headwater.jetstream import error_codes
-from headwater.jetstream.due import REFUSED_COPY_RETRY_NS
+from headwater.jetstream.due import IDS_FORGOTTEN_AFTER_NS, REFUSED_COPY_RETRY_NS
 from headwater.jetstream.errors import ApiError
 from headwater.jetstream.scheduling import GRACE_NS
 from headwater.jetstream.times import format_time
@@ -272,3 +272,15 @@ def test_the_scheduler_of_an_end_may_be_of_the_same_turn(drive: Drive) -> None:
     answers = driver.publish_together(messages)
     assert [answer.error for answer in answers] == [0, 0, 0, 10212]
     assert driver.sequences == [2, 3]
+
+
+# --- ids ------------------------------------------------------------------------------------------
+
+
+def test_ids_are_forgotten_also_where_no_others_come(drive: Drive) -> None:
+    driver = drive(duplicate_window=NS_PER_S)
+    driver.publish("S.a", b"x", Nats_Msg_Id="one")
+    assert driver.stream.next_due_ns() == BEGINNING_NS + NS_PER_S + IDS_FORGOTTEN_AFTER_NS
+    driver.advance(1 + IDS_FORGOTTEN_AFTER_NS / NS_PER_S)
+    assert len(driver.stream.dedupe) == 0
+    assert driver.stream.next_due_ns() == 0

@@ -88,6 +88,22 @@ def test_a_restart_drops_what_a_crash_has_cut() -> None:
     assert driver.stream.visible_sequence == 2, "no sequence is given out twice"
 
 
+def test_also_where_batches_are_not_allowed_any_more() -> None:
+    driver = Driver(Storage.FILE)
+    driver.stream.log.append(Batch([b"S.a"], [member(1)], [b"x"], [driver.now_ns]))
+    driver.kill()
+    assert driver.sequences == []
+
+
+def test_what_was_cut_is_gone_for_good_before_anything_follows() -> None:
+    """In the middle of a log nobody looks for half a batch."""
+    driver = Driver(Storage.FILE, allow_atomic=True)
+    driver.stream.log.append(Batch([b"S.a"], [member(1)], [b"x"], [driver.now_ns]))
+    driver.kill()
+    [journal] = [path for path in driver.disk.files() if path.endswith("journal.hw")]
+    assert driver.disk.is_synced(journal)
+
+
 def test_a_whole_batch_outlives_a_restart(drive: Drive) -> None:
     driver = drive(allow_atomic=True)
     headers = {"Nats-Batch-Id": "b", "Nats-Batch-Sequence": "1"}

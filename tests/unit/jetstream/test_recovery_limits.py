@@ -10,8 +10,10 @@ from typing import Any, Final, NamedTuple
 
 import pytest
 
+from headwater.jetstream.batch_limits import ATOMIC_PER_STREAM_MAX, BatchLimits
 from headwater.jetstream.config import Discard, Storage
-from headwater.jetstream.recovery import RECOVERED_ROLL_UPS_MAX
+from headwater.jetstream.in_flight import IN_FLIGHT_MESSAGES_MAX
+from headwater.jetstream.recovery import first_unsure
 from headwater.store.message_log import StoreError
 from tests.unit.jetstream.shadow import Driver, Publish
 
@@ -87,14 +89,28 @@ def test_a_roll_up_that_counts_as_a_duplicate_was_carried_out(roll_up: dict[str,
     assert driver.sequences == [3]
 
 
-def test_a_roll_up_is_found_again_behind_many_messages() -> None:
-    driver = Driver(Storage.FILE, allow_rollup_hdrs=True)
+def test_a_roll_up_is_found_again_however_much_came_after_it() -> None:
+    """Where the machine falls, messages may be on the disk and the journal not."""
+    driver = Driver(Storage.FILE, BatchLimits(messages_max=1), allow_rollup_hdrs=True)
     driver.fill("S.a")
     driver.hold()
     driver.publish_together(on("b", Nats_Rollup="all"))
-    driver.fill(*["S.c"] * (RECOVERED_ROLL_UPS_MAX - 1))
+    for _ in range(6):
+        driver.fill(*["S.c"] * 10_000)
     driver.kill_in_flight()
     assert driver.stream.log.first_sequence == 2
+
+
+def test_only_what_may_not_have_been_carried_out_is_looked_at() -> None:
+    driver = Driver(Storage.FILE, BatchLimits(messages_max=1), allow_rollup_hdrs=True)
+    in_flight_max = 2 * IN_FLIGHT_MESSAGES_MAX + ATOMIC_PER_STREAM_MAX
+    driver.fill(*["S.a"] * (in_flight_max + 6))
+    driver.kill()
+    assert first_unsure(driver.stream) == 1, "nothing tells what was carried out"
+    driver.publish_together(on("b"))
+    driver.publish_together(on("b", Nats_Rollup="sub"))
+    driver.kill()
+    assert first_unsure(driver.stream) == driver.stream.log.last_sequence + 1 - in_flight_max
 
 
 def test_limits_that_were_written_down_hold_after_a_crash() -> None:

@@ -9,6 +9,7 @@ from headwater.jetstream import error_codes
 from headwater.jetstream.config import Discard, Republish, Retention, SubjectTransformConfig
 from headwater.jetstream.decision import Incoming
 from headwater.jetstream.errors import ApiError
+from headwater.store.format import SUBJECT_BYTES_MAX
 from tests.unit.jetstream.conftest import Drive
 from tests.unit.jetstream.shadow import REPLY, Publish
 
@@ -375,3 +376,30 @@ def test_expiries_outlive_a_restart(drive: Drive) -> None:
     assert driver.sequences == [1, 2]
     driver.advance(0.1)
     assert driver.sequences == [2]
+
+
+# --- subjects that are too long -------------------------------------------------------------------
+
+
+def test_a_subject_that_becomes_too_long_is_refused(drive: Drive) -> None:
+    dest = "T.{{wildcard(1)}}.{{wildcard(1)}}.{{wildcard(1)}}"
+    driver = drive(
+        subject_transform=SubjectTransformConfig(src="S.*", dest=dest), allow_atomic=True
+    )
+    fits = "b" * ((SUBJECT_BYTES_MAX - len("T...")) // 3)
+    names = ["a", fits, fits + "b", "d"]
+    answers = driver.publish_together([Publish(f"S.{name}", b"x") for name in names])
+    assert [answer.error for answer in answers] == [0, 0, 10077, 0]
+    assert "subject too long" in answers[2].text
+    headers = {"Nats-Batch-Id": "b", "Nats-Batch-Sequence": "1", "Nats-Batch-Commit": "1"}
+    [answer] = driver.publish_together([Publish(f"S.{fits}b", b"x", headers)])
+    assert answer.error == 10077
+    assert driver.sequences == [1, 2, 3]
+
+
+def test_so_is_one_that_came_so(drive: Drive) -> None:
+    """Where control lines may be longer than clients know."""
+    driver = drive()
+    fits = "S." + "b" * (SUBJECT_BYTES_MAX - len("S."))
+    answers = driver.publish_together([Publish(name) for name in ("S.a", fits, fits + "b")])
+    assert [answer.error for answer in answers] == [0, 0, 10077]

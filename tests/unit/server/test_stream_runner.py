@@ -16,7 +16,9 @@ from headwater.jetstream import error_codes
 from headwater.jetstream.account import AccountLimits
 from headwater.jetstream.decision import Decision
 from headwater.runtime.fsync import FLUSH_S
+from headwater.server import stream_runner
 from headwater.server.options import AccountOptions, Options, UserOptions
+from headwater.server.stream_runner import StreamRunner
 from headwater.store.message_log import Batch
 from headwater.testing.disk import SimDisk
 from tests.unit.server.stored_world import StoredWorld, streaming
@@ -25,6 +27,7 @@ AHEAD: Final = "*/ahead-*"
 JOURNAL: Final = "*/%24G%2FS/journal*"
 SEGMENT: Final = "*/%24G%2FS/segment*"
 STORE_FAILED: Final = error_codes.STREAM_STORE_FAILED.err_code
+WRONG_SEQUENCE: Final = error_codes.STREAM_WRONG_LAST_SEQUENCE.err_code
 NOT_FOUND: Final = error_codes.STREAM_NOT_FOUND.err_code
 SEQUENCE_MAX: Final = (1 << 63) - 1
 
@@ -197,6 +200,37 @@ def test_messages_are_visible_also_where_what_should_go_because_of_them_can_not(
     state = world.state()
     assert (state["messages"], state["last_seq"]) == (3, 3)
     assert "num_deleted" not in state
+
+
+def test_of_one_turn_only_that_fails_which_is_not_stored() -> None:
+    """Who is told that it failed tries again, and would have his message twice."""
+    world = unsynced(allow_atomic=True)
+    world.publish("s.a", Nats_Msg_Id="old")
+    batch = {"Nats_Batch_Id": "b", "Nats_Batch_Sequence": "1", "Nats_Batch_Commit": "1"}
+    world.disk.fail("write", SEGMENT, code=ENOSPC, skip=1, times=None)
+    # Two records: what is before the batch, and the batch with what follows it.
+    publishes = [
+        world.push("s.a", b"x"),
+        world.push("s.a", b"x", Nats_Msg_Id="old"),
+        world.push("s.a", b"x", **batch),
+        world.push("s.a", b"x", Nats_Msg_Id="old"),
+    ]
+    world.settle()
+    assert world.errors(*publishes) == [0, 0, STORE_FAILED, STORE_FAILED]
+    assert world.answers[publishes[0]]["seq"] == 2
+    assert world.answers[publishes[1]]["duplicate"]
+    assert world.state()["last_seq"] == 2
+
+
+def test_where_the_disk_has_to_be_sure_nothing_of_such_a_turn_is() -> None:
+    world = StreamWorld()
+    world.create("S", subjects=["s.>"], allow_atomic=True)
+    batch = {"Nats_Batch_Id": "b", "Nats_Batch_Sequence": "1", "Nats_Batch_Commit": "1"}
+    world.disk.fail("write", SEGMENT, code=ENOSPC, skip=1, times=None)
+    publishes = [world.push("s.a", b"x"), world.push("s.a", b"x", **batch)]
+    world.settle()
+    world.sync()
+    assert world.errors(*publishes) == [STORE_FAILED, STORE_FAILED]
 
 
 def test_a_stream_that_can_not_be_written_has_nothing_due() -> None:
@@ -501,3 +535,75 @@ def test_sequences_are_always_left_to_give_out(storage: str) -> None:
     assert world.errors(world.call("STREAM.PURGE.S", {"seq": SEQUENCE_MAX})) == [0]
     last = world.publish("s.a")
     assert world.answers[last]["seq"] == SEQUENCE_MAX
+
+
+# --- how much waits, and who is asked -----------------------------------------------------------
+
+
+def test_no_more_messages_wait_for_the_disk_than_recovery_looks_at(
+    world: StreamWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stream_runner, "IN_FLIGHT_MESSAGES_MAX", 3)
+    in_flight = world.node.jetstream.accounts["$G"].streams["S"].in_flight
+    first = [world.push("s.a", b"x") for _ in range(5)]
+    world.settle()
+    assert in_flight.messages == 3
+    then = [world.publish("s.a", Nats_Expected_Last_Sequence=str(number)) for number in (5, 5)]
+    change = world.call("STREAM.PURGE.S")
+    last = world.publish("s.a")
+    assert in_flight.messages == 3
+    world.sync()
+    assert world.errors(*first, *then, change, last) == [0] * 6 + [WRONG_SEQUENCE, 0, 0]
+    assert world.answers[change]["purged"] == 6
+    assert world.answers[last]["seq"] == 7
+
+
+def test_a_commit_is_told_to_those_who_wait_for_it(
+    world: StreamWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = []
+    committed = StreamRunner.committed
+
+    def noting(runner: StreamRunner, number: int) -> None:
+        told.append(runner.stream.name)
+        committed(runner, number)
+
+    monkeypatch.setattr(StreamRunner, "committed", noting)
+    world.create("T", subjects=["t"])
+    world.publish("s.a")
+    world.sync()
+    assert told == ["S"]
+    world.publish("t")
+    world.publish("s.a")
+    world.sync()
+    assert set(told[1:]) == {"S", "T"}
+    told.clear()
+    world.advance(600)
+    assert told == []
+
+
+def test_everything_is_done_when_it_is_due_and_only_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = StreamWorld(Options(jetstream=streaming()))
+    asked = []
+    run_due = StreamRunner.run_due
+
+    def noting(runner: StreamRunner, now_ns: int) -> None:
+        asked.append(runner.stream.name)
+        run_due(runner, now_ns)
+
+    monkeypatch.setattr(StreamRunner, "run_due", noting)
+    for name, seconds in (("A", 3), ("B", 1), ("C", 2), ("GONE", 1)):
+        limits = {"max_age": seconds * NS_PER_S, "duplicate_window": NS_PER_S}
+        world.create(name, subjects=[name], **limits)
+        world.publish(name)
+    world.create("IDLE", subjects=["idle"])
+    world.publish("idle")
+    world.call("STREAM.DELETE.GONE")
+    world.advance(0.5)
+    world.publish("B")
+    world.advance(0.6)
+    assert asked == ["B"]
+    assert [world.state(name)["messages"] for name in "ABC"] == [1, 1, 1]
+    world.advance(2)
+    assert asked == ["B", "B", "C", "A"]
+    assert [world.state(name)["messages"] for name in "ABC"] == [0, 0, 0]

@@ -161,6 +161,7 @@ def _surroundings(api: StreamApi, stream: Stream) -> ConsumerSurroundings:
         server_max_request_batch=api.keeper.max_request_batch,
         account_max_ack_pending=limits.max_ack_pending,
         account_max_consumers=limits.max_consumers,
+        default_max_consumers=api.keeper.default_max_consumers,
     )
 
 
@@ -180,7 +181,7 @@ def info(api: StreamApi, request: Request) -> Response:
 def names(api: StreamApi, request: Request) -> Response:
     """CONSUMER.NAMES"""
     asked = api.read_if_document(request.body, ConsumersRequest)
-    found = [each.name for each in api.account.stream(request.stream_name).consumers.shown]
+    found = _shown_names(api.account.stream(request.stream_name))
     offset = min(max(asked.offset, 0), len(found))
     return ConsumerNamesResponse(
         total=len(found),
@@ -193,15 +194,24 @@ def names(api: StreamApi, request: Request) -> Response:
 def list_consumers(api: StreamApi, request: Request) -> Response:
     """CONSUMER.LIST"""
     asked = api.read_if_document(request.body, ConsumersRequest)
-    found = api.account.stream(request.stream_name).consumers.shown
+    stream = api.account.stream(request.stream_name)
+    found = _shown_names(stream)
     offset = min(max(asked.offset, 0), len(found))
     now_ns = api.keeper.now_ns()
     return ConsumerListResponse(
         total=len(found),
         offset=offset,
         limit=LIST_MAX,
-        consumers=[each.info(now_ns) for each in found[offset : offset + LIST_MAX]],
+        consumers=[
+            stream.consumers.find(name).info(now_ns) for name in found[offset : offset + LIST_MAX]
+        ],
     )
+
+
+def _shown_names(stream: Stream) -> list[str]:
+    """All but those by which servers read the stream directly, in order."""
+    consumers = stream.consumers.by_name
+    return sorted(name for name, consumer in consumers.items() if not consumer.config.direct)
 
 
 def _info(api: StreamApi, consumer: Consumer) -> ConsumerInfo:

@@ -113,8 +113,10 @@ def get_direct(stream: Stream, body: bytes, max_pending: int) -> Replies:
 
 def get_direct_by_subject(stream: Stream, subject: bytes, body: bytes, max_pending: int) -> Replies:
     """The last message of a subject that is part of the API's own subject."""
+    if not body:
+        return iter((get_last(stream, subject),))
     try:
-        request = read(body, MessageGetRequest, strict=False) if body else MessageGetRequest()
+        request = read(body, MessageGetRequest, strict=False)
     except ApiError:
         return iter(((MALFORMED_REQUEST, b""),))
     asks_else = (
@@ -129,6 +131,11 @@ def get_direct_by_subject(stream: Stream, subject: bytes, body: bytes, max_pendi
     )
     request.last_by_subj = subject.decode(errors="surrogateescape")
     return _in_session(stream, request, BAD_REQUEST if asks_else else b"", max_pending)
+
+
+def get_last(stream: Stream, subject: bytes) -> Reply:
+    """What answers the shortest of requests: one that says nothing but the subject."""
+    return _reply(stream, stream.last_message(subject))
 
 
 def awaited_sequence(body: bytes) -> int:
@@ -206,12 +213,16 @@ def _answer(stream: Stream, request: MessageGetRequest, max_pending: int) -> Rep
 
 def _one(stream: Stream, request: MessageGetRequest) -> Iterator[Reply]:
     message = _find(stream, request)
-    if message is None:
-        yield NOT_FOUND, b""
-    elif request.no_hdr:
+    if message is not None and request.no_hdr:
         yield b"", message.payload
     else:
-        yield with_lines(message.header, _origin(stream, message)), message.payload
+        yield _reply(stream, message)
+
+
+def _reply(stream: Stream, message: StoredMessage | None) -> Reply:
+    if message is None:
+        return NOT_FOUND, b""
+    return with_lines(message.header, _origin(stream, message)), message.payload
 
 
 def _batch(stream: Stream, request: MessageGetRequest, bytes_max: int) -> Iterator[Reply]:

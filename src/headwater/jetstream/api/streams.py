@@ -104,6 +104,11 @@ class ConsumerKeeper(Protocol):
         """What the server lets one pull ask for; zero is no limit."""
         ...
 
+    @property
+    def default_max_consumers(self) -> int:
+        """How many a stream may have where neither it nor its account says; -1 is no limit."""
+        ...
+
     def generate_name(self) -> str:
         """A name for a consumer that was not given one."""
         ...
@@ -348,7 +353,7 @@ class StreamApi:
             raise ApiError.of(error_codes.STREAM_PURGE_FAILED, err="stream purge not permitted")
         before = stream.log.messages
         pattern = asked.filter.encode(errors="surrogateescape") or ALL_SUBJECTS
-        self._change(stream, Purged(pattern, asked.seq, asked.keep))
+        self._change(stream, Purged(pattern, asked.seq, asked.keep, self.keeper.now_ns()))
         return StreamPurgeResponse(success=True, purged=before - stream.log.messages)
 
     def snapshot(self, request: Request) -> Response:

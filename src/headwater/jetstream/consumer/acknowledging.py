@@ -85,7 +85,7 @@ class Acknowledging:
     def _take_one(
         self, address: AckAddress, reply: bytes | None, payload: bytes, now_ns: int, out: Outbox
     ) -> None:
-        is_answered = address.stream_sequence > 0
+        is_answered = address.stream_sequence != 0
         if payload in _ANY_PLAIN:
             is_answered = self._ack(address, now_ns, out, is_sampled=True)
         elif payload.startswith(acks.NEXT):
@@ -113,7 +113,7 @@ class Acknowledging:
     def _is_delivered(self, sequence: int) -> bool:
         """Whether a sequence is one that can have been delivered."""
         consumer = self._consumer
-        return 0 < sequence < consumer.cursor.sequence or consumer.config.flow_control
+        return 0 <= sequence < consumer.cursor.sequence or consumer.config.flow_control
 
     def _ack(self, address: AckAddress, now_ns: int, out: Outbox, is_sampled: bool) -> bool:
         """Acknowledge a message, or all up to it; whether that is to be answered."""

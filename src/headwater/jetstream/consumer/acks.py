@@ -26,6 +26,8 @@ NEXT: Final = b"+NXT"
 TERM: Final = b"+TERM"
 PLAIN: Final = (b"", ACK, OK)
 
+NO_NUMBER: Final = (1 << 64) - 1
+_DIGITS_MAX: Final = 20
 _TOKENS: Final = 9
 _TOKENS_WITH_DOMAIN: Final = 11
 
@@ -40,22 +42,31 @@ class AckAddress(NamedTuple):
     consumer_sequence: int
 
 
-def read_address(subject: bytes) -> AckAddress | None:
-    """What a subject of an acknowledgement says; None if it is none."""
+def read_address(subject: bytes, home: tuple[bytes, bytes]) -> AckAddress | None:
+    """What a subject of an acknowledgement says; None if it is none.
+
+    `home` are the domain and the account as the second form has to name them.
+    """
     tokens = subject.split(b".")
     if len(tokens) == _TOKENS:
-        begin = 2
-    elif len(tokens) >= _TOKENS_WITH_DOMAIN:
-        begin = 4
+        _, _, stream, consumer, *numbers = tokens
+    elif len(tokens) >= _TOKENS_WITH_DOMAIN and (tokens[2], tokens[3]) == home:
+        _, _, _, _, stream, consumer, *numbers = tokens
     else:
         return None
+    deliveries, stream_sequence, consumer_sequence = numbers[:3]
     try:
-        deliveries, stream_sequence, consumer_sequence = map(int, tokens[begin + 2 : begin + 5])
+        return AckAddress(
+            stream, consumer, int(deliveries), int(stream_sequence), int(consumer_sequence)
+        )
     except ValueError:
-        return AckAddress(tokens[begin], tokens[begin + 1], 0, 0, 0)
-    return AckAddress(
-        tokens[begin], tokens[begin + 1], deliveries, stream_sequence, consumer_sequence
-    )
+        said = [_number(each) for each in numbers[:3]]
+        return AckAddress(stream, consumer, said[0], said[1], said[2])
+
+
+def _number(token: bytes) -> int:
+    """A number, or one that no message has."""
+    return int(token) if token.isdigit() and len(token) < _DIGITS_MAX else NO_NUMBER
 
 
 class NakDocument(msgspec.Struct, kw_only=True):

@@ -281,7 +281,7 @@ class Consumers:
                 consumer.removed(sequences, out)
                 self.events += [(consumer, event) for event in out.events]
 
-    def purged(self, pattern: bytes) -> None:
+    def purged(self, pattern: bytes, now_ns: int) -> None:
         """All messages of some subjects have left the stream, or all before some sequence."""
         if not self.by_name:
             return
@@ -290,10 +290,10 @@ class Consumers:
             self._counts.forget_missing(log.index.has)
         for consumer in self.by_name.values():
             if pattern == ALL_SUBJECTS:
-                consumer.purged(log.first_sequence)
+                consumer.purged(log.first_sequence, now_ns)
             elif all(is_subset(each, pattern) for each in consumer.patterns):
                 following = log.next_sequence_of((pattern,), log.first_sequence)
-                consumer.purged(following or log.last_sequence + 1)
+                consumer.purged(following or log.last_sequence + 1, now_ns)
             else:
                 consumer.drop_missing()
 

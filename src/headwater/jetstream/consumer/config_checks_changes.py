@@ -12,14 +12,14 @@ import msgspec
 from headwater.jetstream import error_codes
 from headwater.jetstream.config import REQUIRED_LEVEL_KEY, Retention, Storage, StreamConfig
 from headwater.jetstream.config_checks import NAME_BYTES_MAX
-from headwater.jetstream.config_checks_overlap import collide
+from headwater.jetstream.config_checks_overlap import Overlaps, TooManySubjects
+from headwater.jetstream.config_checks_subjects import TOO_MANY_SUBJECTS, invalid
 from headwater.jetstream.consumer.config import (
     AckPolicy,
     ConsumerAction,
     ConsumerConfig,
     DeliverPolicy,
 )
-from headwater.jetstream.consumer.config_checks_delivery import check_backoff
 from headwater.jetstream.consumer.config_defaults import (
     Configured,
     ConsumerSurroundings,
@@ -73,7 +73,7 @@ def check_addition(config: ConsumerConfig, around: ConsumerSurroundings) -> Cons
 
 def _check_count(around: ConsumerSurroundings) -> None:
     limits = (around.stream.max_consumers, around.account_max_consumers)
-    limit = min((each for each in limits if each > 0), default=0)
+    limit = min((each for each in limits if each > 0), default=around.default_max_consumers)
     if 0 < limit <= len(around.consumers) and limit <= _count_limited(around.consumers):
         raise ApiError.of(error_codes.MAXIMUM_CONSUMERS_LIMIT)
 
@@ -99,29 +99,42 @@ def _check_queue(config: ConsumerConfig, around: ConsumerSurroundings) -> None:
 
 def check_share(config: ConsumerConfig, around: ConsumerSurroundings) -> None:
     """Refuse filters of which another consumer of the work queue has a part."""
+    if not config.filters:
+        return
     name = config.durable_name or config.name
-    others = (
-        consumer.config for other_name, consumer in around.consumers.items() if other_name != name
-    )
-    if config.filters and any(
-        _shares(config.filters, other.filters)
-        for other in others
-        if not (other.direct or other.sourcing)
-    ):
-        raise ApiError.of(error_codes.CONSUMER_WQ_CONSUMER_NOT_UNIQUE)
+    share = _Share(config.filters)
+    for other_name, consumer in around.consumers.items():
+        other = consumer.config
+        if other_name == name or other.direct or other.sourcing:
+            continue
+        if not other.filters or any(map(share.has_part_of, other.filters)):
+            raise ApiError.of(error_codes.CONSUMER_WQ_CONSUMER_NOT_UNIQUE)
 
 
-def _shares(filters: tuple[str, ...], others: tuple[str, ...]) -> bool:
-    if not others:
-        return True
-    return any(_collide(subject, other) for other in others for subject in filters)
+class _Share:
+    """What a consumer wants for itself. Plain subjects, of which there may be many, cost little."""
+
+    __slots__ = ("_has_patterns", "_overlaps", "_plain")
+
+    def __init__(self, filters: tuple[str, ...]) -> None:
+        self._plain = frozenset(each for each in filters if _is_plain(each))
+        self._has_patterns = len(self._plain) < len(filters)
+        self._overlaps = Overlaps(filters)
+
+    def has_part_of(self, subject: str) -> bool:
+        """Whether a message on a subject could be among it."""
+        if subject in self._plain:
+            return True
+        if not self._has_patterns and _is_plain(subject):
+            return False
+        try:
+            return any(True for _ in self._overlaps.colliding_with(subject))
+        except TooManySubjects:
+            raise invalid(TOO_MANY_SUBJECTS) from None
 
 
-def _collide(subject: str, other: str) -> bool:
-    # Queues with very many consumers have a plain subject for each.
-    if "*" in subject or ">" in subject or "*" in other or ">" in other:
-        return collide(subject, other)
-    return subject == other
+def _is_plain(subject: str) -> bool:
+    return "*" not in subject and ">" not in subject
 
 
 # --- the same consumer ----------------------------------------------------------------------------
@@ -163,7 +176,6 @@ def _check_differences(
     _check_fixed(old, new, _FIXED_LATER)
     _check_deliver_subject(old, new, has_interest)
     _check_fixed(old, new, _FIXED_LAST)
-    check_backoff(new)
 
 
 def _with_level_of(old: ConsumerConfig, config: ConsumerConfig) -> ConsumerConfig:

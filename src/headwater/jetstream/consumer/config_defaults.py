@@ -58,6 +58,8 @@ class ConsumerSurroundings(msgspec.Struct, frozen=True, kw_only=True):
     server_max_request_batch: int = 0
     account_max_ack_pending: int = 0
     account_max_consumers: int = 0
+    # Where neither the stream nor the account says how many it may be.
+    default_max_consumers: int = 0
 
 
 def with_defaults(

@@ -36,12 +36,15 @@ _REMOVED_REASON: Final = "Unacknowledged message was deleted"
 class Delivery:
     """The sending side of one consumer."""
 
-    __slots__ = ("_consumer", "is_stalled")
+    __slots__ = ("_consumer", "is_stalled", "pending", "unacknowledged")
 
     def __init__(self, consumer: "Consumer") -> None:
         self._consumer = consumer
         # Whether there may be more, and too much is not acknowledged.
         self.is_stalled = False
+        # How much there is to do while a message is being sent, for who is served by that.
+        self.pending = 0
+        self.unacknowledged = 0
 
     def run(self, now_ns: int, out: Outbox) -> bool:
         """Send what can be sent; whether there may be more for the next turn."""
@@ -277,6 +280,9 @@ class Delivery:
                 consumer.held_until_ns = earliest_ns
                 return False
         if consumer.pulls is not None:
+            is_new = pending >= 0
+            self.pending = pending + 1 if is_new else consumer.pending_count() + 1
+            self.unacknowledged = len(consumer.state.pending) + (sent_before if is_new else 0)
             request = consumer.pulls.next(size, now_ns, out)
             if request is None:
                 return False

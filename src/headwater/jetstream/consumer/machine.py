@@ -116,7 +116,7 @@ class Consumer:
         self.reply_prefix = f"$JS.ACK.{stream.name}.{self.name}.".encode(errors="surrogateescape")
         if config.is_pull:
             if self.pulls is None:
-                gate = gate_of(config, self)
+                gate = gate_of(config, self, self.delivery)
                 self.pulls = PullQueue(config.max_waiting, host.has_interest, gate)
         elif self.push is None:
             prefix = FLOW_PREFIX + f"{stream.name}.{self.name}.".encode(errors="surrogateescape")
@@ -205,6 +205,8 @@ class Consumer:
         gone = [sequence for sequence in state.pending if not log.index.has(sequence)]
         if gone:
             state.acknowledge(gone)
+        # When something last happened is not told of another life.
+        state.delivered_ns = state.acked_ns = 0
         self.deadlines.recover()
         self._place()
 
@@ -235,10 +237,6 @@ class Consumer:
         begin = max(visible + 1, self.cursor.sequence)
         return stream.log.filter(self.patterns).count(begin, end)
 
-    def ack_pending_count(self) -> int:
-        """How many messages are not acknowledged."""
-        return len(self.state.pending)
-
     def removed(self, sequences: list[int], out: Outbox) -> None:
         """Messages have left the stream; what was pending of them is as good as acknowledged."""
         pending = self.state.pending
@@ -256,8 +254,10 @@ class Consumer:
             for sequence in sequences:
                 self.state.redelivered.pop(sequence, None)
 
-    def purged(self, first_sequence: int) -> None:
+    def purged(self, first_sequence: int, now_ns: int) -> None:
         """What came before a sequence has left the stream, for this consumer."""
+        if self.state.pending:
+            self.state.acked_ns = now_ns
         self.state.forget_before(first_sequence)
         if self.cursor.sequence < first_sequence:
             self.cursor.move(first_sequence)
@@ -552,7 +552,7 @@ class Consumer:
             ),
             num_ack_pending=len(state.pending),
             num_redelivered=0 if config.max_deliver == 1 else len(state.redelivered),
-            num_waiting=0 if self.pulls is None else self.pulls.count_waiting(now_ns),
+            num_waiting=0 if self.pulls is None else self.pulls.count_heard(),
             num_pending=self.pending_count(),
             push_bound=self.push is not None and self.push.is_active,
             paused=remaining_ns > 0,

@@ -41,11 +41,17 @@ class Pinning(Protocol):
         """The client that was just pinned got nothing."""
         ...
 
-    def pending_count(self) -> int:
-        """How many messages were not delivered yet."""
+
+class Load(Protocol):
+    """How much a consumer has to do while it sends."""
+
+    @property
+    def pending(self) -> int:
+        """How many messages were not delivered yet, with the one that is being sent."""
         ...
 
-    def ack_pending_count(self) -> int:
+    @property
+    def unacknowledged(self) -> int:
         """How many are not acknowledged."""
         ...
 
@@ -54,10 +60,10 @@ class Pinning(Protocol):
 class OverflowGate:
     """Serves a request that names a threshold only when it is exceeded."""
 
-    __slots__ = ("_consumer",)
+    __slots__ = ("_load",)
 
-    def __init__(self, consumer: Pinning) -> None:
-        self._consumer = consumer
+    def __init__(self, load: Load) -> None:
+        self._load = load
 
     def check(self, request: PullRequest, now_ns: int) -> None:
         """Nothing to object to."""
@@ -67,9 +73,9 @@ class OverflowGate:
         pending, ack_pending = request.min_pending, request.min_ack_pending
         if pending <= 0 and ack_pending <= 0:
             return SERVE
-        if 0 < pending <= self._consumer.pending_count():
+        if 0 < pending <= self._load.pending:
             return SERVE
-        return SERVE if 0 < ack_pending <= self._consumer.ack_pending_count() else LATER
+        return SERVE if 0 < ack_pending <= self._load.unacknowledged else LATER
 
     def unserved(self, request: PullRequest) -> None:
         """Nothing to take back."""
@@ -116,10 +122,10 @@ class PinnedGate:
             self._consumer.unpin_unserved()
 
 
-def gate_of(config: ConsumerConfig, consumer: Pinning) -> Gate | None:
+def gate_of(config: ConsumerConfig, consumer: Pinning, load: Load) -> Gate | None:
     """The gate a consumer needs; None if all are served alike."""
     if config.priority_policy is PriorityPolicy.OVERFLOW:
-        return OverflowGate(consumer)
+        return OverflowGate(load)
     if config.priority_policy is PriorityPolicy.PINNED_CLIENT:
         return PinnedGate(consumer)
     return None

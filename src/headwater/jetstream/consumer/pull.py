@@ -19,7 +19,7 @@ from headwater.jetstream.consumer.config import ConsumerConfig, PriorityPolicy
 from headwater.jetstream.consumer.outbox import Outbox
 from headwater.jetstream.durations import format_duration
 from headwater.jetstream.errors import ApiError
-from headwater.jetstream.go_json import OMIT_EMPTY, Duration, Int, read_one
+from headwater.jetstream.go_json import OMIT_EMPTY, Duration, Int, Int64, read_one
 
 PRIORITY_MAX: Final = 9
 # Behind every request that names one.
@@ -45,7 +45,8 @@ LOOKED_AT_MAX: Final = 4
 class PullDocument(msgspec.Struct, kw_only=True):
     """The body of a pull request."""
 
-    go_name: ClassVar[str] = "JSApiConsumerGetNextRequest"
+    # nats-server reads into a struct that has no name in its errors.
+    go_name: ClassVar[str] = ""
 
     expires: Annotated[Duration, OMIT_EMPTY] = 0
     batch: Annotated[Int, OMIT_EMPTY] = 0
@@ -53,8 +54,8 @@ class PullDocument(msgspec.Struct, kw_only=True):
     no_wait: Annotated[bool, OMIT_EMPTY] = False
     idle_heartbeat: Annotated[Duration, OMIT_EMPTY] = 0
     group: Annotated[str, OMIT_EMPTY] = ""
-    min_pending: Annotated[Int, OMIT_EMPTY] = 0
-    min_ack_pending: Annotated[Int, OMIT_EMPTY] = 0
+    min_pending: Annotated[Int64, OMIT_EMPTY] = 0
+    min_ack_pending: Annotated[Int64, OMIT_EMPTY] = 0
     id: Annotated[str, OMIT_EMPTY] = ""
     priority: Annotated[Int, OMIT_EMPTY] = 0
 
@@ -139,7 +140,7 @@ def read_request(reply: bytes, body: bytes, config: ConsumerConfig, now_ns: int)
     _check_limits(document.batch, expires_in_ns, document.max_bytes, config)
     _check_priority(document, config)
     request = PullRequest(reply, document.batch)
-    request.bytes_left = max(document.max_bytes, 0)
+    request.bytes_left = document.max_bytes
     request.expires_ns = now_ns + expires_in_ns if expires_in_ns else 0
     request.no_wait = document.no_wait
     request.heartbeat_ns = max(heartbeat_ns, 0)
@@ -250,7 +251,7 @@ class PullQueue:
         if len(self._waiting) != 1 or self._gate is not None:
             return None
         request = self._waiting[0]
-        return None if request.bytes_left else request
+        return None if request.bytes_left > 0 else request
 
     def add(self, request: PullRequest, available: int, now_ns: int, out: Outbox) -> None:
         """Let a request wait; `available` messages could be delivered. Raises PullRefusedError."""
@@ -305,7 +306,7 @@ class PullQueue:
                     self._waiting.rotate(-1)
                     cycled += 1
                     continue
-            if request.bytes_left and size > request.bytes_left:
+            if 0 < request.bytes_left < size:
                 if self._gate is not None:
                     self._gate.unserved(request)
                 self._end(request, _TOO_LARGE, out)
@@ -313,7 +314,7 @@ class PullQueue:
             if not self._has_interest(request.reply):
                 self._drop_first()
                 continue
-            if request.bytes_left:
+            if request.bytes_left > 0:
                 request.bytes_left -= size
                 if not request.bytes_left:
                     # Exactly full: this is its last one.
@@ -337,7 +338,7 @@ class PullQueue:
             return
         self._drop_first()
         request.left -= count
-        if request.bytes_left:
+        if request.bytes_left > 0:
             out.status(request.reply, request.status(_COMPLETED))
 
     def look_through(
@@ -369,13 +370,13 @@ class PullQueue:
         self._waiting = kept
         self._due_ns = due_ns
 
-    def count_waiting(self, now_ns: int) -> int:
-        """How many requests there are whose time is not over and whose clients listen."""
-        return sum(
-            self._has_interest(request.reply)
-            for request in self._waiting
-            if not 0 < request.expires_ns <= now_ns
-        )
+    def count_heard(self) -> int:
+        """How many requests there are whose clients listen; others are forgotten."""
+        unheard = [each for each in self._waiting if not self._has_interest(each.reply)]
+        for request in unheard:
+            self._forget(request)
+            self._waiting.remove(request)
+        return len(self._waiting)
 
     def replies(self) -> list[bytes]:
         """Where those who are served next wait."""

@@ -103,7 +103,7 @@ def _verdict_on_streams(node: "Node", jetstream: "JetStream", options: HealthzOp
     elif stream and not stored:
         text = f"JetStream stream {quote(stream)} not found on account {quote(account)}"
         missing = HealthError(type=_STREAM_TYPE, account=account, stream=stream, error=text)
-    elif options.consumer and (options.details or not errors):
+    elif _is_consumer_missing(jetstream, options) and (options.details or not errors):
         text = (
             f"JetStream consumer {quote(options.consumer)} not found for stream {quote(stream)} "
             f"on account {quote(account)}"
@@ -118,6 +118,14 @@ def _verdict_on_streams(node: "Node", jetstream: "JetStream", options: HealthzOp
     if missing is not None:
         return _unwell(options, NOT_FOUND, _NOT_AVAILABLE, [missing])
     return _unwell(options, UNAVAILABLE, _NOT_AVAILABLE, errors) if errors else _WELL
+
+
+def _is_consumer_missing(jetstream: "JetStream", options: HealthzOptions) -> bool:
+    """Whether a consumer is asked for that is not there."""
+    account = jetstream.accounts.get(options.account)
+    stream = None if account is None else account.streams.get(options.stream)
+    named = options.consumer
+    return bool(named) and (stream is None or named not in stream.consumers.by_name)
 
 
 def _problems(node: "Node", jetstream: "JetStream", owner: str, name: str) -> Iterator[HealthError]:

@@ -14,7 +14,7 @@ from headwater.jetstream.account import JetStreamAccount
 from headwater.jetstream.api_level import API_LEVEL
 from headwater.jetstream.batch_limits import BatchLimits
 from headwater.jetstream.config import Storage
-from headwater.jetstream.go_json import write
+from headwater.jetstream.go_json import document, write
 from headwater.jetstream.stream import Stream
 from headwater.server.monitor.documents import Filtered, Refused, View, timestamp
 
@@ -113,6 +113,7 @@ class StreamDetail(View, kw_only=True):
     cluster: Leader
     config: msgspec.Raw | UnsetType = UNSET
     state: msgspec.Raw
+    consumer_detail: tuple[msgspec.Raw, ...] | UnsetType = UNSET
 
 
 class AccountDetail(View, kw_only=True):
@@ -172,7 +173,7 @@ def jsz(node: "Node", options: JszOptions) -> Jsz:
         limits=_limits(node),
         streams=len(streams),
         streams_leader=len(streams) or UNSET if options.raft else UNSET,
-        consumers=0,
+        consumers=sum(len(stream.consumers.shown) for stream in streams),
         messages=sum(stream.log.messages for stream in streams),
         bytes=stats.memory + stats.storage,
         account_details=tuple(
@@ -324,4 +325,18 @@ def _stream_detail(node: "Node", stream: Stream, options: JszOptions) -> StreamD
         cluster=Leader(leader=node.name),
         config=msgspec.Raw(write(stream.config)) if options.config else UNSET,
         state=msgspec.Raw(write(stream.state())),
+        consumer_detail=_consumer_details(node, stream, options),
     )
+
+
+def _consumer_details(
+    node: "Node", stream: Stream, options: JszOptions
+) -> tuple[msgspec.Raw, ...] | UnsetType:
+    if not options.consumer:
+        return UNSET
+    now_ns = node.environment.clock.wall_ns()
+    details = [document(each.info(now_ns)) for each in stream.consumers.shown]
+    if not options.config:
+        for each in details:
+            del each["config"]
+    return tuple(msgspec.Raw(write(each)) for each in details) or UNSET

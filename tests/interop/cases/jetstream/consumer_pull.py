@@ -199,20 +199,18 @@ def domain(session: Session) -> Observation:
     return {"by prefix": came.seen, "plain": plain.seen, "state": state(js, "PULL-DOMAIN")}
 
 
-def asked_with(js: JetStreamClient, session: Session, stream: str, *bodies: Body) -> Observation:
-    """What a fresh consumer of three messages delivers for each body at once, and what waits."""
+def asked_with(
+    session: Session, js: JetStreamClient, stream: str, count: int, *bodies: Body
+) -> Observation:
+    """What fresh consumers of three messages deliver for these bodies, each so many, and then."""
     shown: list[Observation] = []
     for number, body in enumerate(bodies):
         name = f"C{number}"
         new_durable(js, stream, name)
         one = puller(session, stream, name)
         one.pull(stream, name, body)
-        first = one.next()
-        came = [first]
-        while not first.is_status and len(came) < state(js, stream, name)["num_ack_pending"]:
-            came.append(one.next())
-        waiting = state(js, stream, name)["num_waiting"]
-        shown.append({"body": str(body), "came": payloads(came), "waiting": waiting})
+        came = payloads(one.take(count))
+        shown.append({"body": str(body), "came": came, "state": state(js, stream, name)})
     return shown
 
 
@@ -220,7 +218,7 @@ def asked_with(js: JetStreamClient, session: Session, stream: str, *bodies: Body
 def number(session: Session) -> Observation:
     """A pull whose body is a number is for so many messages, blanks around it aside."""
     js = supplied(session, "PULL-NUMBER", "a", "b", "c")
-    return asked_with(js, session, "PULL-NUMBER", "1", " 1\n", "+1", "01")
+    return asked_with(session, js, "PULL-NUMBER", 2, "2", " 2\n", "+2", "02")
 
 
 @catalogue.case("js.pull.number-many")
@@ -245,7 +243,7 @@ def number_not_positive(session: Session) -> Observation:
     """A pull for none, or for less, gets one message and is done."""
     js = supplied(session, "PULL-NONE", "a", "b", "c")
     bodies: tuple[Body, ...] = ("0", "-1", "-5", {"batch": 0}, {"batch": -1}, {})
-    return asked_with(js, session, "PULL-NONE", *bodies)
+    return asked_with(session, js, "PULL-NONE", 1, *bodies)
 
 
 @catalogue.case("js.pull.no-number")
@@ -253,15 +251,15 @@ def no_number(session: Session) -> Observation:
     """A body that is neither a number nor an object is no error: it is for one message."""
     js = supplied(session, "PULL-WORDS", "a", "b", "c")
     bodies = ("two", "2.0", "0x2", "2 2", "[2]", '"2"', "99999999999999999999")
-    return asked_with(js, session, "PULL-WORDS", *bodies)
+    return asked_with(session, js, "PULL-WORDS", 1, *bodies)
 
 
 @catalogue.case("js.pull.object")
 def json_object(session: Session) -> Observation:
     """An object asks for a batch; its keys are known in any case, others are passed over."""
     js = supplied(session, "PULL-OBJECT", "a", "b", "c")
-    bodies = ('{"batch":1}', ' \n{"batch": 1 } ', '{"BATCH":1}', '{"batch":1,"more":[2]}')
-    return asked_with(js, session, "PULL-OBJECT", *bodies)
+    bodies = ('{"batch":2}', ' \n{"batch": 2 } ', '{"BATCH":2}', '{"batch":2,"more":[1]}')
+    return asked_with(session, js, "PULL-OBJECT", 2, *bodies)
 
 
 @catalogue.case("js.pull.object-nulls")
@@ -269,7 +267,7 @@ def json_nulls(session: Session) -> Observation:
     """A null in the object is as if the key were absent; of a key given twice the last counts."""
     js = supplied(session, "PULL-NULLS", "a", "b", "c")
     bodies = ('{"batch":null,"expires":null}', '{"batch":3,"batch":1}', '{"group":null,"batch":1}')
-    return asked_with(js, session, "PULL-NULLS", *bodies)
+    return asked_with(session, js, "PULL-NULLS", 1, *bodies)
 
 
 @catalogue.case("js.pull.bad-json", text="400 Bad Request - unexpected end of JSON input")

@@ -76,6 +76,7 @@ class World:
         self.machine = Machine()
         self.max_ack_pending = limits.get("server_max_ack_pending", 0)
         self.max_request_batch = limits.get("server_max_request_batch", 0)
+        self.default_max_consumers = limits.get("default_max_consumers", -1)
         self.now = BEGINNING_NS
         # How often anything of a consumer was changed.
         self.changes = 0
