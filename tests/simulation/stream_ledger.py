@@ -2,9 +2,15 @@
 
 The rules are those of the consistency contract for one server. They are stated here against times
 and sequences alone; nothing in this module knows how a server works.
+
+A message may be missing at the end for two reasons: a crash has cost it, as far as its row of the
+contract allows that, or it was let go. Whether it may have been let go is judged by what was asked
+for, answered or not: limits, messages that take the place of others, requests, and its own time.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from math import inf
 from typing import Literal
 
 CrashMode = Literal["kill", "power"]
@@ -40,15 +46,49 @@ class Sighting:
 
 @dataclass(frozen=True)
 class Crash:
-    """When the server died, and how."""
+    """When the server died, and how; its disk may have refused to be written for a while before."""
 
     at_s: float
     mode: CrashMode
+    disk_failed_s: float = inf
 
     @property
     def heard_s(self) -> float:
         """Until when what it had said before may arrive."""
         return self.at_s + IN_FLIGHT_S
+
+    def may_cost(self, at_s: float, promise: Promise) -> bool:
+        """Whether it may have cost what was told then.
+
+        Of a disk that has failed nothing more becomes sure: what was not at that time may be lost.
+        """
+        window_s = promise.window_s(self.mode)
+        since_s = self.at_s - window_s
+        if window_s:
+            since_s = min(since_s, self.disk_failed_s - window_s)
+        return since_s <= at_s <= self.heard_s
+
+
+@dataclass(frozen=True)
+class Request:
+    """Somebody asked for messages to go; infinitely late if he heard of no success."""
+
+    takes: Callable[[int, str], bool]
+    sent_s: float
+    done_s: float = inf
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How much a stream keeps; 0 for all of it."""
+
+    messages: int = 0
+    per_subject: int = 0
+
+
+def subject_of(identity: str) -> str:
+    """Every writer has a subject of its own."""
+    return identity[:2]
 
 
 @dataclass
@@ -56,22 +96,35 @@ class StreamLedger:
     """Everything that was seen in one run."""
 
     promise: Promise
+    limits: Limits = Limits()
     sightings: list[Sighting] = field(default_factory=list)
     crashes: list[Crash] = field(default_factory=list)
-    # Ids that were sent, also those that were never answered.
-    sent: set[str] = field(default_factory=set)
+    # Ids in the order in which they were sent, also those that were never answered, and when first.
+    sent: dict[str, float] = field(default_factory=dict)
     batches: dict[str, list[str]] = field(default_factory=dict)
+    # Ids of messages that take the place of those before them on their subject.
+    roll_ups: set[str] = field(default_factory=set)
+    # Until when messages stay that go by themselves, by id, as far as that is known.
+    goes_s: dict[str, float] = field(default_factory=dict)
+    requests: list[Request] = field(default_factory=list)
 
     def saw(self, sequence: int, identity: str, at_s: float, who: str) -> None:
         self.sightings.append(Sighting(sequence, identity, at_s, who))
 
-    def check(self, final: dict[int, str]) -> None:
+    def check(self, final: dict[int, str], now_s: float) -> None:
         """Hold everything seen against what is in the stream at the end."""
         self._check_nothing_invented(final)
         self._check_sequences_given_once(final)
         self._check_no_duplicates(final)
+        self._check_one_sequence_each()
         self._check_batches(final)
         self._check_losses(final)
+        self._check_limits(final)
+        self._check_roll_ups(final)
+        self._check_requests(final)
+        self._check_times(final, now_s)
+
+    # --- what must not be ----------------------------------------------------------------------
 
     def _check_nothing_invented(self, final: dict[int, str]) -> None:
         for sequence, identity in final.items():
@@ -92,20 +145,30 @@ class StreamLedger:
                 raise Violation(f"duplicate: {identity} at {places[identity]} and {sequence}")
             places[identity] = sequence
 
+    def _check_one_sequence_each(self) -> None:
+        """Also a message that is gone is a duplicate within the window, whatever happened."""
+        first: dict[str, Sighting] = {}
+        for seen in self.sightings:
+            before = first.setdefault(seen.identity, seen)
+            if before.sequence != seen.sequence and not self._may_be_lost(before):
+                raise Violation(f"duplicate: {before} and {seen}")
+
     def _check_batches(self, final: dict[int, str]) -> None:
         stored = set(final.values())
         for name, identities in self.batches.items():
-            present = [identity for identity in identities if identity in stored]
-            if present and len(present) != len(identities):
-                raise Violation(f"half a batch: {name} has only {present}")
+            missing = [identity for identity in identities if identity not in stored]
+            kept = len(identities) - len(missing)
+            if kept and any(not self._may_be_gone(0, identity) for identity in missing):
+                raise Violation(f"half a batch: {name} lacks {missing}")
 
     def _check_losses(self, final: dict[int, str]) -> None:
-        lost = [seen for seen in self.sightings if seen.sequence not in final]
+        lost = [
+            seen
+            for seen in self.sightings
+            if seen.sequence not in final and not self._may_be_gone(seen.sequence, seen.identity)
+        ]
         for seen in lost:
-            if not any(
-                crash.at_s - self.promise.window_s(crash.mode) <= seen.at_s <= crash.heard_s
-                for crash in self.crashes
-            ):
+            if not self._may_be_lost(seen):
                 raise Violation(f"lost: {seen} with crashes {self.crashes}")
         for crash in self.crashes:
             before = [seen.sequence for seen in self.sightings if seen.at_s <= crash.heard_s]
@@ -115,3 +178,62 @@ class StreamLedger:
             kept = [sequence for sequence in before if sequence in final]
             if gone and kept and max(kept) > min(gone):
                 raise Violation(f"a hole: {min(gone)} is lost and {max(kept)} is not, at {crash}")
+
+    # --- what has to be gone -------------------------------------------------------------------
+
+    def _check_limits(self, final: dict[int, str]) -> None:
+        if 0 < self.limits.messages < len(final):
+            raise Violation(f"too many: {len(final)} messages, {self.limits}")
+        subjects = [subject_of(identity) for identity in final.values()]
+        most = max(map(subjects.count, subjects), default=0)
+        if 0 < self.limits.per_subject < most:
+            raise Violation(f"too many: {most} messages on a subject, {self.limits}")
+
+    def _check_roll_ups(self, final: dict[int, str]) -> None:
+        for sequence, identity in final.items():
+            if identity in self.roll_ups:
+                for other, before in final.items():
+                    if other < sequence and subject_of(before) == subject_of(identity):
+                        raise Violation(f"not rolled up: {before} by {identity} at {sequence}")
+
+    def _check_requests(self, final: dict[int, str]) -> None:
+        """What was there when somebody asked for it to go, and is told that it went, stays gone."""
+        for request in self.requests:
+            if any(crash.may_cost(request.done_s, self.promise) for crash in self.crashes):
+                continue
+            for seen in self.sightings:
+                is_told = request.done_s < inf and seen.at_s < request.sent_s
+                if is_told and seen.sequence in final:
+                    if request.takes(seen.sequence, seen.identity):
+                        raise Violation(f"back again: {seen} after {request}")
+
+    def _check_times(self, final: dict[int, str], now_s: float) -> None:
+        for sequence, identity in final.items():
+            if self.goes_s.get(identity, inf) < now_s:
+                raise Violation(f"stayed too long: {identity} at {sequence}")
+
+    # --- excuses -------------------------------------------------------------------------------
+
+    def _may_be_lost(self, seen: Sighting) -> bool:
+        return any(crash.may_cost(seen.at_s, self.promise) for crash in self.crashes)
+
+    def _may_be_gone(self, sequence: int, identity: str) -> bool:
+        """Whether something that was asked for may have let a message go; 0 for any sequence."""
+        if identity in self.goes_s:
+            return True
+        sent_s = self.sent[identity]
+        if any(
+            sent_s <= request.done_s and request.takes(sequence, identity)
+            for request in self.requests
+        ):
+            return True
+        ids = [*self.sent]
+        later = ids[ids.index(identity) + 1 :]
+        same = [other for other in later if subject_of(other) == subject_of(identity)]
+        if not self.roll_ups.isdisjoint(same):
+            return True
+        if 0 < self.limits.per_subject <= len(same):
+            return True
+        # Of those that nobody has seen it is not known whether they were stored before it.
+        before = {seen.identity for seen in self.sightings if seen.sequence < sequence}
+        return 0 < self.limits.messages < len(ids) - len(before)

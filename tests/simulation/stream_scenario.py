@@ -1,9 +1,16 @@
-"""Writers and readers of one stream while its server is killed and loses power."""
+"""Writers and readers of one stream while its server is killed, loses power, and loses its disk.
+
+A stream may also let messages go, in every way there is: which of them a run has, the dice say.
+"""
 
 import asyncio
 import contextlib
 import json
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from errno import EIO, ENOSPC
+from math import inf
+from typing import Any
 
 import nats
 from nats.aio.client import Client as NatsClient
@@ -12,8 +19,18 @@ from nats.aio.msg import Msg
 from headwater.server.lifecycle import Server
 from headwater.server.options import JetStreamOptions, Options
 from headwater.testing import World, simulated_environment
+from headwater.testing.disk_faults import Operation
 from tests.simulation.core_scenario import connected
-from tests.simulation.stream_ledger import Crash, CrashMode, Promise, StreamLedger
+from tests.simulation.stream_ledger import (
+    Crash,
+    CrashMode,
+    Limits,
+    Promise,
+    Request,
+    StreamLedger,
+    Violation,
+    subject_of,
+)
 
 SYNC_INTERVAL_S = 2.0
 FLUSH_S = 0.1
@@ -27,6 +44,19 @@ MESSAGES_PER_WRITER = 25
 CRASHES = 3
 BATCH_SIZE = 3
 STREAM = "S"
+TTL_S = 2
+LIMITS = {"messages": 30, "keys": 4}
+FEATURES = ("messages", "keys", "roll-ups", "requests", "times", "disk")
+"""Limits of the whole and of a subject, messages that take the place of others, requests that
+remove and change, messages that go at their own time, and a disk that refuses to be written."""
+DISK_FAULTS: tuple[tuple[Operation, str], ...] = (
+    ("write", "*/segment*"),
+    ("write", "*/journal*"),
+    ("write", "*/ahead*"),
+    ("sync", "*/ahead*"),
+    ("sync", "*/segment*"),
+)
+STORE_FAILED = 10077
 NOTHING = Promise(0, 0)
 
 FAILURES = (nats.errors.Error, OSError, TimeoutError)
@@ -63,12 +93,17 @@ class StreamScenario:
     durability: Durability
     crashes: int = CRASHES
     modes: tuple[CrashMode, ...] = ("kill", "power")
+    features: frozenset[str] = frozenset()
     ledger: StreamLedger = field(init=False)
     writing: int = 0
     last_read: int = 0
 
     def __post_init__(self) -> None:
-        self.ledger = StreamLedger(self.durability.promise)
+        chosen = {name: LIMITS[name] for name in LIMITS if name in self.features}
+        limits = Limits(chosen.get("messages", 0), chosen.get("keys", 0))
+        self.ledger = StreamLedger(self.durability.promise, limits)
+        # What the description of the stream was to be: said, and answered.
+        self.descriptions: list[tuple[str, bool]] = [("", True)]
         self.seen = asyncio.Event()
         self.sent = asyncio.Event()
 
@@ -99,22 +134,33 @@ class StreamScenario:
         writers = [asyncio.create_task(self._write(world, n)) for n in range(WRITERS)]
         self.writing = WRITERS
         reader = asyncio.create_task(self._read(world))
+        operator = asyncio.create_task(self._operate(world))
         await self._crash(world)
-        await asyncio.gather(*writers)
+        await asyncio.gather(*writers, operator)
         reader.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await reader
-        self.ledger.check(await self._contents(client))
+        if "times" in self.features:
+            await asyncio.sleep(TTL_S + ANSWER_S)
+        self.ledger.check(await self._contents(client), world.loop.now_s())
+        await self._check_description(client)
         await client.close()
 
-    async def _create(self, client: NatsClient) -> None:
-        config: dict[str, object] = {
+    def _config(self) -> dict[str, object]:
+        return {
             "name": STREAM,
             "subjects": ["s.>"],
             "allow_direct": True,
             "allow_atomic": self.durability.has_batches,
+            "max_msgs": self.ledger.limits.messages or -1,
+            "max_msgs_per_subject": self.ledger.limits.per_subject or -1,
+            "allow_rollup_hdrs": "roll-ups" in self.features,
+            "allow_msg_ttl": "times" in self.features,
             **self.durability.config,
         }
+
+    async def _create(self, client: NatsClient) -> None:
+        config = self._config()
         reply = await client.request(f"$JS.API.STREAM.CREATE.{STREAM}", json.dumps(config).encode())
         assert "error" not in json.loads(reply.data), reply.data
 
@@ -124,6 +170,7 @@ class StreamScenario:
         dice = world.dice("crashes")
         for _ in range(self.crashes):
             await asyncio.sleep(dice.uniform(0.2, 3.0))
+            disk_failed_s = await self._break_disk(world)
             # At the worst of moments: somebody has just seen something new, or a message is on its
             # way in or its ack on its way out.
             moment = dice.choice((None, self.seen, self.sent))
@@ -133,15 +180,96 @@ class StreamScenario:
                     await asyncio.wait_for(moment.wait(), ANSWER_S)
             if moment is self.sent:
                 await asyncio.sleep(dice.uniform(0, ROUND_TRIP_S))
-            if not self.writing:
+            if not self.writing and disk_failed_s == inf:
                 return
             mode = dice.choice(self.modes)
-            self.ledger.crashes.append(Crash(world.loop.now_s(), mode))
+            self.ledger.crashes.append(Crash(world.loop.now_s(), mode, disk_failed_s))
             world.crash("server", mode)
+            world.host("server").disk.heal()
             await asyncio.sleep(dice.uniform(0.1, 1.0))
             started = world.restart("server")
             assert started is not None
             await started
+
+    async def _break_disk(self, world: World) -> float:
+        """Perhaps let the disk refuse, for the rest of this life of the server; since when."""
+        dice = world.dice("disk faults", len(self.ledger.crashes))
+        if "disk" not in self.features or dice.random() < 0.4:
+            return inf
+        operation, pattern = dice.choice(DISK_FAULTS)
+        code = dice.choice((EIO, ENOSPC))
+        disk, skip = world.host("server").disk, dice.randrange(20)
+        since_s = world.loop.now_s()
+        disk.fail(operation, pattern, code=code, skip=skip, times=None, kept_size=None)
+        await asyncio.sleep(dice.uniform(0, 1.0))
+        return since_s
+
+    # --- who asks for messages to go -----------------------------------------------------------
+
+    async def _operate(self, world: World) -> None:
+        if "requests" not in self.features:
+            return
+        dice = world.dice("operator")
+        client = await connected()
+        while self.writing:
+            await asyncio.sleep(dice.uniform(0.2, 1.5))
+            kind = dice.choice(("purge", "purge", "delete", "delete", "update"))
+            if kind == "purge":
+                await self._purge(world, client, f"w{dice.randrange(WRITERS)}")
+            elif kind == "update":
+                await self._update(world, client)
+            elif self.ledger.sightings:
+                sequence = dice.choice(self.ledger.sightings).sequence
+                await self._delete(world, client, sequence, erase=dice.random() < 0.5)
+        await client.close()
+
+    async def _purge(self, world: World, client: NatsClient, subject: str) -> None:
+        body = {"filter": f"s.{subject}"}
+
+        def takes(sequence: int, identity: str) -> bool:
+            return subject_of(identity) == subject
+
+        await self._ask(world, client, "PURGE", body, takes)
+
+    async def _delete(self, world: World, client: NatsClient, sequence: int, erase: bool) -> None:
+        body = {"seq": sequence, "no_erase": not erase}
+        await self._ask(world, client, "MSG.DELETE", body, lambda found, _: found == sequence)
+
+    async def _ask(
+        self,
+        world: World,
+        client: NatsClient,
+        call: str,
+        body: dict[str, object],
+        takes: Callable[[int, str], bool],
+    ) -> None:
+        sent_s, done_s = world.loop.now_s(), inf
+        self.sent.set()
+        with contextlib.suppress(*FAILURES):
+            subject = f"$JS.API.STREAM.{call}.{STREAM}"
+            reply = await client.request(subject, json.dumps(body).encode(), timeout=ANSWER_S)
+            if json.loads(reply.data).get("success"):
+                done_s = world.loop.now_s()
+        self.ledger.requests.append(Request(takes, sent_s, done_s))
+
+    async def _update(self, world: World, client: NatsClient) -> None:
+        said = f"at {world.loop.now_s()}"
+        is_answered = False
+        with contextlib.suppress(*FAILURES):
+            subject = f"$JS.API.STREAM.UPDATE.{STREAM}"
+            config = {**self._config(), "description": said}
+            reply = await client.request(subject, json.dumps(config).encode(), timeout=ANSWER_S)
+            is_answered = "error" not in json.loads(reply.data)
+        self.descriptions.append((said, is_answered))
+
+    async def _check_description(self, client: NatsClient) -> None:
+        """Settings that were answered are there in every mode, or later ones."""
+        reply = await client.request(f"$JS.API.STREAM.INFO.{STREAM}", b"", timeout=ANSWER_S)
+        found = json.loads(reply.data)["config"].get("description", "")
+        last = max(at for at, (_, is_answered) in enumerate(self.descriptions) if is_answered)
+        possible = [said for said, _ in self.descriptions[last:]]
+        if found not in possible:
+            raise Violation(f"settings: {found!r} instead of {possible}")
 
     # --- writers -------------------------------------------------------------------------------
 
@@ -159,25 +287,47 @@ class StreamScenario:
         await client.close()
 
     async def _publish_until_acked(self, world: World, client: NatsClient, name: str) -> None:
-        self.ledger.sent.add(name)
+        self.ledger.sent[name] = world.loop.now_s()
+        headers = {"Nats-Msg-Id": name, **self._wishes(world, name)}
         while True:
             self.sent.set()
             try:
                 reply = await client.request(
-                    f"s.{name[:2]}", name.encode(), timeout=ANSWER_S, headers={"Nats-Msg-Id": name}
+                    f"s.{subject_of(name)}", name.encode(), timeout=ANSWER_S, headers=headers
                 )
             except FAILURES:
                 await asyncio.sleep(0.1)
                 continue
             ack = json.loads(reply.data)
+            if self._is_refused_by_disk(ack):
+                await asyncio.sleep(0.1)
+                continue
             assert "error" not in ack, ack
             self.ledger.saw(ack["seq"], name, world.loop.now_s(), "ack")
+            if "Nats-TTL" in headers:
+                self.ledger.goes_s[name] = world.loop.now_s() + TTL_S
             return
+
+    def _wishes(self, world: World, name: str) -> dict[str, str]:
+        """What a message asks for besides being stored."""
+        dice = world.dice("wishes", name)
+        if "roll-ups" in self.features and dice.random() < 0.1:
+            self.ledger.roll_ups.add(name)
+            return {"Nats-Rollup": "sub"}
+        if "times" in self.features and dice.random() < 0.3:
+            # It may be stored and never be heard of.
+            self.ledger.goes_s[name] = inf
+            return {"Nats-TTL": str(TTL_S)}
+        return {}
+
+    def _is_refused_by_disk(self, ack: dict[str, Any]) -> bool:
+        code = ack.get("error", {}).get("err_code", 0)
+        return "disk" in self.features and code == STORE_FAILED
 
     async def _publish_batch(self, world: World, client: NatsClient, name: str) -> None:
         """Once, whatever comes of it."""
         identities = [f"{name}.{position}" for position in range(1, BATCH_SIZE + 1)]
-        self.ledger.sent.update(identities)
+        self.ledger.sent.update(dict.fromkeys(identities, world.loop.now_s()))
         self.ledger.batches[name] = identities
         reply: Msg | None = None
         try:
@@ -187,7 +337,7 @@ class StreamScenario:
                     self.sent.set()
                     headers["Nats-Batch-Commit"] = "1"
                 reply = await client.request(
-                    f"s.{name[:2]}", identity.encode(), timeout=ANSWER_S, headers=headers
+                    f"s.{subject_of(name)}", identity.encode(), timeout=ANSWER_S, headers=headers
                 )
         except FAILURES:
             return
@@ -237,3 +387,10 @@ class StreamScenario:
             sequence = int(headers["Nats-Sequence"])
             found[sequence] = reply.data.decode()
             sequence += 1
+
+
+def features_of(world: World) -> frozenset[str]:
+    """What else a run has: half of them nothing, the others some of it."""
+    dice = world.dice("features")
+    count = dice.choice((0, 0, 0, 1, 2, 3))
+    return frozenset(dice.sample(FEATURES, count))

@@ -5,6 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from headwater.jetstream.decision import Decision
+from headwater.jetstream.dedupe import DedupeWindow
 from headwater.jetstream.records import Record
 from headwater.jetstream.stream import Stream
 from headwater.server.stream_runner import StreamRunner
@@ -19,6 +20,7 @@ from tests.simulation.stream_scenario import (
     INTERVAL,
     Durability,
     StreamScenario,
+    features_of,
 )
 
 SEEDS = 100
@@ -29,7 +31,7 @@ SEEDS = 100
 def test_what_was_promised_holds(seed: int, durability: Durability) -> None:
     """Nothing acked or seen is lost beyond the row, twice, half or under two numbers."""
     world = World(seed)
-    world.run(StreamScenario(durability).run)
+    world.run(StreamScenario(durability, features=features_of(world)).run)
     print(world.summary())
 
 
@@ -70,13 +72,13 @@ def _no_memory_of_ids(patch: pytest.MonkeyPatch) -> None:
 
     def without_ids(self: Stream, now_ns: int) -> None:
         recover(self, now_ns)
-        self.dedupe.clear()
+        self.dedupe = DedupeWindow(self.config.duplicate_window)
 
     patch.setattr(Stream, "recover", without_ids)
 
 
 def _no_care_for_half_batches(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr("headwater.jetstream.stream.unfinished_batch", lambda log: [])
+    patch.setattr("headwater.jetstream.recovery.unfinished_batch", lambda log: [])
 
 
 def _no_reserved_sequences(patch: pytest.MonkeyPatch) -> None:

@@ -225,7 +225,8 @@ class EndedError(Exception):
 class Receiver:
     """Hands messages over, acknowledges and counts them."""
 
-    on_delivery: Callable[[int, Delivery, bool], None]
+    # It returns once the message can not be lost any more on the way to its reader.
+    on_delivery: Callable[[int, Delivery], None]
     acks: Acknowledger
     # What is said of each message; nothing where None.
     answer: bytes | None
@@ -238,12 +239,12 @@ class Receiver:
         """How many are still wanted, None for all there will be."""
         return None if self.count_max is None else self.count_max - self.tally.messages
 
-    async def take(self, msg: Msg, has_more: bool) -> None:
+    async def take(self, msg: Msg) -> None:
         """One more message."""
         delivery = delivery_of(msg)
         number = self.tally.add(msg.data)
         self.patience.renew()
-        self.on_delivery(number, delivery, has_more and self.left != 0)
+        self.on_delivery(number, delivery)
         if self.answer is not None:
             await self.acks.send(msg, self.answer)
 
@@ -361,7 +362,7 @@ class Pull:
                 continue
             received += 1
             self._pin = (msg.headers or {}).get(PIN_HEADER, self._pin)
-            await self.receiver.take(msg, incoming.has_more)
+            await self.receiver.take(msg)
 
     async def _goes_on(self, msg: Msg, request: Mapping[str, Any]) -> bool:
         """Whether the request goes on after a status. Raises EndedError or CommandFailed."""
@@ -473,10 +474,10 @@ class Push:
             if is_status(msg):
                 await self._answer_status(msg)
             else:
-                await self.receiver.take(msg, incoming.has_more)
+                await self.receiver.take(msg)
 
     async def _answer_status(self, msg: Msg) -> None:
         """Say that everything before has been taken, where the consumer waits for that."""
         subject = msg.reply or (msg.headers or {}).get(STALLED_HEADER, "")
-        if False:
+        if subject:
             await self.api.session.client.publish(subject, b"")

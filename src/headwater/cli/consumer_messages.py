@@ -244,16 +244,15 @@ class Screen:
         with self.output.progress("Receiving", self.total, hidden) as self._advance:
             yield
 
-    def show(self, number: int, delivery: Delivery, more_follows: bool) -> None:
-        """One message."""
+    def show(self, number: int, delivery: Delivery) -> None:
+        """One message, written out to the end: it is acknowledged next."""
         if self.is_raw:
-            self.output.body(delivery.message.data, more_follows)
+            self.output.body(delivery.message.data)
         elif self.is_json:
-            fields = render.delivery_fields(number, delivery)
-            self.output.result(document(fields), more_follows)
+            self.output.result(document(render.delivery_fields(number, delivery)))
         else:
             text = render.delivery_text(number, delivery, now(), self.with_bodies)
-            self.output.result(text, more_follows)
+            self.output.result(text)
         if self._advance is not None:
             self._advance(number)
 

@@ -38,6 +38,16 @@ class Incoming:
             part.payloads = self.payloads[begin:end]
             yield part
 
+    def parted(self) -> tuple[list[bytes], list[bytes]]:
+        """Header blocks, empty where there is none, and bodies."""
+        if max(self.header_sizes) < 0:
+            return [b""] * len(self.payloads), self.payloads
+        pairs = [*zip(self.payloads, self.header_sizes, strict=True)]
+        return (
+            [payload[:size] if size > 0 else b"" for payload, size in pairs],
+            [payload[size:] if size > 0 else payload for payload, size in pairs],
+        )
+
     def add(self, subject: bytes, reply: bytes | None, header_size: int, payload: bytes) -> None:
         """One more publish."""
         self.subjects.append(subject)

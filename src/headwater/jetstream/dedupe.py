@@ -13,6 +13,7 @@ from array import array
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterable, Iterator
+from itertools import compress
 from typing import Final, final
 
 from headwater.base.invariants import check
@@ -26,10 +27,18 @@ FORGOTTEN_PER_CALL_MAX: Final = 4096
 # Columns drop their dead front when it is this long and half of them.
 _DEAD_FRONT_MIN: Final = 1024
 
+_CRLF: Final = b"\r\n"
+_ID_LINE: Final = _CRLF + MSG_ID + b":"
+
 
 def id_in(header: bytes) -> bytes:
     """The message id in a header; empty if there is none."""
     return value_of(header, MSG_ID) or b"" if header else b""
+
+
+def ids_in(headers: list[bytes]) -> list[bytes]:
+    """The same for many headers, without a call for each."""
+    return [header.partition(_ID_LINE)[2].partition(_CRLF)[0].lstrip(b" ") for header in headers]
 
 
 @final
@@ -77,6 +86,26 @@ class DedupeWindow:
         self._ids.append(message_id)
         self._sequences.append(sequence)
         self._timestamps.append(timestamp_ns)
+
+    def add_all(self, ids: list[bytes], first_sequence: int, timestamps_ns: list[int]) -> None:
+        """Messages of consecutive sequences were stored; those without an id have an empty one.
+
+        The same as to add them one after the other.
+        """
+        if self._window_ns == 0:
+            return
+        added = [*filter(None, ids)]
+        self._forget(timestamps_ns[-1], FORGOTTEN_PER_ADD_MAX * len(added))
+        begin = self._base + len(self._sequences)
+        self._positions.update(zip(added, range(begin, begin + len(added)), strict=True))
+        self._ids.extend(added)
+        sequences = range(first_sequence, first_sequence + len(ids))
+        self._sequences.extend(compress(sequences, ids))
+        self._timestamps.extend(compress(timestamps_ns, ids))
+
+    def has_any(self, ids: list[bytes]) -> bool:
+        """Whether one of these ids is kept, past the window or not."""
+        return not self._positions.keys().isdisjoint(ids)
 
     def forget_before(self, now_ns: int) -> bool:
         """Drop what is past the window at `now_ns`; whether more is left than one call drops."""

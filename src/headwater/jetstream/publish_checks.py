@@ -16,6 +16,7 @@ from headwater.jetstream.forecast import Forecast, Purge
 from headwater.jetstream.overlay import Overlay
 from headwater.jetstream.ttl import TtlError, ttl_seconds
 from headwater.store.format import SUBJECT_BYTES_MAX
+from headwater.wire.headers import VERSION
 
 # The headers of a message that may mean something to a stream (`read_control_headers`).
 Control: TypeAlias = dict[bytes, bytes]
@@ -53,6 +54,12 @@ _NOT_WITH_INCREMENT: Final = (
     names.EXPECTED_LAST_SEQUENCE,
     names.EXPECTED_LAST_SUBJECT_SEQUENCE,
 )
+
+
+_HEADER_BEGINS: Final = VERSION + b"\r\n"
+# Whatever a stream may know begins so.
+_KNOWN_BEGINS: Final = b"Nats-"
+_ID_LINE: Final = b"\r\n" + names.MSG_ID + b":"
 
 
 class DuplicateError(Exception):
@@ -98,6 +105,20 @@ def check_header_size(header: bytes) -> None:
     """A header block has a limit of its own."""
     if len(header) > HEADER_BYTES_MAX:
         raise ApiError.of(error_codes.STREAM_HEADER_EXCEEDS_MAXIMUM)
+
+
+def hold_only_ids(headers: list[bytes]) -> bool:
+    """Whether no rule looks at these headers: of all that streams know, they have ids at most.
+
+    Told by one look at all of them together. A header that only seems to have more, such as one
+    with an id that looks like a name, is judged by itself, which is slower and gives the same.
+    """
+    joined = b"".join(headers)
+    return (
+        joined.count(_KNOWN_BEGINS) == joined.count(_ID_LINE)
+        and max(map(len, headers)) <= HEADER_BYTES_MAX
+        and all(header.startswith(_HEADER_BEGINS) for header in headers if header)
+    )
 
 
 # --- what the headers ask for ---------------------------------------------------------------------

@@ -27,7 +27,7 @@ from headwater.jetstream.config import Retention, Storage, StreamConfig
 from headwater.jetstream.consumer.collection import Consumers
 from headwater.jetstream.consumer.records import CONSUMER_RECORDS
 from headwater.jetstream.decision import Decision, Incoming
-from headwater.jetstream.dedupe import DedupeWindow, id_in
+from headwater.jetstream.dedupe import DedupeWindow, id_in, ids_in
 from headwater.jetstream.due import DueWork
 from headwater.jetstream.errors import ApiError
 from headwater.jetstream.fast_batch import SUFFIX as FAST_SUFFIX
@@ -36,7 +36,12 @@ from headwater.jetstream.forecast import Forecast, Purge
 from headwater.jetstream.go_json import write
 from headwater.jetstream.in_flight import InFlight, purges_of_passed, roll_ups_in
 from headwater.jetstream.limits import Unseen, beyond_limits, has_limits, has_to_go_singly
-from headwater.jetstream.publish_checks import DuplicateError, may_roll_up, refuses_when_full
+from headwater.jetstream.publish_checks import (
+    DuplicateError,
+    hold_only_ids,
+    may_roll_up,
+    refuses_when_full,
+)
 from headwater.jetstream.records import (
     Configured,
     Passed,
@@ -60,6 +65,7 @@ from headwater.wire.headers import value_of, without_status
 _FILE_OVERHEAD_BYTES: Final = 30
 _FILE_HEADER_OVERHEAD_BYTES: Final = 4
 _MEMORY_OVERHEAD_BYTES: Final = 16
+_OVERHEAD_BYTES_MAX: Final = _FILE_OVERHEAD_BYTES + _FILE_HEADER_OVERHEAD_BYTES
 
 # Larger ones are looked at, whether a record can hold them.
 LARGE_PAYLOAD_BYTES: Final = 16 * 1024 * 1024
@@ -146,7 +152,7 @@ class Stream(StreamView):
         domain = self.host.domain
         said = f'"domain":"{domain}",' if domain else ""
         self._ack_begins = f'{{"stream":"{self.name}",{said}"seq":'.encode()
-        # Whether a message without headers can come in without a look at it.
+        # Whether a message without headers, or with a new id, can come in without a look at it.
         self._takes_plain = not (
             config.sealed
             or config.allow_msg_counter
@@ -166,9 +172,11 @@ class Stream(StreamView):
     def decide(self, incoming: Incoming, now_ns: int) -> Decision:
         """What becomes of publishes: records for those that come in, replies for all that asked."""
         decision = Decision()
-        if self._takes_plain and max(incoming.header_sizes) < 0 and self._has_room(incoming):
-            self._take_all(incoming, now_ns, decision)
-            return decision
+        if self._takes_plain and self._has_room(incoming):
+            headers, bodies = incoming.parted()
+            if self._are_new(headers):
+                self._take_all(incoming, headers, bodies, now_ns, decision)
+                return decision
         admission = Admission(self, now_ns)
         for subject, reply, header_size, payload in zip(
             incoming.subjects,
@@ -203,16 +211,32 @@ class Stream(StreamView):
         size = sum(map(len, payloads)) + subject_bytes
         try:
             self.check_server_limits()
-            self.check_account_limits(size + len(payloads) * _FILE_OVERHEAD_BYTES)
+            self.check_account_limits(size + len(payloads) * _OVERHEAD_BYTES_MAX)
         except ApiError:
             return False
         return True
 
-    def _take_all(self, incoming: Incoming, now_ns: int, decision: Decision) -> None:
+    def _are_new(self, headers: list[bytes]) -> bool:
+        """Whether headers ask for nothing, and no id in them was seen before."""
+        if not any(headers):
+            return True
+        if not hold_only_ids(headers):
+            return False
+        ids = [*filter(None, ids_in(headers))]
+        return len(set(ids)) == len(ids) and not self.dedupe.has_any(ids)
+
+    def _take_all(
+        self,
+        incoming: Incoming,
+        headers: list[bytes],
+        bodies: list[bytes],
+        now_ns: int,
+        decision: Decision,
+    ) -> None:
         """Publishes none of which needs a look."""
         count = len(incoming.subjects)
         first = self.log.last_sequence + 1
-        batch = Batch(incoming.subjects, [b""] * count, incoming.payloads, [now_ns] * count)
+        batch = Batch(incoming.subjects, headers, bodies, [now_ns] * count)
         decision.records.append(Published(first, batch))
         if self.config.no_ack:
             return
@@ -491,11 +515,8 @@ class Stream(StreamView):
     def _note_ids(self, record: Published) -> None:
         batch = record.batch
         self.last_id = id_in(batch.headers[-1])
-        for position, header in enumerate(batch.headers):
-            message_id = id_in(header)
-            if message_id:
-                sequence = record.first_sequence + position
-                self.dedupe.add(message_id, sequence, batch.timestamps_ns[position])
+        if any(batch.headers):
+            self.dedupe.add_all(ids_in(batch.headers), record.first_sequence, batch.timestamps_ns)
 
     def unseen(self) -> Unseen:
         """What the log has and nobody sees."""

@@ -154,7 +154,7 @@ class ConsumerRunner:
     def begin(self, consumer: Consumer) -> None:
         """A consumer was made, or was brought back."""
         now_ns = self._now_ns()
-        consumer.touch(now_ns)
+        consumer.start(now_ns)
         if consumer.push is not None:
             self._watch(consumer)
             consumer.push.set_active(self._is_bound(consumer), now_ns)
@@ -165,6 +165,7 @@ class ConsumerRunner:
     def changed(self, consumer: Consumer, old_subject: bytes) -> None:
         """A consumer has another configuration than it had."""
         push, now_ns = consumer.push, self._now_ns()
+        consumer.start(now_ns)
         out = Outbox()
         if push is None:
             self._do(consumer, lambda: consumer.deliver(now_ns, out), out)
@@ -177,18 +178,18 @@ class ConsumerRunner:
     def end(self, consumer: Consumer) -> None:
         """A consumer is gone; those who wait at it are told."""
         out = Outbox()
-        consumer.end(out)
+        consumer.end(True, out)
         if consumer.push is not None:
             self._unwatch(consumer, consumer.push.subject)
         self._timers.note(consumer, self)
         self._going_on.discard(consumer)
         self._carry_out(consumer, out)
 
-    def end_all(self, header: bytes) -> None:
-        """The stream or the server ends."""
+    def end_all(self, is_deleted: bool) -> None:
+        """The stream is deleted, or the server ends."""
         for consumer in self._stream.consumers:
             out = Outbox()
-            consumer.end(out, header)
+            consumer.end(is_deleted, out)
             if consumer.push is not None:
                 self._unwatch(consumer, consumer.push.subject)
             self._timers.note(consumer, self)

@@ -20,7 +20,6 @@ from headwater.jetstream.config import Compression, PersistMode, Storage, Stream
 from headwater.jetstream.consumer.acks import ACK_PREFIX
 from headwater.jetstream.consumer.config import ConsumerConfig
 from headwater.jetstream.consumer.machine import Consumer, start_of
-from headwater.jetstream.consumer.pull import CONSUMER_DELETED
 from headwater.jetstream.consumer.push import FLOW_PREFIX
 from headwater.jetstream.consumer.records import (
     ConsumerConfigured,
@@ -213,6 +212,11 @@ class JetStream:
         self._node.log.info(
             f"  Restored {log.messages} messages for stream '{account_name} > {name}'"
         )
+
+    def end_consumers(self) -> None:
+        """Tell those who wait for messages that the server ends."""
+        self._runners.end_consumers()
+        self.broker.flush()
 
     def stop(self) -> None:
         """Close every stream in order."""
@@ -444,6 +448,8 @@ class JetStream:
         consumer = stream.consumers.by_name[name]
         runner.consumers.begin(consumer)
         self.advisories.consumer_action(runner.account, consumer, Action.CREATE)
+        if consumer.is_paused(now_ns):
+            self.advisories.consumer_paused(runner.account, consumer, True)
         return consumer
 
     def update_consumer(
@@ -516,7 +522,7 @@ class JetStream:
         runner = self._runners.pop(account.name, stream.name)
         self._stop_listening(runner)
         runner.refuse_waiting(ApiError.of(error_codes.STREAM_NOT_FOUND))
-        runner.consumers.end_all(CONSUMER_DELETED)
+        runner.consumers.end_all(is_deleted=True)
         account.remove(stream)
         stream.retire()
         runner.reads.give_up()

@@ -21,14 +21,14 @@ from headwater.jetstream.advisories import (
 )
 from headwater.jetstream.consumer.advisories import (
     ConsumerActionAdvisory,
-    ConsumerPauseAdvisory,
     advisory_of,
     consumer_subject,
+    pause_advisory,
 )
 from headwater.jetstream.consumer.machine import Consumer
 from headwater.jetstream.consumer.outbox import Event
 from headwater.jetstream.go_json import write
-from headwater.jetstream.times import ZERO_TIME_TEXT, format_time
+from headwater.jetstream.times import format_time
 from headwater.server.accounts import Account
 from headwater.server.client import Client
 from headwater.server.monitor.connz import authorized_user
@@ -89,19 +89,10 @@ class Advisories:
 
     def consumer_paused(self, account: Account, consumer: Consumer, is_paused: bool) -> None:
         """A consumer was told to stop for some time, or to go on."""
-        until = consumer.config.pause_until
         self.tell(
             account,
             consumer_subject("PAUSE", consumer),
-            lambda heading: ConsumerPauseAdvisory(
-                id=heading.id,
-                timestamp=heading.timestamp,
-                stream=consumer.stream.name,
-                consumer=consumer.name,
-                paused=is_paused,
-                pause_until=ZERO_TIME_TEXT if until is None else until.text,
-                domain=self._domain,
-            ),
+            lambda heading: pause_advisory(heading, consumer, is_paused, self._domain),
         )
 
     def consumer_event(self, account: Account, consumer: Consumer, event: Event) -> None:

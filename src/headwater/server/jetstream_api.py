@@ -168,9 +168,8 @@ class JetStreamApi:
             found = find_operation(name)
             if found is not None:
                 operation, words = found
-                request = Request(words, body, lambda: self._advisories.describe(source))
-
-                reply_to = partial(self._reply, account, source, subject, reply, body)
+                request = Request(words, body, lambda: self._advisories.describe(source), header)
+                reply_to = partial(self._reply, account, source, subject, reply, operation, request)
 
                 def answer() -> None:
                     reply_to(*self._answer(account, operation, request, header))
@@ -233,7 +232,7 @@ class JetStreamApi:
             response = self._answer_system(name)
             if response is not None:
                 body = _split(payload, header_size)[1]
-                self._reply(account, source, subject, reply, body, response, is_told=True)
+                self._deliver(account, source, subject, reply, body, response, is_told=True)
 
         return handle
 
@@ -247,6 +246,8 @@ class JetStreamApi:
         try:
             if operation.needs_cluster:
                 raise ApiError.of(error_codes.CLUSTER_REQUIRED)
+            if api is not None and operation.looks_first is not None:
+                operation.looks_first(api, request)
             if _requires_more(header):
                 raise ApiError.of(error_codes.REQUIRED_API_LEVEL)
             if api is None:
@@ -295,15 +296,34 @@ class JetStreamApi:
         source: Client | None,
         subject: bytes,
         reply: bytes | None,
-        body: bytes,
+        operation: Operation,
+        request: Request,
         response: Response | None,
         is_told: bool,
     ) -> None:
         if response is None:
             return
+        api = self._apis.get(account.name)
+        if api is not None and operation.header is not None:
+            block = operation.header(api, request, response)
+        else:
+            block = self._session_block(account, subject, request.body)
+        self._deliver(account, source, subject, reply, request.body, response, is_told, block)
+
+    def _deliver(
+        self,
+        account: Account,
+        source: Client | None,
+        subject: bytes,
+        reply: bytes | None,
+        body: bytes,
+        response: Response,
+        is_told: bool,
+        block: bytes = b"",
+    ) -> None:
         document = write(response)
         if reply is not None:
-            self._send(account, reply, document, self._session_block(account, subject, body))
+            self._send(account, reply, document, block)
         if is_told:
             self._advisories.api_called(account, source, subject, body, document)
 

@@ -193,6 +193,8 @@ class Server:
             return
         self.log.info("Initiating Shutdown...")
         self._close_listeners()
+        if self.node.jetstream is not None:
+            self.node.jetstream.end_consumers()
         self.node.close_all(closing.SERVER_SHUTDOWN)
         if self.node.jetstream is not None:
             self.log.info("Initiating JetStream Shutdown...")

@@ -18,7 +18,6 @@ from typing import Final, final
 from headwater.base.clock import NS_PER_S
 from headwater.jetstream import error_codes
 from headwater.jetstream.account import JetStreamAccount
-from headwater.jetstream.consumer.pull import SERVER_SHUTDOWN
 from headwater.jetstream.decision import Decision, Incoming
 from headwater.jetstream.errors import ApiError
 from headwater.jetstream.in_flight import IN_FLIGHT_MESSAGES_MAX
@@ -393,6 +392,11 @@ class StreamRunners:
         self._driver.start()
         self._upkeep.start()
 
+    def end_consumers(self) -> None:
+        """Tell those who wait for messages that the server ends."""
+        for runner in self._by_key.values():
+            runner.consumers.end_all(is_deleted=False)
+
     def stop(self) -> None:
         """Commit what waits; nothing more happens on its own."""
         self._driver.stop()
@@ -407,7 +411,6 @@ class StreamRunners:
         self._is_commit_wanted = True
         self.broker.process_ingests()
         for runner in self._by_key.values():
-            runner.consumers.end_all(SERVER_SHUTDOWN)
             runner.consumers.flush()
         try:
             # Again for what the first one lets through.

@@ -37,8 +37,14 @@ def message_size(subject: int, header: int, payload: int) -> int:
 
 def message_sizes(batch: Batch, lengths: list[int]) -> list[int]:
     """What the messages of a batch count; `lengths` are those of their records."""
-    if not any(batch.headers) and not any(batch.expiries_ns):
-        return [length + _COUNTED_BESIDES_RECORD for length in lengths]
+    if not any(batch.expiries_ns):
+        sizes = [length + _COUNTED_BESIDES_RECORD for length in lengths]
+        if any(batch.headers):
+            sizes = [
+                size + HEADER_OVERHEAD_BYTES if header else size
+                for size, header in zip(sizes, batch.headers, strict=True)
+            ]
+        return sizes
     return [
         message_size(len(subject), len(header), len(payload))
         for subject, header, payload in zip(

@@ -390,11 +390,9 @@ class LogIndex:
     def present(self, sequences: list[int]) -> list[int]:
         """Those of some ascending sequences that have messages."""
         found: list[int] = []
-        for segment, some in self._by_segment(sequences):
-            first, end = segment.first_sequence, segment.next_sequence
-            if some[0] < first or some[-1] >= end:
-                some = some[bisect_left(some, first) : bisect_left(some, end)]
-            live = map(segment.offsets.__getitem__, map((-first).__add__, some))
+        for segment, some in self.by_segment(sequences):
+            positions = map((-segment.first_sequence).__add__, some)
+            live = map(segment.offsets.__getitem__, positions)
             found += some if segment.is_dense else compress(some, live)
         return found
 
@@ -408,7 +406,7 @@ class LogIndex:
                 self.delete(sequence)
             return
         ids: list[int] = []
-        for segment, some in self._by_segment(sequences):
+        for segment, some in self.by_segment(sequences):
             here = [*map((-segment.first_sequence).__add__, some)]
             sids = [*map(segment.subject_ids.__getitem__, here)]
             if self._picture is not None:
@@ -423,17 +421,6 @@ class LogIndex:
             self._shrink_subject_by(sid, count)
         if sequences[0] == self.first_sequence:
             self.first_sequence = self.next_message(sequences[0] + 1) or self.next_sequence
-
-    def _by_segment(self, sequences: list[int]) -> Iterator[tuple[SegmentIndex, list[int]]]:
-        """Ascending sequences, by the segment that covers them or is before them."""
-        begin = 0
-        while begin < len(sequences):
-            number = self.segment_number(sequences[begin])
-            end = len(sequences)
-            if number + 1 < len(self.segments):
-                end = bisect_left(sequences, self._starts[number + 1], begin)
-            yield self.segments[number], sequences[begin:end]
-            begin = end
 
     def _shrink_subject_by(self, sid: int, count: int) -> None:
         subjects = self.subjects

@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from struct import Struct
 from typing import Final, final
 
+from headwater.base.invariants import check
 from headwater.store.filesystem import File, FileSystem
 from headwater.store.format import (
     ENTRY_BYTES,
@@ -94,6 +95,7 @@ class Journal:
 
     def write(self, position: int, entries: list[tuple[int, bytes]]) -> bytes:
         """Append entries, kind and body each, all or none; returns the bytes they became."""
+        check(bool(entries), "there is something to write")
         if len(entries) == 1:
             data = encode_entry(position, *entries[0])
         else:

@@ -142,7 +142,9 @@ class FileLog(LogFiles):
                 self._erase(there)
                 self._note_extent()
             self.index.delete_many(there)
-            self._drop_empty_segments()
+            # Of thousands of segments not all are looked at for each message.
+            if any(index.live == 0 for index, _ in self.index.by_segment(there)):
+                self._drop_empty_segments()
         except OSError as error:
             raise self._failed("delete", error) from error
         return len(there)

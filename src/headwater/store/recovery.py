@@ -25,11 +25,17 @@ A stream:
 | half an entry at the end of the journal   | cut off, set aside                | torn             |
 | journal entry that is not sound, others   | begun anew with those, but for    | damaged          |
 |   behind it                               |   callers', set aside             |                  |
+| after the machine fell: the same before   | begun anew without those, set     | damaged          |
+|   removals that were journalled together  |   aside                           |                  |
+|   with callers' entries                   |                                   |                  |
 | journal that is gone                      | begun anew                        | unreadable       |
 | journal whose header is not sound, or of  | begun anew, set aside             | unreadable       |
 |   another stream                          |                                   |                  |
 | callers' entries about messages that are  | begun anew without them, set      | ahead, lost      |
 |   not there                               |   aside; going on above the       |                  |
+|                                           |   reservation                     |                  |
+| after the machine fell: the same, and     | begun anew without both, set      | ahead, lost      |
+|   removals journalled together with them  |   aside; going on above the       |                  |
 |                                           |   reservation                     |                  |
 | cut of the log's end that was begun       | finished                          |                  |
 | file that was to replace another one      | removed                           |                  |

@@ -41,6 +41,8 @@ MESSAGES: Final = 10
 LARGE_BODY: Final = b"x" * 4096
 LARGE_MESSAGES: Final = 1500
 NEVER_AGAIN: Final = ("--ack-wait", "1h")
+# For what must not take as long: a failure instead of a test without an end.
+AT_MOST: Final = ("--wait", f"{PATIENCE_S}s")
 
 
 @pytest.fixture(scope="module", params=CONSUMER_SERVERS)
@@ -228,7 +230,7 @@ def test_many_messages_are_asked_for_in_several_requests(
 
 def test_the_limits_of_a_request_are_kept(consumer: Call, made: Callable[..., str]) -> None:
     stream = made("--max-batch", "3", "--max-expires", "20ms")
-    ended = consumer("next", stream, "C", "--count", "10", "--wait", "1h", "--json")
+    ended = consumer("next", stream, "C", "--count", "10", "--json", *AT_MOST)
     assert (ended.code, ended.err) == (0, "")
     assert sequences_of(ended) == list(range(1, MESSAGES + 1))
 
@@ -340,7 +342,7 @@ def test_a_consumer_is_followed_until_ctrl_c(
 
 def test_following_ends_after_so_many(consumer: Call, made: Callable[..., str]) -> None:
     stream = made()
-    ended = consumer("sub", stream, "C", "--count", "3", "--raw")
+    ended = consumer("sub", stream, "C", "--count", "3", "--raw", *AT_MOST)
     assert (ended.code, ended.out) == (0, "body 1\nbody 2\nbody 3\n")
     assert state_of(consumer, stream) == (7, 0, 3)
 
@@ -441,7 +443,7 @@ def test_what_arrived_and_was_not_shown_is_given_back(
 
             async def work(incoming: Incoming) -> None:
                 await incoming.listen(info["config"]["deliver_subject"])
-                await receiver.take(await incoming.next(PATIENCE_S), has_more=True)
+                await receiver.take(await incoming.next(PATIENCE_S))
                 while (await api.consumer(stream, "C"))["num_pending"]:
                     await session.flush()
                 # All have been sent before the last answer; the client hands them on.
@@ -451,7 +453,7 @@ def test_what_arrived_and_was_not_shown_is_given_back(
             assert (await receive(api, info, receiver, work)).messages == 1
 
     asyncio.run(scenario())
-    again = lines_of(consumer("sub", stream, "C", "--count", "9", "--json"))
+    again = lines_of(consumer("sub", stream, "C", "--count", "9", "--json", *AT_MOST))
     assert [line["sequence"] for line in again] == list(range(2, MESSAGES + 1))
     assert {line["delivered"] for line in again} == {2}
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from headwater.store import subject_filter
 from headwater.store.census import BLOCK_POSITIONS
 from headwater.store.index import IDS_UNUSED_MIN, REMOVALS_NOTED_MAX, LogIndex
 from headwater.store.memory import SEGMENT_MESSAGES_MAX, MemoryLog
@@ -463,3 +464,91 @@ def test_a_log_in_memory_forgets_the_names_of_subjects_that_come_and_go() -> Non
         store(log, [b"job.%d.%d" % (number, place) for place in range(1000)])
         log.purge()
     assert len(log.index.subjects.names) < 2 * (IDS_UNUSED_MIN + SEGMENT_MESSAGES_MAX)
+
+
+# --- taking many at once --------------------------------------------------------------------------
+
+
+def test_what_is_near_is_taken_by_looking_at_it_once() -> None:
+    index = sparse_index()
+    for patterns in ([b">"], [b"many.>"]):
+        kept = SubjectFilter(index, patterns)
+        kept.next(1)
+        before = examined(index)
+        assert len(kept.take(1, 10_001, 5000)) == 5000
+        assert examined(index) - before <= 2 * 8192
+
+
+def test_rare_messages_are_taken_without_looking_at_those_between() -> None:
+    index = sparse_index()
+    kept = SubjectFilter(index, [b"many.7", b"many.4000"])
+    expected = kept.sequences(index.next_sequence)
+    index.take_censuses(2**62)
+    before = examined(index)
+    assert kept.take(5, 2**62, 12) == [at for at in expected if at >= 5][:12]
+    assert examined(index) - before <= 2 * BLOCK_POSITIONS, "to find the first of each"
+
+
+@pytest.mark.parametrize("pattern", [b">", b"many.*"])
+def test_what_is_gone_at_the_front_is_not_looked_through(pattern: bytes) -> None:
+    index = sparse_index()
+    gone = 3 * BLOCK_POSITIONS
+    for sequence in range(1, gone + 1):
+        index.delete(sequence)
+    kept = SubjectFilter(index, [pattern])
+    kept.refresh()
+    before = examined(index)
+    assert kept.next(1) == gone + 1
+    assert kept.take(1, 2**62, 3) == [gone + 1, gone + 2, gone + 3]
+    assert examined(index) - before <= 10 * STRETCH_MIN
+
+
+def test_a_place_that_moves_over_what_it_took_does_not_look_at_what_is_between() -> None:
+    index = sparse_index()
+    log = MemoryLog()
+    log.index = index
+    cursor = log.cursor([b"many.7", b"rare.*"], 1)
+    left = cursor.pending()
+    taken = cursor.take(2**62, 6)
+    index.delete(taken[1])
+    index.delete(taken[5])
+    before = examined(index)
+    cursor.move(taken[4] + 1)
+    # Five and one more that is gone.
+    assert cursor.pending() == left - 6
+    cursor.move(taken[5] + 1)
+    assert cursor.pending() == left - 6
+    assert examined(index) == before
+
+
+def test_after_many_removals_only_blocks_that_lost_something_are_counted_anew(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # Else blocks are counted by who is in them, and not looked at.
+    monkeypatch.setattr(subject_filter, "IDS_IN_SET_MAX", 100)
+    pattern = b"many.*"
+    index = sparse_index()
+    kept = SubjectFilter(index, [pattern])
+    whole = kept.pending(1)
+    gone = [*range(1, REMOVALS_NOTED_MAX + 2), 20_000]
+    names = index.subjects.names
+    segment = index.segments[0]
+    lost = sum(matches(pattern, names[segment.subject_ids[at - 1]]) for at in gone)
+    for sequence in gone:
+        index.delete(sequence)
+    before = examined(index)
+    assert kept.pending(1) == whole - lost
+    # And the last blocks, which are not full.
+    assert examined(index) - before <= (3 + len(index.segments)) * BLOCK_POSITIONS
+    assert kept.pending(1) == whole - lost
+
+
+def test_a_publish_costs_nothing_for_a_reader_who_does_not_ask() -> None:
+    log = log_of([b"a.%d" % (number % 9) for number in range(3000)])
+    cursors = [log.cursor([pattern], 1) for pattern in (b">", b"a.*", b"a.1") for _ in range(50)]
+    for cursor in cursors:
+        cursor.pending()
+    before = examined(log.index)
+    store(log, [b"a.1"] * 100)
+    assert examined(log.index) == before
+    assert {cursor.pending() for cursor in cursors} == {3100, 434}

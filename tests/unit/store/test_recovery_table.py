@@ -13,8 +13,8 @@ import pytest
 
 from headwater.store import recovery
 from headwater.store.checkpoint import CHECKPOINT_FILE
-from headwater.store.format import HEADER_BYTES, encode_entry
-from headwater.store.journal import TRUNCATING, encode_ranges
+from headwater.store.format import HEADER_BYTES, encode_entry, encode_group
+from headwater.store.journal import DELETED, TRUNCATING, encode_ranges
 from headwater.store.log import FileLog
 from headwater.store.message_log import Batch, StoreError
 from headwater.store.opening import create_log, open_log
@@ -334,6 +334,19 @@ def an_entry_is_damaged() -> Outcome:
     return outcome_of(disk)
 
 
+@scenario(
+    "after the machine fell: the same before removals that were journalled together with callers' "
+    "entries"
+)
+def an_entry_is_damaged_and_the_machine_fell() -> Outcome:
+    disk = killed()
+    extend(disk, JOURNAL, joint_removal(LAST))
+    disk.flip_bit(JOURNAL, HEADER_BYTES + 10, 1)
+    # Of a machine that did not fall a removal stands alone.
+    assert open_log(disk.clone(), FOLDER, entropy()).get(5) is None
+    return outcome_of(disk, machine_fell=True)
+
+
 @scenario("journal that is gone")
 def the_journal_is_gone() -> Outcome:
     disk = killed()
@@ -363,6 +376,23 @@ def entries_are_ahead() -> Outcome:
     log = open_log(disk, FOLDER, entropy())
     assert [entry.body for entry in log.entries] == [b"first", b"second"]
     return outcome
+
+
+@scenario("after the machine fell: the same, and removals journalled together with them")
+def joint_entries_are_ahead() -> Outcome:
+    disk = killed()
+    extend(disk, JOURNAL, joint_removal(LAST + 5))
+    assert open_log(disk.clone(), FOLDER, entropy()).get(5) is None
+    outcome = outcome_of(disk, machine_fell=True)
+    log = open_log(disk, FOLDER, entropy())
+    assert [entry.body for entry in log.entries] == [b"first", b"second"]
+    return outcome
+
+
+def joint_removal(position: int) -> bytes:
+    """Message 5 is removed, and a caller says why."""
+    entries = [(DELETED, encode_ranges([(5, 5)])), (CALLER_KIND, b"third")]
+    return encode_group(position, entries)
 
 
 @scenario("cut of the log's end that was begun")

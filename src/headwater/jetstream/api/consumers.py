@@ -31,6 +31,11 @@ from headwater.jetstream.api.consumer_documents import (
 )
 from headwater.jetstream.api.documents import LIST_MAX, NAMES_MAX, ErrorDocument, Response
 from headwater.jetstream.api.operation import ANY_NUMBER, Operation, Request
+from headwater.jetstream.api.stream_identity import (
+    asks_for_identity,
+    check_identity,
+    identity_block,
+)
 from headwater.jetstream.api.streams import StreamApi, is_empty_request
 from headwater.jetstream.api_level import API_LEVEL
 from headwater.jetstream.consumer.config import (
@@ -66,21 +71,29 @@ from headwater.store.message_log import StoreError
 
 def create(api: StreamApi, request: Request) -> Response:
     """CONSUMER.CREATE"""
-    asked = api.read(request.body, ConsumerRequest)
-    return _made(api, asked, check_created(asked, _words(request)))
+    asked = _asked(api, request)
+    return _made(api, asked, check_created(asked, _words(request)), request.header)
 
 
 def create_durable(api: StreamApi, request: Request) -> Response:
     """CONSUMER.DURABLE.CREATE"""
-    asked = api.read(request.body, ConsumerRequest)
-    return _made(api, asked, check_created_durable(asked, _words(request)))
+    asked = _asked(api, request)
+    return _made(api, asked, check_created_durable(asked, _words(request)), request.header)
 
 
-def _made(api: StreamApi, asked: ConsumerRequest, config: ConsumerConfig) -> Response:
+def _asked(api: StreamApi, request: Request) -> ConsumerRequest:
+    return api.read(request.body, ConsumerRequest)
+
+
+def _made(
+    api: StreamApi, asked: ConsumerRequest, config: ConsumerConfig, header: bytes
+) -> Response:
     if config.num_replicas > 1:
         raise ApiError.of(error_codes.STREAM_REPLICAS_NOT_SUPPORTED)
     stream = api.account.stream(asked.stream_name)
     config = as_it_sources(config, stream.config, api.keeper.generate_name)
+    if config.direct or config.sourcing:
+        check_identity(stream, header)
     consumer = stream.consumers.by_name.get(config.durable_name or config.name)
     if consumer is not None:
         config = _kept(consumer.config, config)
@@ -93,6 +106,14 @@ def _made(api: StreamApi, asked: ConsumerRequest, config: ConsumerConfig) -> Res
     response = ConsumerCreateResponse()
     describe(response, _info(api, consumer))
     return response
+
+
+def creation_header(api: StreamApi, request: Request, response: Response) -> bytes:
+    """Whoever copies a stream is told which one it is."""
+    config = response.config if isinstance(response, ConsumerCreateResponse) else None
+    if config is None or not (config.direct or config.sourcing):
+        return b""
+    return identity_block(api.account.streams.get(request.stream_name))
 
 
 def _kept(old: ConsumerConfig, config: ConsumerConfig) -> ConsumerConfig:
@@ -170,8 +191,7 @@ def _surroundings(api: StreamApi, stream: Stream) -> ConsumerSurroundings:
 
 def info(api: StreamApi, request: Request) -> Response:
     """CONSUMER.INFO"""
-    if not is_empty_request(request.body):
-        raise ApiError.of(error_codes.NOT_EMPTY_REQUEST)
+    _check_empty(api, request)
     _, consumer = _found(api, request)
     response = ConsumerInfoResponse()
     describe(response, _info(api, consumer))
@@ -226,8 +246,7 @@ def _info(api: StreamApi, consumer: Consumer) -> ConsumerInfo:
 
 def delete(api: StreamApi, request: Request) -> Response:
     """CONSUMER.DELETE"""
-    if not is_empty_request(request.body):
-        raise ApiError.of(error_codes.NOT_EMPTY_REQUEST)
+    _check_empty(api, request)
     stream, consumer = _found(api, request)
     try:
         api.keeper.delete_consumer(api.account, stream, consumer)
@@ -238,7 +257,7 @@ def delete(api: StreamApi, request: Request) -> Response:
 
 def pause(api: StreamApi, request: Request) -> Response:
     """CONSUMER.PAUSE"""
-    asked = api.read_if_document(request.body, PauseRequest)
+    asked = _asked_pause(api, request)
     stream, consumer = _found(api, request)
     until = _pause_until(asked)
     config = with_required_level(msgspec.structs.replace(consumer.config, pause_until=until))
@@ -253,6 +272,10 @@ def pause(api: StreamApi, request: Request) -> Response:
     return ConsumerPauseResponse(
         paused=remaining_ns > 0, pause_until=until.text, pause_remaining=remaining_ns
     )
+
+
+def _asked_pause(api: StreamApi, request: Request) -> PauseRequest:
+    return api.read_if_document(request.body, PauseRequest)
 
 
 def _pause_until(asked: PauseRequest) -> Time | None:
@@ -303,6 +326,13 @@ def reset(api: StreamApi, request: Request) -> Response | None:
     return response
 
 
+def reset_header(api: StreamApi, request: Request, response: Response) -> bytes:
+    """Whoever names a stream's identity is told what it is."""
+    if response.error is not None or not asks_for_identity(request.header):
+        return b""
+    return identity_block(api.account.streams.get(request.stream_name))
+
+
 def _reset_sequence(api: StreamApi, stream: Stream, consumer: Consumer, asked: int) -> int:
     """Where a consumer begins again; never with what its policy has kept from it."""
     if asked == 0:
@@ -326,6 +356,11 @@ def _reset_sequence(api: StreamApi, stream: Stream, consumer: Consumer, asked: i
 # --- parts ----------------------------------------------------------------------------------------
 
 
+def _check_empty(_: StreamApi, request: Request) -> None:
+    if not is_empty_request(request.body):
+        raise ApiError.of(error_codes.NOT_EMPTY_REQUEST)
+
+
 def _found(api: StreamApi, request: Request) -> tuple[Stream, Consumer]:
     """The stream and the consumer that a subject names. Raises ApiError."""
     stream = api.account.stream(request.stream_name)
@@ -344,13 +379,23 @@ def _readable(word: str) -> str:
 
 
 CONSUMER_OPERATIONS: Final = {
-    "CONSUMER.CREATE": Operation(create, ConsumerCreateResponse, words_max=ANY_NUMBER),
-    "CONSUMER.DURABLE.CREATE": Operation(create_durable, ConsumerCreateResponse, 2, 2),
+    "CONSUMER.CREATE": Operation(
+        create,
+        ConsumerCreateResponse,
+        words_max=ANY_NUMBER,
+        header=creation_header,
+        looks_first=_asked,
+    ),
+    "CONSUMER.DURABLE.CREATE": Operation(
+        create_durable, ConsumerCreateResponse, 2, 2, header=creation_header, looks_first=_asked
+    ),
     "CONSUMER.NAMES": Operation(names, ConsumerNamesResponse),
     "CONSUMER.LIST": Operation(list_consumers, ConsumerListResponse),
-    "CONSUMER.INFO": Operation(info, ConsumerInfoResponse, 2, 2),
+    "CONSUMER.INFO": Operation(info, ConsumerInfoResponse, 2, 2, looks_first=_check_empty),
     "CONSUMER.DELETE": Operation(delete, ConsumerDeleteResponse, 2, 2),
-    "CONSUMER.PAUSE": Operation(pause, ConsumerPauseResponse, 2, 2),
+    "CONSUMER.PAUSE": Operation(pause, ConsumerPauseResponse, 2, 2, looks_first=_asked_pause),
     "CONSUMER.UNPIN": Operation(unpin, ConsumerUnpinResponse, 2, 2),
-    "CONSUMER.RESET": Operation(reset, ConsumerResetResponse, 2, 2, is_counted=False),
+    "CONSUMER.RESET": Operation(
+        reset, ConsumerResetResponse, 2, 2, is_counted=False, header=reset_header
+    ),
 }

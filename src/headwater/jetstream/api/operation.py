@@ -20,6 +20,8 @@ class Request(NamedTuple):
     body: bytes
     # Who asks, for those who tell about it; None for the server itself.
     describe_client: Callable[[], ClientDocument | None]
+    # The block of headers it came with.
+    header: bytes = b""
 
     @property
     def stream_name(self) -> str:
@@ -44,3 +46,7 @@ class Operation(NamedTuple):
     is_counted: bool = True
     # Whether it is refused before anything is looked at where there is no cluster.
     needs_cluster: bool = False
+    # The header of a reply, where it may have one.
+    header: Callable[["StreamApi", Request, Response], bytes] | None = None
+    # What is looked at first and may be refused even where the API is older than is asked for.
+    looks_first: Callable[["StreamApi", Request], object] | None = None

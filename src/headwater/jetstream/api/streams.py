@@ -42,7 +42,7 @@ from headwater.jetstream.api.documents import (
     StreamUpdateResponse,
     describe,
 )
-from headwater.jetstream.api.message_get import check_single, get_message
+from headwater.jetstream.api.message_get import check_single, get_message, session_block
 from headwater.jetstream.api.operation import Operation, Request
 from headwater.jetstream.api.restore import (
     RestoreRequest,
@@ -410,6 +410,11 @@ class StreamApi:
         stream = self.account.stream(request.stream_name)
         return MessageGetResponse(message=get_message(stream, asked))
 
+    def message_header(self, request: Request, _: Response) -> bytes:
+        """A reader who says what he has seen is told what there is."""
+        stream = self.account.streams.get(request.stream_name)
+        return b"" if stream is None else session_block(stream, request.body)
+
     def message_delete(self, request: Request) -> Response:
         """STREAM.MSG.DELETE"""
         if is_empty_request(request.body):
@@ -496,7 +501,12 @@ STREAM_OPERATIONS: Final = {
     "STREAM.PURGE": Operation(StreamApi.purge, StreamPurgeResponse),
     "STREAM.SNAPSHOT": Operation(StreamApi.snapshot, SnapshotResponse),
     "STREAM.RESTORE": Operation(StreamApi.restore, RestoreResponse),
-    "STREAM.MSG.GET": Operation(StreamApi.message_get, MessageGetResponse, is_counted=False),
+    "STREAM.MSG.GET": Operation(
+        StreamApi.message_get,
+        MessageGetResponse,
+        is_counted=False,
+        header=StreamApi.message_header,
+    ),
     "STREAM.MSG.DELETE": Operation(StreamApi.message_delete, MessageDeleteResponse),
 }
 

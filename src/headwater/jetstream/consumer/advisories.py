@@ -12,6 +12,7 @@ from headwater.jetstream.consumer.outbox import (
     DeliveriesExceeded,
     Event,
     Naked,
+    PauseEnded,
     Terminated,
 )
 from headwater.jetstream.times import ZERO_TIME_TEXT
@@ -113,6 +114,22 @@ def consumer_subject(event: str, consumer: Consumer) -> str:
     return f"{SUBJECT_PREFIX}CONSUMER.{event}.{consumer.stream.name}.{consumer.name}"
 
 
+def pause_advisory(
+    heading: Heading, consumer: Consumer, is_paused: bool, domain: str
+) -> ConsumerPauseAdvisory:
+    """What is told of a pause that begins or ends."""
+    until = consumer.config.pause_until
+    return ConsumerPauseAdvisory(
+        id=heading.id,
+        timestamp=heading.timestamp,
+        stream=consumer.stream.name,
+        consumer=consumer.name,
+        paused=is_paused,
+        pause_until=ZERO_TIME_TEXT if until is None else until.text,
+        domain=domain,
+    )
+
+
 def advisory_of(
     consumer: Consumer, event: Event, account: str, domain: str
 ) -> tuple[str, Callable[[Heading], Advisory]]:
@@ -154,6 +171,8 @@ def advisory_of(
                 reason=event.reason,
                 domain=domain,
             )
+        if isinstance(event, PauseEnded):
+            return pause_advisory(heading, consumer, False, domain)
         whose = {**who, "account": account, "domain": domain, "group": event.group}
         if isinstance(event, ClientPinned):
             return PinnedAdvisory(**whose, pinned_id=event.pin_id)
@@ -171,4 +190,6 @@ def _subject_of(consumer: Consumer, event: Event) -> str:
         return consumer_subject("MSG_NAKED", consumer)
     if isinstance(event, Terminated):
         return consumer_subject("MSG_TERMINATED", consumer)
+    if isinstance(event, PauseEnded):
+        return consumer_subject("PAUSE", consumer)
     return consumer_subject("PINNED" if isinstance(event, ClientPinned) else "UNPINNED", consumer)

@@ -79,6 +79,13 @@ class Consumers:
         names = sorted(self.by_name)
         return [self.by_name[name] for name in names if not self.by_name[name].config.direct]
 
+    @property
+    def direct(self) -> list[Consumer]:
+        """Those by which servers read the stream for others, by name."""
+        return [
+            self.by_name[name] for name in sorted(self.by_name) if self.by_name[name].config.direct
+        ]
+
     def find(self, name: str) -> Consumer:
         """The consumer of a name. Raises ApiError."""
         found = self.by_name.get(name)

@@ -33,12 +33,12 @@ from headwater.jetstream.consumer.outbox import (
     ClientUnpinned,
     DeliveriesExceeded,
     Outbox,
+    PauseEnded,
     Terminated,
 )
 from headwater.jetstream.consumer.pace import pace_of
 from headwater.jetstream.consumer.priority import gate_of
 from headwater.jetstream.consumer.pull import (
-    CONSUMER_DELETED,
     PUSH_BASED,
     PullQueue,
     PullRefusedError,
@@ -104,6 +104,8 @@ class Consumer:
         # Until when nothing is sent, so that the pace is kept.
         self.held_until_ns = 0
         self._active_ns = 0
+        # When a pause ends that has not ended yet.
+        self._pause_ends_ns = 0
         self.is_gone = False
         self._configure(config)
         self.acks.configure()
@@ -123,6 +125,7 @@ class Consumer:
             self.push = Push(config, prefix, host.entropy)
         else:
             self.push.configure(config)
+        self._pause_ends_ns = config.pause_until_ns or 0
         burst = stream.config.max_msg_size if stream.config.max_msg_size > 0 else host.max_payload
         self.pace = pace_of(config, burst, stream.visible_sequence)
 
@@ -396,13 +399,18 @@ class Consumer:
 
     def next_due_ns(self) -> int:
         """When something has to happen without anybody asking; 0 if never."""
-        times = [self.deadlines.next_due_ns(), self._pin_ends_ns, self._inactive_at_ns()]
+        times = [
+            self.deadlines.next_due_ns(),
+            self._pin_ends_ns,
+            self._pause_ends_ns,
+            self._inactive_at_ns(),
+        ]
         if self.pulls is not None:
             times.append(self.pulls.next_due_ns())
         if self.push is not None and self.push.is_active:
             times.append(self.push.heartbeat_at_ns)
         if self.wants_messages:
-            times += (self.held_until_ns, self.config.pause_until_ns or 0)
+            times.append(self.held_until_ns)
         return min((time_ns for time_ns in times if time_ns), default=0)
 
     def run_due(self, now_ns: int, out: Outbox) -> bool:
@@ -410,6 +418,9 @@ class Consumer:
         self._expire_deadlines(now_ns, out)
         if self._pin_ends_ns and now_ns >= self._pin_ends_ns:
             self._unpin("timeout", now_ns, out)
+        if self._pause_ends_ns and now_ns >= self._pause_ends_ns:
+            self._pause_ends_ns = 0
+            out.events.append(PauseEnded())
         push = self.push
         more = self.deliver(now_ns, out)
         if self.pulls is not None and 0 < self.pulls.next_due_ns() <= now_ns:
@@ -435,7 +446,9 @@ class Consumer:
         for sequence in due:
             if sequence in self._is_ready:
                 continue
-            deliveries = self.deliveries_of(sequence)
+            # As nats-server has it, of a message that was sent again it is only found out that it
+            # may not be once more when somebody is there to get it.
+            deliveries = max(self.state.redelivered.get(sequence, 0), 1)
             if 0 < limit <= deliveries:
                 exhausted.append(sequence)
                 if deliveries == limit:
@@ -447,6 +460,12 @@ class Consumer:
         self.make_ready(ready)
 
     # --- ending --------------------------------------------------------------------------------
+
+    def start(self, now_ns: int) -> None:
+        """It begins to work."""
+        self.touch(now_ns)
+        if self._pause_ends_ns <= now_ns:
+            self._pause_ends_ns = 0
 
     def touch(self, now_ns: int) -> None:
         """Somebody uses it."""
@@ -475,11 +494,11 @@ class Consumer:
                 return False
         return True
 
-    def end(self, out: Outbox, header: bytes = CONSUMER_DELETED) -> None:
-        """The consumer goes: whoever waits is told."""
+    def end(self, is_deleted: bool, out: Outbox) -> None:
+        """The consumer goes, or the server does: whoever waits is told."""
         self.is_gone = True
         if self.pulls is not None:
-            self.pulls.end_all(header, out)
+            self.pulls.end_all(is_deleted, out)
 
     # --- pinning -------------------------------------------------------------------------------
 

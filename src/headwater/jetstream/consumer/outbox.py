@@ -83,8 +83,18 @@ class ClientUnpinned(NamedTuple):
     reason: str
 
 
+class PauseEnded(NamedTuple):
+    """A consumer that was told to stop for some time goes on."""
+
+
 Event: TypeAlias = (
-    Naked | Terminated | DeliveriesExceeded | AckSampled | ClientPinned | ClientUnpinned
+    Naked
+    | Terminated
+    | DeliveriesExceeded
+    | AckSampled
+    | ClientPinned
+    | ClientUnpinned
+    | PauseEnded
 )
 
 

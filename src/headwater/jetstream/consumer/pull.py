@@ -27,8 +27,8 @@ NO_PRIORITY: Final = PRIORITY_MAX + 1
 
 NO_MESSAGES: Final = b"NATS/1.0 404 No Messages\r\n\r\n"
 PUSH_BASED: Final = b"NATS/1.0 409 Consumer is push based\r\n\r\n"
-CONSUMER_DELETED: Final = b"NATS/1.0 409 Consumer Deleted\r\n\r\n"
-SERVER_SHUTDOWN: Final = b"NATS/1.0 409 Server Shutdown\r\n\r\n"
+_DELETED: Final = b"NATS/1.0 409 Consumer Deleted\r\n\r\n"
+_SHUTDOWN: Final = b"409 Server Shutdown"
 _REQUESTS_PENDING: Final = b"NATS/1.0 408 Requests Pending\r\n\r\n"
 _MAX_WAITING: Final = b"NATS/1.0 409 Exceeded MaxWaiting\r\n\r\n"
 _TIMEOUT: Final = b"408 Request Timeout"
@@ -386,10 +386,10 @@ class PullQueue:
         """When a request may have to be looked at; 0 if never."""
         return self._due_ns if self._waiting else 0
 
-    def end_all(self, header: bytes, out: Outbox) -> None:
-        """Nobody will be served any more."""
+    def end_all(self, is_deleted: bool, out: Outbox) -> None:
+        """Nobody will be served any more: the consumer was deleted, or the server ends."""
         for request in self._waiting:
-            out.status(request.reply, header)
+            out.status(request.reply, _DELETED if is_deleted else request.status(_SHUTDOWN))
         self._waiting.clear()
         self.wanted = self.hurried = 0
 

@@ -90,13 +90,15 @@ class ConsumerState:
     def acknowledge(self, sequences: Sequence[int]) -> None:
         """Messages are done with, also those that are not pending any more."""
         pending, sent_ns, redelivered = self.pending, self.sent_ns, self.redelivered
+        before = len(pending)
         for sequence in sequences:
             if pending.pop(sequence, 0):
                 del sent_ns[sequence]
         if redelivered:
             for sequence in sequences:
                 redelivered.pop(sequence, None)
-        self._raise_floor()
+        if len(pending) < before:
+            self._raise_floor()
 
     def acknowledge_up_to(self, consumer_sequence: int, stream_sequence: int) -> None:
         """Everything up to a message is done with."""
@@ -119,12 +121,14 @@ class ConsumerState:
         return found
 
     def give_up(self, sequences: Sequence[int]) -> None:
-        """Messages are not delivered again; that they were redelivered is remembered."""
+        """Messages are not delivered again; that they were redelivered is remembered.
+
+        The floor stays below them until something is acknowledged.
+        """
         for sequence in sequences:
             if self.pending.pop(sequence, 0):
                 del self.sent_ns[sequence]
             self.redelivered[sequence] = self.redelivered.get(sequence, 0)
-        self._raise_floor()
 
     def forget_before(self, stream_sequence: int) -> None:
         """Everything before a sequence of the stream is gone at once, and so is the floor's past.

@@ -14,6 +14,7 @@ from headwater.jetstream.account import JetStreamAccount
 from headwater.jetstream.api_level import API_LEVEL
 from headwater.jetstream.batch_limits import BatchLimits
 from headwater.jetstream.config import Storage
+from headwater.jetstream.consumer.machine import Consumer
 from headwater.jetstream.go_json import document, write
 from headwater.jetstream.stream import Stream
 from headwater.server.monitor.documents import Filtered, Refused, View, timestamp
@@ -114,6 +115,7 @@ class StreamDetail(View, kw_only=True):
     config: msgspec.Raw | UnsetType = UNSET
     state: msgspec.Raw
     consumer_detail: tuple[msgspec.Raw, ...] | UnsetType = UNSET
+    direct_consumer_detail: tuple[msgspec.Raw, ...] | UnsetType = UNSET
 
 
 class AccountDetail(View, kw_only=True):
@@ -325,17 +327,20 @@ def _stream_detail(node: "Node", stream: Stream, options: JszOptions) -> StreamD
         cluster=Leader(leader=node.name),
         config=msgspec.Raw(write(stream.config)) if options.config else UNSET,
         state=msgspec.Raw(write(stream.state())),
-        consumer_detail=_consumer_details(node, stream, options),
+        consumer_detail=_consumer_details(node, stream.consumers.shown, options),
+        direct_consumer_detail=_consumer_details(node, stream.consumers.direct, options)
+        if options.direct_consumer
+        else UNSET,
     )
 
 
 def _consumer_details(
-    node: "Node", stream: Stream, options: JszOptions
+    node: "Node", consumers: list[Consumer], options: JszOptions
 ) -> tuple[msgspec.Raw, ...] | UnsetType:
     if not options.consumer:
         return UNSET
     now_ns = node.environment.clock.wall_ns()
-    details = [document(each.info(now_ns)) for each in stream.consumers.shown]
+    details = [document(each.info(now_ns)) for each in consumers]
     if not options.config:
         for each in details:
             del each["config"]

@@ -101,15 +101,20 @@ class Window:
         self.counts: list[int] = []
         self.requests: list[Delivery] = []
         self.count = 0
-        while not _is_beat(one := inbox.next()) or (answered and answered in str(one.tree)):
-            if _is_beat(one):
-                continue
+        for _ in range(BEATS_MAX):
+            self.beat = self._take_until_beat(inbox)
+            if not answered or answered not in str(self.beat.tree):
+                return
+        raise AssertionError(f"the answer to {answered} was never taken")
+
+    def _take_until_beat(self, inbox: Listener) -> Delivery:
+        while not _is_beat(one := inbox.next()):
             if one.is_status:
                 self.requests.append(one)
                 self.counts.append(self.count)
             else:
                 self.count += 1
-        self.beat = one
+        return one
 
     @property
     def request(self) -> str:

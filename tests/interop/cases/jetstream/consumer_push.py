@@ -44,7 +44,7 @@ catalogue = Catalogue(JETSTREAM)
 
 
 class Listener(Receiver):
-    """A receiver that is heard at once: what comes with the answer to its SUB is kept."""
+    """A receiver that misses nothing: what comes before its SUB is answered is kept."""
 
     def __init__(self, wire: WireClient, subject: str, queue: str = "") -> None:
         self.wire = wire

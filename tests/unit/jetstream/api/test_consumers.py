@@ -1,10 +1,16 @@
 """The consumer API: replies to the byte, pages, and what is told when the store fails."""
 
 import json
+from typing import cast
 
 import pytest
 
+from headwater.jetstream.api.consumer_documents import ConsumerCreateResponse
+from headwater.jetstream.api.consumers import creation_header
 from headwater.jetstream.api.documents import LIST_MAX, NAMES_MAX
+from headwater.jetstream.api.operation import Request
+from headwater.jetstream.api.streams import StreamApi, StreamKeeper
+from headwater.jetstream.consumer.config import ConsumerConfig
 from headwater.store.message_log import StoreError
 from tests.unit.jetstream.consumer.world import BEGINNING_NS, World
 
@@ -177,3 +183,53 @@ def test_reset_not_below_a_start_time() -> None:
     told = world.ask("CONSUMER.RESET.S.C", b'{"seq":2}')
     assert told is not None
     assert told["error"]["description"] == "invalid reset: below start time"
+
+
+# --- which stream it is -------------------------------------------------------------------------
+
+# What nats-server makes of the time the stream was made.
+IDENTITY = "Nats-Stream-Identity: 7cbqSBBM"
+SERVERS_OWN = create_body(direct=True, deliver_subject="d")
+
+
+def header(identity: str) -> bytes:
+    return f"NATS/1.0\r\nNats-Stream-Identity: {identity}\r\n\r\n".encode()
+
+
+def test_whoever_copies_a_stream_is_told_which_it_is() -> None:
+    world = World()
+    told, block = world.ask_with_header("CONSUMER.CREATE.S.D", SERVERS_OWN, b"")
+    assert "error" not in told
+    assert block == f"NATS/1.0\r\n{IDENTITY}\r\n\r\n".encode()
+    assert world.ask_with_header("CONSUMER.CREATE.S.C", create_body(), header("other"))[1] == b""
+
+
+def test_another_stream_of_the_same_name_is_refused() -> None:
+    world = World()
+    told, block = world.ask_with_header("CONSUMER.CREATE.S.D", SERVERS_OWN, header("other"))
+    assert told["error"] == {
+        "code": 400,
+        "err_code": 10225,
+        "description": f"consumer's stream identity does not match: {IDENTITY[-8:]}",
+    }
+    assert block == b""
+    known = header(IDENTITY[-8:])
+    assert "error" not in world.ask_with_header("CONSUMER.CREATE.S.D", SERVERS_OWN, known)[0]
+
+
+def test_a_reset_that_names_a_stream_is_told_which_it_is() -> None:
+    world = World()
+    world.create("C")
+    assert world.ask_with_header("CONSUMER.RESET.S.C", b"", b"")[1] == b""
+    told, block = world.ask_with_header("CONSUMER.RESET.S.C", b"", header("other"))
+    assert "error" not in told
+    assert IDENTITY.encode() in block
+
+
+def test_a_stream_that_is_gone_is_not_told_of() -> None:
+    world = World()
+    made = ConsumerCreateResponse(config=ConsumerConfig(direct=True))
+    request = Request(["T", "D"], b"", lambda: None)
+    assert (
+        creation_header(StreamApi(world.account, cast(StreamKeeper, world)), request, made) == b""
+    )

@@ -10,7 +10,7 @@ import msgspec
 
 from headwater.base.clock import NS_PER_S
 from headwater.jetstream.account import AccountLimits, JetStreamAccount, Usage
-from headwater.jetstream.api.documents import ErrorDocument
+from headwater.jetstream.api.documents import ErrorDocument, Response
 from headwater.jetstream.api.operation import Request
 from headwater.jetstream.api.router import find_operation
 from headwater.jetstream.api.streams import StreamApi, StreamKeeper
@@ -105,14 +105,26 @@ class World:
 
     def ask_for_bytes(self, subject: str, body: bytes = b"") -> bytes | None:
         """The reply as it is sent."""
+        response = self._ask(subject, body, b"")[0]
+        return None if response is None else write(response)
+
+    def ask_with_header(self, subject: str, body: bytes, header: bytes) -> tuple[Document, bytes]:
+        """The reply to a call with a header, and the header of the reply."""
+        response, block = self._ask(subject, body, header)
+        return cast(Document, json.loads(write(response))), block
+
+    def _ask(self, subject: str, body: bytes, header: bytes) -> tuple[Response | None, bytes]:
         found = find_operation(subject)
         assert found is not None, subject
         operation, words = found
+        request = Request(words, body, lambda: None, header)
         try:
-            response = operation.answer(self._api, Request(words, body, lambda: None))
+            response = operation.answer(self._api, request)
         except ApiError as error:
             response = operation.response(error=ErrorDocument.of(error))
-        return None if response is None else write(response)
+        if response is None or operation.header is None:
+            return response, b""
+        return response, operation.header(self._api, request, response)
 
     def create(self, name: str, **config: Any) -> Document:
         """Have a consumer made, or made another; the reply."""

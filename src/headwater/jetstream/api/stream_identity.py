@@ -1,0 +1,42 @@
+"""Which of several streams that had the same name one after the other it is.
+
+Whoever copies a stream names the identity it knows, so as not to go on with another stream in the
+middle. It follows from when the stream was made, as in nats-server.
+"""
+
+from typing import Final
+
+from headwater.base.ids import hash62
+from headwater.jetstream import error_codes
+from headwater.jetstream.errors import ApiError
+from headwater.jetstream.stream import Stream
+from headwater.jetstream.times import format_time
+from headwater.wire.headers import value_of, with_value
+
+STREAM_IDENTITY: Final = b"Nats-Stream-Identity"
+_IDENTITY_SIZE: Final = 8
+
+
+def identity_of(stream: Stream) -> str:
+    """The identity of a stream."""
+    return hash62(format_time(stream.created_ns), _IDENTITY_SIZE)
+
+
+def check_identity(stream: Stream, header: bytes) -> None:
+    """Raises ApiError if the header of a request names another stream."""
+    identity = identity_of(stream)
+    named = value_of(header, STREAM_IDENTITY) if header else None
+    if named and named != identity.encode():
+        raise ApiError.of(error_codes.CONSUMER_STREAM_IDENTITY_MISMATCH, msg=identity)
+
+
+def asks_for_identity(header: bytes) -> bool:
+    """Whether the header of a request names any."""
+    return bool(header) and value_of(header, STREAM_IDENTITY) is not None
+
+
+def identity_block(stream: Stream | None) -> bytes:
+    """The header of a reply that tells it; empty if the stream is gone by now."""
+    if stream is None:
+        return b""
+    return with_value(b"", STREAM_IDENTITY, identity_of(stream).encode())

@@ -1,0 +1,98 @@
+"""Publishes that ask for nothing are let in all at once; nobody can tell that from one by one."""
+
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from headwater.jetstream.config import Storage
+from headwater.jetstream.dedupe import DedupeWindow, id_in, ids_in
+from headwater.jetstream.header_names import MSG_ID, read_control_headers
+from headwater.jetstream.publish_checks import hold_only_ids
+from headwater.wire.headers import without_status
+from tests.unit.jetstream.shadow import Driver, Publish
+
+# What a header block may be made of, sound or not.
+PIECES = st.sampled_from(
+    [
+        *(b"NATS/1.0\r\n", b"NATS/1.0 404 x\r\n", b"\r\n", b"\r", b" ", b":", b"x", b"Own: y\r\n"),
+        *(b"Nats-Msg-Id: a\r\n", b"Nats-Msg-Id:b\r\n", b"Nats-Msg-Id: ", b"Nats-", b"Nats-TTL: 1"),
+    ]
+)
+BLOCKS = st.lists(PIECES, max_size=5).map(b"".join) | st.lists(PIECES, max_size=5).map(
+    lambda pieces: b"NATS/1.0\r\n" + b"".join(pieces) + b"\r\n"
+)
+
+
+@given(st.lists(BLOCKS, min_size=1, max_size=4))
+def test_headers_that_hold_only_ids_say_nothing_else(blocks: list[bytes]) -> None:
+    assert ids_in(blocks) == [id_in(block) for block in blocks]
+    if hold_only_ids(blocks):
+        for block, message_id in zip(blocks, ids_in(blocks), strict=True):
+            assert read_control_headers(block) == ({MSG_ID: message_id} if message_id else {})
+            assert without_status(block) == block
+
+
+HEADERS: dict[str, st.SearchStrategy[str]] = {
+    "Nats-Msg-Id": st.sampled_from(["u", "v", "w", "x", "y", "z", "", "  x", "Nats-1"]),
+    "Own": st.sampled_from(["header", "first\r\nNats-Msg-Id: y"]),
+    "Nats-Other": st.just("x"),
+}
+PUBLISHES = st.builds(
+    Publish,
+    st.sampled_from(["S.a", "S.b"]),
+    st.sampled_from([b"", b"x" * 40]),
+    st.fixed_dictionaries({}, optional=HEADERS),
+)
+# The seconds before a turn, and what is published in it.
+TURNS = st.lists(
+    st.tuples(st.integers(0, 3), st.lists(PUBLISHES, min_size=1, max_size=5)), max_size=6
+)
+CONFIGS = st.sampled_from(
+    [{}, {"max_msgs": 3}, {"max_msg_size": 60}, {"duplicate_window": 0}, {"no_ack": True}]
+)
+# Refused, so that it leaves nothing behind; what comes with it is looked at one by one.
+REFUSED = Publish("S.a", b"", {"Nats-Expected-Stream": "another"}, reply=None)
+
+
+@given(CONFIGS, st.sampled_from([*Storage]), TURNS)
+@settings(deadline=None)
+def test_all_at_once_is_as_one_by_one(
+    config: dict[str, Any], storage: Storage, turns: list[tuple[int, list[Publish]]]
+) -> None:
+    config = {"duplicate_window": 4 * 10**9, **config}
+    at_once, looked_at = Driver(storage, **config), Driver(storage, **config)
+    for seconds, messages in turns:
+        at_once.advance(seconds)
+        looked_at.advance(seconds)
+        at_once.publish_together(messages)
+        looked_at.publish_together([*messages, REFUSED])
+    at_once.check()
+    assert at_once.stream.dump(at_once.now_ns) == looked_at.stream.dump(looked_at.now_ns)
+    assert at_once.answers == looked_at.answers
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.lists(st.sampled_from([b"", b"a", b"b", b"c", b"d"]), min_size=1), st.integers(0, 9)
+        )
+    )
+)
+def test_ids_added_together_are_those_added_one_by_one(
+    batches: list[tuple[list[bytes], int]],
+) -> None:
+    together, apart = DedupeWindow(10), DedupeWindow(10)
+    sequence = now_ns = 0
+    for ids, passed_ns in batches:
+        now_ns += passed_ns
+        together.add_all(ids, sequence + 1, [now_ns] * len(ids))
+        for message_id in ids:
+            sequence += 1
+            if message_id:
+                apart.add(message_id, sequence, now_ns)
+        assert [*together.entries(now_ns)] == [*apart.entries(now_ns)]
+        assert len(together) == len(apart)
+        for message_id in (b"a", b"b", b"c", b"d"):
+            assert together.has_any([b"e", message_id]) or not apart.find(message_id, now_ns)
+            assert together.find(message_id, now_ns) == apart.find(message_id, now_ns)
