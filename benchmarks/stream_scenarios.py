@@ -1,15 +1,13 @@
 """Streams beside nats-server: publishing in every kind of stream, and reading by direct get."""
 
-import shutil
-import tempfile
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from typing import Final
 
 from benchmarks.report import Aim, Row
 from benchmarks.scenarios import Scenario, Settings
-from benchmarks.servers import NATS_SERVER, Server, running
+from benchmarks.servers import NATS_SERVER
+from benchmarks.stream_growth import GROWTH_SCENARIOS
 from benchmarks.stream_load import (
     Publishing,
     create_stream,
@@ -17,6 +15,7 @@ from benchmarks.stream_load import (
     publish_rate,
     request_rate,
 )
+from benchmarks.stream_servers import with_streams
 
 SAME_RATE: Final = Aim("at least 1.00", ratio_min=1.0)
 TWENTY_TIMES: Final = Aim("at least 20", ratio_min=20.0)
@@ -51,21 +50,6 @@ KINDS: Final = (
     Kind("async, 1,000 in flight", BASE, {"persist_mode": "async"}),
     Kind("sync always, 1,000 in flight", BASE, sync_always=True, aim=TWENTY_TIMES, share=0.05),
 )
-
-
-@contextmanager
-def with_streams(kind: str, sync_always: bool) -> Iterator[Server]:
-    """A server with JetStream, its files in a folder of their own."""
-    folder = tempfile.mkdtemp(prefix="bench-")
-    always = ", sync_interval: always" if sync_always else ""
-    path = f"{folder}/server.conf"
-    with open(path, "w", encoding="utf-8") as file:
-        file.write(f'jetstream {{ store_dir: "{folder}/data"{always} }}\n')
-    try:
-        with running(kind, "-c", path) as server:
-            yield server
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def publishing(kind: Kind) -> Scenario:
@@ -134,4 +118,5 @@ STREAM_SCENARIOS: Final[dict[str, Scenario]] = {
     **{names_of(kind): publishing(kind) for kind in KINDS},
     "publish-latency": latency,
     "direct-get": direct_get,
+    **GROWTH_SCENARIOS,
 }

@@ -155,10 +155,15 @@ class StreamLedger:
 
     def _check_batches(self, final: dict[int, str]) -> None:
         stored = set(final.values())
+        places = {seen.identity: seen.sequence for seen in self.sightings}
         for name, identities in self.batches.items():
-            missing = [identity for identity in identities if identity not in stored]
-            kept = len(identities) - len(missing)
-            if kept and any(not self._may_be_gone(0, identity) for identity in missing):
+            missing = [
+                identity
+                for identity in identities
+                if identity not in stored
+                and not self._may_be_gone(places.get(identity, 0), identity)
+            ]
+            if missing and not stored.isdisjoint(identities):
                 raise Violation(f"half a batch: {name} lacks {missing}")
 
     def _check_losses(self, final: dict[int, str]) -> None:
@@ -202,10 +207,10 @@ class StreamLedger:
             if any(crash.may_cost(request.done_s, self.promise) for crash in self.crashes):
                 continue
             for seen in self.sightings:
-                is_told = request.done_s < inf and seen.at_s < request.sent_s
-                if is_told and seen.sequence in final:
-                    if request.takes(seen.sequence, seen.identity):
-                        raise Violation(f"back again: {seen} after {request}")
+                was_there = request.done_s < inf and seen.at_s < request.sent_s
+                is_there = was_there and seen.sequence in final
+                if is_there and request.takes(seen.sequence, seen.identity):
+                    raise Violation(f"back again: {seen} after {request}")
 
     def _check_times(self, final: dict[int, str], now_s: float) -> None:
         for sequence, identity in final.items():

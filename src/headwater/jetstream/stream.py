@@ -492,6 +492,8 @@ class Stream(StreamView):
 
     def _still_true(self) -> list[tuple[int, bytes]]:
         """What of all that is journalled has to be kept."""
+        # What is said of now must not be said once more after it.
+        self.consumers.flush()
         has = self.log.index.has
         gone = [sequence for sequence in self.dedupe.sequences() if not has(sequence)]
         return [*self.consumers.snapshot(), *self._ids_of(gone)]

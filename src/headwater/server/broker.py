@@ -291,6 +291,11 @@ class Broker:
         header: bytes = b"",
     ) -> bool:
         """Deliver a message of the server's own."""
+        if reply is None and len(account_route.plain) == 1 and not account_route.groups:
+            sub = account_route.plain[0]
+            if sub.plain and not sub.client.congested:
+                self._send_all(sub, (subject,), (payload,), (header,) if header else ())
+                return True
         header_size = NO_HEADERS
         size = b"%d" % len(payload)
         if header:
@@ -359,7 +364,7 @@ class Broker:
     def _send_all(
         self,
         sub: Subscription,
-        subjects: list[bytes],
+        subjects: Sequence[bytes],
         payloads: Sequence[bytes],
         headers: Sequence[bytes],
     ) -> None:

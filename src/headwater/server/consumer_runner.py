@@ -335,11 +335,13 @@ class ConsumerRunner:
         self._settle()
 
     def tell_events(self) -> None:
-        """Tell what happened to consumers because messages left the stream."""
+        """Tell what happened to consumers because messages left the stream; they may send more."""
         events = self._stream.consumers.events
         while events:
             consumer, event = events.pop(0)
             self._advisories.consumer_event(self._account, consumer, event)
+        for consumer in self._stream.consumers.take_freed():
+            self.deliver(consumer)
 
     def _go_on(self, consumer: Consumer) -> None:
         """Have a consumer send more, in the next turn."""

@@ -22,7 +22,6 @@ from headwater.jetstream.consumer.config import ConsumerConfig
 from headwater.jetstream.consumer.machine import Consumer, start_of
 from headwater.jetstream.consumer.push import FLOW_PREFIX
 from headwater.jetstream.consumer.records import (
-    ConsumerConfigured,
     ConsumerCreated,
     ConsumerReset,
 )
@@ -459,7 +458,7 @@ class JetStream:
         runner = self._runners.of(account.name, stream.name)
         old_subject = b"" if consumer.push is None else consumer.push.subject
         old_pause_ns = consumer.config.pause_until_ns
-        runner.record(ConsumerConfigured(consumer.name, config))
+        runner.record(consumer.configured(config))
         runner.consumers.changed(consumer, old_subject)
         if old_pause_ns != config.pause_until_ns:
             is_paused = consumer.is_paused(self.now_ns())

@@ -8,7 +8,7 @@ An answer is given up when nobody listens for it any more, or when there is noth
 from collections.abc import Callable, Iterator
 from typing import Final, final
 
-from headwater.jetstream.api.message_get import Reply
+from headwater.jetstream.api.message_get import UNREADABLE, Reply
 from headwater.runtime.environment import Scheduler
 from headwater.server.accounts import Account
 from headwater.server.broker import Broker
@@ -48,8 +48,7 @@ class ManyReplies:
 
     def send(self) -> None:
         """Send the first slice now, and the rest when it is its turn."""
-        if self._send_slice():
-            self._scheduler.call_soon(self._go_on)
+        self._send_some()
 
     def _go_on(self) -> None:
         route = self._account.index.match(self._subject)
@@ -58,10 +57,13 @@ class ManyReplies:
         if any(self._is_behind(sub.client) for sub in route.plain):
             self._scheduler.call_later(UNREAD_LOOK_S, self._go_on)
             return
+        self._send_some()
+
+    def _send_some(self) -> None:
         try:
             is_left = self._send_slice()
         except StoreError:
-            # The reader finds out by what is missing, as he does of a server that went away.
+            self._send(UNREADABLE, b"")
             return
         if is_left:
             self._scheduler.call_soon(self._go_on)
@@ -80,10 +82,12 @@ class ManyReplies:
             if found is None:
                 # It took a while to find nothing.
                 return True
-            block, payload = found
-            route = self._account.index.match(self._subject)
-            self._broker.send(route, self._subject, None, payload, block)
-            size += len(block) + len(payload)
+            self._send(*found)
+            size += len(found[0]) + len(found[1])
             if count == SLICE_REPLIES_MAX or size >= size_max:
                 return True
         return False
+
+    def _send(self, block: bytes, payload: bytes) -> None:
+        route = self._account.index.match(self._subject)
+        self._broker.send(route, self._subject, None, payload, block)

@@ -239,7 +239,9 @@ class StreamRunner:
                     decision.refuse_after(self.stream.log.last_sequence, refusal)
                     self._apply(decision)
                 return False
-        self._host.settle(self.stream)
+        if self.mode is SyncMode.ALWAYS:
+            # Elsewhere they take effect at once, and it is settled then.
+            self._host.settle(self.stream)
         return True
 
     def carry_out(self, decision: Decision) -> None:

@@ -56,8 +56,8 @@ def message_sizes(batch: Batch, lengths: list[int]) -> list[int]:
 def records_size(batch: Batch) -> int:
     """How many bytes the records of a batch take at most."""
     fixed = RECORD_BYTES + EXPIRY_BYTES if batch.expiries_ns else RECORD_BYTES
-    columns = (batch.subjects, batch.headers, batch.payloads)
-    return fixed * len(batch.subjects) + sum(sum(map(len, column)) for column in columns)
+    size = fixed * len(batch.subjects) + sum(map(len, batch.subjects))
+    return size + sum(map(len, batch.headers)) + sum(map(len, batch.payloads))
 
 
 def encode_batch(first: int, batch: Batch, seed: int) -> tuple[bytes, list[int]]:

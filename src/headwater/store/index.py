@@ -235,12 +235,15 @@ class LogIndex:
     @property
     def next_sequence(self) -> int:
         """The sequence the next message gets."""
-        return self.segments[-1].next_sequence
+        # Asked several times by every publish, so without asking the segment.
+        segment = self.segments[-1]
+        return segment.first_sequence + len(segment.offsets)
 
     @property
     def last_sequence(self) -> int:
         """The last sequence given out, also if its message is gone."""
-        return self.next_sequence - 1
+        segment = self.segments[-1]
+        return segment.first_sequence + len(segment.offsets) - 1
 
     def begin_segment(self) -> SegmentIndex:
         """A new active segment after the present one."""

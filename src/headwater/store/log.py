@@ -345,7 +345,7 @@ class FileLog(LogFiles):
     def get(self, sequence: int) -> StoredMessage | None:
         """A message, or None."""
         if self._waiting:
-            self.flush()
+            self.flush_to_read()
         index = self.index.segment_of(sequence)
         if not index.has(sequence):
             return None
@@ -373,7 +373,7 @@ class FileLog(LogFiles):
 
     def read(self, sequence: int, count_max: int, bytes_max: int) -> MessageBatch:
         """Messages from `sequence` on, read a stretch of file at a time."""
-        self.flush()
+        self.flush_to_read()
         batch = MessageBatch()
         names = self.index.subjects.names
         sequence = self.index.next_message(sequence)
@@ -405,7 +405,7 @@ class FileLog(LogFiles):
 
     def read_at(self, sequences: Sequence[int], bytes_max: int) -> MessageBatch:
         """The messages of some sequences, those near each other read at once."""
-        self.flush()
+        self.flush_to_read()
         batch = MessageBatch()
         for index, wanted in self.index.by_segment(sequences):
             if bytes_max >= 0:

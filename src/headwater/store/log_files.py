@@ -120,6 +120,8 @@ class LogFiles(MessageLog):
         self._waiting: list[bytes] = []
         self._waiting_bytes = 0
         self._waiting_from = 0
+        # Why the log went offline, where nobody was told yet.
+        self.untold_problem = ""
 
     # --- state ---------------------------------------------------------------------------------
 
@@ -192,6 +194,16 @@ class LogFiles(MessageLog):
             self.index.cut(first)
             self.expiries.cut(first - 1)
             raise self._failed("flush", error) from error
+
+    def flush_to_read(self) -> None:
+        """The same for who only wants to read: what can not be written is gone, the rest is there.
+
+        Who writes, or flushes, is told of it in time.
+        """
+        try:
+            self.flush()
+        except OfflineError as error:
+            self.untold_problem = str(error)
 
     def sync(self) -> None:
         """Return when everything written so far is on the disk."""

@@ -538,6 +538,9 @@ class Store:
         """Write what ASYNC streams have only in memory. One that fails is offline, others go on."""
         problems = []
         for log in self._async.values():
+            if log.untold_problem:
+                problems.append(log.untold_problem)
+                log.untold_problem = ""
             if log.waiting_bytes and not log.offline:
                 try:
                     log.flush()

@@ -1,8 +1,9 @@
 """A stream driven as a server drives it, beside a replica that only ever sees its records.
 
-The replica is given every record that the stream emits, appends and applies it, and nothing else.
-Whatever the stream did to itself outside of that shows when their dumps are compared. A stream on
-disk is also killed and opened again, and has to come back as it was.
+The replica is given every record that the stream applies, its consumers' among them, appends and
+applies it, and nothing else. Whatever the stream did to itself outside of that shows when their
+dumps are compared. A stream on disk is also killed and opened again, and has to come back as it
+was.
 """
 
 import copy
@@ -18,6 +19,7 @@ from headwater.base.clock import NS_PER_S
 from headwater.jetstream.batch_limits import BatchLimits, BatchRoom
 from headwater.jetstream.config import Storage, StreamRequest
 from headwater.jetstream.config_checks import Surroundings, normalised
+from headwater.jetstream.consumer.records import ConsumerDeleted
 from headwater.jetstream.decision import Decision, Incoming
 from headwater.jetstream.errors import ApiError
 from headwater.jetstream.records import (
@@ -30,6 +32,7 @@ from headwater.jetstream.records import (
 )
 from headwater.jetstream.stream import Stream
 from headwater.jetstream.stream_file import encode_body
+from headwater.store.log import FileLog
 from headwater.store.memory import MemoryLog
 from headwater.store.message_log import ALL_SUBJECTS, MessageLog
 from headwater.store.store import Store, open_store
@@ -97,12 +100,17 @@ class Surrounding:
         self.batch_room = BatchRoom(limits)
         self.server_refusal: ApiError | None = None
         self.account_refusal: ApiError | None = None
+        # The subjects nobody listens to.
+        self.unheard: set[bytes] = set()
 
     def find_zone(self, name: str) -> tzinfo | None:
         try:
             return ZoneInfo(name)
         except (ZoneInfoNotFoundError, ValueError):
             return None
+
+    def has_interest(self, subject: bytes) -> bool:
+        return subject not in self.unheard
 
     def check_server_room(self, storage: Storage) -> None:
         if self.server_refusal is not None:
@@ -154,7 +162,18 @@ class Driver:
         return self._open_store(SimDisk(2)).create_stream(NAME, b"", first)
 
     def _new_stream(self, log: MessageLog) -> Stream:
-        return Stream(self.config, log, BEGINNING_NS, self.host)
+        """A stream that does nothing by records without its replica."""
+        stream = Stream(self.config, log, BEGINNING_NS, self.host)
+        apply = stream.apply
+
+        def apply_to_both(record: Record) -> None:
+            apply(record)
+            mirrored = copy.deepcopy(record)
+            self.shadow.append(mirrored)
+            self.shadow.apply(mirrored)
+
+        vars(stream)["apply"] = apply_to_both
+        return stream
 
     # --- publishing ----------------------------------------------------------------------------
 
@@ -230,9 +249,6 @@ class Driver:
     def _apply(self, decision: Decision) -> None:
         for record in decision.records:
             self.stream.apply(record)
-            mirrored = copy.deepcopy(record)
-            self.shadow.append(mirrored)
-            self.shadow.apply(mirrored)
         self.republished += decision.republished
         self.abandoned += decision.abandoned
         pairs = zip(decision.reply_subjects, decision.replies, strict=True)
@@ -272,7 +288,8 @@ class Driver:
 
     def restart(self) -> None:
         """Kill the process and open the stream again; what is in memory is gone with it."""
-        before = self._lasting(self.stream)
+        self.stream.consumers.flush()
+        before = self._lasting(self.shadow if self._end_fleeting_consumers() else self.stream)
         self.kill()
         after = self._lasting(self.stream)
         for name, value in before.items():
@@ -285,6 +302,21 @@ class Driver:
         self._store = self._open_store(self.disk)
         self.stream = self._new_stream(self._store.logs[NAME])
         self.stream.recover(self.now_ns)
+
+    def _end_fleeting_consumers(self) -> bool:
+        """What will not outlive the process is over for the replica; whether there was any."""
+        fleeting = [each.name for each in self.stream.consumers if each.config.mem_storage]
+        for name in fleeting:
+            self.shadow.apply(ConsumerDeleted(name))
+        return bool(fleeting)
+
+    def rewrite_journal(self) -> None:
+        """Have the journal say the same in fewer words."""
+        log = self.stream.log
+        assert isinstance(log, FileLog), "only a log on disk has a journal"
+        work = log.begin_journal_rewrite()
+        work.run()
+        assert log.finish_journal_rewrite(work)
 
     def kill_in_flight(self) -> None:
         """Kill it while records are in the log and have had no effect.

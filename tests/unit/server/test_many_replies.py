@@ -76,3 +76,12 @@ def test_the_rest_ends_with_its_stream() -> None:
     world.settle()
     assert received(reader) <= SLICE_REPLIES_MAX
     assert not reader.connection.ended
+
+
+def test_a_disk_that_can_not_be_read_is_told() -> None:
+    world = filled(count=3)
+    world.disk.fail("read", "*/segment*", times=None)
+    reader = asking(world)
+    world.settle()
+    assert b"NATS/1.0 500 Message Not Readable" in reader.connection.received
+    assert not reader.connection.ended

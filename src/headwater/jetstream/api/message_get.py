@@ -31,6 +31,8 @@ LEVEL_REQUIRED: Final = status_block(412, "Required Api Level")
 NOT_FOUND: Final = status_block(404, "Message Not Found")
 NO_RESULTS: Final = status_block(404, "No Results")
 TOO_MANY_RESULTS: Final = status_block(413, "Too Many Results")
+# The disk refuses to be read; nats-server has no word for it.
+UNREADABLE: Final = status_block(500, "Message Not Readable")
 NOT_COMPLETE: Final = status_block(412, "Min Last Sequence")
 
 _MIN_LAST_SEQ: Final = b"min_last_seq"

@@ -72,9 +72,9 @@ class Acknowledging:
         consumer = self._consumer
         pending, redelivered = consumer.state.pending, consumer.state.redelivered
         sequences = [address.stream_sequence for address in addresses]
-        known = [each for each in sequences if each in pending or each in redelivered]
+        known = {each for each in sequences if each in pending or each in redelivered}
         if known:
-            consumer.record(Acked(consumer.name, known, now_ns))
+            consumer.record(Acked(consumer.name, sorted(known), now_ns))
         if any(replies):
             out.answered += [
                 reply
@@ -133,8 +133,11 @@ class Acknowledging:
     def ack_all(self, consumer_sequence: int, stream_sequence: int, now_ns: int) -> None:
         """Acknowledge all messages up to one."""
         consumer = self._consumer
-        sequences = consumer.state.pending_up_to(stream_sequence)
-        floor = (consumer_sequence, stream_sequence)
+        state = consumer.state
+        # No more than there was to be acknowledged, whatever the receiver says.
+        stream_sequence = min(stream_sequence, consumer.cursor.sequence - 1)
+        floor = (min(consumer_sequence, state.delivered_consumer), stream_sequence)
+        sequences = state.unsettled_up_to(stream_sequence)
         consumer.record(Acked(consumer.name, sequences, now_ns, floor))
 
     def confirm(self, header: bytes, now_ns: int) -> None:
@@ -174,7 +177,7 @@ class Acknowledging:
             return
         consumer.unready(sequence)
         # It is due when its wait is over: so it counts as sent that long before.
-        self._postpone(sequence, now_ns + delay_ns - consumer.config.ack_wait)
+        self._postpone(sequence, now_ns + max(delay_ns, 0) - consumer.config.ack_wait)
 
     def _postpone(self, sequence: int, sent_ns: int) -> None:
         consumer = self._consumer

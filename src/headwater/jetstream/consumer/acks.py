@@ -54,14 +54,8 @@ def read_address(subject: bytes, home: tuple[bytes, bytes]) -> AckAddress | None
         _, _, _, _, stream, consumer, *numbers = tokens
     else:
         return None
-    deliveries, stream_sequence, consumer_sequence = numbers[:3]
-    try:
-        return AckAddress(
-            stream, consumer, int(deliveries), int(stream_sequence), int(consumer_sequence)
-        )
-    except ValueError:
-        said = [_number(each) for each in numbers[:3]]
-        return AckAddress(stream, consumer, said[0], said[1], said[2])
+    deliveries, stream_sequence, consumer_sequence = map(_number, numbers[:3])
+    return AckAddress(stream, consumer, deliveries, stream_sequence, consumer_sequence)
 
 
 def _number(token: bytes) -> int:

@@ -1,11 +1,11 @@
 """Records of consumers as entries of their stream's journal.
 
-A body is a msgpack array whose first value is the consumer's name. Sequences are a flat list of
-first and last of each range. Configurations are the JSON that clients get. What can not be read
+A body is a msgpack array whose first value is the consumer's name. Ranges are a flat list of first
+and last of each, in order. Configurations are the JSON that clients get. What can not be read
 raises StoreError and is for whoever opens the log to report; it costs the entry and not the stream.
 
     CREATED     name, created ns, start sequence, lasts until, config
-    CONFIGURED  name, config
+    CONFIGURED  name, config, place
     DELETED     name
     RESET       name, start sequence
     DELIVERED   name, ns, ranges sent again, ranges sent for the first time
@@ -14,6 +14,8 @@ raises StoreError and is for whoever opens the log to report; it costs the entry
     EXHAUSTED   name, ranges
     PINNED      name, ns, id
     STATE       name, all of the state at once: what is said first when a journal is written anew
+    DROPPED     name, ranges
+    FORGOTTEN   name, ns, sequence
 """
 
 from collections.abc import Iterable, Sequence
@@ -21,7 +23,7 @@ from typing import Any, Final
 
 import msgspec
 
-from headwater.base.errors import OperatingError
+from headwater.base.errors import OperatingError, PeerError
 from headwater.jetstream.consumer.config import ConsumerConfig
 from headwater.jetstream.consumer.records import (
     Acked,
@@ -31,7 +33,9 @@ from headwater.jetstream.consumer.records import (
     ConsumerRecord,
     ConsumerReset,
     Delivered,
+    Dropped,
     Exhausted,
+    Forgotten,
     Pinned,
     Postponed,
 )
@@ -50,13 +54,26 @@ POSTPONED: Final = 326
 EXHAUSTED: Final = 327
 PINNED: Final = 328
 STATE: Final = 329
-CONSUMER_KINDS: Final = range(CREATED, STATE + 1)
+DROPPED: Final = 330
+FORGOTTEN: Final = 331
+CONSUMER_KINDS: Final = range(CREATED, FORGOTTEN + 1)
 
-# More messages than this are not delivered in one record: a damaged range must not fill the memory.
+# No record is about more messages than this: a damaged range must not fill the memory.
 RANGE_MAX: Final = 1 << 24
 
 _encode: Final = msgspec.msgpack.Encoder().encode
 _decode: Final = msgspec.msgpack.Decoder(list[Any]).decode
+
+# What a body that is none can make of whoever reads it.
+_UNREADABLE: Final = (
+    msgspec.MsgspecError,
+    OperatingError,
+    PeerError,
+    TypeError,
+    ValueError,
+    IndexError,
+    RecursionError,
+)
 
 
 def encode(record: ConsumerRecord) -> tuple[int, bytes]:
@@ -72,6 +89,10 @@ def encode(record: ConsumerRecord) -> tuple[int, bytes]:
         return POSTPONED, _encode([name, [*record.sequences], [*record.sent_ns]])
     if isinstance(record, Exhausted):
         return EXHAUSTED, _encode([name, _ranges(record.sequences)])
+    if isinstance(record, Dropped):
+        return DROPPED, _encode([name, _ranges(record.sequences)])
+    if isinstance(record, Forgotten):
+        return FORGOTTEN, _encode([name, record.now_ns, record.before])
     if isinstance(record, Pinned):
         return PINNED, _encode([name, record.now_ns, record.pin_id])
     if isinstance(record, ConsumerReset):
@@ -79,7 +100,7 @@ def encode(record: ConsumerRecord) -> tuple[int, bytes]:
     if isinstance(record, ConsumerDeleted):
         return DELETED, _encode([name])
     if isinstance(record, ConsumerConfigured):
-        return CONFIGURED, _encode([name, write(record.config)])
+        return CONFIGURED, _encode([name, write(record.config), record.place])
     values = [record.created_ns, record.start_sequence, record.lasts_until, write(record.config)]
     return CREATED, _encode([name, *values])
 
@@ -88,7 +109,7 @@ def decode(kind: int, body: bytes) -> ConsumerRecord:
     """The record of an entry, of any kind but STATE. Raises StoreError."""
     try:
         return _decoded(kind, *_decode(body))
-    except (msgspec.MsgspecError, OperatingError, TypeError, ValueError, IndexError) as error:
+    except _UNREADABLE as error:
         raise StoreError(f"an entry of a consumer can not be read: {error}") from error
 
 
@@ -97,18 +118,30 @@ def _decoded(kind: int, name: str, *values: Any) -> ConsumerRecord:
     if kind == ACKED:
         now_ns, ranges, *floor = values
         _check(int, [now_ns, *floor])
-        return Acked(name, _sequences(ranges), now_ns, (floor[0], floor[1]) if floor else None)
+        if not floor:
+            return Acked(name, _sequences(ranges), now_ns)
+        consumer_floor, stream_floor = floor
+        return Acked(name, _sequences(ranges), now_ns, (consumer_floor, stream_floor))
     if kind == DELIVERED:
         now_ns, again, first_time = values
         _check(int, [now_ns])
         return Delivered(name, _sequences(again), _sequences(first_time), now_ns)
     if kind == POSTPONED:
         sequences, sent_ns = values
-        _check(int, [*sequences, *sent_ns])
+        _check_numbers([sequences, sent_ns])
+        if len(sequences) != len(sent_ns):
+            raise ValueError("its lists are of other lengths")
         return Postponed(name, sequences, sent_ns)
     if kind == EXHAUSTED:
         (ranges,) = values
         return Exhausted(name, _sequences(ranges))
+    if kind == DROPPED:
+        (ranges,) = values
+        return Dropped(name, _sequences(ranges))
+    if kind == FORGOTTEN:
+        now_ns, before = values
+        _check(int, [now_ns, before])
+        return Forgotten(name, before, now_ns)
     if kind == PINNED:
         now_ns, pin_id = values
         _check(int, [now_ns])
@@ -121,8 +154,9 @@ def _decoded(kind: int, name: str, *values: Any) -> ConsumerRecord:
     if kind == DELETED:
         return ConsumerDeleted(name)
     if kind == CONFIGURED:
-        (config,) = values
-        return ConsumerConfigured(name, _config(config))
+        config, place = values
+        _check(int, [place])
+        return ConsumerConfigured(name, _config(config), place)
     if kind != CREATED:
         raise ValueError(f"kind {kind} is not known")
     created_ns, start_sequence, lasts_until, config = values
@@ -140,33 +174,39 @@ def encode_state(name: str, state: ConsumerState) -> tuple[int, bytes]:
     redelivered = [value for pair in sorted(state.redelivered.items()) for value in pair]
     delivered = [state.delivered_consumer, state.delivered_stream]
     floor = [state.floor_consumer, state.floor_stream]
+    places = [state.lasts_until, state.passed_stream]
     pin = [state.pin_id, state.pinned_ns]
-    return STATE, _encode([name, delivered, floor, pending, redelivered, state.lasts_until, *pin])
+    return STATE, _encode([name, delivered, floor, pending, redelivered, *places, *pin])
 
 
 def decode_state(body: bytes) -> tuple[str, list[Any]]:
     """A consumer's name, and what `restore_state` needs. Raises StoreError."""
     try:
-        name, delivered, floor, pending, redelivered, lasts_until, pin_id, pinned_ns = _decode(body)
+        name, *values = _decode(body)
+        *lists, lasts_until, passed_stream, pin_id, pinned_ns = values
+        delivered, floor, pending, redelivered = lists
         _check(str, [name, pin_id])
-        _check(int, [*delivered, *floor, *pending, *redelivered, lasts_until, pinned_ns])
+        _check(int, [lasts_until, passed_stream, pinned_ns])
+        _check_numbers(lists)
         if len(delivered) != 2 or len(floor) != 2 or len(pending) % 3 or len(redelivered) % 2:
             raise ValueError("its lists are of other lengths")
-    except (msgspec.MsgspecError, TypeError, ValueError) as error:
+        if any(number <= 0 for number in (*pending[::3], *pending[1::3])):
+            raise ValueError("a sequence is none")
+    except _UNREADABLE as error:
         raise StoreError(f"the state of a consumer can not be read: {error}") from error
-    return name, [delivered, floor, pending, redelivered, lasts_until, pin_id, pinned_ns]
+    return name, values
 
 
 def restore_state(state: ConsumerState, values: list[Any]) -> None:
     """Take over what `decode_state` found."""
-    delivered, floor, pending, redelivered, lasts_until, pin_id, pinned_ns = values
+    delivered, floor, pending, redelivered, lasts_until, passed_stream, pin_id, pinned_ns = values
     state.restore(
         (delivered[0], delivered[1]),
         (floor[0], floor[1]),
         [*zip(pending[::3], pending[1::3], pending[2::3], strict=True)],
         [*zip(redelivered[::2], redelivered[1::2], strict=True)],
     )
-    state.lasts_until = lasts_until
+    state.lasts_until, state.passed_stream = lasts_until, passed_stream
     state.pin_id, state.pinned_ns = pin_id, pinned_ns
 
 
@@ -178,18 +218,26 @@ def _config(document: Any) -> ConsumerConfig:
 def _ranges(sequences: Sequence[int]) -> list[int]:
     if not sequences:
         return []
-    return [bound for pair in as_ranges([*sequences]) for bound in pair]
+    # They may be in the order in which receivers said something of them.
+    return [bound for pair in as_ranges(sorted({*sequences})) for bound in pair]
 
 
 def _sequences(ranges: Any) -> Sequence[int]:
-    _check(list, [ranges])
-    _check(int, ranges)
+    _check_numbers([ranges])
     pairs = [*zip(ranges[::2], ranges[1::2], strict=True)]
-    if any(not 0 < first <= last < first + RANGE_MAX for first, last in pairs):
+    if any(not 0 < first <= last for first, last in pairs):
         raise ValueError("a range of sequences is none")
+    if sum(last - first + 1 for first, last in pairs) > RANGE_MAX:
+        raise ValueError("there are more sequences than a record has")
     if len(pairs) == 1:
         return range(pairs[0][0], pairs[0][1] + 1)
     return [sequence for first, last in pairs for sequence in range(first, last + 1)]
+
+
+def _check_numbers(lists: list[Any]) -> None:
+    _check(list, lists)
+    for numbers in lists:
+        _check(int, numbers)
 
 
 def _check(kind: type, values: Iterable[object]) -> None:

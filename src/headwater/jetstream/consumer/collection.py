@@ -9,7 +9,7 @@ messages (`headwater.jetstream.consumer.retention`), and how both get into the j
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, Final, final
 
 from headwater.base.invariants import check
 from headwater.jetstream import error_codes
@@ -26,15 +26,21 @@ from headwater.jetstream.consumer.records import (
     ConsumerRecord,
     ConsumerReset,
     Delivered,
+    Dropped,
+    Forgotten,
 )
 from headwater.jetstream.consumer.retention import InterestCounts
 from headwater.jetstream.errors import ApiError
+from headwater.store.log import FileLog
 from headwater.store.message_log import ALL_SUBJECTS, StoreError
-from headwater.subjects.grammar import is_subset
+from headwater.subjects.grammar import is_subset, matches
 from headwater.subjects.index import SubscriptionIndex
 
 if TYPE_CHECKING:
     from headwater.jetstream.stream import Stream
+
+# What a log tells of itself that may have cost entries of consumers.
+_DOUBTS: Final = frozenset(("ahead", "damaged", "unreadable"))
 
 
 @final
@@ -64,6 +70,10 @@ class Consumers:
         self._unwritten: list[tuple[int, bytes]] = []
         # What happened to consumers because messages left the stream, for whoever tells of it.
         self.events: list[tuple[Consumer, Event]] = []
+        # Those that may have room for other messages since, in order.
+        self._freed: dict[str, Consumer] = {}
+        # Those that begin with a message which is still to come, by name.
+        self._ahead: dict[str, Consumer] = {}
         # What could not be read when the log was opened.
         self.findings: list[str] = []
 
@@ -193,15 +203,11 @@ class Consumers:
         return self._released(released)
 
     def _known(self, consumer: Consumer, sequences: Sequence[int]) -> Sequence[int]:
-        """Those messages that the consumer still needed."""
+        """Those messages that the consumer still needed, each once."""
         if self._retention is Retention.LIMITS:
             return ()
-        state = consumer.state
-        return [
-            sequence
-            for sequence in sequences
-            if sequence in state.pending or sequence in state.redelivered
-        ]
+        pending, redelivered = consumer.state.pending, consumer.state.redelivered
+        return sorted({each for each in sequences if each in pending or each in redelivered})
 
     @property
     def _retention(self) -> Retention:
@@ -226,14 +232,14 @@ class Consumers:
         )
         self.by_name[record.name] = consumer
         self._join(consumer)
+        self._note_place(consumer)
         if self._retention is Retention.INTEREST:
             self._counts.needed(self._needs_of(consumer))
         return []
 
     def _delete(self, consumer: Consumer) -> list[int]:
         needed = self._needs_of(consumer) if self._retention is Retention.INTEREST else []
-        self._leave(consumer)
-        del self.by_name[consumer.name]
+        self._forget(consumer)
         consumer.is_gone = True
         if self._retention is not Retention.INTEREST:
             return []
@@ -249,11 +255,25 @@ class Consumers:
         self._leave(consumer)
         consumer.apply(record)
         self._join(consumer)
+        self._note_place(consumer)
         self.note_hunger(consumer)
         if not counts_needs:
             return []
         self._counts.needed(self._needs_of(consumer))
         return self._counts.released(before)
+
+    def _forget(self, consumer: Consumer) -> None:
+        self._leave(consumer)
+        del self.by_name[consumer.name]
+        self._ahead.pop(consumer.name, None)
+        self._freed.pop(consumer.name, None)
+
+    def _note_place(self, consumer: Consumer) -> None:
+        """Know of a consumer whether it begins with what is still to come."""
+        if consumer.cursor.sequence > self._stream.visible_sequence + 1:
+            self._ahead[consumer.name] = consumer
+        else:
+            self._ahead.pop(consumer.name, None)
 
     def _needs_of(self, consumer: Consumer) -> list[int]:
         """Every message of the stream that a consumer has not acknowledged."""
@@ -274,7 +294,21 @@ class Consumers:
         """Messages became visible; returns those that nobody needs."""
         if self._retention is not Retention.INTEREST:
             return []
-        return self._counts.published(first_sequence, subjects)
+        needless = self._counts.published(first_sequence, subjects, self._stream.log.index.has)
+        return needless + self._pass_over(first_sequence, subjects) if self._ahead else needless
+
+    def _pass_over(self, first_sequence: int, subjects: Sequence[bytes]) -> list[int]:
+        """Who begins later does not need these; returns those that nobody else does."""
+        needless: list[int] = []
+        for consumer in [*self._ahead.values()]:
+            end = consumer.cursor.sequence
+            needless += self._counts.released(
+                sequence
+                for sequence, subject in enumerate(subjects, first_sequence)
+                if sequence < end and any(matches(each, subject) for each in consumer.patterns)
+            )
+            self._note_place(consumer)
+        return needless
 
     def removed(self, sequences: list[int]) -> None:
         """Messages have left the stream, one by one."""
@@ -285,7 +319,7 @@ class Consumers:
         for consumer in self.by_name.values():
             if consumer.state.pending or consumer.state.redelivered:
                 out = Outbox()
-                consumer.removed(sequences, out)
+                self._follow(consumer, consumer.removed(sequences, out))
                 self.events += [(consumer, event) for event in out.events]
 
     def purged(self, pattern: bytes, now_ns: int) -> None:
@@ -297,12 +331,27 @@ class Consumers:
             self._counts.forget_missing(log.index.has)
         for consumer in self.by_name.values():
             if pattern == ALL_SUBJECTS:
-                consumer.purged(log.first_sequence, now_ns)
+                self._follow(consumer, consumer.purged(log.first_sequence, now_ns))
             elif all(is_subset(each, pattern) for each in consumer.patterns):
                 following = log.next_sequence_of((pattern,), log.first_sequence)
-                consumer.purged(following or log.last_sequence + 1, now_ns)
+                first = following or log.last_sequence + 1
+                self._follow(consumer, consumer.purged(first, now_ns))
             else:
-                consumer.drop_missing()
+                self._follow(consumer, consumer.purged_partly())
+
+    def _follow(self, consumer: Consumer, record: Dropped | Forgotten | None) -> None:
+        """What follows for a consumer from messages that went, of which the journal has to know."""
+        if record is not None:
+            self.write_down(record)
+            consumer.apply(record)
+            self._freed[consumer.name] = consumer
+
+    def take_freed(self) -> list[Consumer]:
+        """Consumers that may have room for other messages because some went."""
+        if not self._freed:
+            return []
+        freed, self._freed = self._freed, {}
+        return [*freed.values()]
 
     def reconfigured(self, before: Retention) -> list[int]:
         """The stream has another configuration; returns the messages that nobody needs."""
@@ -318,7 +367,7 @@ class Consumers:
     def recover(self) -> list[int]:
         """Read back what the journal tells of consumers; returns what should not be there any more.
 
-        That is what was acknowledged and had not left the stream when the server stopped.
+        That is what nobody needs any more of those who were brought back.
         """
         for entry in self._stream.log.entries:
             if entry.kind not in codec.CONSUMER_KINDS:
@@ -329,13 +378,22 @@ class Consumers:
                 self.findings.append(str(error))
         for consumer in self:
             consumer.recovered()
-        if self._retention is Retention.LIMITS:
+            self._note_place(consumer)
+        if self._retention is not Retention.INTEREST:
+            # From a work queue a message goes together with the entry of its acknowledgement.
             return []
-        if self._retention is Retention.WORKQUEUE:
-            return [sequence for consumer in self for sequence in self._acked_by(consumer)]
+        self._counts.clear()
         for consumer in self:
             self._counts.needed(self._needs_of(consumer))
-        return self._counts.unneeded(self._all_messages())
+        return self._counts.unneeded(self._all_messages()) if self._is_complete else []
+
+    @property
+    def _is_complete(self) -> bool:
+        """Whether those that need something are known. Where that is in doubt all is kept."""
+        log = self._stream.log
+        found = log.findings.reported if isinstance(log, FileLog) else []
+        is_sound = not any(finding.kind in _DOUBTS for finding in found)
+        return bool(self.by_name) and is_sound and not self.findings
 
     def _recover_entry(self, kind: int, body: bytes) -> None:
         if kind == codec.STATE:
@@ -345,35 +403,22 @@ class Consumers:
                 codec.restore_state(consumer.state, values)
             return
         record = codec.decode(kind, body)
-        if isinstance(record, ConsumerCreated):
-            if record.name not in self.by_name:
-                self._create(record)
-            return
         consumer = self.by_name.get(record.name)
-        if consumer is None:
+        if isinstance(record, ConsumerCreated):
+            if consumer is not None:
+                # That it was deleted before can not be read any more.
+                self._forget(consumer)
+            self._create(record)
+        elif consumer is None:
             return
-        if isinstance(record, ConsumerDeleted):
-            self._leave(consumer)
-            del self.by_name[consumer.name]
+        elif isinstance(record, ConsumerDeleted):
+            self._forget(consumer)
         elif isinstance(record, ConsumerConfigured):
             self._leave(consumer)
             consumer.apply(record)
             self._join(consumer)
         else:
             consumer.apply(record)
-
-    def _acked_by(self, consumer: Consumer) -> list[int]:
-        """Messages that a consumer has delivered and nobody waits for."""
-        state, log = consumer.state, self._stream.log
-        end = min(state.delivered_stream, log.last_sequence) + 1
-        if not log.messages:
-            return []
-        delivered = log.cursor(consumer.patterns, log.first_sequence).take(end, log.messages)
-        return [
-            sequence
-            for sequence in delivered
-            if sequence not in state.pending and sequence not in state.redelivered
-        ]
 
     def snapshot(self) -> list[tuple[int, bytes]]:
         """Everything that the journal has to say of consumers, as short as it can be said."""

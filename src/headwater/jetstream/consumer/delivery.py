@@ -55,7 +55,10 @@ class Delivery:
             return False
         if not consumer.is_paused(now_ns) and now_ns >= consumer.held_until_ns:
             consumer.held_until_ns = 0
-            more = self._send_again(now_ns, out) or self._send_new(now_ns, out)
+            if self._send_again(now_ns, out) == TURN_MESSAGES_MAX:
+                more = True
+            elif not consumer.ready_count:
+                more = self._send_new(now_ns, out)
         pulls = consumer.pulls
         is_waited_for = more or self.is_stalled or consumer.held_until_ns
         if pulls is not None and pulls.hurried and not is_waited_for:
@@ -64,22 +67,23 @@ class Delivery:
 
     # --- what was sent before ------------------------------------------------------------------
 
-    def _send_again(self, now_ns: int, out: Outbox) -> bool:
-        """Send what is due again; whether some of it is left."""
+    def _send_again(self, now_ns: int, out: Outbox) -> int:
+        """Send what is due again; how many messages that were."""
         consumer = self._consumer
         again: list[int] = []
         message = self._next_again(now_ns, out)
         while message is not None:
-            if len(again) == TURN_MESSAGES_MAX or not self._send_one(
-                message, consumer.deliveries_of(message.sequence) + 1, len(again), now_ns, out
-            ):
+            deliveries = consumer.deliveries_of(message.sequence) + 1
+            if not self._send_one(message, deliveries, len(again), now_ns, out):
                 consumer.put_back(message.sequence)
                 break
             again.append(message.sequence)
+            if len(again) == TURN_MESSAGES_MAX:
+                break
             message = self._next_again(now_ns, out)
         if again:
             consumer.record(Delivered(consumer.name, again, (), now_ns))
-        return message is not None
+        return len(again)
 
     def _next_again(self, now_ns: int, out: Outbox) -> StoredMessage | None:
         """The next message that is due again and may be sent."""
@@ -128,9 +132,7 @@ class Delivery:
         pending = consumer.pending_count()
         sent = self._send_all(found, pending, now_ns, out)
         if sent:
-            sequences = found.sequences[:sent]
-            self._move(sequences)
-            consumer.record(Delivered(consumer.name, (), sequences, now_ns))
+            consumer.record(Delivered(consumer.name, (), found.sequences[:sent], now_ns))
         if sent < len(found):
             return False
         if pending == sent:
@@ -151,30 +153,28 @@ class Delivery:
     def _read(self, count: int) -> MessageBatch:
         consumer = self._consumer
         stream = consumer.stream
-        if consumer.lasts:
-            wanted = [consumer.lasts[place] for place in range(min(count, len(consumer.lasts)))]
+        lasts = consumer.lasts
+        while lasts:
+            wanted = [lasts[place] for place in range(min(count, len(lasts)))]
             found = stream.log.read_at(wanted, TURN_BYTES_MAX)
             if len(found):
                 return found
-            consumer.lasts.clear()
+            # None of these is there any more.
+            for _ in wanted:
+                lasts.popleft()
         end = stream.visible_sequence + 1
         begin = consumer.cursor.sequence
         if begin >= end:
             return MessageBatch()
         if not consumer.config.patterns and end > stream.log.last_sequence:
             return stream.log.read(begin, count, TURN_BYTES_MAX)
-        wanted = consumer.cursor.take(end, count)
-        return stream.log.read_at(wanted, TURN_BYTES_MAX) if wanted else MessageBatch()
-
-    def _move(self, sequences: list[int]) -> None:
-        """Messages were sent: go on behind them."""
-        consumer = self._consumer
-        lasts = consumer.lasts
-        if lasts and sequences[0] <= consumer.state.lasts_until:
-            while lasts and lasts[0] <= sequences[-1]:
-                lasts.popleft()
-            return
-        consumer.cursor.move(sequences[-1] + 1)
+        while wanted := consumer.cursor.take(end, count):
+            found = stream.log.read_at(wanted, TURN_BYTES_MAX)
+            if len(found):
+                return found
+            # None of these can be read.
+            consumer.cursor.move(wanted[-1] + 1)
+        return MessageBatch()
 
     def _arrive_at_end(self) -> None:
         """There is nothing more to be seen: what does not match is passed over."""

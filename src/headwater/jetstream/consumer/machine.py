@@ -11,7 +11,8 @@ A consumer knows no socket and no timer: who runs it gives it the time, asks whe
 (`next_due_ns`), and calls `deliver` when there may be something to send.
 """
 
-from collections import deque
+from collections import OrderedDict, deque
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final, final
 
 from headwater.base.ids import base62
@@ -51,7 +52,9 @@ from headwater.jetstream.consumer.records import (
     ConsumerRecord,
     ConsumerReset,
     Delivered,
+    Dropped,
     Exhausted,
+    Forgotten,
     Pinned,
     Postponed,
 )
@@ -92,9 +95,8 @@ class Consumer:
         self.created_ns = created_ns
         self.state = ConsumerState(config.ack_policy, start, lasts_until)
         self.deadlines = Deadlines(config, self.state)
-        # Messages to be sent again, as soon as there is somebody to send them to.
-        self.ready: deque[int] = deque()
-        self._is_ready: set[int] = set()
+        # Messages to be sent again, in order, as soon as there is somebody to send them to.
+        self._ready: OrderedDict[int, None] = OrderedDict()
         self.delivery = Delivery(self)
         self.acks = Acknowledging(self)
         self.pulls: PullQueue | None = None
@@ -117,9 +119,10 @@ class Consumer:
         stream, host = self.stream, self.stream.host
         self.reply_prefix = f"$JS.ACK.{stream.name}.{self.name}.".encode(errors="surrogateescape")
         if config.is_pull:
+            gate = gate_of(config, self, self.delivery)
             if self.pulls is None:
-                gate = gate_of(config, self, self.delivery)
                 self.pulls = PullQueue(config.max_waiting, host.has_interest, gate)
+            self.pulls.gate = gate
         elif self.push is None:
             prefix = FLOW_PREFIX + f"{stream.name}.{self.name}.".encode(errors="surrogateescape")
             self.push = Push(config, prefix, host.entropy)
@@ -132,7 +135,7 @@ class Consumer:
     def _place(self) -> None:
         """Go to where the state says that the consumer is."""
         state, log = self.state, self.stream.log
-        next_sequence = state.delivered_stream + 1
+        next_sequence = max(state.delivered_stream, state.passed_stream) + 1
         # Messages that are delivered first, while only the last of each subject is.
         self.lasts: deque[int] = deque()
         if next_sequence <= state.lasts_until:
@@ -142,7 +145,20 @@ class Consumer:
         self.cursor = log.cursor(self.patterns, next_sequence)
         self._lasts_checked = -1
 
+    def _pass(self, sequences: Sequence[int]) -> None:
+        """Messages were sent for the first time: go on behind them."""
+        last, lasts = sequences[-1], self.lasts
+        if last <= self.state.lasts_until:
+            while lasts and lasts[0] <= last:
+                lasts.popleft()
+        elif last >= self.cursor.sequence:
+            self.cursor.move(last + 1)
+
     # --- durable changes -----------------------------------------------------------------------
+
+    def configured(self, config: ConsumerConfig) -> ConsumerConfigured:
+        """The record by which it goes on with another configuration, which was checked."""
+        return ConsumerConfigured(self.name, config, 0 if self.lasts else self.cursor.sequence)
 
     def record(self, record: ConsumerRecord) -> None:
         """Have the stream write a record down, and apply it."""
@@ -154,6 +170,8 @@ class Consumer:
         state = self.state
         if isinstance(record, Delivered):
             state.deliver(record.again, record.sequences, record.now_ns)
+            if record.sequences:
+                self._pass(record.sequences)
             if self.config.ack_policy is not AckPolicy.NONE:
                 self.deadlines.sent(record.sequences, record.now_ns)
                 self.deadlines.sent_again(record.again)
@@ -163,7 +181,7 @@ class Consumer:
                 state.acknowledge(record.sequences)
             else:
                 state.acknowledge_up_to(*record.floor)
-            self._forget_ready()
+            self._unready_all(record.sequences)
         elif isinstance(record, Postponed):
             there = [
                 (sequence, sent_ns)
@@ -174,40 +192,58 @@ class Consumer:
             self.deadlines.sent_again([sequence for sequence, _ in there])
         elif isinstance(record, Exhausted):
             state.give_up(record.sequences)
+        elif isinstance(record, Dropped):
+            state.acknowledge(record.sequences)
+            self._unready_all(record.sequences)
+        elif isinstance(record, Forgotten):
+            self._forget_before(record)
         elif isinstance(record, Pinned):
             state.pin_id, state.pinned_ns = record.pin_id, record.now_ns if record.pin_id else 0
         elif isinstance(record, ConsumerReset):
             self._reset(record.start_sequence)
         elif isinstance(record, ConsumerConfigured):
-            self._take_over(record.config)
+            self._take_over(record.config, record.place)
 
     def _reset(self, start_sequence: int) -> None:
         self.state.lasts_until = 0
         self.state.begin(start_sequence)
-        self._clear_ready()
+        self._ready.clear()
         self.deadlines.recover()
         self._place()
 
-    def _take_over(self, config: ConsumerConfig) -> None:
-        before = self.config
+    def _forget_before(self, record: Forgotten) -> None:
+        state = self.state
+        if state.pending:
+            state.acked_ns = record.now_ns
+        state.forget_before(record.before)
+        if self.cursor.sequence < record.before:
+            self.cursor.move(record.before)
+        self._unready_all([each for each in self._ready if each not in state.pending])
+
+    def _take_over(self, config: ConsumerConfig, place: int) -> None:
+        before, state = self.config, self.state
         self._configure(config)
         self.acks.configure()
         if before.patterns != config.patterns:
-            place = self.cursor.sequence
-            self.cursor = self.stream.log.cursor(self.patterns, place)
+            state.passed_stream = max(state.passed_stream, place - 1)
+            self._place()
+        if not self.is_pinning:
+            state.pin_id, state.pinned_ns, self._pin_ends_ns = "", 0, 0
         if (before.ack_wait, before.backoff) != (config.ack_wait, config.backoff):
             self.deadlines.configure(config)
         if before.deliver_subject != config.deliver_subject:
-            self.make_ready(sorted(self.state.pending))
+            self.make_ready(sorted(state.pending))
 
     def recovered(self) -> None:
         """The state was read back: find again what follows from it."""
         log, state = self.stream.log, self.state
-        if state.delivered_stream > log.last_sequence:
+        if state.delivered_consumer and state.delivered_stream > log.last_sequence:
+            # One that has delivered nothing may well wait for what is to come.
             state.cut(log.last_sequence)
-        gone = [sequence for sequence in state.pending if not log.index.has(sequence)]
+        gone = self._missing()
         if gone:
             state.acknowledge(gone)
+        self._ready.clear()
         # When something last happened is not told of another life.
         state.delivered_ns = state.acked_ns = 0
         self.deadlines.recover()
@@ -240,39 +276,37 @@ class Consumer:
         begin = max(visible + 1, self.cursor.sequence)
         return stream.log.filter(self.patterns).count(begin, end)
 
-    def removed(self, sequences: list[int], out: Outbox) -> None:
-        """Messages have left the stream; what was pending of them is as good as acknowledged."""
-        pending = self.state.pending
-        gone = [sequence for sequence in sequences if sequence in pending]
+    def removed(self, sequences: Iterable[int], out: Outbox) -> Dropped | None:
+        """Messages have left the stream; what follows for this consumer, if anything does."""
+        pending, redelivered = self.state.pending, self.state.redelivered
+        gone = [each for each in sequences if each in pending or each in redelivered]
         for sequence in gone:
-            out.events.append(
-                Terminated(
-                    pending[sequence], sequence, self.deliveries_of(sequence), _REMOVED_REASON
+            if sequence in pending:
+                deliveries = self.deliveries_of(sequence)
+                out.events.append(
+                    Terminated(pending[sequence], sequence, deliveries, _REMOVED_REASON)
                 )
-            )
-        if gone:
-            self.state.acknowledge(gone)
-            self._forget_ready()
-        elif self.state.redelivered:
-            for sequence in sequences:
-                self.state.redelivered.pop(sequence, None)
+        return Dropped(self.name, gone) if gone else None
 
-    def purged(self, first_sequence: int, now_ns: int) -> None:
-        """What came before a sequence has left the stream, for this consumer."""
-        if self.state.pending:
-            self.state.acked_ns = now_ns
-        self.state.forget_before(first_sequence)
-        if self.cursor.sequence < first_sequence:
-            self.cursor.move(first_sequence)
-        self._forget_ready()
+    def purged_partly(self) -> Dropped | None:
+        """The same for some messages that were purged, which nobody is told of."""
+        gone = self._missing()
+        return Dropped(self.name, gone) if gone else None
 
-    def drop_missing(self) -> None:
-        """After some messages were purged: those that were pending need nobody any more."""
+    def purged(self, first_sequence: int, now_ns: int) -> Forgotten | None:
+        """The same for all messages before a sequence."""
+        state = self.state
+        has_passed = min(state.delivered_stream, state.floor_stream) >= first_sequence - 1
+        is_settled = state.pending or state.floor_consumer == state.delivered_consumer
+        if has_passed and is_settled and not state.unsettled_up_to(first_sequence - 1):
+            return None
+        return Forgotten(self.name, first_sequence, now_ns)
+
+    def _missing(self) -> list[int]:
+        """Messages that are gone and of which something is remembered, in order."""
         has = self.stream.log.index.has
-        gone = [sequence for sequence in self.state.pending if not has(sequence)]
-        if gone:
-            self.state.acknowledge(gone)
-            self._forget_ready()
+        known = {*self.state.pending, *self.state.redelivered}
+        return sorted(sequence for sequence in known if not has(sequence))
 
     def deliveries_of(self, sequence: int) -> int:
         """How often a message was delivered."""
@@ -280,45 +314,39 @@ class Consumer:
 
     # --- what is to be sent again --------------------------------------------------------------
 
-    def make_ready(self, sequences: list[int]) -> None:
+    def make_ready(self, sequences: Iterable[int]) -> None:
         """Messages are to be sent again as soon as possible."""
         for sequence in sequences:
-            if sequence not in self._is_ready:
-                self._is_ready.add(sequence)
-                self.ready.append(sequence)
+            self._ready.setdefault(sequence)
 
-    def is_ready(self, sequence: int) -> bool:
-        """Whether a message waits for being sent again."""
-        return sequence in self._is_ready
+    @property
+    def ready_count(self) -> int:
+        """How many messages wait for being sent again."""
+        return len(self._ready)
 
     def take_ready(self) -> int:
         """The next one of those; 0 if there is none that is still pending."""
-        while self.ready:
-            sequence = self.ready.popleft()
-            if sequence in self._is_ready:
-                self._is_ready.discard(sequence)
-                if sequence in self.state.pending:
-                    return sequence
+        while self._ready:
+            sequence, _ = self._ready.popitem(last=False)
+            if sequence in self.state.pending:
+                return sequence
         return 0
 
     def put_back(self, sequence: int) -> None:
         """It could not be sent after all."""
-        self._is_ready.add(sequence)
-        self.ready.appendleft(sequence)
+        self._ready[sequence] = None
+        self._ready.move_to_end(sequence, last=False)
 
     def unready(self, sequence: int) -> None:
         """A message is not to be sent again for now."""
-        self._is_ready.discard(sequence)
+        self._ready.pop(sequence, None)
 
-    def _forget_ready(self) -> None:
+    def _unready_all(self, sequences: Iterable[int]) -> None:
         if not self.state.pending:
-            self._clear_ready()
-        elif self._is_ready:
-            self._is_ready.intersection_update(self.state.pending.keys())
-
-    def _clear_ready(self) -> None:
-        self.ready.clear()
-        self._is_ready.clear()
+            self._ready.clear()
+        elif self._ready:
+            for sequence in sequences:
+                self._ready.pop(sequence, None)
 
     # --- who receives --------------------------------------------------------------------------
 
@@ -331,7 +359,7 @@ class Consumer:
             request = read_request(reply, body, self.config, now_ns)
             available = 0
             if request.no_wait:
-                available = self.pending_count() + len(self._is_ready)
+                available = self.pending_count() + self.ready_count
             self.pulls.add(request, available, now_ns, out)
         except PullRefusedError as refusal:
             if refusal.header:
@@ -424,7 +452,7 @@ class Consumer:
         push = self.push
         more = self.deliver(now_ns, out)
         if self.pulls is not None and 0 < self.pulls.next_due_ns() <= now_ns:
-            is_at_end = not self.delivery.is_stalled
+            is_at_end = not (more or self.delivery.is_stalled or self.held_until_ns)
             self.pulls.look_through(now_ns, is_at_end, out, self.heartbeat())
         if push is not None and push.heartbeat_ns and now_ns >= push.heartbeat_at_ns:
             if push.is_active:
@@ -444,7 +472,7 @@ class Consumer:
         exhausted = []
         ready = []
         for sequence in due:
-            if sequence in self._is_ready:
+            if sequence in self._ready:
                 continue
             # As nats-server has it, of a message that was sent again it is only found out that it
             # may not be once more when somebody is there to get it.
@@ -466,6 +494,9 @@ class Consumer:
         self.touch(now_ns)
         if self._pause_ends_ns <= now_ns:
             self._pause_ends_ns = 0
+        if self.state.pin_id and not self._pin_ends_ns:
+            # It was brought back: the client has its time anew.
+            self.keep_pinned(now_ns)
 
     def touch(self, now_ns: int) -> None:
         """Somebody uses it."""

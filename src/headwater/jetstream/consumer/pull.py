@@ -215,11 +215,11 @@ class PullQueue:
 
     __slots__ = (
         "_due_ns",
-        "_gate",
         "_has_interest",
         "_looked_ns",
         "_waiting",
         "active_ns",
+        "gate",
         "hurried",
         "max_waiting",
         "wanted",
@@ -230,7 +230,8 @@ class PullQueue:
     ) -> None:
         self.max_waiting = max_waiting
         self._has_interest = has_interest
-        self._gate = gate
+        # Who may be served; None if all may be.
+        self.gate = gate
         self._waiting: deque[PullRequest] = deque()
         # How many messages all of them ask for.
         self.wanted = 0
@@ -248,15 +249,15 @@ class PullQueue:
     @property
     def sole(self) -> PullRequest | None:
         """The only request, if it takes whatever comes: no bytes to count, no group to heed."""
-        if len(self._waiting) != 1 or self._gate is not None:
+        if len(self._waiting) != 1 or self.gate is not None:
             return None
         request = self._waiting[0]
         return None if request.bytes_left > 0 else request
 
     def add(self, request: PullRequest, available: int, now_ns: int, out: Outbox) -> None:
         """Let a request wait; `available` messages could be delivered. Raises PullRefusedError."""
-        if self._gate is not None:
-            self._gate.check(request, now_ns)
+        if self.gate is not None:
+            self.gate.check(request, now_ns)
         if len(self._waiting) >= self.max_waiting and now_ns - self._looked_ns > LOOK_NS:
             self.look_through(now_ns, False, out)
         if request.no_wait:
@@ -297,8 +298,8 @@ class PullQueue:
             if request.expires_ns and now_ns >= request.expires_ns:
                 self._end(request, _TIMEOUT, out)
                 continue
-            if self._gate is not None:
-                verdict = self._gate.judge(request, now_ns, out)
+            if self.gate is not None:
+                verdict = self.gate.judge(request, now_ns, out)
                 if verdict == WRONG:
                     self._end(request, WRONG_PIN, out)
                     continue
@@ -307,11 +308,13 @@ class PullQueue:
                     cycled += 1
                     continue
             if 0 < request.bytes_left < size:
-                if self._gate is not None:
-                    self._gate.unserved(request)
+                if self.gate is not None:
+                    self.gate.unserved(request)
                 self._end(request, _TOO_LARGE, out)
                 continue
             if not self._has_interest(request.reply):
+                if self.gate is not None:
+                    self.gate.unserved(request)
                 self._drop_first()
                 continue
             if request.bytes_left > 0:

@@ -38,13 +38,18 @@ class ConsumerCreated:
 
 @final
 class ConsumerConfigured:
-    """A consumer goes on with another configuration, which was checked."""
+    """A consumer goes on with another configuration, which was checked.
 
-    __slots__ = ("config", "name")
+    `place` is where it goes on if it is about other subjects from now on: what it has passed over
+    before is not looked at again. 0 is behind what it delivered.
+    """
 
-    def __init__(self, name: str, config: ConsumerConfig) -> None:
+    __slots__ = ("config", "name", "place")
+
+    def __init__(self, name: str, config: ConsumerConfig, place: int = 0) -> None:
         self.name = name
         self.config = config
+        self.place = place
 
 
 @final
@@ -70,7 +75,7 @@ class ConsumerReset:
 
 @final
 class Delivered:
-    """Messages were sent: some once more, then some for the first time, each in ascending order.
+    """Messages were sent: some once more, then some for the first time, these in ascending order.
 
     Every one of them took the next sequence of the consumer.
     """
@@ -129,6 +134,32 @@ class Exhausted:
 
 
 @final
+class Dropped:
+    """Messages have left the stream: nobody will acknowledge them.
+
+    It follows from what happens to the stream; only the journal has to be told when that was.
+    """
+
+    __slots__ = ("name", "sequences")
+
+    def __init__(self, name: str, sequences: Sequence[int]) -> None:
+        self.name = name
+        self.sequences = sequences
+
+
+@final
+class Forgotten:
+    """Everything before a sequence has left the stream, for this consumer; follows as well."""
+
+    __slots__ = ("before", "name", "now_ns")
+
+    def __init__(self, name: str, before: int, now_ns: int) -> None:
+        self.name = name
+        self.before = before
+        self.now_ns = now_ns
+
+
+@final
 class Pinned:
     """One client gets all messages of a priority group; an empty id for none."""
 
@@ -149,6 +180,8 @@ ConsumerRecord: TypeAlias = (
     | Acked
     | Postponed
     | Exhausted
+    | Dropped
+    | Forgotten
     | Pinned
 )
 
@@ -161,5 +194,7 @@ CONSUMER_RECORDS = (
     Acked,
     Postponed,
     Exhausted,
+    Dropped,
+    Forgotten,
     Pinned,
 )

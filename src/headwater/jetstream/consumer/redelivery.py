@@ -76,8 +76,9 @@ class Deadlines:
         if self._waits_ns[0] <= 0:
             return
         for sequence in sequences:
-            sent_ns = self._state.sent_ns[sequence]
-            heappush(self._postponed, (sent_ns + self.wait_of(sequence), sequence, sent_ns))
+            sent_ns = self._state.sent_ns.get(sequence)
+            if sent_ns is not None:
+                heappush(self._postponed, (sent_ns + self.wait_of(sequence), sequence, sent_ns))
 
     def next_due_ns(self) -> int:
         """When something falls due, at the earliest; NEVER if nothing is pending."""

@@ -29,6 +29,7 @@ class ConsumerState:
         "floor_consumer",
         "floor_stream",
         "lasts_until",
+        "passed_stream",
         "pending",
         "pin_id",
         "pinned_ns",
@@ -50,6 +51,8 @@ class ConsumerState:
         self.delivered_stream = start_sequence - 1
         self.floor_consumer = 0
         self.floor_stream = start_sequence - 1
+        # Up to here nothing is looked for any more: another filter was in force, or nothing came.
+        self.passed_stream = 0
         # When something last was; not kept over a restart.
         self.delivered_ns = 0
         self.acked_ns = 0
@@ -102,13 +105,28 @@ class ConsumerState:
 
     def acknowledge_up_to(self, consumer_sequence: int, stream_sequence: int) -> None:
         """Everything up to a message is done with."""
+        self._forget_up_to(stream_sequence)
+        self.floor_consumer = max(self.floor_consumer, consumer_sequence)
+        self.floor_stream = max(self.floor_stream, stream_sequence)
+
+    def _forget_up_to(self, stream_sequence: int) -> int:
+        """Nothing up to a message is pending; returns the consumer's sequence of the last that was.
+
+        That is 0 if none was.
+        """
+        last = 0
         for sequence in self.pending_up_to(stream_sequence):
-            del self.pending[sequence]
+            last = self.pending.pop(sequence)
             del self.sent_ns[sequence]
-            self.redelivered.pop(sequence, None)
+        for sequence in [each for each in self.redelivered if each <= stream_sequence]:
+            del self.redelivered[sequence]
         self._drop_order()
-        self.floor_consumer = consumer_sequence
-        self.floor_stream = stream_sequence
+        return last
+
+    def unsettled_up_to(self, stream_sequence: int) -> list[int]:
+        """What is pending or was given up, up to a message, in order."""
+        given_up = [each for each in self.redelivered if each <= stream_sequence]
+        return sorted({*self.pending_up_to(stream_sequence), *given_up})
 
     def pending_up_to(self, stream_sequence: int) -> list[int]:
         """What is not acknowledged up to a message, in order."""
@@ -136,17 +154,11 @@ class ConsumerState:
         As after a purge: nobody will acknowledge it.
         """
         self.delivered_stream = max(self.delivered_stream, stream_sequence - 1)
-        if self.floor_stream < stream_sequence:
-            self.floor_stream = stream_sequence - 1
-            for sequence in self.pending_up_to(self.floor_stream):
-                self.floor_consumer = max(self.floor_consumer, self.pending.pop(sequence))
-                del self.sent_ns[sequence]
-                self.redelivered.pop(sequence, None)
-            self._drop_order()
+        last = self._forget_up_to(stream_sequence - 1)
+        self.floor_consumer = max(self.floor_consumer, last)
+        self.floor_stream = max(self.floor_stream, stream_sequence - 1)
         if not self.pending:
-            self.redelivered.clear()
-            self.floor_consumer = self.delivered_consumer
-            self.floor_stream = self.delivered_stream
+            self._raise_floor()
 
     def cut(self, last_sequence: int) -> None:
         """The stream ends at a sequence: what is known of later ones is of another past."""
@@ -157,6 +169,7 @@ class ConsumerState:
             del self.redelivered[sequence]
         self._order = deque(each for each in self._order if each <= last_sequence)
         self.delivered_stream = min(self.delivered_stream, last_sequence)
+        self.passed_stream = min(self.passed_stream, last_sequence)
         self.floor_stream = min(self.floor_stream, last_sequence)
         if not self.pending:
             self.floor_consumer = self.delivered_consumer
@@ -171,12 +184,15 @@ class ConsumerState:
         """Move the floor up to just below what is not acknowledged."""
         if not self.pending:
             self._order.clear()
-            self.floor_consumer = self.delivered_consumer
-            self.floor_stream = self.delivered_stream
+            consumer_sequence, stream_sequence = self.delivered_consumer, self.delivered_stream
         elif self._drop_order():
             oldest = self._order[0]
-            self.floor_consumer = self.pending[oldest] - 1
-            self.floor_stream = oldest - 1
+            consumer_sequence, stream_sequence = self.pending[oldest] - 1, oldest - 1
+        else:
+            return
+        # An acknowledgement of all up to a message may have said more.
+        self.floor_consumer = max(self.floor_consumer, consumer_sequence)
+        self.floor_stream = max(self.floor_stream, stream_sequence)
 
     def _drop_order(self) -> bool:
         """Forget the order of what leads it and is not pending; whether there was any."""
@@ -195,6 +211,7 @@ class ConsumerState:
             "sent_ns": sorted(self.sent_ns.items()),
             "redelivered": sorted(self.redelivered.items()),
             "lasts_until": self.lasts_until,
+            "passed": self.passed_stream,
             "pin": (self.pin_id, self.pinned_ns),
         }
 
