@@ -8,7 +8,7 @@ from headwater.jetstream.decision import Decision
 from headwater.jetstream.dedupe import DedupeWindow
 from headwater.jetstream.records import Record
 from headwater.jetstream.stream import Stream
-from headwater.server.stream_runner import StreamRunner
+from headwater.server.stream_runner import Change, StreamRunner
 from headwater.store.log import FileLog
 from headwater.store.store import SyncMode
 from headwater.testing import World, seeds
@@ -39,12 +39,18 @@ def test_what_was_promised_holds(seed: int, durability: Durability) -> None:
 
 SEEDS_FOR_PLANTED_BUGS = 60
 SEEDS_WITHOUT_FAULTS = 3
+PLAIN: frozenset[str] = frozenset()
 
 
-def run_seeds(durability: Durability, count: int, crashes: int = CRASHES) -> None:
+Defence = Callable[[pytest.MonkeyPatch], None]
+
+
+def run_seeds(
+    durability: Durability, features: frozenset[str], count: int, crashes: int = CRASHES
+) -> None:
     """The scenario with one seed after another, until one fails."""
     for seed in range(1, count + 1):
-        World(seed).run(StreamScenario(durability, crashes).run)
+        World(seed).run(StreamScenario(durability, crashes, features=features).run)
 
 
 def _no_wait_for_the_disk(patch: pytest.MonkeyPatch) -> None:
@@ -85,36 +91,58 @@ def _no_reserved_sequences(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(FileLog, "continue_above_reservation", lambda self: None)
 
 
-DEFENCES: list[tuple[Callable[[pytest.MonkeyPatch], None], Durability, str]] = [
-    (_no_wait_for_the_disk, ALWAYS, "lost|given twice"),
-    (_no_watermark, ALWAYS, "lost|given twice"),
-    (_no_memory_of_ids, ALWAYS, "duplicate"),
-    (_no_care_for_half_batches, INTERVAL, "half a batch"),
-    (_no_reserved_sequences, INTERVAL, "given twice"),
+def _no_memory_of_ids_of_removed_messages(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Stream, "_ids_of", lambda self, sequences: [])
+
+
+def _no_limits_after_a_crash(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr("headwater.jetstream.recovery._let_go", lambda stream: None)
+
+
+def _no_wait_for_removals(patch: pytest.MonkeyPatch) -> None:
+    def make(self: StreamRunner, change: Change) -> None:
+        change.make()
+        change.answer()
+
+    patch.setattr(StreamRunner, "_make", make)
+
+
+DEFENCES: list[tuple[Defence, Durability, frozenset[str], str]] = [
+    (_no_wait_for_the_disk, ALWAYS, PLAIN, "lost|given twice"),
+    (_no_watermark, ALWAYS, PLAIN, "lost|given twice"),
+    (_no_memory_of_ids, ALWAYS, PLAIN, "duplicate"),
+    (_no_care_for_half_batches, INTERVAL, PLAIN, "half a batch"),
+    (_no_reserved_sequences, INTERVAL, PLAIN, "given twice"),
+    (_no_memory_of_ids_of_removed_messages, ALWAYS, frozenset({"times"}), "duplicate"),
+    (_no_limits_after_a_crash, ALWAYS, frozenset({"keys", "roll-ups"}), "too many|not rolled up"),
+    (_no_wait_for_removals, ALWAYS, frozenset({"requests"}), "back again"),
 ]
-NAMES = [defence.__name__.removeprefix("_") for defence, _, _ in DEFENCES]
+NAMES = [defence.__name__.removeprefix("_") for defence, _, _, _ in DEFENCES]
+PARAMETERS = ("defence", "durability", "features", "found")
 
 
-@pytest.mark.parametrize(("defence", "durability", "found"), DEFENCES, ids=NAMES)
+@pytest.mark.parametrize(PARAMETERS, DEFENCES, ids=NAMES)
 def test_without_a_defence_a_promise_is_broken(
-    defence: Callable[[pytest.MonkeyPatch], None],
+    defence: Defence,
     durability: Durability,
+    features: frozenset[str],
     found: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Each defence is needed: switched off, some seed finds what it is there against."""
     defence(monkeypatch)
     with pytest.raises(Violation, match=found):
-        run_seeds(durability, SEEDS_FOR_PLANTED_BUGS)
+        run_seeds(durability, features, SEEDS_FOR_PLANTED_BUGS)
 
 
-@pytest.mark.parametrize(("defence", "durability", "found"), DEFENCES, ids=NAMES)
+@pytest.mark.parametrize(PARAMETERS, DEFENCES, ids=NAMES)
 def test_without_a_defence_nothing_shows_while_nothing_fails(
-    defence: Callable[[pytest.MonkeyPatch], None],
+    defence: Defence,
     durability: Durability,
+    features: frozenset[str],
     found: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """It takes a fault to tell: the same switch changes nothing in quiet runs."""
     defence(monkeypatch)
-    run_seeds(durability, SEEDS_WITHOUT_FAULTS, crashes=0)
+    run_seeds(durability, features, SEEDS_WITHOUT_FAULTS, crashes=0)
