@@ -47,8 +47,8 @@ CONSUMER_ADVICE: Final = {
          10221, 10222),
         CHANGE_SETTING,
     ),
-    10012: "What can not be changed needs a new consumer: headwater consumer rm {stream} "
-    "{consumer}, and add it again.",
+    10012: "What can not be changed needs a new consumer, without the old: "
+    "headwater consumer rm {stream} {consumer}",
     10013: "Somebody listens to it. End that first, or use another name.",
     10014: "See what there is with: headwater consumer ls {stream}",
     10026: "See the limits with: headwater stream info {stream} and headwater account info",
@@ -73,4 +73,5 @@ ADVICE: Final = STREAM_ADVICE | CONSUMER_ADVICE
 def advice_on(err_code: int, stream: str, consumer: str) -> str:
     """What to do next, nothing where nothing is known."""
     text = ADVICE.get(err_code, "")
-    return text.replace("{stream}", stream).replace("{consumer}", consumer).replace("  ", " ")
+    # A consumer that the server would have named has no name yet.
+    return text.replace("{stream}", stream).replace("{consumer}", consumer).rstrip()

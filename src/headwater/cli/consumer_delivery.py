@@ -41,7 +41,7 @@ ACK_WORDS_V1: Final = 9
 ACK_WORDS_V2_MIN: Final = 11
 
 REQUEST_BATCH_MAX: Final = 500
-FOLLOW_EXPIRES_S: Final = 30.0
+REQUEST_EXPIRES_MAX_S: Final = 30.0
 HEARTBEAT_S: Final = 5.0
 # Two of them may be late or lost.
 HEARTBEATS_MISSED_MAX: Final = 2
@@ -315,7 +315,7 @@ class Pull:
             except ForgottenError:
                 inbox = ""
             except TimeoutError:
-                # Whatever that request still brings is not wanted any more.
+                # With its inbox the request ends at the server, should it be there still.
                 inbox = ""
                 await self._look_for_consumer(silence_s(request, self.api.timeout_s))
 
@@ -323,11 +323,8 @@ class Pull:
         """What to ask for next. Raises EndedError when patience is at its end."""
         config = self.info["config"]
         left, left_s = self.receiver.left, self.receiver.patience.left_s()
-        batch = min(
-            REQUEST_BATCH_MAX if left is None else left,
-            config.get("max_batch") or REQUEST_BATCH_MAX,
-            REQUEST_BATCH_MAX,
-        )
+        batch = min(REQUEST_BATCH_MAX, config.get("max_batch") or REQUEST_BATCH_MAX)
+        batch = batch if left is None else min(batch, left)
         request: dict[str, Any] = {"batch": batch, **self.group}
         if self._pin:
             request["id"] = self._pin
@@ -335,7 +332,7 @@ class Pull:
             return {**request, "no_wait": True}
         if left_s is not None and left_s <= 0:
             raise EndedError
-        expires_s = min(FOLLOW_EXPIRES_S, FOLLOW_EXPIRES_S if left_s is None else left_s)
+        expires_s = REQUEST_EXPIRES_MAX_S if left_s is None else min(REQUEST_EXPIRES_MAX_S, left_s)
         expires_ns = int(expires_s * NANOSECONDS_PER_SECOND)
         expires_ns = max(1, min(expires_ns, config.get("max_expires") or expires_ns))
         request["expires"] = expires_ns

@@ -35,11 +35,11 @@ Texts = Annotated[tuple[str, ...], OMIT_EMPTY]
 Flag = Annotated[bool, OMIT_EMPTY]
 
 
-class _Choice(Enum):
+class Choice(Enum):
     """One of a few words; anything else is refused with nats-server's text."""
 
     @classmethod
-    def from_json(cls, literal: bytes) -> "_Choice":
+    def from_json(cls, literal: bytes) -> "Choice":
         """The member that `literal` spells."""
         word = cls.spelled(literal)
         for member in cls:
@@ -58,7 +58,7 @@ class _Choice(Enum):
         return f"can not unmarshal {quote_bytes(literal)}"
 
 
-class Retention(_Choice):
+class Retention(Choice):
     """What makes a message removable: limits, every consumer's ack, or any ack."""
 
     LIMITS = "limits"
@@ -66,7 +66,7 @@ class Retention(_Choice):
     WORKQUEUE = "workqueue"
 
 
-class Discard(_Choice):
+class Discard(Choice):
     """What gives way at a limit: the oldest message or the newest."""
 
     OLD = "old"
@@ -78,14 +78,14 @@ class Discard(_Choice):
         return literal.lower()
 
 
-class Storage(_Choice):
+class Storage(Choice):
     """Where messages are."""
 
     FILE = "file"
     MEMORY = "memory"
 
 
-class Compression(_Choice):
+class Compression(Choice):
     """Whether messages are compressed on disk."""
 
     NONE = "none"
@@ -107,7 +107,7 @@ class Compression(_Choice):
         return f"json: cannot unmarshal {kind} into Go value of type string"
 
 
-class _DefaultedChoice(_Choice):
+class _DefaultedChoice(Choice):
     """A choice that an empty word leaves at its first member."""
 
     @classmethod

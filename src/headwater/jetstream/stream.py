@@ -447,17 +447,18 @@ class Stream(StreamView):
         """Make the messages from `begin` to `end` visible; limits hold with them."""
         first, batch = record.first_sequence, record.batch
         self.visible_sequence = first + end - 1
+        if self.config.retention is Retention.INTEREST:
+            # Before limits: for what nobody needs nothing else has to go.
+            needless = self.consumers.published(first + begin, batch.subjects[begin:end])
+            if needless:
+                self.in_flight.stream_changed()
+                self.remove(needless)
         if has_limits(self.config):
             gone = beyond_limits(
                 self.log, self.config, batch.subjects[begin:end], self.in_flight.unseen()
             )
             if gone:
                 self.remove(gone)
-        if self.config.retention is Retention.INTEREST:
-            needless = self.consumers.published(first + begin, batch.subjects[begin:end])
-            if needless:
-                self.in_flight.stream_changed()
-                self.remove(needless)
         if self.config.allow_msg_schedules:
             for position in range(begin, end):
                 self.scheduling.note(

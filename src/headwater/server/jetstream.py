@@ -61,6 +61,8 @@ if TYPE_CHECKING:
 _OF: Final = "/"
 # What a consumer without a name is called by.
 CONSUMER_NAME_SIZE: Final = 8
+# What 0 stands for in the configuration.
+DEFAULT_MAX_CONSUMERS: Final = 1000
 
 
 @final
@@ -412,7 +414,7 @@ class JetStream:
     @property
     def default_max_consumers(self) -> int:
         """How many a stream may have where neither it nor its account says; -1 is no limit."""
-        return self._node.options.jetstream.default_max_consumers
+        return self._node.options.jetstream.default_max_consumers or DEFAULT_MAX_CONSUMERS
 
     def generate_name(self) -> str:
         """A name for a consumer that was not given one."""

@@ -27,7 +27,6 @@ from headwater.jetstream.api.message_get import (
     get_direct,
     get_direct_by_subject,
     get_last,
-    session_block,
 )
 from headwater.jetstream.api.operation import Operation, Request
 from headwater.jetstream.api.router import find_operation
@@ -69,7 +68,6 @@ _CHANGES: Final = (
     "CONSUMER.RESET.",
 )
 _PULL: Final = "CONSUMER.MSG.NEXT."
-_MSG_GET_SUBJECT: Final = API_PREFIX + _MSG_GET.encode()
 # Below these, subjects belong to streams and consumers: where there is none, there is nobody.
 _UNATTENDED: Final = (_DIRECT_GET, _DIRECT_LEADER_GET, _PULL)
 
@@ -246,9 +244,9 @@ class JetStreamApi:
         try:
             if operation.needs_cluster:
                 raise ApiError.of(error_codes.CLUSTER_REQUIRED)
-            if api is not None and operation.looks_first is not None:
-                operation.looks_first(api, request)
             if _requires_more(header):
+                if api is not None and operation.looks_first is not None:
+                    operation.looks_first(api, request)
                 raise ApiError.of(error_codes.REQUIRED_API_LEVEL)
             if api is None:
                 raise ApiError.of(error_codes.NOT_ENABLED_FOR_ACCOUNT)
@@ -304,10 +302,9 @@ class JetStreamApi:
         if response is None:
             return
         api = self._apis.get(account.name)
+        block = b""
         if api is not None and operation.header is not None:
             block = operation.header(api, request, response)
-        else:
-            block = self._session_block(account, subject, request.body)
         self._deliver(account, source, subject, reply, request.body, response, is_told, block)
 
     def _deliver(
@@ -326,15 +323,6 @@ class JetStreamApi:
             self._send(account, reply, document, block)
         if is_told:
             self._advisories.api_called(account, source, subject, body, document)
-
-    def _session_block(self, account: Account, subject: bytes, body: bytes) -> bytes:
-        """The header of a reply, which only those have who read and say what they have seen."""
-        if not subject.startswith(_MSG_GET_SUBJECT):
-            return b""
-        name = subject.removeprefix(_MSG_GET_SUBJECT).decode(errors="surrogateescape")
-        api = self._apis.get(account.name)
-        stream = None if api is None else api.account.streams.get(name)
-        return b"" if stream is None else session_block(stream, body)
 
     def _pull(
         self, account: Account, name: str, reply: bytes | None, header: bytes, body: bytes

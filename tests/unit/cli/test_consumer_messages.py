@@ -417,12 +417,12 @@ def test_following_outlives_the_server(kind: str, tmp_path: Path) -> None:
             tool = Tool(url)
             assert tool.run("stream", "add", "S").code == 0
             assert tool.run("consumer", "add", "S", "C").code == 0
-            tool.run("pub", "S", "before")
+            ask(url, ("S", b"before"))
             running = stack.enter_context(tool.start("consumer", "sub", "S", "C", "--raw"))
             assert running.line() == "before\n"
         port = url.rpartition(":")[2]
         with serving(kind, "-js", "-sd", str(tmp_path), "-p", port):
-            tool.run("pub", "S", "after")
+            ask(url, ("S", b"after"))
             # What was not confirmed as acknowledged may come twice.
             line = running.line()
             assert (running.line() if line == "before\n" else line) == "after\n"

@@ -107,7 +107,11 @@ class Consumers:
 
     def interested(self, subject: bytes) -> int:
         """How many consumers are about a subject."""
-        return sum(len(group.consumers) for group in self._index.match(subject).plain)
+        groups = self._index.match(subject).plain
+        if len(groups) < 2:
+            return len(groups[0].consumers) if groups else 0
+        # The filters of a consumer may overlap.
+        return len({name for group in groups for name in group.consumers})
 
     def note_hunger(self, consumer: Consumer) -> None:
         """Whether a consumer waits for messages may have changed."""
@@ -294,7 +298,7 @@ class Consumers:
         """Messages became visible; returns those that nobody needs."""
         if self._retention is not Retention.INTEREST:
             return []
-        needless = self._counts.published(first_sequence, subjects, self._stream.log.index.has)
+        needless = self._counts.published(first_sequence, subjects)
         return needless + self._pass_over(first_sequence, subjects) if self._ahead else needless
 
     def _pass_over(self, first_sequence: int, subjects: Sequence[bytes]) -> list[int]:

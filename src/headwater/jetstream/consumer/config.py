@@ -16,16 +16,16 @@ from headwater.jetstream.config import (
     REQUIRED_LEVEL_KEY,
     SERVER_LEVEL_KEY,
     SERVER_VERSION_KEY,
+    Choice,
     Flag,
     Text,
     Texts,
-    _Choice,
 )
 from headwater.jetstream.go_json import OMIT_EMPTY, Duration, Int, Time, Uint64
 from headwater.jetstream.times import ZERO_TIME_NS
 
 
-class DeliverPolicy(_Choice):
+class DeliverPolicy(Choice):
     """With which message of the stream a consumer begins."""
 
     ALL = "all"
@@ -41,7 +41,7 @@ class DeliverPolicy(_Choice):
         return b'"all"' if literal == b'"undefined"' else literal
 
 
-class AckPolicy(_Choice):
+class AckPolicy(Choice):
     """What has to be acknowledged: nothing, by ranges, one by one, or by flow control."""
 
     NONE = "none"
@@ -50,14 +50,14 @@ class AckPolicy(_Choice):
     FLOW_CONTROL = "flow_control"
 
 
-class ReplayPolicy(_Choice):
+class ReplayPolicy(Choice):
     """How fast what is stored is delivered: at once, or as it came in."""
 
     INSTANT = "instant"
     ORIGINAL = "original"
 
 
-class PriorityPolicy(_Choice):
+class PriorityPolicy(Choice):
     """Which of several waiting clients gets the next message."""
 
     NONE = "none"
@@ -145,7 +145,7 @@ class ConsumerConfig(msgspec.Struct, frozen=True, kw_only=True):
         return self.pause_until.unix_ns
 
 
-class ConsumerAction(_Choice):
+class ConsumerAction(Choice):
     """What a request to create a consumer may do: either, or only one of both."""
 
     CREATE_OR_UPDATE = ""

@@ -30,13 +30,11 @@ class InterestCounts:
         self._consumers = consumers
         self._counts: dict[int, int] = {}
 
-    def published(self, first_sequence: int, subjects: Sequence[bytes], has: "Has") -> list[int]:
-        """Messages came in, of which limits may have let some go; returns what nobody needs."""
+    def published(self, first_sequence: int, subjects: Sequence[bytes]) -> list[int]:
+        """Messages came in; returns those that nobody needs."""
         interested = self._consumers.interested
         needless = []
         for sequence, subject in enumerate(subjects, first_sequence):
-            if not has(sequence):
-                continue
             count = interested(subject)
             if count:
                 self._counts[sequence] = count

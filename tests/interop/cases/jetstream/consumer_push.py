@@ -10,6 +10,7 @@ from tests.interop.case import Catalogue
 from tests.interop.consumers import (
     MILLISECOND_NS,
     PAUSE_REMAINING,
+    RECEIVER_SID,
     SECOND_NS,
     Delivery,
     Receiver,
@@ -49,7 +50,8 @@ class Listener(Receiver):
     def __init__(self, wire: WireClient, subject: str, queue: str = "") -> None:
         self.wire = wire
         self.subject = subject
-        answer = wire.exchange(f"SUB {subject} {queue} 7\r\n".replace("  ", " "))
+        to = f"{subject} {queue}".rstrip()
+        answer = wire.exchange(f"SUB {to} {RECEIVER_SID}\r\n")
         self._early = [delivery(frame) for frame in answer]
 
     def next(self) -> Delivery:
