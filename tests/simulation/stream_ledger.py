@@ -8,7 +8,8 @@ contract allows that, or it was let go. Whether it may have been let go is judge
 for, answered or not: limits, messages that take the place of others, requests, and its own time.
 """
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from math import inf
 from typing import Literal
@@ -99,7 +100,7 @@ class StreamLedger:
     limits: Limits = Limits()
     sightings: list[Sighting] = field(default_factory=list)
     crashes: list[Crash] = field(default_factory=list)
-    # Ids in the order in which they were sent, also those that were never answered, and when first.
+    # Ids that were sent, also those that were never answered, and when first.
     sent: dict[str, float] = field(default_factory=dict)
     batches: dict[str, list[str]] = field(default_factory=dict)
     # Ids of messages that take the place of those before them on their subject.
@@ -107,12 +108,19 @@ class StreamLedger:
     # Until when messages stay that go by themselves, by id, as far as that is known.
     goes_s: dict[str, float] = field(default_factory=dict)
     requests: list[Request] = field(default_factory=list)
+    # The last sequence that a message is known to have had.
+    _last_places: dict[str, int] = field(default_factory=dict)
 
     def saw(self, sequence: int, identity: str, at_s: float, who: str) -> None:
         self.sightings.append(Sighting(sequence, identity, at_s, who))
 
     def check(self, final: dict[int, str], now_s: float) -> None:
         """Hold everything seen against what is in the stream at the end."""
+        for sequence, identity in (
+            *((seen.sequence, seen.identity) for seen in self.sightings),
+            *final.items(),
+        ):
+            self._last_places[identity] = max(self._last_places.get(identity, 0), sequence)
         self._check_nothing_invented(final)
         self._check_sequences_given_once(final)
         self._check_no_duplicates(final)
@@ -187,12 +195,13 @@ class StreamLedger:
     # --- what has to be gone -------------------------------------------------------------------
 
     def _check_limits(self, final: dict[int, str]) -> None:
-        if 0 < self.limits.messages < len(final):
-            raise Violation(f"too many: {len(final)} messages, {self.limits}")
-        subjects = [subject_of(identity) for identity in final.values()]
-        most = max(map(subjects.count, subjects), default=0)
-        if 0 < self.limits.per_subject < most:
-            raise Violation(f"too many: {most} messages on a subject, {self.limits}")
+        self.check_counts(Counter(map(subject_of, final.values())))
+
+    def check_counts(self, counts: Mapping[str, int]) -> None:
+        """Hold how many messages somebody saw on each subject against the limits."""
+        total, most = sum(counts.values()), max(counts.values(), default=0)
+        if 0 < self.limits.messages < total or 0 < self.limits.per_subject < most:
+            raise Violation(f"too many: {dict(counts)}, {self.limits}")
 
     def _check_roll_ups(self, final: dict[int, str]) -> None:
         for sequence, identity in final.items():
@@ -232,13 +241,14 @@ class StreamLedger:
             for request in self.requests
         ):
             return True
-        ids = [*self.sent]
-        later = ids[ids.index(identity) + 1 :]
+        later = [
+            other
+            for other in self.sent
+            if other != identity and self._last_places.get(other, inf) > sequence
+        ]
         same = [other for other in later if subject_of(other) == subject_of(identity)]
-        if not self.roll_ups.isdisjoint(same):
-            return True
-        if 0 < self.limits.per_subject <= len(same):
-            return True
-        # Of those that nobody has seen it is not known whether they were stored before it.
-        before = {seen.identity for seen in self.sightings if seen.sequence < sequence}
-        return 0 < self.limits.messages < len(ids) - len(before)
+        return (
+            not self.roll_ups.isdisjoint(same)
+            or 0 < self.limits.per_subject <= len(same)
+            or 0 < self.limits.messages <= len(later)
+        )

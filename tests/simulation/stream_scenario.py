@@ -43,6 +43,8 @@ WRITERS = 3
 MESSAGES_PER_WRITER = 25
 CRASHES = 3
 BATCH_SIZE = 3
+REPEATED = 0.1
+"""How often a writer repeats what he has published before."""
 STREAM = "S"
 TTL_S = 2
 LIMITS = {"messages": 30, "keys": 4}
@@ -106,6 +108,9 @@ class StreamScenario:
         self.descriptions: list[tuple[str, bool]] = [("", True)]
         self.seen = asyncio.Event()
         self.sent = asyncio.Event()
+        self.done = asyncio.Event()
+        # Headers by id.
+        self.wishes: dict[str, dict[str, str]] = {}
 
     async def run(self, world: World) -> None:
         """The whole story."""
@@ -173,7 +178,8 @@ class StreamScenario:
             disk_failed_s = await self._break_disk(world)
             # At the worst of moments: somebody has just seen something new, or a message is on its
             # way in or its ack on its way out.
-            moment = dice.choice((None, self.seen, self.sent))
+            asked = (self.done,) if "requests" in self.features else ()
+            moment = dice.choice((None, self.seen, self.sent, *asked))
             if moment is not None:
                 moment.clear()
                 with contextlib.suppress(TimeoutError):
@@ -190,6 +196,17 @@ class StreamScenario:
             started = world.restart("server")
             assert started is not None
             await started
+            if not self.features.isdisjoint(LIMITS):
+                await self._check_counts()
+
+    async def _check_counts(self) -> None:
+        """What is there after a crash keeps to the limits at once, not when the next one comes."""
+        client = await connected()
+        body = json.dumps({"subjects_filter": ">"}).encode()
+        with contextlib.suppress(*FAILURES):
+            reply = await client.request(f"$JS.API.STREAM.INFO.{STREAM}", body, timeout=ANSWER_S)
+            self.ledger.check_counts(json.loads(reply.data)["state"].get("subjects", {}))
+        await client.close()
 
     async def _break_disk(self, world: World) -> float:
         """Perhaps let the disk refuse, for the rest of this life of the server; since when."""
@@ -250,6 +267,7 @@ class StreamScenario:
             reply = await client.request(subject, json.dumps(body).encode(), timeout=ANSWER_S)
             if json.loads(reply.data).get("success"):
                 done_s = world.loop.now_s()
+                self.done.set()
         self.ledger.requests.append(Request(takes, sent_s, done_s))
 
     async def _update(self, world: World, client: NatsClient) -> None:
@@ -278,6 +296,10 @@ class StreamScenario:
         client = await connected()
         for position in range(MESSAGES_PER_WRITER):
             name = f"w{number}-{position}"
+            mine = [each for each in self.wishes if subject_of(each) == subject_of(name)]
+            if mine and dice.random() < REPEATED:
+                # Somebody who is not sure, or has forgotten.
+                await self._publish_until_acked(world, client, dice.choice(mine))
             if self.durability.has_batches and dice.random() < 0.2:
                 await self._publish_batch(world, client, name)
             else:
@@ -287,8 +309,10 @@ class StreamScenario:
         await client.close()
 
     async def _publish_until_acked(self, world: World, client: NatsClient, name: str) -> None:
-        self.ledger.sent[name] = world.loop.now_s()
-        headers = {"Nats-Msg-Id": name, **self._wishes(world, name)}
+        self.ledger.sent.setdefault(name, world.loop.now_s())
+        if name not in self.wishes:
+            self.wishes[name] = self._wishes(world, name)
+        headers = {"Nats-Msg-Id": name, **self.wishes[name]}
         while True:
             self.sent.set()
             try:

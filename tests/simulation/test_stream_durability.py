@@ -113,8 +113,8 @@ DEFENCES: list[tuple[Defence, Durability, frozenset[str], str]] = [
     (_no_memory_of_ids, ALWAYS, PLAIN, "duplicate"),
     (_no_care_for_half_batches, INTERVAL, PLAIN, "half a batch"),
     (_no_reserved_sequences, INTERVAL, PLAIN, "given twice"),
-    (_no_memory_of_ids_of_removed_messages, ALWAYS, frozenset({"times"}), "duplicate"),
-    (_no_limits_after_a_crash, ALWAYS, frozenset({"keys", "roll-ups"}), "too many|not rolled up"),
+    (_no_memory_of_ids_of_removed_messages, ALWAYS, frozenset({"keys"}), "duplicate"),
+    (_no_limits_after_a_crash, ALWAYS, frozenset({"keys"}), "too many"),
     (_no_wait_for_removals, ALWAYS, frozenset({"requests"}), "back again"),
 ]
 NAMES = [defence.__name__.removeprefix("_") for defence, _, _, _ in DEFENCES]

@@ -19,7 +19,7 @@ from headwater.server.ingest import Ingest
 # How accounts are named in the longer form of a reply subject.
 HASH_SIZE: Final = 8
 NO_DOMAIN: Final = b"_"
-NO_RESPONDERS: Final = b"NATS/1.0 503\r\n\r\n"
+NO_RESPONDERS: Final = b"NATS/1.0 503\r\nNats-Subject: %b\r\n\r\n"
 
 FindRunner = Callable[[str], ConsumerRunner | None]
 
@@ -28,9 +28,10 @@ FindRunner = Callable[[str], ConsumerRunner | None]
 class _Acks:
     """What arrived for one consumer."""
 
-    __slots__ = ("addresses", "payloads", "replies")
+    __slots__ = ("addresses", "payloads", "replies", "subjects")
 
     def __init__(self) -> None:
+        self.subjects: list[bytes] = []
         self.addresses: list[AckAddress] = []
         self.replies: list[bytes | None] = []
         self.payloads: list[bytes] = []
@@ -62,17 +63,18 @@ class AckInlet:
         ):
             address = read_address(subject, self._home)
             if address is None:
-                self._refuse(reply)
+                self._refuse(subject, reply)
                 continue
             acks = by_consumer.setdefault((address.stream, address.consumer), _Acks())
+            acks.subjects.append(subject)
             acks.addresses.append(address)
             acks.replies.append(reply)
             acks.payloads.append(payload[header_size:] if header_size > 0 else payload)
         for (stream_name, consumer_name), acks in by_consumer.items():
             found = self._consumer(stream_name, consumer_name)
             if found is None:
-                for reply in acks.replies:
-                    self._refuse(reply)
+                for subject, reply in zip(acks.subjects, acks.replies, strict=True):
+                    self._refuse(subject, reply)
             else:
                 runner, consumer = found
                 runner.take_acks(consumer, acks.addresses, acks.replies, acks.payloads)
@@ -86,9 +88,9 @@ class AckInlet:
         takes = consumer.config.ack_policy in (AckPolicy.EXPLICIT, AckPolicy.ALL)
         return (runner, consumer) if takes else None
 
-    def _refuse(self, reply: bytes | None) -> None:
+    def _refuse(self, subject: bytes, reply: bytes | None) -> None:
         if reply is None:
             return
         route = self._account.index.match(reply)
         if any(sub.client.no_responders for sub in route.plain):
-            self._broker.send(route, reply, None, b"", NO_RESPONDERS)
+            self._broker.send(route, reply, None, b"", NO_RESPONDERS % subject)

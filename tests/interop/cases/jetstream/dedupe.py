@@ -137,17 +137,6 @@ def last_id_after_restart(session: Session) -> Observation:
     return acks
 
 
-@catalogue.case("js.dedupe.restart-forgets-the-removed", own_server=True)
-def restart_forgets_removed(session: Session) -> Observation:
-    """Ids of messages that are gone do not outlive a restart."""
-    js = with_stream(session, "DUPGONE")
-    acks = [js.ack_text("DUPGONE", "one", with_id(value)) for value in ("x", "y")]
-    js.api("STREAM.MSG.DELETE.DUPGONE", {"seq": 1})
-    with restarted(session, JETSTREAM) as later:
-        again = JetStreamClient(later.connect())
-        return [*acks, *(again.ack_text("DUPGONE", "", with_id(value)) for value in ("x", "y"))]
-
-
 @catalogue.case("js.dedupe.refused-is-forgotten")
 def refused_is_forgotten(session: Session) -> Observation:
     """The id of a refused publish is free."""
