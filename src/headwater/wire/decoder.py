@@ -278,6 +278,19 @@ class ClientDecoder:
                     if len(line) <= LINE_KNOWN_BYTES_MAX and not line.startswith(_REPLY_LINE):
                         self._lines.remember(line, said)
                     return said
+        elif line[:5] == b"HPUB " and line[-2:] == CRLF and b"\t" not in line:
+            fields = line[5:-2].split(b" ")
+            if len(fields) == 4 and b"" not in fields and len(line) <= self.max_control_line:
+                _, _, header_size, size = fields
+                if (
+                    header_size.isdigit()
+                    and size.isdigit()
+                    and len(size) <= SIZE_DIGITS_MAX
+                    and 0 < int(header_size) <= int(size)
+                    and self.headers
+                ):
+                    tokens = header_size + b" " + size
+                    return fields[0], fields[1], int(header_size), tokens, int(size)
         return self._parse_unusual_publish(line)
 
     def _parse_unusual_publish(self, line: bytes) -> _PublishLine | None:

@@ -1,12 +1,20 @@
 """Every operation decoded whole, byte by byte and with more behind it, and cut anywhere."""
 
 import itertools
+from collections.abc import Callable
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from headwater.wire import decoder as decoder_module
 from headwater.wire.batch import Malformed, Run
-from headwater.wire.decoder import LINE_KNOWN_BYTES_MAX, ClientDecoder, PublishLines
+from headwater.wire.decoder import (
+    LINE_KNOWN_BYTES_MAX,
+    ClientDecoder,
+    MalformedError,
+    PublishLines,
+)
 from tests.unit.wire.plain_decoder import (
     Operation,
     decode,
@@ -457,3 +465,27 @@ class TestKnownLines:
         ClientDecoder(MAX_CONTROL_LINE, MAX_PAYLOAD, lines).feed(b"PUB foo 5\r\nhello\r\n")
         [malformed] = ClientDecoder(MAX_CONTROL_LINE, 4, lines).feed(b"PUB foo 5\r\nhello\r\n")
         assert isinstance(malformed, Malformed)
+
+
+_FIELDS = st.lists(
+    st.sampled_from(
+        [b"a", b"a.b", b"_INBOX.x.1", b"0", b"12", b"012", b"20", b"-1", b"x", b"", b"\t"]
+    ),
+    min_size=1,
+    max_size=6,
+)
+
+
+@given(_FIELDS, st.booleans())
+def test_the_short_way_of_hpub_is_the_long_one(fields: list[bytes], has_headers: bool) -> None:
+    decoder = ClientDecoder(4096, 1_000_000)
+    decoder.headers = has_headers
+    line = b"HPUB " + b" ".join(fields) + b"\r\n"
+
+    def outcome(parse: Callable[[bytes], object]) -> object:
+        try:
+            return parse(line)
+        except MalformedError as error:
+            return str(error)
+
+    assert outcome(decoder._parse_publish) == outcome(decoder._parse_unusual_publish)

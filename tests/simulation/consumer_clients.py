@@ -1,0 +1,251 @@
+"""Client programs that consume a stream, each on a host of its own: they die and come back.
+
+They do what programs do: pull or have pushed, work, acknowledge in all the ways there are. How
+they behave is thrown with dice, until they are told to be calm: then they acknowledge at once and
+wait until it is answered.
+"""
+
+import asyncio
+import contextlib
+import json
+from dataclasses import dataclass, field
+
+import nats
+from nats.aio.client import Client as NatsClient
+from nats.aio.msg import Msg
+
+from headwater.testing import Host, World
+from tests.simulation.consumer_ledger import Ack, ConsumerLedger, Delay, Delivery, Rules
+from tests.simulation.core_scenario import connected
+
+NS_PER_S = 1_000_000_000
+ANSWER_S = 1.0
+ACK_WAIT_S = 1.5
+NAK_DELAY_S = 0.6
+PULL_S = 1.0
+HEARTBEAT_S = 0.4
+STREAM = "S"
+
+FAILURES = (nats.errors.Error, OSError, TimeoutError)
+# What becomes of a message, and how often.
+FATES = {
+    "double": 12,
+    "plain": 2,
+    "term": 1,
+    "nak": 2,
+    "delay": 2,
+    "silence": 1,
+}
+
+
+@dataclass
+class Moments:
+    """What has just happened, for whoever wants to strike at the worst of times."""
+
+    sent: asyncio.Event = field(default_factory=asyncio.Event)
+    seen: asyncio.Event = field(default_factory=asyncio.Event)
+    acked: asyncio.Event = field(default_factory=asyncio.Event)
+    # Whether clients are to do as well as they can.
+    is_calm: bool = False
+
+
+@dataclass
+class Worker:
+    """A program that works on messages of one consumer."""
+
+    world: World
+    ledger: ConsumerLedger
+    moments: Moments
+    rules: Rules
+    host: Host
+
+    def install(self) -> None:
+        """Start now, and again after every crash."""
+        self.host.boot = self.boot
+        self.host.spawn(self.boot())
+
+    async def boot(self) -> None:
+        """What the program does."""
+        self.dice = self.world.dice("worker", self.host.name, self.host.boots)
+        self.messages: asyncio.Queue[Msg] = asyncio.Queue()
+        client = await connected()
+        await self.consume(client)
+
+    async def consume(self, client: NatsClient) -> None:
+        """Get messages, and work."""
+        raise NotImplementedError
+
+    async def arrived(self, message: Msg) -> None:
+        """Something came from the server: a message, or a status."""
+        if message.reply.startswith("$JS.ACK."):
+            known = message.metadata
+            self.ledger.got(
+                Delivery(
+                    self.rules.name,
+                    known.sequence.stream,
+                    message.data.decode(),
+                    known.num_delivered,
+                    self.world.loop.now_s(),
+                )
+            )
+            self.moments.seen.set()
+        self.messages.put_nowait(message)
+
+    # --- working -------------------------------------------------------------------------------
+
+    async def work(self, client: NatsClient, message: Msg) -> None:
+        """Do something with a message, and say so."""
+        fate = "double" if self.moments.is_calm else await self._toil(client, message)
+        sequence = message.metadata.sequence.stream
+        if fate in ("double", "plain", "term"):
+            ack = Ack(self.rules.name, sequence, self.world.loop.now_s())
+            self.ledger.acks.append(ack)
+            self.moments.acked.set()
+            payload = b"+TERM" if fate == "term" else b""
+            if await self._say(client, message, payload, is_answered=fate != "plain"):
+                ack.done_s = self.world.loop.now_s()
+        elif fate in ("nak", "delay"):
+            delay_s = NAK_DELAY_S if fate == "delay" else 0.0
+            said = json.dumps({"delay": round(delay_s * NS_PER_S)}) if delay_s else ""
+            delay = Delay(self.rules.name, sequence, self.world.loop.now_s() + delay_s)
+            self.ledger.delays.append(delay)
+            if await self._say(client, message, f"-NAK {said}".encode(), is_answered=True):
+                delay.done_s = self.world.loop.now_s()
+
+    async def _toil(self, client: NatsClient, message: Msg) -> str:
+        dice = self.dice
+        fate = dice.choices([*FATES], [*FATES.values()])[0]
+        effort_s = dice.choice((0.0, 0.0, dice.uniform(0, 0.1), dice.uniform(0, 0.1)))
+        if dice.random() < 0.05:
+            effort_s = dice.uniform(0.5, 1.5) * ACK_WAIT_S
+        await asyncio.sleep(effort_s / 2)
+        if effort_s and dice.random() < 0.7:
+            await self._say(client, message, b"+WPI", is_answered=False)
+        await asyncio.sleep(effort_s / 2)
+        return fate
+
+    async def _say(
+        self, client: NatsClient, message: Msg, payload: bytes, is_answered: bool
+    ) -> bool:
+        """Tell the server something of a message; whether that was confirmed."""
+        with contextlib.suppress(*FAILURES):
+            if is_answered:
+                await client.request(message.reply, payload, timeout=ANSWER_S)
+                return True
+            await client.publish(message.reply, payload)
+        return False
+
+
+@dataclass
+class PullWorker(Worker):
+    """Asks for a few messages at a time."""
+
+    async def consume(self, client: NatsClient) -> None:
+        inbox = client.new_inbox()
+        await client.subscribe(inbox, cb=self.arrived)
+        while True:
+            batch = self.dice.randint(1, 4)
+            with contextlib.suppress(*FAILURES):
+                await pull(client, self.rules.name, inbox, batch, PULL_S)
+            await self._work_on(client, batch)
+
+    async def _work_on(self, client: NatsClient, batch: int) -> None:
+        for _ in range(batch):
+            try:
+                message = await asyncio.wait_for(self.messages.get(), PULL_S + 0.2)
+            except TimeoutError:
+                return
+            if not message.reply:
+                # The request has ended; the next one must not come too soon.
+                await asyncio.sleep(self.dice.uniform(0, 0.1))
+                return
+            await self.work(client, message)
+
+
+async def pull(
+    client: NatsClient, consumer: str, inbox: str, batch: int, expires_s: float
+) -> None:
+    """Ask for messages."""
+    body = {"batch": batch, "expires": round(expires_s * NS_PER_S)}
+    subject = f"$JS.API.CONSUMER.MSG.NEXT.{STREAM}.{consumer}"
+    await client.publish(subject, json.dumps(body).encode(), reply=inbox)
+
+
+@dataclass
+class PushWorker(Worker):
+    """Listens where messages are pushed to, alone or in a group."""
+
+    async def consume(self, client: NatsClient) -> None:
+        await client.subscribe(f"push.{self.rules.name}", queue="workers", cb=self.arrived)
+        while True:
+            message = await self.messages.get()
+            if message.reply:
+                await self.work(client, message)
+
+
+@dataclass
+class OrderedReader(Worker):
+    """Reads everything in order, by consumers that it makes as it needs them.
+
+    What it has got to it remembers across its own deaths.
+    """
+
+    last: int = 0
+
+    async def consume(self, client: NatsClient) -> None:
+        number = 0
+        while True:
+            number += 1
+            inbox = client.new_inbox()
+            subscription = await client.subscribe(inbox, cb=self.arrived_in_order)
+            self.messages = asyncio.Queue()
+            with contextlib.suppress(*FAILURES):
+                name = f"{self.rules.name}-{self.host.boots}-{number}"
+                if await self._create(client, name, inbox):
+                    await self._follow(client)
+            with contextlib.suppress(*FAILURES):
+                await subscription.unsubscribe()
+            await asyncio.sleep(0.1)
+
+    async def arrived_in_order(self, message: Msg) -> None:
+        self.messages.put_nowait(message)
+
+    async def _create(self, client: NatsClient, name: str, inbox: str) -> bool:
+        config = {
+            "name": name,
+            "deliver_subject": inbox,
+            "deliver_policy": "by_start_sequence",
+            "opt_start_seq": self.last + 1,
+            "ack_policy": "none",
+            "max_deliver": 1,
+            "flow_control": True,
+            "idle_heartbeat": round(HEARTBEAT_S * NS_PER_S),
+            "inactive_threshold": 5 * NS_PER_S,
+            "mem_storage": True,
+            "num_replicas": 1,
+        }
+        if self.rules.writers:
+            config["filter_subjects"] = [f"s.{each}" for each in self.rules.writers]
+        body = json.dumps({"stream_name": STREAM, "config": config}).encode()
+        subject = f"$JS.API.CONSUMER.CREATE.{STREAM}.{name}"
+        reply = await client.request(subject, body, timeout=ANSWER_S)
+        return "error" not in json.loads(reply.data)
+
+    async def _follow(self, client: NatsClient) -> None:
+        """Read on while nothing is missing and the server shows that it is there."""
+        expected = 1
+        while True:
+            message = await asyncio.wait_for(self.messages.get(), 2.5 * HEARTBEAT_S)
+            headers = message.headers or {}
+            if message.reply.startswith("$JS.ACK."):
+                known = message.metadata.sequence
+                if known.consumer != expected:
+                    return
+                expected += 1
+                self.last = known.stream
+                await self.arrived(message)
+                self.messages.get_nowait()
+            elif message.reply:
+                await client.publish(message.reply, b"")
+            elif int(headers.get("Nats-Last-Consumer", expected - 1)) != expected - 1:
+                return
