@@ -29,7 +29,6 @@ SERVER_COMMANDS: Final = {
 }
 # The servers the commands about streams, and those about consumers, have to work with.
 JETSTREAM_SERVERS: Final = ("nats-server", "headwater")
-CONSUMER_SERVERS: Final = ("nats-server",)
 LISTENING: Final = re.compile(r"Listening for client connections on 127\.0\.0\.1:(\d+)")
 PATIENCE_S: Final = 30
 NUMBERS: Final = itertools.count(1)

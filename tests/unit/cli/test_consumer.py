@@ -14,14 +14,14 @@ import pytest
 from headwater.cli.consumer import consumer as consumer_group
 from headwater.cli.consumer_settings import SETTINGS
 from headwater.cli.settings import Kind
-from tests.unit.cli.conftest import CONSUMER_SERVERS, PATIENCE_S, Call, Ended, Tool, serving
+from tests.unit.cli.conftest import JETSTREAM_SERVERS, PATIENCE_S, Call, Ended, Tool, serving
 from tests.unit.cli.test_stream import at_terminal
 
 SECOND_NS: Final = 10**9
 FAR_FUTURE: Final = "2200-01-01T00:00:00Z"
 
 
-@pytest.fixture(scope="module", params=CONSUMER_SERVERS)
+@pytest.fixture(scope="module", params=JETSTREAM_SERVERS)
 def kind(request: pytest.FixtureRequest) -> str:
     """Which server."""
     return str(request.param)

@@ -25,8 +25,8 @@ from headwater.cli.jetstream_api import DEFAULT_PREFIX, JetStreamApi
 from headwater.cli.model import Target
 from headwater.cli.pubsub import Session
 from tests.unit.cli.conftest import (
-    CONSUMER_SERVERS,
     HEADWATER,
+    JETSTREAM_SERVERS,
     PATIENCE_S,
     Call,
     Ended,
@@ -45,7 +45,7 @@ NEVER_AGAIN: Final = ("--ack-wait", "1h")
 AT_MOST: Final = ("--wait", f"{PATIENCE_S}s")
 
 
-@pytest.fixture(scope="module", params=CONSUMER_SERVERS)
+@pytest.fixture(scope="module", params=JETSTREAM_SERVERS)
 def kind(request: pytest.FixtureRequest) -> str:
     """Which server."""
     return str(request.param)
