@@ -14,7 +14,7 @@ import selectors
 import socket
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from itertools import count
 from typing import Final
@@ -40,6 +40,9 @@ ORDERED: Final[dict[str, object]] = {
     "mem_storage": True,
     "num_replicas": 1,
 }
+
+# Requests to make consumers that are sent before their answers have come.
+MADE_AT_ONCE: Final = 50
 
 _numbers: Final = count(1)
 
@@ -110,8 +113,32 @@ class Receiver:
 
 def make_consumer(server: Server, name: str, config: dict[str, object]) -> None:
     """Make a consumer; raises BenchmarkError if the server does not."""
-    document = {"stream_name": STREAM, "config": {"name": name, **config}}
+    document: dict[str, object] = {"stream_name": STREAM, "config": {"name": name, **config}}
     call(server, f"CONSUMER.CREATE.{STREAM}.{name}", document)
+
+
+def make_consumers(server: Server, names: list[str], below: str = "") -> None:
+    """Make many durable consumers, a few at a time, each about a subject of its own or about all.
+
+    Their subjects are `below` one token, if that is given.
+    """
+    with dial(server.port, f"SUB {INBOX}* 1\r\n".encode()) as connection:
+        for begin in range(0, len(names), MADE_AT_ONCE):
+            some = names[begin : begin + MADE_AT_ONCE]
+            frames = []
+            for name in some:
+                config = {"durable_name": name, "ack_policy": "explicit"}
+                if below:
+                    config["filter_subject"] = f"{below}.{name}"
+                body = json.dumps({"stream_name": STREAM, "config": config}).encode()
+                subject = f"$JS.API.CONSUMER.CREATE.{STREAM}.{name}"
+                frames.append(f"PUB {subject} {INBOX}0 {len(body)}\r\n".encode() + body + b"\r\n")
+            connection.sendall(b"".join(frames))
+            data = b""
+            while data.count(b"MSG " + INBOX.encode()) < len(some) or not data.endswith(b"\r\n"):
+                data += connection.recv(READ_BYTES)
+            if b'"error"' in data:
+                raise BenchmarkError(f"{server.name} refuses consumers: {data[:300]!r}")
 
 
 def remove_consumer(server: Server, name: str) -> None:
@@ -172,6 +199,33 @@ def pull_round(server: Server, consumer: str, pulling: Pulling, messages: int) -
                 receiver.await_acks(f"{inbox}.{number}")
 
         return measured(server, messages, run)
+
+
+@contextmanager
+def waiting_pulls(
+    server: Server, consumer: str, waiting: int
+) -> Iterator[Callable[[int], LoadResult]]:
+    """Have so many requests wait; a function publishes messages, one at a time.
+
+    Each of them goes to a request, and the client asks anew and acknowledges the message.
+    """
+    inbox = f"_INBOX.wait{next(_numbers)}"
+    body = b'{"batch":1,"expires":%d}' % PULL_EXPIRES_NS
+    subject = f"$JS.API.CONSUMER.MSG.NEXT.{STREAM}.{consumer}"
+    ask = f"PUB {subject} {inbox} {len(body)}\r\n".encode() + body + b"\r\n"
+    message = b"PUB b 128\r\n%b\r\n" % (b"x" * 128)
+    with dial(server.port, f"SUB {inbox} 1\r\n".encode()) as connection:
+        connection.sendall(ask * waiting)
+        _settle(connection)
+        receiver = Receiver(connection, acks=True)
+
+        def run(messages: int) -> None:
+            for _ in range(messages):
+                connection.sendall(message)
+                _read_one(receiver)
+                connection.sendall(ask)
+
+        yield lambda messages: measured(server, messages, lambda: run(messages))
 
 
 def push_round(

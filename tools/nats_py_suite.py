@@ -26,10 +26,6 @@ TEST_TIMEOUT_S: Final = 60
 BEGIN: Final = "<!-- results: generated, do not edit by hand -->"
 END: Final = "<!-- /results -->"
 
-# What the server says to whoever asks for a consumer, and what a test that did is counted as.
-NO_CONSUMERS: Final = "consumers are not supported by this version"
-NEEDS_CONSUMERS: Final = "needs a consumer"
-
 # Features that come later; the first pattern that matches a test id gives the reason.
 NOT_YET: Final = (
     (r"WebSocket|websocket", "WebSocket: not yet supported"),
@@ -53,8 +49,6 @@ class Row:
         """Why it is fine that ours does not pass; empty if it is not fine."""
         if self.ours in ("passed", "skipped"):
             return ""
-        if self.ours == NEEDS_CONSUMERS:
-            return "consumers: not yet supported"
         for pattern, reason in NOT_YET:
             if re.search(pattern, self.test):
                 return reason
@@ -133,14 +127,13 @@ def _run(checkout: Path, server_folder: Path, report: Path, select: str) -> dict
         module, _, group = case.get("classname", "").rpartition(".")
         test = f"{module.replace('.', '/')}.py::{group}::{case.get('name')}"
         kinds = {child.tag for child in case}
-        said = "".join("".join(child.itertext()) for child in case)
         outcome = "passed"
         if kinds & {"failure", "error"}:
-            outcome = NEEDS_CONSUMERS if NO_CONSUMERS in said else "failed"
+            outcome = "failed"
         elif "skipped" in kinds:
             outcome = "skipped"
         # A test with failed sub-tests is there several times: the worst counts.
-        if outcomes.get(test) not in ("failed", NEEDS_CONSUMERS):
+        if outcomes.get(test) != "failed":
             outcomes[test] = outcome
     return outcomes
 

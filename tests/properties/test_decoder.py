@@ -83,7 +83,23 @@ def controls(draw: st.DrawFn) -> bytes:
     return blank.join(fields) + draw(line_ends)
 
 
-streams = st.lists(publishes() | header_publishes() | controls(), max_size=6).map(b"".join)
+@st.composite
+def acknowledgements(draw: st.DrawFn) -> bytes:
+    """Acknowledgements in a row, as clients write them, and among them some that are unusual."""
+    usual = [b" 4\r\n+ACK\r\n", b"  0\r\n\r\n", b" 0\r\n\r\n"]
+    unusual = [b" 4\n+ACK\r\n", b" 5\r\n+TERM\r\n", b" r 4\r\n+ACK\r\n", b" 04\r\n+ACK\r\n"]
+    ends = draw(st.sampled_from(usual).map(lambda end: [end]) | st.just([*usual, *unusual]))
+    size = draw(st.sampled_from([1, 1, 1, 240, 241, 300]))
+    subjects = st.text("0123456789.x*", min_size=size, max_size=size + 3)
+    return b"".join(
+        b"PUB $JS.ACK." + draw(subjects).encode() + draw(st.sampled_from(ends))
+        for _ in range(draw(st.integers(1, 12)))
+    )
+
+
+streams = st.lists(
+    publishes() | acknowledgements() | header_publishes() | controls(), max_size=6
+).map(b"".join)
 
 
 @st.composite

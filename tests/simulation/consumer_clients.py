@@ -25,6 +25,7 @@ NAK_DELAY_S = 0.6
 PULL_S = 1.0
 HEARTBEAT_S = 0.4
 STREAM = "S"
+NO_RESPONDERS = "503"
 
 FAILURES = (nats.errors.Error, OSError, TimeoutError)
 # What becomes of a message, and how often.
@@ -42,11 +43,11 @@ FATES = {
 class Moments:
     """What has just happened, for whoever wants to strike at the worst of times."""
 
+    # Whether clients are to do as well as they can.
+    is_calm: bool = False
     sent: asyncio.Event = field(default_factory=asyncio.Event)
     seen: asyncio.Event = field(default_factory=asyncio.Event)
     acked: asyncio.Event = field(default_factory=asyncio.Event)
-    # Whether clients are to do as well as they can.
-    is_calm: bool = False
 
 
 @dataclass
@@ -58,6 +59,7 @@ class Worker:
     moments: Moments
     rules: Rules
     host: Host
+    config: dict[str, object]
 
     def install(self) -> None:
         """Start now, and again after every crash."""
@@ -75,21 +77,36 @@ class Worker:
         """Get messages, and work."""
         raise NotImplementedError
 
+    async def create(self, client: NatsClient) -> None:
+        """Make sure that the consumer is there, however long it takes."""
+        body = json.dumps({"stream_name": STREAM, "config": self.config}).encode()
+        subject = f"$JS.API.CONSUMER.DURABLE.CREATE.{STREAM}.{self.rules.name}"
+        while True:
+            with contextlib.suppress(*FAILURES):
+                reply = await client.request(subject, body, timeout=ANSWER_S)
+                if "error" not in json.loads(reply.data):
+                    self.ledger.creations_s[self.rules.name].append(self.world.loop.now_s())
+                    return
+            await asyncio.sleep(0.1)
+
     async def arrived(self, message: Msg) -> None:
         """Something came from the server: a message, or a status."""
-        if message.reply.startswith("$JS.ACK."):
-            known = message.metadata
-            self.ledger.got(
-                Delivery(
-                    self.rules.name,
-                    known.sequence.stream,
-                    message.data.decode(),
-                    known.num_delivered,
-                    self.world.loop.now_s(),
-                )
-            )
-            self.moments.seen.set()
+        if message.reply:
+            self.note(message)
         self.messages.put_nowait(message)
+
+    def note(self, message: Msg) -> None:
+        """A message has come."""
+        known = message.metadata
+        delivery = Delivery(
+            self.rules.name,
+            known.sequence.stream,
+            message.data.decode(),
+            known.num_delivered,
+            self.world.loop.now_s(),
+        )
+        self.ledger.got(delivery)
+        self.moments.seen.set()
 
     # --- working -------------------------------------------------------------------------------
 
@@ -107,7 +124,8 @@ class Worker:
         elif fate in ("nak", "delay"):
             delay_s = NAK_DELAY_S if fate == "delay" else 0.0
             said = json.dumps({"delay": round(delay_s * NS_PER_S)}) if delay_s else ""
-            delay = Delay(self.rules.name, sequence, self.world.loop.now_s() + delay_s)
+            now_s = self.world.loop.now_s()
+            delay = Delay(self.rules.name, sequence, now_s, now_s + delay_s)
             self.ledger.delays.append(delay)
             if await self._say(client, message, f"-NAK {said}".encode(), is_answered=True):
                 delay.done_s = self.world.loop.now_s()
@@ -143,6 +161,8 @@ class PullWorker(Worker):
     async def consume(self, client: NatsClient) -> None:
         inbox = client.new_inbox()
         await client.subscribe(inbox, cb=self.arrived)
+        if self.rules.is_late:
+            await self.create(client)
         while True:
             batch = self.dice.randint(1, 4)
             with contextlib.suppress(*FAILURES):
@@ -156,15 +176,15 @@ class PullWorker(Worker):
             except TimeoutError:
                 return
             if not message.reply:
+                if (message.headers or {}).get("Status") == NO_RESPONDERS:
+                    await self.create(client)
                 # The request has ended; the next one must not come too soon.
                 await asyncio.sleep(self.dice.uniform(0, 0.1))
                 return
             await self.work(client, message)
 
 
-async def pull(
-    client: NatsClient, consumer: str, inbox: str, batch: int, expires_s: float
-) -> None:
+async def pull(client: NatsClient, consumer: str, inbox: str, batch: int, expires_s: float) -> None:
     """Ask for messages."""
     body = {"batch": batch, "expires": round(expires_s * NS_PER_S)}
     subject = f"$JS.API.CONSUMER.MSG.NEXT.{STREAM}.{consumer}"
@@ -197,8 +217,8 @@ class OrderedReader(Worker):
         while True:
             number += 1
             inbox = client.new_inbox()
-            subscription = await client.subscribe(inbox, cb=self.arrived_in_order)
             self.messages = asyncio.Queue()
+            subscription = await client.subscribe(inbox, cb=self.messages.put)
             with contextlib.suppress(*FAILURES):
                 name = f"{self.rules.name}-{self.host.boots}-{number}"
                 if await self._create(client, name, inbox):
@@ -206,9 +226,6 @@ class OrderedReader(Worker):
             with contextlib.suppress(*FAILURES):
                 await subscription.unsubscribe()
             await asyncio.sleep(0.1)
-
-    async def arrived_in_order(self, message: Msg) -> None:
-        self.messages.put_nowait(message)
 
     async def _create(self, client: NatsClient, name: str, inbox: str) -> bool:
         config = {
@@ -243,8 +260,7 @@ class OrderedReader(Worker):
                     return
                 expected += 1
                 self.last = known.stream
-                await self.arrived(message)
-                self.messages.get_nowait()
+                self.note(message)
             elif message.reply:
                 await client.publish(message.reply, b"")
             elif int(headers.get("Nats-Last-Consumer", expected - 1)) != expected - 1:

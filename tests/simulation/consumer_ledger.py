@@ -33,6 +33,8 @@ class Rules:
     # The writers it is about; none for all.
     writers: tuple[str, ...] = ()
     max_deliver: int = 0
+    # Whether it is only made while others are at work.
+    is_late: bool = False
 
     def is_about(self, identity: str) -> bool:
         return not self.writers or subject_of(identity) in self.writers
@@ -65,6 +67,7 @@ class Delay:
 
     consumer: str
     sequence: int
+    sent_s: float
     until_s: float
     done_s: float = inf
 
@@ -100,6 +103,8 @@ class ConsumerLedger(StreamLedger):
     delays: list[Delay] = field(default_factory=list)
     looks: list[Look] = field(default_factory=list)
     pauses: list[Pause] = field(default_factory=list)
+    # When it was answered that a consumer is there, by its name.
+    creations_s: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
     # When clients died.
     deaths_s: list[float] = field(default_factory=list)
 
@@ -156,9 +161,18 @@ class ConsumerLedger(StreamLedger):
         for rules in self.rules.values():
             done = self._said_to_be_done(rules)
             for sequence, identity in sorted(messages.items()):
-                is_owed = rules.is_about(identity) and sequence not in done
+                is_owed = self._is_owed(rules, identity) and sequence not in done
                 if is_owed and not self._may_be_missed(rules, sequence, identity, final):
                     raise Violation(f"missed: {rules.name} is not done with {identity}, {sequence}")
+
+    def _is_owed(self, rules: Rules, identity: str) -> bool:
+        """Whether a consumer has to get a message: it was there for sure when that was sent."""
+        if not rules.is_about(identity):
+            return False
+        return not rules.is_late or any(
+            created_s < self.sent[identity] and not self._is_forgotten(created_s, inf)
+            for created_s in self.creations_s[rules.name]
+        )
 
     def _said_to_be_done(self, rules: Rules) -> set[int]:
         """The messages that clients said they are done with, or got where they need not say so."""
@@ -193,7 +207,7 @@ class ConsumerLedger(StreamLedger):
         return self.lets_go_of_acked and all(
             sequence in self._said_to_be_done(rules)
             for rules in self.rules.values()
-            if rules.is_about(identity)
+            if self._is_owed(rules, identity)
         )
 
     def _check_let_go(self, final: dict[int, str]) -> None:
@@ -258,13 +272,20 @@ class ConsumerLedger(StreamLedger):
     def _check_delays(self) -> None:
         """What was asked for later does not come before, if nobody else asks for it."""
         for delay in self.delays:
-            if delay.done_s == inf or self._is_forgotten(delay.done_s, inf):
-                continue
             about = (delay.consumer, delay.sequence)
+            deliveries = [
+                each for each in self.deliveries if (each.consumer, each.sequence) == about
+            ]
             others = [each for each in self.delays if (each.consumer, each.sequence) == about]
-            if any(other.until_s < delay.until_s for other in others):
+            got_s = max(each.at_s for each in deliveries if each.at_s <= delay.sent_s)
+            if (
+                delay.done_s == inf
+                or any(other.until_s < delay.until_s for other in others)
+                # That it was delivered may be forgotten: then it has still to come.
+                or any(got_s <= crash.at_s <= delay.done_s for crash in self.crashes)
+                or self._is_forgotten(delay.done_s, inf)
+            ):
                 continue
-            for delivery in self.deliveries:
-                is_its = (delivery.consumer, delivery.sequence) == about
-                if is_its and delay.done_s + IN_FLIGHT_S < delivery.at_s < delay.until_s:
+            for delivery in deliveries:
+                if delay.done_s + IN_FLIGHT_S < delivery.at_s < delay.until_s:
                     raise Violation(f"early: {delivery} in spite of {delay}")

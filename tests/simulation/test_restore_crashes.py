@@ -27,19 +27,29 @@ RESTORE_S = 0.05
 """Somewhat longer than a restore takes here."""
 STALL_S = 6.0
 
+CONSUMERS = (b"A", b"B")
+CONSUMER = (
+    b'{"config": {"durable_name": "%b", "name": "%b", "ack_policy": "explicit"}, "state": '
+    b'{"delivered": {"consumer_seq": 9, "stream_seq": 9},'
+    b' "ack_floor": {"consumer_seq": 2, "stream_seq": 2},'
+    b' "pending": {"7": {"Sequence": 7, "Timestamp": 1000}}, "redelivered": {"7": 3}}}'
+)
+
 Document = dict[str, Any]
 
 
 def backup() -> bytes:
-    """200 messages, of which every fifth sequence is missing."""
-    state = Entry(STATE_NAME, payload=b'{"first_seq": 1, "last_seq": 250}')
+    """200 messages, of which every fifth sequence is missing, and two consumers."""
+    state = Entry(STATE_NAME, payload=b'{"first_seq": 1, "last_seq": 250, "consumer_count": 2}')
+    consumers = [Entry(b"consumers/" + name, payload=CONSUMER % (name, name)) for name in CONSUMERS]
     messages = [
         Entry(b"s.%d" % (number % 7), 1_000 + number, number, b"", bytes(100))
         for number in range(1, 251)
         if number % 5
     ]
-    parts = [MAGIC + encode_entries([state]), encode_entries(messages), encode_entries([END])]
-    return BEGINNING + b"".join(map(plain_frame, parts))
+    rows = [[state], consumers, messages, [END]]
+    first, *rest = map(encode_entries, rows)
+    return BEGINNING + b"".join(map(plain_frame, [MAGIC + first, *rest]))
 
 
 class RestoreWorld:
@@ -125,6 +135,11 @@ async def crash_in_a_restore(world: World, sync_always: bool, config: Document) 
         assert names == ["S"], "a stream is lost"
         state = (await scene.ask(client, "STREAM.INFO.S"))["state"]
         assert state["messages"] == MESSAGES, "half a stream"
+        assert state["consumer_count"] == len(CONSUMERS), "half a stream"
+        for name in CONSUMERS:
+            info = await scene.ask(client, f"CONSUMER.INFO.S.{name.decode()}")
+            assert (info["num_ack_pending"], info["num_redelivered"]) == (1, 1)
+            assert info["ack_floor"]["stream_seq"] == 2
         # Later sequences may have been given out and lost, as far as the server can know.
         assert state["last_seq"] >= LAST_SEQUENCE
     else:

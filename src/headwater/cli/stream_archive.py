@@ -3,8 +3,9 @@
     backup.json      {"config": …, "state": …, "archive": {"bytes": …, "sha256": …}}
     stream.tar.s2    what the server sent, byte for byte
 
-Configuration and state are what the server answered when the backup began. `archive` is ours: the
-`nats` tool does not look at it, and a backup without it is read all the same.
+Configuration and state are what the server answered when the backup began, but for consumers that
+were left out. `archive` is ours: the `nats` tool does not look at it, and a backup without it is
+read all the same.
 
 What is inside the archive is the server's affair. Seen from outside it is a row of S2 frames,
 which say how long they are: an archive that was cut short is noticed without unpacking it.

@@ -20,7 +20,7 @@ from headwater.cli.durations import duration_text
 from headwater.cli.exits import CommandFailed, ExitCode
 from headwater.cli.jetstream_api import ApiTarget, Document, JetStreamApi
 from headwater.cli.output import Output
-from headwater.cli.render import size_text
+from headwater.cli.render import count_text, size_text
 from headwater.cli.settings_options import Size, read_config
 from headwater.cli.stream_archive import (
     Backup,
@@ -135,11 +135,13 @@ def backup(
             return await receive_snapshot(calls, name, request, writer, begin, progress.reach)
 
         answer = api.call(work)
-        writer.finish(answer["config"], answer["state"])
+        state = answer["state"]
+        if no_consumers:
+            # The server counts those that the stream has, and not those that it sends.
+            state = state | {"consumer_count": 0}
+        writer.finish(answer["config"], state)
         archive_bytes = writer.frames.packed_bytes
-    show_outcome(
-        output, "Backed up", name, folder, answer["state"], archive_bytes, started, as_json
-    )
+    show_outcome(output, "Backed up", name, folder, state, archive_bytes, started, as_json)
     return ExitCode.OK
 
 
@@ -193,10 +195,13 @@ def restore(
 def compare(remark: Callable[[str], None], found: Backup, info: Document) -> None:
     """Raise CommandFailed where the stream is not what the backup says.
 
-    Messages may have outlived their time since the backup was made: that is said and is no
-    failure.
+    Messages may have outlived their time since the backup was made, and the `nats` tool counts
+    consumers that it left out: that is said and is no failure.
     """
     state = info["state"]
+    missing = found.state.get("consumer_count", 0) - state.get("consumer_count", 0)
+    if missing > 0:
+        remark(f"The backup tells of {count_text(missing, 'consumer')} that it does not have.")
     differing = [
         f"{field} {state.get(field)} instead of {found.state.get(field)}"
         for field in COMPARED
@@ -227,18 +232,22 @@ def show_outcome(
 ) -> None:
     """What was moved, and how fast."""
     seconds = time.perf_counter() - started
+    consumers = state.get("consumer_count", 0)
     if as_json:
         fields = {
             "stream": name,
             "folder": str(folder),
             "messages": state["messages"],
             "bytes": state["bytes"],
+            "consumers": consumers,
             "archive_bytes": archive_bytes,
             "seconds": round(seconds, 6),
         }
         output.result(document(fields))
         return
     held = held_text(state["messages"], state["bytes"])
+    if consumers:
+        held += f", {count_text(consumers, 'consumer')}"
     rate = size_text(int(archive_bytes / seconds))
     output.result(
         f"{verb} stream {name}: {held}, {size_text(archive_bytes)} in {folder}, "

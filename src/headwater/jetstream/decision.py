@@ -55,6 +55,19 @@ class Incoming:
         self.header_sizes.append(header_size)
         self.payloads.append(payload)
 
+    def add_all(
+        self,
+        subjects: list[bytes],
+        replies: list[bytes | None],
+        header_sizes: list[int],
+        payloads: list[bytes],
+    ) -> None:
+        """More publishes, as parallel lists."""
+        self.subjects += subjects
+        self.replies += replies
+        self.header_sizes += header_sizes
+        self.payloads += payloads
+
 
 @final
 class Decision:

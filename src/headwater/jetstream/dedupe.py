@@ -11,7 +11,6 @@ there is no object per id for it to look at.
 
 from array import array
 from bisect import bisect_left
-from collections import deque
 from collections.abc import Iterable, Iterator
 from itertools import compress
 from typing import Final, final
@@ -51,7 +50,7 @@ class DedupeWindow:
         check(window_ns >= 0, "a dedupe window has a length")
         self._window_ns = window_ns
         self._positions: dict[bytes, int] = {}
-        self._ids: deque[bytes] = deque()
+        self._ids: list[bytes] = []
         self._sequences = array("Q")
         self._timestamps = array("q")
         # Position of the first element of the columns; the first `_dead` of them are forgotten.
@@ -113,7 +112,7 @@ class DedupeWindow:
 
     def next_end_ns(self) -> int:
         """When the oldest id passes the window; 0 if there is none."""
-        if not self._ids:
+        if self._dead == len(self._ids):
             return 0
         return self._timestamps[self._dead] + self._window_ns
 
@@ -128,10 +127,9 @@ class DedupeWindow:
 
     def entries(self, now_ns: int) -> Iterator[tuple[bytes, int, int]]:
         """Id, sequence and timestamp of everything that counts at `now_ns`, oldest first."""
-        first = self._base + self._dead
-        for offset, message_id in enumerate(self._ids):
-            if self._positions.get(message_id) == first + offset:
-                index = self._dead + offset
+        for index in range(self._dead, len(self._ids)):
+            message_id = self._ids[index]
+            if self._positions.get(message_id) == self._base + index:
                 timestamp_ns = self._timestamps[index]
                 if now_ns - timestamp_ns < self._window_ns:
                     yield message_id, self._sequences[index], timestamp_ns
@@ -139,14 +137,14 @@ class DedupeWindow:
     def of_messages(self, sequences: Iterable[int]) -> list[tuple[bytes, int, int]]:
         """Id, sequence and timestamp of those of some messages that are kept, past or not."""
         found: list[tuple[bytes, int, int]] = []
-        if not self._ids:
+        if self._dead == len(self._ids):
             return found
         kept = self._sequences
         first, last = kept[self._dead], kept[-1]
         for sequence in sequences:
             if first <= sequence <= last:
                 index = bisect_left(kept, sequence, self._dead)
-                message_id = self._ids[index - self._dead]
+                message_id = self._ids[index]
                 # The same id may have come again after its window.
                 is_current = self._positions.get(message_id) == self._base + index
                 if kept[index] == sequence and is_current:
@@ -159,7 +157,7 @@ class DedupeWindow:
 
     def restore(self, entries: Iterable[tuple[bytes, int, int]]) -> None:
         """Take in what `entries` of an earlier life gave."""
-        check(not self._ids, "restored into a window in use")
+        check(not self._positions, "restored into a window in use")
         for message_id, sequence, timestamp_ns in entries:
             self.add(message_id, sequence, timestamp_ns)
 
@@ -167,15 +165,16 @@ class DedupeWindow:
         """Drop up to `count_max` from the front; whether the next one is past the window too."""
         last_ns = now_ns - self._window_ns
         ids, timestamps, positions = self._ids, self._timestamps, self._positions
-        while ids and count_max and timestamps[self._dead] <= last_ns:
-            message_id = ids.popleft()
+        while self._dead < len(ids) and count_max and timestamps[self._dead] <= last_ns:
+            message_id = ids[self._dead]
+            ids[self._dead] = b""
             # The same id may have come again after its window.
             if positions.get(message_id) == self._base + self._dead:
                 del positions[message_id]
             self._dead += 1
             count_max -= 1
         if self._dead >= _DEAD_FRONT_MIN and self._dead * 2 >= len(timestamps):
-            del self._sequences[: self._dead], timestamps[: self._dead]
+            del ids[: self._dead], self._sequences[: self._dead], timestamps[: self._dead]
             self._base += self._dead
             self._dead = 0
-        return bool(ids) and timestamps[self._dead] <= last_ns
+        return self._dead < len(ids) and timestamps[self._dead] <= last_ns

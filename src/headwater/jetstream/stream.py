@@ -75,6 +75,9 @@ _DUPLICATE: Final = b',"duplicate": true'
 
 SEQUENCE_MAX: Final = (1 << 64) - 1
 
+# Records that give out sequences.
+_MESSAGE_RECORDS: Final = (Published, Passed)
+
 
 class Host(Protocol):
     """What a stream has to know of the server and the account it lives in."""
@@ -398,7 +401,7 @@ class Stream(StreamView):
 
     def apply(self, record: Record) -> None:
         """A record is as durable as it must be: it becomes visible, with all that follows."""
-        if isinstance(record, Published | Passed):
+        if isinstance(record, _MESSAGE_RECORDS):
             check(self.in_flight.oldest is record, "records are applied in the order of the log")
             try:
                 if isinstance(record, Published):

@@ -8,9 +8,10 @@ from collections.abc import Callable
 from typing import Final, final
 
 from headwater.base.ids import hash62
-from headwater.jetstream.consumer.acks import AckAddress, read_address
+from headwater.jetstream.consumer.acks import PLAIN, AckAddress, read_address, read_sequences
 from headwater.jetstream.consumer.config import AckPolicy
 from headwater.jetstream.consumer.machine import Consumer
+from headwater.jetstream.decision import Incoming
 from headwater.server.accounts import Account
 from headwater.server.broker import Broker
 from headwater.server.consumer_runner import ConsumerRunner
@@ -53,6 +54,33 @@ class AckInlet:
     def process(self, ingest: Ingest) -> None:
         """Hand over what arrived in this turn."""
         incoming = ingest.take()
+        if incoming.subjects and not self._take_alike(incoming):
+            self._take_each(incoming)
+
+    def _take_alike(self, incoming: Incoming) -> bool:
+        """Hand over plain acknowledgements of one consumer, which nearly all are.
+
+        Whether they are; where one is another, nothing is done.
+        """
+        payload = incoming.payloads[0]
+        if (
+            payload not in PLAIN
+            or incoming.payloads.count(payload) != len(incoming)
+            or max(incoming.header_sizes) > 0
+        ):
+            return False
+        told = read_sequences(incoming.subjects)
+        if told is None:
+            return False
+        stream_name, consumer_name, sequences = told
+        found = self._consumer(stream_name, consumer_name)
+        if found is None or not found[1].acks.is_simple:
+            return False
+        runner, consumer = found
+        runner.take_plain_acks(consumer, sequences, incoming.replies)
+        return True
+
+    def _take_each(self, incoming: Incoming) -> None:
         by_consumer: dict[tuple[bytes, bytes], _Acks] = {}
         for subject, reply, header_size, payload in zip(
             incoming.subjects,

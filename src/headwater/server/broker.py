@@ -15,7 +15,7 @@ server's own go through `_deliver`, which looks at everything.
 """
 
 from collections.abc import Callable, Sequence
-from itertools import zip_longest
+from itertools import takewhile, zip_longest
 from typing import Final, final
 
 from headwater.base.clock import Clock
@@ -41,7 +41,8 @@ _SPACE: Final = b" "
 _GATEWAY_PREFIX: Final = b"_GR_."
 _RAFT_PREFIX: Final = b"$NRG."
 _SERVICE_REPLY_PREFIX: Final = b"_R_."
-_ACK_PREFIX: Final = b"$JS.ACK."
+_ACK_FAMILY: Final = b"$JS.ACK"
+_ACK_PREFIX: Final = _ACK_FAMILY + b"."
 _RESERVED_SUBJECTS: Final = (_GATEWAY_PREFIX, _RAFT_PREFIX)
 _RESERVED_REPLIES: Final = (_SERVICE_REPLY_PREFIX, _ACK_PREFIX, _GATEWAY_PREFIX)
 
@@ -90,6 +91,7 @@ class Broker:
         "_entropy",
         "_flush_planned",
         "_ingests",
+        "_last_works",
         "_overflow",
         "_scheduler",
         "_unsubscribe",
@@ -118,6 +120,8 @@ class Broker:
         self._flush_planned = False
         # Streams that were published to in this turn.
         self._ingests: list[Ingest] = []
+        # What is done when everything that came in this turn has been taken in.
+        self._last_works: list[Callable[[], object]] = []
         self.tracer = tracer
         self.max_pending = max_pending
         self.stalls_publishers = True
@@ -127,10 +131,14 @@ class Broker:
 
     def publish_many(self, source: Client, batch: Publishes) -> None:
         """Route publishes that share nothing but the read they came in."""
-        if source.guarded or not (
-            self._ingest_all(source, batch) or self._request_all(source, batch)
-        ):
-            self._publish_each(source, batch)
+        if not source.guarded:
+            if batch.subjects[0].startswith(_ACK_PREFIX):
+                batch = self._ingest_acks(source, batch)
+            if not batch.subjects:
+                return
+            if self._ingest_all(source, batch) or self._request_all(source, batch):
+                return
+        self._publish_each(source, batch)
 
     def _publish_each(self, source: Client, batch: Publishes) -> None:
         account = source.account
@@ -202,12 +210,29 @@ class Broker:
             if reply is not None and reply.startswith(_RESERVED_REPLIES):
                 return False
         self._count_in(source, len(subjects), sum(map(len, batch.payloads)))
-        incoming = self._ingest(ingest)
-        incoming.subjects += subjects
-        incoming.replies += batch.replies
-        incoming.header_sizes += batch.header_sizes
-        incoming.payloads += batch.payloads
+        self._ingest(ingest).add_all(subjects, batch.replies, batch.header_sizes, batch.payloads)
         return True
+
+    def _ingest_acks(self, source: Client, batch: Publishes) -> Publishes:
+        """Hand over the acknowledgements that come first, which are found by one look-up.
+
+        Returns what is left: what comes after them, or all where one of them needs a look.
+        """
+        route = source.account.index.match_below(_ACK_FAMILY)
+        if route is None or len(route.plain) != 1 or route.groups:
+            return batch
+        ingest = route.plain[0].ingest
+        if ingest is None:
+            return batch
+        count = sum(1 for _ in takewhile(_is_ack, batch.subjects))
+        acks, rest = batch.parted(count)
+        row = b" ".join(acks.subjects) + b" "
+        if b".." in row or b". " in row or acks.replies.count(None) != len(acks.replies):
+            # Some have no valid subject, or who waits for an answer may not have it there.
+            return batch
+        self._count_in(source, count, sum(map(len, acks.payloads)))
+        self._ingest(ingest).add_all(acks.subjects, acks.replies, acks.header_sizes, acks.payloads)
+        return rest
 
     def _request_all(self, source: Client, batch: Publishes) -> bool:
         """Hand over requests that all go to one service and nowhere else; whether they do."""
@@ -242,6 +267,11 @@ class Broker:
             self._ingests.append(ingest)
             self._plan_flush()
         return ingest.incoming
+
+    def do_last(self, work: Callable[[], object]) -> None:
+        """Have something done when everything that came in this turn has been taken in."""
+        self._last_works.append(work)
+        self._plan_flush()
 
     def process_ingests(self) -> None:
         """Take what was published to streams in this turn into them."""
@@ -626,6 +656,9 @@ class Broker:
         self._flush_planned = False
         try:
             self.process_ingests()
+            while self._last_works:
+                self._last_works.pop(0)()
+                self.process_ingests()
         finally:
             self._flush_dirty()
 
@@ -732,6 +765,10 @@ def _is_simple(route: Route[Subscription]) -> bool:
     return all(sub.plain for sub in everyone) and len({sub.client for sub in everyone}) == len(
         everyone
     )
+
+
+def _is_ack(subject: bytes) -> bool:
+    return subject.startswith(_ACK_PREFIX)
 
 
 def _is_reserved(subject: bytes, is_system: bool) -> bool:

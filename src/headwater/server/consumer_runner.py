@@ -101,6 +101,7 @@ class ConsumerRunner:
     __slots__ = (
         "_account",
         "_advisories",
+        "_asked",
         "_broker",
         "_failed",
         "_going_on",
@@ -138,6 +139,8 @@ class ConsumerRunner:
         self._failed = failed
         # Consumers that have more to send, and whether they wait for their receivers.
         self._going_on: set[Consumer] = set()
+        # Consumers that clients have asked for messages in this turn.
+        self._asked: dict[Consumer, None] = {}
         self._is_flush_planned = False
 
     def find(self, name: str) -> Consumer | None:
@@ -196,9 +199,21 @@ class ConsumerRunner:
             self._carry_out(consumer, out)
 
     def pull(self, consumer: Consumer, reply: bytes, body: bytes) -> None:
-        """A client asks for messages."""
+        """A client asks for messages; it gets them when all that ask in this turn wait in line."""
         out = Outbox()
-        self._do(consumer, lambda: consumer.pull(reply, body, self._now_ns(), out), out)
+        if consumer.let_wait(reply, body, self._now_ns(), out):
+            if not self._asked:
+                self._broker.do_last(self._serve_asked)
+            self._asked[consumer] = None
+        if out.sends:
+            self._carry_out(consumer, out)
+
+    def _serve_asked(self) -> None:
+        asked = self._asked
+        self._asked = {}
+        for consumer in asked:
+            if not consumer.is_gone:
+                self.deliver(consumer)
 
     def take_acks(
         self,
@@ -212,6 +227,17 @@ class ConsumerRunner:
         self._do(
             consumer,
             lambda: consumer.acks.take(addresses, replies, payloads, now_ns, out),
+            out,
+        )
+
+    def take_plain_acks(
+        self, consumer: Consumer, sequences: list[int], replies: list[bytes | None]
+    ) -> None:
+        """The same, where all are plain and the consumer takes them simply."""
+        out, now_ns = Outbox(), self._now_ns()
+        self._do(
+            consumer,
+            lambda: consumer.acks.take_plain(sequences, replies, now_ns, out),
             out,
         )
 

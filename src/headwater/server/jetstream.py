@@ -5,6 +5,7 @@ How a stream works is `headwater.server.stream_runner`; how requests are answere
 `headwater.server.jetstream_api`.
 """
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, final
 
 from headwater.base.ids import base62
@@ -12,9 +13,12 @@ from headwater.base.invariants import check
 from headwater.jetstream import error_codes
 from headwater.jetstream.account import JetStreamAccount, Usage
 from headwater.jetstream.advisories import Action, ClientDocument
+from headwater.jetstream.api import restored_consumers
 from headwater.jetstream.api.documents import StreamCreateResponse, StreamState
+from headwater.jetstream.api.restored_consumers import AdmittedConsumer
 from headwater.jetstream.api.snapshot import SnapshotRequest
 from headwater.jetstream.api.streams import StreamApi
+from headwater.jetstream.backup.consumers import BackedUpConsumer
 from headwater.jetstream.batch_limits import BatchRoom
 from headwater.jetstream.config import Compression, PersistMode, Storage, StreamConfig
 from headwater.jetstream.consumer.acks import ACK_PREFIX
@@ -577,14 +581,27 @@ class JetStream:
         elif mode is SyncMode.ASYNC:
             self._runners.flush_wanted()
 
+    def admit_consumers(
+        self, account: JetStreamAccount, config: StreamConfig, found: Sequence[BackedUpConsumer]
+    ) -> list[AdmittedConsumer]:
+        """The consumers of a backup as the stream is to have them."""
+        return restored_consumers.admit(StreamApi(account, self), config, found, self.now_ns())
+
     def adopt_stream(
-        self, account: JetStreamAccount, config: StreamConfig, log: MessageLog, created_ns: int
+        self,
+        account: JetStreamAccount,
+        config: StreamConfig,
+        log: MessageLog,
+        created_ns: int,
+        consumers: Sequence[AdmittedConsumer],
     ) -> Stream:
         """Make a stream of a staged log."""
         now_ns = self.now_ns()
         created_ns = created_ns or now_ns
         log.set_body(encode_body(config, created_ns))
         stream = Stream(config, log, created_ns, account)
+        for consumer in consumers:
+            stream.consumers.adopt(consumer.entries)
         # As in nats-server, what was published before the backup does not count as a duplicate.
         stream.recover(now_ns, with_ids=False)
         self._begin(account, stream)

@@ -1,7 +1,8 @@
 """Streams taken in from backups: one object per restore under way, from the reply to the end.
 
     chunks ─▶ staged log, whose file says that it is no stream yet
-    end    ─▶ limits ─▶ the disk has it all ─▶ its file says that it is a stream ─▶ it runs
+    end    ─▶ limits, consumers ─▶ the disk has it all ─▶ its file says that it is a stream
+           ─▶ it runs
 
 So a restore that fails, is given up, or meets a crash leaves no stream behind, and one that is
 answered with a stream has that stream on the disk. What chunks hold is the affair of
@@ -28,6 +29,7 @@ from headwater.jetstream.api.restore import (
     refused,
     settle_limits,
 )
+from headwater.jetstream.api.restored_consumers import AdmittedConsumer, write_down
 from headwater.jetstream.backup.filling import Rules
 from headwater.jetstream.config import Storage, StreamConfig
 from headwater.jetstream.errors import ApiError
@@ -58,6 +60,7 @@ class Restore:
         "_account",
         "_client",
         "_config",
+        "_consumers",
         "_home",
         "_log",
         "_receiver",
@@ -86,16 +89,20 @@ class Restore:
         self._config = config
         self._client = client
         self.ended = ended
+        memory_bytes = max(world.keeper.room_left(Storage.MEMORY), 0)
         rules = Rules(
             stream_name=config.name,
             max_payload=world.max_payload,
             max_msg_size=config.max_msg_size,
             allow_msg_ttl=config.allow_msg_ttl,
-            gap_bytes_max=max(world.keeper.room_left(Storage.MEMORY), 0),
+            gap_bytes_max=memory_bytes,
+            consumer_bytes_max=memory_bytes,
         )
         title = f"stream '{home.name} > {config.name}'"
         self._receiver = RestoreReceiver(rules, title, world.clock.monotonic_ns())
         self._log: MessageLog | None = None
+        # Those that the stream gets, once all is there.
+        self._consumers: list[AdmittedConsumer] = []
         # Whether a log of the stream's name is there.
         self.is_staged = False
         self._started_ns = world.clock.wall_ns()
@@ -266,11 +273,18 @@ class Restore:
             self._fail(self._receiver.error or refused("it did not create a stream"))
             return
         try:
+            self._consumers = self._world.keeper.admit_consumers(
+                self._account, self._config, self._receiver.consumers
+            )
             settle_limits(self._log, self._config)
+            write_down(self._log, self._consumers)
             if not isinstance(self._log, FileLog):
                 self._adopt(self._log)
                 return
             work = self._log.begin_sync()
+        except ApiError as error:
+            self._fail(error)
+            return
         except StoreError as error:
             self._fail(refused(str(error)))
             return
@@ -296,7 +310,7 @@ class Restore:
             check_free(self._account, self._config.name)
             keeper.check_restorable(self._account, self._config)
             stream = keeper.adopt_stream(
-                self._account, self._config, log, self._receiver.created_ns
+                self._account, self._config, log, self._receiver.created_ns, self._consumers
             )
         except ApiError as error:
             self._fail(error)

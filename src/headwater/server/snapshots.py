@@ -8,6 +8,8 @@ everybody else have theirs.
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, final
 
+import msgspec
+
 from headwater.base.clock import NS_PER_S
 from headwater.jetstream.advisories import (
     ClientDocument,
@@ -49,6 +51,7 @@ class Snapshot:
         "_account",
         "_ack",
         "_client",
+        "_consumers",
         "_deliver",
         "_had_interest",
         "_request",
@@ -80,6 +83,8 @@ class Snapshot:
         self._state = state
         self._client = client
         self.ended = ended
+        # As many as there are now, also if some go before they are reached; not the server's own.
+        self._consumers = [] if request.no_consumers else stream.consumers.shown
         self._deliver = request.deliver_subject.encode(errors="surrogateescape")
         self._started_ns = world.clock.wall_ns()
         self._waiting_until_ns = world.clock.monotonic_ns() + INTEREST_WAIT_NS
@@ -124,8 +129,9 @@ class Snapshot:
             self._turn = world.scheduler.call_later(INTEREST_LOOK_S, self._await_interest)
             return
         subject = f"{_ACK_PREFIX}.{self.stream.name}.{new_event_id(world.entropy)}".encode()
+        state = msgspec.structs.replace(self._state, consumer_count=len(self._consumers))
         source = BackupWriter(
-            self.stream.log, write(self._state), self._state.last_seq, self._started_ns
+            self.stream.log, write(state), state.last_seq, self._started_ns, self._consumers
         )
         self._sender = SnapshotSender(self._request, source, subject, now_ns)
         self._ack = world.subscriptions.serve(self._account, subject + b".>", self._acknowledged)

@@ -196,7 +196,10 @@ class StreamRunner:
     def when_sure(self, answer: Callable[[], object]) -> None:
         """Answer when all that was recorded is as durable as the stream's messages are."""
         self.consumers.flush()
-        if self.mode is not SyncMode.ALWAYS or self._is_sure() or self.stream.log.offline:
+        if self.stream.log.offline:
+            # It never will be; who waits tries again, and is heard after a restart.
+            return
+        if self.mode is not SyncMode.ALWAYS or self._is_sure():
             answer()
             return
         self._made.append((self._runners.next_commit, Change(_nothing, answer, _refuse_nothing)))
@@ -525,8 +528,10 @@ class StreamRunners:
             if due_ns and due_ns <= now_ns:
                 runner.run_due(now_ns)
             self.note_due(runner)
-        if self._due_times and self._due_timer is None:
-            self._set_due_timer(self._due_times[0][0])
+        # The timer may have been set for one of them, and another one be earlier.
+        next_ns = self._due_times[0][0] if self._due_times else 0
+        if next_ns and (self._due_timer is None or next_ns < self._due_ns):
+            self._set_due_timer(next_ns)
 
     def _take_due(self, now_ns: int) -> list[StreamRunner]:
         """Those for which the time has come, in order."""

@@ -1,6 +1,6 @@
 """All backups on their way out and in, and what they need of the server around them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, Protocol, final
 
 from headwater.base.clock import Clock
@@ -9,7 +9,9 @@ from headwater.jetstream import error_codes
 from headwater.jetstream.account import JetStreamAccount
 from headwater.jetstream.advisories import ClientDocument
 from headwater.jetstream.api.documents import StreamCreateResponse, StreamState
+from headwater.jetstream.api.restored_consumers import AdmittedConsumer
 from headwater.jetstream.api.snapshot import SnapshotRequest
+from headwater.jetstream.backup.consumers import BackedUpConsumer
 from headwater.jetstream.config import Storage, StreamConfig
 from headwater.jetstream.errors import ApiError
 from headwater.jetstream.stream import Stream
@@ -50,8 +52,19 @@ class StagingKeeper(Protocol):
         """Something was written to such a log."""
         ...
 
+    def admit_consumers(
+        self, account: JetStreamAccount, config: StreamConfig, found: Sequence[BackedUpConsumer]
+    ) -> list[AdmittedConsumer]:
+        """The consumers of a backup as the stream is to have them. Raises ApiError."""
+        ...
+
     def adopt_stream(
-        self, account: JetStreamAccount, config: StreamConfig, log: MessageLog, created_ns: int
+        self,
+        account: JetStreamAccount,
+        config: StreamConfig,
+        log: MessageLog,
+        created_ns: int,
+        consumers: Sequence[AdmittedConsumer],
     ) -> Stream:
         """Make a stream of it. Without a time it was created now. Raises StoreError."""
         ...

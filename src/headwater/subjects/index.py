@@ -9,7 +9,8 @@ Three places hold a subscription, by the form of its pattern:
 
 A subject that only one place answers gets that place's own Route, so a million different reply
 subjects cost two look-ups each and leave nothing behind. Only answers of the trie are cached, never
-for replies; the cache is bounded, and dropped when a wildcard subscription changes.
+for replies and acknowledgements; the cache is bounded, and dropped when a wildcard subscription
+changes.
 
 Invariant: a Route is never changed after it was handed out; a change makes a new one.
 """
@@ -27,8 +28,10 @@ _REFERENCE_BYTES: Final = 8
 # Copies of a message from which on a route counts as large.
 LARGE_FAN_OUT_MIN: Final = 16
 
-# Replies, which are hardly ever published to twice.
-_INBOX_PREFIX: Final = b"_INBOX."
+# Subjects that are hardly ever published to twice: replies and acknowledgements.
+_PASSING: Final = (b"_INBOX.", b"$JS.ACK.")
+# What subjects of the server's own begin with.
+_OWN_PREFIX: Final = b"$"
 
 M = TypeVar("M")
 
@@ -119,6 +122,7 @@ class SubscriptionIndex(Generic[M]):
         "_cache",
         "_cached_bytes",
         "_caching",
+        "_families",
         "_literals",
         "_nothing",
         "_prefixes",
@@ -134,6 +138,8 @@ class SubscriptionIndex(Generic[M]):
         self._caching = caching
         self._literals: dict[bytes, _Node[M]] = {}
         self._prefixes: dict[bytes, _Node[M]] = {}
+        # How many of those there are among the subjects of the server's own, by two tokens.
+        self._families: dict[bytes, int] = {}
         self._root: _Level[M] = _Level()
         self._cache: dict[bytes, Route[M]] = {}
         # What was put into the cache since it was last dropped.
@@ -225,6 +231,23 @@ class SubscriptionIndex(Generic[M]):
         self.matches += len(subjects)
         return by_prefix.route()
 
+    def match_below(self, family: bytes) -> Route[M] | None:
+        """The route of all subjects that begin with two tokens of the server's own, and go on.
+
+        None unless one pattern, such as `$JS.ACK.>`, takes all of them and no other takes any.
+        """
+        first, _, second = family.partition(SEPARATOR)
+        root = self._root
+        if root.star is not None or root.full is not None or family in self._families:
+            return None
+        level = root.children.get(first)
+        if level is None or level.star is not None or level.full is not None:
+            return None
+        level = level.children.get(second)
+        if level is None or level.full is None or level.star is not None or level.children:
+            return None
+        return level.full.route()
+
     def _match_with_trie(
         self, subject: bytes, found: _Node[M] | None, by_prefix: _Node[M] | None
     ) -> Route[M]:
@@ -236,7 +259,7 @@ class SubscriptionIndex(Generic[M]):
         if not nodes:
             return self._nothing
         route = nodes[0].route() if len(nodes) == 1 else _combine(nodes)
-        if by_prefix is None and self._caching and not subject.startswith(_INBOX_PREFIX):
+        if by_prefix is None and self._caching and not subject.startswith(_PASSING):
             self._remember(subject, route, len(nodes) > 1)
         return route
 
@@ -268,6 +291,7 @@ class SubscriptionIndex(Generic[M]):
             node = table.get(key)
             if node is None:
                 node = table[key] = _Node()
+                self._count_family(tokens, 1)
             return node
         level = self._root
         if tokens[-1] == FULL:
@@ -281,6 +305,16 @@ class SubscriptionIndex(Generic[M]):
         if level.node is None:
             level.node = _Node()
         return level.node
+
+    def _count_family(self, tokens: list[bytes], change: int) -> None:
+        """A pattern that needs no trie came or went."""
+        if tokens[0].startswith(_OWN_PREFIX) and len(tokens) > 1:
+            family = SEPARATOR.join(tokens[:2])
+            count = self._families.get(family, 0) + change
+            if count:
+                self._families[family] = count
+            else:
+                del self._families[family]
 
     def _table_of(
         self, pattern: bytes, tokens: list[bytes]
@@ -313,6 +347,7 @@ class SubscriptionIndex(Generic[M]):
         table, key = self._table_of(pattern, tokens)
         if table is not None:
             del table[key]
+            self._count_family(tokens, -1)
             return
         path = [self._root]
         full = tokens[-1] == FULL

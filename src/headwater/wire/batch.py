@@ -29,6 +29,19 @@ class Publishes:
         self.sizes: list[bytes] = []
         self.payloads: list[bytes] = []
 
+    def parted(self, count: int) -> "tuple[Publishes, Publishes]":
+        """The first so many, and the rest."""
+        if count == len(self.subjects):
+            return self, Publishes()
+        first, rest = Publishes(), Publishes()
+        first.subjects, rest.subjects = self.subjects[:count], self.subjects[count:]
+        first.replies, rest.replies = self.replies[:count], self.replies[count:]
+        first.header_sizes = self.header_sizes[:count]
+        rest.header_sizes = self.header_sizes[count:]
+        first.sizes, rest.sizes = self.sizes[:count], self.sizes[count:]
+        first.payloads, rest.payloads = self.payloads[:count], self.payloads[count:]
+        return first, rest
+
 
 @final
 class Run:

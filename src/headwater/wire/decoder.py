@@ -5,9 +5,10 @@ subscriptions, accounts or permissions, and raises nothing: what can not be deco
 last `Malformed` segment, after which the decoder accepts no more.
 
 Four speeds. Publishes that repeat the control line before them are cut out of the buffer by one
-`bytes.split` per run. A publish line that any connection sent before costs one look-up. Other
-publishes cost one pass of find, split and slice. The rest goes by the operation's name, in any
-mixture of upper and lower case as the protocol allows.
+`bytes.split` per run, and so are acknowledgements, which differ in nothing but their subject. A
+publish line that any connection sent before costs one look-up. Other publishes cost one pass of
+find, split and slice. The rest goes by the operation's name, in any mixture of upper and lower case
+as the protocol allows.
 
 CONNECT changes what may follow it (headers, for one), so decoding stops behind a CONNECT; the
 caller acts on it, sets `headers`, and feeds nothing to go on. What is left of the read is not
@@ -18,6 +19,7 @@ payload at most `max_payload`, so a connection can not make the decoder hold mor
 one read.
 """
 
+import re
 from typing import Final, TypeAlias, final
 
 from headwater.base.errors import PeerError
@@ -55,8 +57,25 @@ SIZE_DIGITS_MAX: Final = 9
 LINES_KNOWN_MAX: Final = 16_384
 LINE_KNOWN_BYTES_MAX: Final = 256
 
-# What clients call the subjects they want replies on.
-_REPLY_LINE: Final = b"PUB _INBOX."
+# Lines that hardly ever come again: what clients call the subjects they want replies on, and those
+# by which messages are acknowledged.
+_ACK_LINE: Final = b"PUB $JS.ACK."
+_PASSING_LINES: Final = (b"PUB _INBOX.", _ACK_LINE)
+
+# Acknowledgements in a row, as clients write them: what follows the subject of each of them is the
+# same. Longer subjects go the general way, whatever a control line may have.
+_ACK_SUBJECT_BYTES_MAX: Final = 240
+ACK: Final = b"+ACK"
+_ACK_ENDS: Final = (b" 4\r\n+ACK\r\n", b"  0\r\n\r\n", b" 0\r\n\r\n")
+_ACK_PAYLOADS: Final = (ACK, b"", b"")
+_ACK_RUN: Final = re.compile(
+    b"|".join(
+        rb"((?:PUB \$JS\.ACK\.[^ \t\r\n]{1,%d}+%b)++)" % (_ACK_SUBJECT_BYTES_MAX, re.escape(end))
+        for end in _ACK_ENDS
+    )
+)
+# The most that a line of those has.
+_ACK_LINE_BYTES_MAX: Final = len(_ACK_LINE) + _ACK_SUBJECT_BYTES_MAX + len(b" 4\r\n")
 
 # The first window of a run: what a wrong guess costs, in frames.
 _RUN_WINDOW_MIN: Final = 8
@@ -224,7 +243,18 @@ class ClientDecoder:
                     position += len(run) * (len(line) + said[4] + 2)
                     continue
             else:
-                found = known.get(line) or self._parse_publish(line)
+                found = known.get(line)
+                if found is None and line.startswith(_ACK_LINE):
+                    acks = self._find_acks(data, position)
+                    if acks is not None:
+                        if publishes is None:
+                            publishes = Publishes()
+                            segments.append(publishes)
+                        _take_acks(acks, publishes)
+                        position = acks.end()
+                        continue
+                if found is None:
+                    found = self._parse_publish(line)
                 if found is None:
                     publishes = None
                     self._parse_control(line, segments)
@@ -252,6 +282,12 @@ class ClientDecoder:
         self._last_line, self._last_said = last_line, said
         return position
 
+    def _find_acks(self, data: bytes, position: int) -> re.Match[bytes] | None:
+        """The acknowledgements in a row that begin at `position`, if they are as usual."""
+        if self.max_control_line < _ACK_LINE_BYTES_MAX or self.max_payload < len(ACK):
+            return None
+        return _ACK_RUN.match(data, position)
+
     def _check_payload(self, data: bytes, position: int, after: int) -> None:
         """A payload that does not end here yet may do so later, unless it already can not."""
         end = len(data)
@@ -275,7 +311,7 @@ class ClientDecoder:
                     return fields[0], fields[1], NO_HEADERS, token, int(token)
                 if len(fields) == 2:
                     said: _PublishLine = (fields[0], None, NO_HEADERS, token, int(token))
-                    if len(line) <= LINE_KNOWN_BYTES_MAX and not line.startswith(_REPLY_LINE):
+                    if len(line) <= LINE_KNOWN_BYTES_MAX and not line.startswith(_PASSING_LINES):
                         self._lines.remember(line, said)
                     return said
         elif line[:5] == b"HPUB " and line[-2:] == CRLF and b"\t" not in line:
@@ -413,6 +449,19 @@ class ClientDecoder:
 def _fields(arguments: bytes) -> list[bytes]:
     """Arguments between blanks and tabs, and nothing else."""
     return [field for field in arguments.replace(b"\t", b" ").split(b" ") if field]
+
+
+def _take_acks(run: re.Match[bytes], publishes: Publishes) -> None:
+    """Add the acknowledgements of a run to what was published."""
+    kind = (run.lastindex or 1) - 1
+    end, payload = _ACK_ENDS[kind], _ACK_PAYLOADS[kind]
+    subjects = run[0][len(b"PUB ") : -len(end)].split(end + b"PUB ")
+    count = len(subjects)
+    publishes.subjects += subjects
+    publishes.replies += [None] * count
+    publishes.header_sizes += [NO_HEADERS] * count
+    publishes.sizes += [b"%d" % len(payload)] * count
+    publishes.payloads += [payload] * count
 
 
 def _take_run(data: bytes, line: bytes, start: int, size: int) -> list[bytes]:

@@ -110,7 +110,6 @@ def info_of(stream: Callable[..., Ended], name: str) -> dict[str, Any]:
     "sizes", [(), ("--chunk-size", "1KB", "--window-size", "4KB")], ids=["default", "small pieces"]
 )
 def test_a_restored_stream_is_the_stream_that_was_backed_up(
-    streams_of: str,
     stream: Callable[..., Ended],
     filled: str,
     tmp_path: Path,
@@ -125,10 +124,11 @@ def test_a_restored_stream_is_the_stream_that_was_backed_up(
     restored = stream("restore", tmp_path)
     assert (restored.code, restored.err) == (0, "")
     assert restored.out.startswith(f"Restored stream {filled}: 299 messages (")
+    assert ", 1 consumer, " in backed_up.out
+    assert ", 1 consumer, " in restored.out
     after = info_of(stream, filled)
     assert after == before
-    # Headwater has no consumers yet.
-    assert after["state"]["consumer_count"] == (1 if streams_of == "nats-server" else 0)
+    assert after["state"]["consumer_count"] == 1
     assert json.loads(stream("get", filled, "300", "--json").out)["subject"] == f"{filled}.300"
 
 
@@ -161,10 +161,28 @@ def test_a_backup_of_the_nats_tool_is_restored(
 def test_consumers_can_be_left_out(
     stream: Callable[..., Ended], filled: str, tmp_path: Path
 ) -> None:
-    stream("backup", filled, tmp_path, "--no-consumers", "--check")
+    backed_up = stream("backup", filled, tmp_path, "--no-consumers", "--check", "--json")
     stream("rm", filled, "--force")
-    assert stream("restore", tmp_path, "--replicas", "1").code == 0
+    restored = stream("restore", tmp_path, "--replicas", "1")
+    assert (restored.code, restored.err) == (0, "")
+    assert json.loads(backed_up.out)["consumers"] == 0
+    assert "1 consumer" not in restored.out
     assert info_of(stream, filled)["state"]["consumer_count"] == 0
+
+
+def test_consumers_that_a_backup_tells_of_and_does_not_have_are_missed(
+    stream: Callable[..., Ended], filled: str, tmp_path: Path
+) -> None:
+    """So it is with those that the `nats` tool makes without consumers."""
+    stream("backup", filled, tmp_path, "--no-consumers")
+    described = json.loads((tmp_path / META_FILE).read_text())
+    described["state"]["consumer_count"] = 1
+    (tmp_path / META_FILE).write_text(json.dumps(described))
+    stream("rm", filled, "--force")
+    restored = stream("restore", tmp_path, "--json")
+    assert restored.code == 0
+    assert "tells of 1 consumer that it does not have" in restored.err
+    assert json.loads(restored.out)["consumers"] == 0
 
 
 def test_an_older_backup_is_replaced_by_force_only(

@@ -607,3 +607,17 @@ def test_everything_is_done_when_it_is_due_and_only_then(monkeypatch: pytest.Mon
     world.advance(2)
     assert asked == ["B", "B", "C", "A"]
     assert [world.state(name)["messages"] for name in "ABC"] == [0, 0, 0]
+
+
+def test_what_one_stream_has_to_do_late_keeps_no_other_waiting() -> None:
+    world = StreamWorld(Options(jetstream=streaming()))
+    for name, seconds in (("LATE", 3600), ("SOON", 2)):
+        limits = {"max_age": seconds * NS_PER_S, "duplicate_window": NS_PER_S}
+        world.create(name, subjects=[name], allow_msg_ttl=True, **limits)
+    world.publish("LATE")
+    world.publish("LATE", Nats_TTL="1")
+    world.publish("SOON")
+    world.advance(1.5)
+    assert [world.state(name)["messages"] for name in ("LATE", "SOON")] == [1, 1]
+    world.advance(1)
+    assert [world.state(name)["messages"] for name in ("LATE", "SOON")] == [1, 0]

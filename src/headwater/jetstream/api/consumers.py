@@ -8,6 +8,7 @@ CONSUMER.RESET is answered by the consumer itself in nats-server: it is not coun
 of it, and where there is no consumer there is nobody to answer.
 """
 
+from collections.abc import Mapping
 from typing import Final
 
 import msgspec
@@ -38,6 +39,7 @@ from headwater.jetstream.api.stream_identity import (
 )
 from headwater.jetstream.api.streams import StreamApi, is_empty_request
 from headwater.jetstream.api_level import API_LEVEL
+from headwater.jetstream.config import StreamConfig
 from headwater.jetstream.consumer.config import (
     ConsumerAction,
     ConsumerConfig,
@@ -58,7 +60,11 @@ from headwater.jetstream.consumer.config_checks_changes import (
     check_addition,
     check_change,
 )
-from headwater.jetstream.consumer.config_defaults import ConsumerSurroundings, in_utc
+from headwater.jetstream.consumer.config_defaults import (
+    Configured,
+    ConsumerSurroundings,
+    in_utc,
+)
 from headwater.jetstream.consumer.machine import Consumer
 from headwater.jetstream.errors import ApiError
 from headwater.jetstream.go_json import Time, read_one
@@ -97,7 +103,7 @@ def _made(
     consumer = stream.consumers.by_name.get(config.durable_name or config.name)
     if consumer is not None:
         config = _kept(consumer.config, config)
-    around = _surroundings(api, stream)
+    around = surroundings(api, stream.config, stream.consumers.by_name)
     config = normalised(with_required_level(config), asked.pedantic, around)
     if consumer is None:
         consumer = _added(api, stream, config, asked.action, around)
@@ -173,11 +179,14 @@ def _change(
         raise ApiError.of(error_codes.CONSUMER_CREATE, err=str(error)) from error
 
 
-def _surroundings(api: StreamApi, stream: Stream) -> ConsumerSurroundings:
+def surroundings(
+    api: StreamApi, stream: StreamConfig, consumers: Mapping[str, Configured]
+) -> ConsumerSurroundings:
+    """What rules look at besides the configuration of a consumer."""
     limits = api.account.limits
     return ConsumerSurroundings(
-        stream=stream.config,
-        consumers=stream.consumers.by_name,
+        stream=stream,
+        consumers=consumers,
         server_max_ack_pending=api.keeper.max_ack_pending,
         server_max_request_batch=api.keeper.max_request_batch,
         account_max_ack_pending=limits.max_ack_pending,

@@ -7,7 +7,7 @@ After something went wrong chunks are still answered, and dropped; the end is to
 Without a chunk for a while a restore is given up, in silence.
 
 `RestoreReceiver` takes chunks and works through them a step at a time. It makes no stream: what it
-has at its end is a log that is filled, or an error.
+has at its end is a log that is filled and what is known of consumers, or an error.
 """
 
 from collections import deque
@@ -20,6 +20,7 @@ from headwater.base.clock import NS_PER_S
 from headwater.jetstream import error_codes
 from headwater.jetstream.account import JetStreamAccount
 from headwater.jetstream.api.documents import TYPE_PREFIX, Response
+from headwater.jetstream.backup.consumers import BackedUpConsumer
 from headwater.jetstream.backup.errors import BackupError
 from headwater.jetstream.backup.filling import Rules
 from headwater.jetstream.backup.form import Beginning, Progress
@@ -179,6 +180,11 @@ class RestoreReceiver:
     def created_ns(self) -> int:
         """When the stream was made that was backed up; 0 if the backup does not say."""
         return self._reader.created_ns
+
+    @property
+    def consumers(self) -> list[BackedUpConsumer]:
+        """The consumers of the stream that was backed up."""
+        return self._reader.consumers
 
     def fail(self, error: ApiError) -> None:
         """It can not come to a stream any more; the first reason counts."""

@@ -79,16 +79,18 @@ def encode_entries(entries: Iterable[Entry]) -> bytes:
 class ArchiveReader:
     """Takes an archive in, without its first eight bytes, and gives out entries.
 
-    `content_bytes_max` bounds header and payload of an entry together.
+    `message_bytes_max` bounds header and payload of a message together, and `document_bytes_max`
+    what is no message.
     """
 
-    __slots__ = ("_buffer", "_content_bytes_max", "_offset")
+    __slots__ = ("_buffer", "_document_bytes_max", "_message_bytes_max", "_offset")
 
-    def __init__(self, content_bytes_max: int) -> None:
+    def __init__(self, message_bytes_max: int, document_bytes_max: int) -> None:
         self._buffer = bytearray()
         # Where the next entry begins; what is before it was given out.
         self._offset = 0
-        self._content_bytes_max = content_bytes_max
+        self._message_bytes_max = message_bytes_max
+        self._document_bytes_max = document_bytes_max
 
     def feed(self, data: bytes) -> None:
         """Take bytes in."""
@@ -109,7 +111,8 @@ class ArchiveReader:
         name_size, timestamp, sequence, header_size, payload_size = numbers
         if name_size > NAME_BYTES_MAX:
             raise BackupError("one of its entries has a name that is too long")
-        if header_size + payload_size > self._content_bytes_max:
+        bytes_max = self._message_bytes_max if sequence else self._document_bytes_max
+        if header_size + payload_size > bytes_max:
             raise BackupError(_too_large(sequence))
         if end - offset < name_size + header_size + payload_size:
             return None

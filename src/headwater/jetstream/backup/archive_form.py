@@ -4,20 +4,27 @@ from typing import Final, final
 
 import msgspec
 
+from headwater.base.quoting import quote_bytes
 from headwater.jetstream.backup.archive import (
     CONSUMERS_FOLDER,
     END,
     STATE_NAME,
     ArchiveReader,
+    Entry,
 )
-from headwater.jetstream.backup.errors import BackupError, consumers_refused
+from headwater.jetstream.backup.consumer_document import decode_consumer
+from headwater.jetstream.backup.consumers import CONSUMER_BYTES_MAX, BackedUpConsumers
+from headwater.jetstream.backup.documents import decode_document
+from headwater.jetstream.backup.errors import BackupError
 from headwater.jetstream.backup.filling import SEQUENCE_MAX, Filler, Rules
 from headwater.jetstream.backup.form import Beginning, Progress
 
 # Entries taken in by one step: some milliseconds.
 ENTRIES_PER_STEP: Final = 500
-# The description of a stream is short, whatever the limit for messages is.
-STATE_BYTES_MAX: Final = 1024 * 1024
+# Consumers take longer.
+CONSUMERS_PER_STEP: Final = 20
+# Taken in by a step besides whatever is large.
+STEP_BYTES_MAX: Final = 64 * 1024
 
 
 class _State(msgspec.Struct):
@@ -33,11 +40,20 @@ class _State(msgspec.Struct):
 class ArchiveForm:
     """Takes in what follows the first eight bytes."""
 
-    __slots__ = ("_is_complete", "_reader", "_state", "beginning", "created_ns", "filler")
+    __slots__ = (
+        "_is_complete",
+        "_reader",
+        "_state",
+        "beginning",
+        "consumers",
+        "created_ns",
+        "filler",
+    )
 
     def __init__(self, rules: Rules) -> None:
-        self._reader = ArchiveReader(max(rules.max_payload, STATE_BYTES_MAX))
+        self._reader = ArchiveReader(rules.max_payload, CONSUMER_BYTES_MAX)
         self._state: _State | None = None
+        self.consumers = BackedUpConsumers(rules.consumer_bytes_max)
         self._is_complete = False
         self.beginning: Beginning | None = None
         self.filler: Filler | None = None
@@ -49,19 +65,38 @@ class ArchiveForm:
 
     def step(self, now_ns: int) -> Progress:
         """Take some entries in."""
-        if self._state is None and not self._read_state():
+        if self._state is None:
+            self._state = self._read_state()
+        if self._state is None:
             return Progress.HUNGRY
         if self.filler is None:
             return Progress.WANTS_LOG
+        if len(self.consumers) < self._state.consumer_count:
+            return self._take_consumers(self._state.consumer_count)
+        return self._take_messages(self.filler, now_ns)
+
+    def _take_consumers(self, count: int) -> Progress:
+        size = 0
+        for _ in range(CONSUMERS_PER_STEP):
+            entry = self._reader.read()
+            if entry is None:
+                return Progress.HUNGRY
+            self.consumers.add(decode_consumer(_name_of(entry), entry.payload))
+            size += len(entry.payload)
+            if len(self.consumers) == count or size > STEP_BYTES_MAX:
+                break
+        return Progress.BUSY
+
+    def _take_messages(self, filler: Filler, now_ns: int) -> Progress:
         for _ in range(ENTRIES_PER_STEP):
             entry = self._reader.read()
             if entry is None:
-                self.filler.flush()
+                filler.flush()
                 return Progress.HUNGRY
             if entry.sequence == 0:
-                self._end(entry.name, entry == END)
+                self._end(filler, entry == END)
                 return Progress.COMPLETE
-            self.filler.add(
+            filler.add(
                 entry.sequence,
                 entry.name,
                 entry.header,
@@ -69,42 +104,45 @@ class ArchiveForm:
                 entry.timestamp_ns,
                 now_ns,
             )
-            if self.filler.has_much_done:
+            if filler.has_much_done:
                 break
-        self.filler.has_much_done = False
-        self.filler.flush()
+        filler.has_much_done = False
+        filler.flush()
         return Progress.BUSY
 
-    def _read_state(self) -> bool:
+    def _read_state(self) -> _State | None:
         entry = self._reader.read()
         if entry is None:
-            return False
+            return None
         if entry.name != STATE_NAME:
             raise BackupError("expected state.json first")
-        try:
-            state = msgspec.json.decode(entry.payload, type=_State)
-        except msgspec.MsgspecError as error:
-            raise BackupError(f"error in state.json: {error}") from error
+        state = decode_document(entry.payload, _State, "error in state.json")
         if min(state.bytes, state.first_seq, state.last_seq) < 0:
             raise BackupError("error in state.json: a number is negative")
         if max(state.first_seq, state.last_seq) > SEQUENCE_MAX:
             raise BackupError("error in state.json: a sequence is not possible")
-        if state.consumer_count > 0:
-            raise consumers_refused(state.consumer_count)
-        self._state = state
         self.beginning = Beginning(max(state.first_seq, 1), state.bytes)
-        return True
+        return state
 
-    def _end(self, name: bytes, is_end: bool) -> None:
-        if name.startswith(CONSUMERS_FOLDER):
-            raise BackupError("a consumer is where a message should be")
+    def _end(self, filler: Filler, is_end: bool) -> None:
         if not is_end:
             raise BackupError("expected message sequence")
-        if self.filler is not None and self._state is not None:
-            self.filler.skip_to(self._state.last_seq + 1)
+        if self._state is not None:
+            filler.skip_to(self._state.last_seq + 1)
         self._is_complete = True
 
     def finish(self) -> None:
         """Nothing more comes."""
         if not self._is_complete:
             raise BackupError("backup was truncated")
+
+
+def _name_of(entry: Entry) -> str:
+    """The name of the consumer that an entry is about."""
+    name = entry.name.removeprefix(CONSUMERS_FOLDER)
+    if name == entry.name or entry.sequence:
+        raise BackupError(f"expected consumer, found {quote_bytes(entry.name)}")
+    try:
+        return name.decode()
+    except UnicodeDecodeError:
+        raise BackupError("a consumer has a name that is none") from None

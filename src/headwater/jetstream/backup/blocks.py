@@ -23,8 +23,8 @@ looked at: the compression around a backup has checksums of its own.
 from struct import Struct
 from typing import Final, NamedTuple, final
 
+from headwater.jetstream.backup.cursor import Cursor
 from headwater.jetstream.backup.errors import BackupError
-from headwater.jetstream.backup.s2 import read_varint
 
 _RECORD: Final = Struct("<IQqH")
 _HEADER_SIZE_BYTES: Final = 4
@@ -129,36 +129,6 @@ class StoredIndex(NamedTuple):
     deleted: list[tuple[int, int]]
 
 
-@final
-class _Cursor:
-    """A place among bytes."""
-
-    __slots__ = ("data", "offset")
-
-    def __init__(self, data: bytes, offset: int) -> None:
-        self.data = data
-        self.offset = offset
-
-    def number(self) -> int:
-        """The next number."""
-        value, offset = read_varint(self.data, self.offset, len(self.data))
-        if offset < 0:
-            raise BackupError("its index is cut short")
-        self.offset = offset
-        return value
-
-    def skip(self, count: int) -> None:
-        """Leave numbers out, signed or not."""
-        for _ in range(count):
-            self.number()
-
-    def pass_over(self, size: int) -> None:
-        """Leave bytes out."""
-        self.offset += size
-        if self.offset > len(self.data):
-            raise BackupError("its index is cut short")
-
-
 def decode_index(data: bytes) -> StoredIndex:
     """Read an index. Raises BackupError."""
     if len(data) < _INDEX_HEAD_BYTES or data[0] != _INDEX_MAGIC:
@@ -166,7 +136,7 @@ def decode_index(data: bytes) -> StoredIndex:
     version = data[1]
     if not 1 <= version <= _WITH_LAST_BLOCKS:
         raise BackupError(f"its index has the unknown version {version}")
-    cursor = _Cursor(data, _INDEX_HEAD_BYTES)
+    cursor = Cursor(data, _INDEX_HEAD_BYTES, "its index")
     messages = cursor.number()
     cursor.skip(1)
     first_sequence = cursor.number()
@@ -196,7 +166,7 @@ def decode_index(data: bytes) -> StoredIndex:
     return StoredIndex(messages, first_sequence, last_sequence, blocks, deleted)
 
 
-def _decode_set(cursor: _Cursor) -> list[tuple[int, int]]:
+def _decode_set(cursor: Cursor) -> list[tuple[int, int]]:
     begin = cursor.offset
     cursor.pass_over(_SET_HEAD.size)
     magic, version, count, _ = _SET_HEAD.unpack_from(cursor.data, begin)

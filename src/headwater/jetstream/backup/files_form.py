@@ -4,17 +4,20 @@
     meta.sum           its hash
     msgs/<n>.blk       messages, in order (`headwater.jetstream.backup.blocks`)
     msgs/index.db      what is deleted, among other things; comes after the blocks
-    obs/<name>/…       a consumer
+    obs/<name>/…       a consumer (`headwater.jetstream.backup.consumer_files`)
 
 Messages go into the log as they come. What turns out to be deleted is taken out again at the end,
 and then there must be as many as the index says.
 """
 
+import re
 from collections.abc import Iterator
 from typing import Final, final
 
 import msgspec
 
+from headwater.base.quoting import quote
+from headwater.jetstream.backup import consumer_files
 from headwater.jetstream.backup.blocks import (
     INDEX_BYTES_MAX,
     BlockReader,
@@ -23,7 +26,9 @@ from headwater.jetstream.backup.blocks import (
     decode_index,
     members,
 )
-from headwater.jetstream.backup.errors import BackupError, consumers_refused
+from headwater.jetstream.backup.consumers import CONSUMER_BYTES_MAX, BackedUpConsumers
+from headwater.jetstream.backup.documents import decode_document
+from headwater.jetstream.backup.errors import BackupError
 from headwater.jetstream.backup.filling import SEQUENCE_MAX, Filler, Rules
 from headwater.jetstream.backup.form import Beginning, Progress
 from headwater.jetstream.backup.tar import Piece, TarReader
@@ -43,6 +48,11 @@ _INDEX: Final = "msgs/index.db"
 _BLOCKS: Final = "msgs/"
 _BLOCK_SUFFIX: Final = ".blk"
 _CONSUMERS: Final = "obs/"
+_CONSUMER_FILES: Final = (consumer_files.META, consumer_files.META_SUM, consumer_files.STATE)
+# Bytes that are no text have no place in a name.
+_CONSUMER_FILE: Final = re.compile(
+    f"{_CONSUMERS}[^/\ud800-\udfff]+/({'|'.join(map(re.escape, _CONSUMER_FILES))})"
+)
 # Left by a server that could not read its own files.
 _ERRORS: Final = "errors.txt"
 
@@ -61,7 +71,8 @@ class FilesForm:
     __slots__ = (
         "_blocks",
         "_buffer",
-        "_consumers",
+        "_consumer_files",
+        "_consumer_name",
         "_deleted",
         "_has_meta",
         "_held",
@@ -74,6 +85,7 @@ class FilesForm:
         "_stream_name",
         "_tar",
         "beginning",
+        "consumers",
         "created_ns",
         "filler",
     )
@@ -94,7 +106,10 @@ class FilesForm:
         self._last_ns = 0
         self._deleted = RangeSet()
         self._index: StoredIndex | None = None
-        self._consumers: set[str] = set()
+        # A consumer of which not all files have come, and their contents.
+        self._consumer_name = ""
+        self._consumer_files: dict[str, bytes] = {}
+        self.consumers = BackedUpConsumers(rules.consumer_bytes_max)
         self._removals: Iterator[list[int]] | None = None
         self._is_complete = False
         self.beginning: Beginning | None = None
@@ -123,13 +138,8 @@ class FilesForm:
             self._blocks.feed(piece.data)
             self._pending = piece
             return
-        if name.startswith(_CONSUMERS):
-            self._consumers.add(name.split("/")[1])
-            return
-        if name not in (_META, _META_SUM, _INDEX, _ERRORS):
-            raise BackupError(f"unexpected content: the file {name!r}")
         self._buffer += piece.data
-        if len(self._buffer) > (INDEX_BYTES_MAX if name == _INDEX else META_BYTES_MAX):
+        if len(self._buffer) > _bytes_max(name):
             raise BackupError(f"its file {name} is too large")
         if not piece.is_last:
             return
@@ -142,16 +152,36 @@ class FilesForm:
         elif name == _ERRORS:
             text = data[:200].decode(errors="replace")
             raise BackupError(f"the backup was not made to its end: {text}")
+        elif name.startswith(_CONSUMERS):
+            self._take_consumer_file(name, data)
 
     def _read_meta(self, data: bytes) -> None:
+        meta = decode_document(data, _Meta, f"error in {_META}")
         try:
-            meta = msgspec.json.decode(data, type=_Meta)
             self.created_ns = parse_time(meta.created) if meta.created else 0
-        except (msgspec.MsgspecError, ValueError) as error:
+        except ValueError as error:
             raise BackupError(f"error in {_META}: {error}") from error
         if meta.name != self._stream_name:
             raise BackupError("stream names do not match")
         self._has_meta = True
+
+    def _take_consumer_file(self, path: str, data: bytes) -> None:
+        _, name, file = path.split("/")
+        if name != self._consumer_name:
+            self._check_consumer_files()
+            self._consumer_name = name
+        files = self._consumer_files
+        files[file] = data
+        if len(files) == len(_CONSUMER_FILES):
+            meta, state = files[consumer_files.META], files[consumer_files.STATE]
+            files.clear()
+            self.consumers.add(consumer_files.decode_files(name, meta, state))
+
+    def _check_consumer_files(self) -> None:
+        """The files of a consumer follow one another: no more are to come of the last one."""
+        if self._consumer_files:
+            name = quote(self._consumer_name)
+            raise BackupError(f"error restoring consumer [{name}]: one of its files is missing")
 
     # --- messages ------------------------------------------------------------------------------
 
@@ -204,10 +234,9 @@ class FilesForm:
 
     def _remove_some(self) -> Progress:
         """All files are read: what is deleted goes, and the last sequence is the one there was."""
-        if self._consumers:
-            raise consumers_refused(len(self._consumers))
         if not self._has_meta:
             raise BackupError(f"it has no {_META}")
+        self._check_consumer_files()
         if self.filler is None:
             if self._index is not None:
                 self._last = max(self._last, self._index.last_sequence)
@@ -262,6 +291,18 @@ class FilesForm:
         """Nothing more comes."""
         if not self._is_complete:
             raise BackupError("backup was truncated")
+
+
+def _bytes_max(name: str) -> int:
+    """How large a file may be that is not of messages. Raises BackupError for one of no use."""
+    if name == _INDEX:
+        return INDEX_BYTES_MAX
+    if name in (_META, _META_SUM, _ERRORS):
+        return META_BYTES_MAX
+    found = _CONSUMER_FILE.fullmatch(name)
+    if found is None:
+        raise BackupError(f"unexpected content: the file {name!r}")
+    return CONSUMER_BYTES_MAX if found[1] == consumer_files.STATE else META_BYTES_MAX
 
 
 def _between(index: StoredIndex) -> list[tuple[int, int]]:

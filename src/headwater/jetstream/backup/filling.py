@@ -43,6 +43,8 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     allow_msg_ttl: bool = False
     # The memory that sequences without messages may take.
     gap_bytes_max: int = 1 << 40
+    # The memory that consumers may take.
+    consumer_bytes_max: int = 1 << 40
 
 
 @final

@@ -5,6 +5,7 @@ from typing import Protocol
 
 import msgspec
 
+from headwater.jetstream.backup.consumers import BackedUpConsumers
 from headwater.jetstream.backup.filling import Filler
 
 
@@ -37,6 +38,8 @@ class Form(Protocol):
     filler: Filler | None
     # When the stream was made, as far as a backup says; 0 if it does not.
     created_ns: int
+    # Those that were met so far.
+    consumers: BackedUpConsumers
 
     def feed(self, data: bytes) -> None:
         """Take bytes in."""

@@ -1,6 +1,7 @@
 """A backup taken in piece by piece, whatever its form.
 
     bytes ─▶ S2 ─▶ form (by its first bytes) ─▶ Filler ─▶ log
+                                               └▶ consumers
 
 The caller feeds bytes as they come and calls `step` until it is hungry; no step takes long, and no
 more is held than a frame, an entry and a run of messages. When a form knows where its sequences
@@ -12,6 +13,7 @@ from typing import Final, final
 
 from headwater.jetstream.backup.archive import MAGIC
 from headwater.jetstream.backup.archive_form import ArchiveForm
+from headwater.jetstream.backup.consumers import BackedUpConsumer
 from headwater.jetstream.backup.errors import BackupError
 from headwater.jetstream.backup.files_form import FilesForm
 from headwater.jetstream.backup.filling import Filler, Rules
@@ -51,6 +53,11 @@ class BackupReader:
     def created_ns(self) -> int:
         """When the stream was made that was backed up; 0 if the backup does not say."""
         return 0 if self._form is None else self._form.created_ns
+
+    @property
+    def consumers(self) -> list[BackedUpConsumer]:
+        """The consumers in what was read so far."""
+        return [] if self._form is None else [*self._form.consumers]
 
     def give_log(self, log: MessageLog) -> None:
         """The log to fill, which has nothing in it and begins at `beginning`."""

@@ -5,11 +5,24 @@ removed before it was reached is missing. nats-server restores it, and so does
 `headwater.jetstream.backup.reading`.
 """
 
-from typing import Final, final
+from collections import deque
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final, final
 
-from headwater.jetstream.backup.archive import END, MAGIC, STATE_NAME, Entry, encode_entries
+from headwater.jetstream.backup.archive import (
+    CONSUMERS_FOLDER,
+    END,
+    MAGIC,
+    STATE_NAME,
+    Entry,
+    encode_entries,
+)
+from headwater.jetstream.backup.consumer_document import encode_consumer
 from headwater.jetstream.backup.s2 import BEGINNING, plain_frame
 from headwater.store.message_log import MessageLog, StoreError
+
+if TYPE_CHECKING:
+    from headwater.jetstream.consumer.machine import Consumer
 
 # Read and written at a time, unless a single message is larger.
 PIECE_BYTES: Final = 64 * 1024
@@ -22,13 +35,24 @@ _FRAME_BYTES_MAX: Final = 1024 * 1024
 class BackupWriter:
     """Gives out the backup of a log piece by piece.
 
-    `state` is the document that describes the stream, and `last_sequence` the last one it covers.
+    `state` is the document that describes the stream and says how many `consumers` it has, and
+    `last_sequence` the last one it covers.
     """
 
-    __slots__ = ("_last", "_log", "_next", "_now_ns", "_state")
+    __slots__ = ("_consumers", "_first", "_last", "_log", "_next", "_now_ns", "_state")
 
-    def __init__(self, log: MessageLog, state: bytes, last_sequence: int, now_ns: int) -> None:
+    def __init__(
+        self,
+        log: MessageLog,
+        state: bytes,
+        last_sequence: int,
+        now_ns: int,
+        consumers: "Sequence[Consumer]" = (),
+    ) -> None:
         self._log = log
+        # Those to be written still.
+        self._consumers = deque(consumers)
+        self._first = min(log.first_sequence, last_sequence + 1)
         self._last = last_sequence
         self._now_ns = now_ns
         # Empty once it is written.
@@ -44,15 +68,25 @@ class BackupWriter:
             return BEGINNING + plain_frame(MAGIC + encode_entries([state]))
         if not self._next:
             return b""
+        if self._consumers:
+            # Before messages: who reads a backup knows then which of them are needed.
+            return _frames(self._next_consumers())
         entries = self._next_messages()
         if not entries:
             self._next = 0
             return plain_frame(encode_entries([END]))
-        data = encode_entries(entries)
-        return b"".join(
-            plain_frame(data[begin : begin + _FRAME_BYTES_MAX])
-            for begin in range(0, len(data), _FRAME_BYTES_MAX)
-        )
+        return _frames(entries)
+
+    def _next_consumers(self) -> list[Entry]:
+        entries = []
+        size = 0
+        while self._consumers and size < PIECE_BYTES:
+            consumer = self._consumers.popleft()
+            name = CONSUMERS_FOLDER + consumer.name.encode()
+            document = encode_consumer(consumer, self._first, self._last)
+            entries.append(Entry(name, self._now_ns, payload=document))
+            size += len(document)
+        return entries
 
     def _next_messages(self) -> list[Entry]:
         if self._next > self._last:
@@ -78,3 +112,11 @@ class BackupWriter:
         if entries:
             self._next = entries[-1].sequence + 1
         return entries
+
+
+def _frames(entries: list[Entry]) -> bytes:
+    data = encode_entries(entries)
+    return b"".join(
+        plain_frame(data[begin : begin + _FRAME_BYTES_MAX])
+        for begin in range(0, len(data), _FRAME_BYTES_MAX)
+    )

@@ -48,30 +48,31 @@ class Acknowledging:
         out: Outbox,
     ) -> bool:
         """Take in acknowledgements, in order, and deliver what they make room for."""
+        if self.is_simple and _ANY_PLAIN.issuperset(payloads):
+            sequences = [address.stream_sequence for address in addresses]
+            return self.take_plain(sequences, replies, now_ns, out)
         consumer = self._consumer
         consumer.touch(now_ns)
-        if (
-            consumer.config.ack_policy is AckPolicy.EXPLICIT
-            and not self._sample_percent
-            and _ANY_PLAIN.issuperset(payloads)
-        ):
-            self._take_plain(addresses, replies, now_ns, out)
-        else:
-            for address, reply, payload in zip(addresses, replies, payloads, strict=True):
-                self._take_one(address, reply, payload, now_ns, out)
+        for address, reply, payload in zip(addresses, replies, payloads, strict=True):
+            self._take_one(address, reply, payload, now_ns, out)
         return consumer.deliver(now_ns, out)
 
-    def _take_plain(
+    @property
+    def is_simple(self) -> bool:
+        """Whether plain acknowledgements are about nothing but the stream's sequence."""
+        return self._consumer.config.ack_policy is AckPolicy.EXPLICIT and not self._sample_percent
+
+    def take_plain(
         self,
-        addresses: Sequence[AckAddress],
+        sequences: Sequence[int],
         replies: Sequence[bytes | None],
         now_ns: int,
         out: Outbox,
-    ) -> None:
-        """Acknowledge messages one by one, in one record."""
+    ) -> bool:
+        """The same where it `is_simple`: one record acknowledges all of them."""
         consumer = self._consumer
+        consumer.touch(now_ns)
         pending, redelivered = consumer.state.pending, consumer.state.redelivered
-        sequences = [address.stream_sequence for address in addresses]
         known = {each for each in sequences if each in pending or each in redelivered}
         if known:
             consumer.record(Acked(consumer.name, sorted(known), now_ns))
@@ -81,6 +82,7 @@ class Acknowledging:
                 for sequence, reply in zip(sequences, replies, strict=True)
                 if reply is not None and self._is_delivered(sequence)
             ]
+        return consumer.deliver(now_ns, out)
 
     def _take_one(
         self, address: AckAddress, reply: bytes | None, payload: bytes, now_ns: int, out: Outbox

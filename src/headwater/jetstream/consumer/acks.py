@@ -28,6 +28,7 @@ PLAIN: Final = (b"", ACK, OK)
 
 NO_NUMBER: Final = (1 << 64) - 1
 _DIGITS_MAX: Final = 20
+_NUMBERS: Final = 5
 _TOKENS: Final = 9
 _TOKENS_WITH_DOMAIN: Final = 11
 
@@ -56,6 +57,32 @@ def read_address(subject: bytes, home: tuple[bytes, bytes]) -> AckAddress | None
         return None
     deliveries, stream_sequence, consumer_sequence = map(_number, numbers[:3])
     return AckAddress(stream, consumer, deliveries, stream_sequence, consumer_sequence)
+
+
+def read_sequences(subjects: list[bytes]) -> tuple[bytes, bytes, list[int]] | None:
+    """The stream, the consumer and the stream's sequences of acknowledgements, all of the same.
+
+    None if they are not of one consumer, in the first form and in order; then `read_address` tells
+    what each of them is.
+    """
+    first = subjects[0].split(b".", 4)
+    if len(first) < 5:
+        return None
+    _, _, stream, consumer, rest = first
+    size = len(subjects[0]) - len(rest)
+    prefix = subjects[0][:size]
+    # A few looks at all of them in one row instead of many at each.
+    row = b"".join([b" " + subject for subject in subjects])
+    if row.count(b" " + prefix) != len(subjects):
+        return None
+    numbers = [subject[size:].split(b".") for subject in subjects]
+    tokens = [each[1] for each in numbers if len(each) == _NUMBERS]
+    if len(tokens) != len(subjects) or not b"".join(tokens).isdigit():
+        return None
+    lengths = [*map(len, tokens)]
+    if min(lengths) == 0 or max(lengths) >= _DIGITS_MAX:
+        return None
+    return stream, consumer, [*map(int, tokens)]
 
 
 def _number(token: bytes) -> int:

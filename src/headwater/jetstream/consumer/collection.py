@@ -39,6 +39,9 @@ from headwater.subjects.index import SubscriptionIndex
 if TYPE_CHECKING:
     from headwater.jetstream.stream import Stream
 
+# What gives a consumer another place in the stream.
+_CHANGES: Final = (ConsumerConfigured, ConsumerReset)
+
 # What a log tells of itself that may have cost entries of consumers.
 _DOUBTS: Final = frozenset(("ahead", "damaged", "unreadable"))
 
@@ -72,6 +75,9 @@ class Consumers:
         self.events: list[tuple[Consumer, Event]] = []
         # Those that may have room for other messages since, in order.
         self._freed: dict[str, Consumer] = {}
+        # Those that have delivered messages which are not done with, by name: with thousands that
+        # have not, a message that goes costs nothing for them.
+        self._holding: dict[str, Consumer] = {}
         # Those that begin with a message which is still to come, by name.
         self._ahead: dict[str, Consumer] = {}
         # What could not be read when the log was opened.
@@ -196,7 +202,7 @@ class Consumers:
         assert consumer is not None
         if isinstance(record, ConsumerDeleted):
             return self._delete(consumer)
-        if isinstance(record, ConsumerConfigured | ConsumerReset):
+        if isinstance(record, _CHANGES):
             return self._change(consumer, record)
         released: Sequence[int] = ()
         if isinstance(record, Acked):
@@ -204,6 +210,7 @@ class Consumers:
         elif isinstance(record, Delivered) and consumer.config.ack_policy is AckPolicy.NONE:
             released = record.sequences
         consumer.apply(record)
+        self._note_holding(consumer)
         return self._released(released)
 
     def _known(self, consumer: Consumer, sequences: Sequence[int]) -> Sequence[int]:
@@ -260,6 +267,7 @@ class Consumers:
         consumer.apply(record)
         self._join(consumer)
         self._note_place(consumer)
+        self._note_holding(consumer)
         self.note_hunger(consumer)
         if not counts_needs:
             return []
@@ -271,6 +279,7 @@ class Consumers:
         del self.by_name[consumer.name]
         self._ahead.pop(consumer.name, None)
         self._freed.pop(consumer.name, None)
+        self._holding.pop(consumer.name, None)
 
     def _note_place(self, consumer: Consumer) -> None:
         """Know of a consumer whether it begins with what is still to come."""
@@ -278,6 +287,13 @@ class Consumers:
             self._ahead[consumer.name] = consumer
         else:
             self._ahead.pop(consumer.name, None)
+
+    def _note_holding(self, consumer: Consumer) -> None:
+        """Know of a consumer whether it has to be told when messages go."""
+        if consumer.state.pending or consumer.state.redelivered:
+            self._holding[consumer.name] = consumer
+        else:
+            self._holding.pop(consumer.name, None)
 
     def _needs_of(self, consumer: Consumer) -> list[int]:
         """Every message of the stream that a consumer has not acknowledged."""
@@ -320,11 +336,10 @@ class Consumers:
             return
         if self._retention is Retention.INTEREST:
             self._counts.forget(sequences)
-        for consumer in self.by_name.values():
-            if consumer.state.pending or consumer.state.redelivered:
-                out = Outbox()
-                self._follow(consumer, consumer.removed(sequences, out))
-                self.events += [(consumer, event) for event in out.events]
+        for consumer in [*self._holding.values()]:
+            out = Outbox()
+            self._follow(consumer, consumer.removed(sequences, out))
+            self.events += [(consumer, event) for event in out.events]
 
     def purged(self, pattern: bytes, now_ns: int) -> None:
         """All messages of some subjects have left the stream, or all before some sequence."""
@@ -348,6 +363,7 @@ class Consumers:
         if record is not None:
             self.write_down(record)
             consumer.apply(record)
+            self._note_holding(consumer)
             self._freed[consumer.name] = consumer
 
     def take_freed(self) -> list[Consumer]:
@@ -368,6 +384,11 @@ class Consumers:
 
     # --- coming back ---------------------------------------------------------------------------
 
+    def adopt(self, entries: Iterable[tuple[int, bytes]]) -> None:
+        """Take over consumers of a backup, as the journal tells of them, before `recover`."""
+        for kind, body in entries:
+            self._recover_entry(kind, body)
+
     def recover(self) -> list[int]:
         """Read back what the journal tells of consumers; returns what should not be there any more.
 
@@ -383,6 +404,7 @@ class Consumers:
         for consumer in self:
             consumer.recovered()
             self._note_place(consumer)
+            self._note_holding(consumer)
         if self._retention is not Retention.INTEREST:
             # From a work queue a message goes together with the entry of its acknowledgement.
             return []

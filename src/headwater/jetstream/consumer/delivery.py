@@ -16,6 +16,7 @@ from headwater.jetstream.consumer.outbox import (
     Outbox,
     Terminated,
 )
+from headwater.jetstream.consumer.push import Push
 from headwater.jetstream.consumer.records import Acked, Delivered, Exhausted
 from headwater.store.message_log import MessageBatch, StoredMessage
 from headwater.wire.headers import with_lines
@@ -189,21 +190,12 @@ class Delivery:
         config = consumer.config
         if consumer.pace is None and not config.headers_only:
             if consumer.pulls is not None:
-                request = consumer.pulls.sole
-                if request is not None and not (
-                    request.expires_ns and now_ns >= request.expires_ns
-                ):
-                    if not consumer.stream.host.has_interest(request.reply):
-                        consumer.pulls.look_through(now_ns, False, out)
-                        return 0
-                    count = min(len(found), request.wanted)
-                    self._send_list(request.reply, found, count, pending, out)
-                    consumer.pulls.served(request, count, now_ns, out)
-                    return count
-            elif consumer.push is not None and consumer.push.flow is None:
-                self._send_list(consumer.push.subject, found, len(found), pending, out)
-                consumer.push.sent(0, now_ns, out)
-                return len(found)
+                receivers = consumer.pulls.share(len(found), now_ns, out)
+                if receivers:
+                    self._send_lists(receivers, found, pending, out)
+                    return len(receivers)
+            elif consumer.push is not None:
+                return self._push_all(consumer.push, found, pending, now_ns, out)
         for position, sequence in enumerate(found.sequences):
             message = StoredMessage(
                 sequence,
@@ -216,13 +208,52 @@ class Delivery:
                 return position
         return len(found)
 
-    def _send_list(
-        self, to: bytes, found: MessageBatch, count: int, pending: int, out: Outbox
+    def _send_lists(
+        self, receivers: list[bytes], found: MessageBatch, pending: int, out: Outbox
     ) -> None:
-        """Send the first so many messages to one receiver."""
+        """Send one message to each of the receivers, which may be the same again and again."""
+        count = len(receivers)
+        replies = self._replies(found, count, pending)
+        if receivers.count(receivers[0]) == count:
+            out.sends.append(_part(receivers[0], found, replies, 0, count))
+            return
+        out.sends += [
+            Messages(to, [subject], [reply], [header], [payload])
+            for to, subject, reply, header, payload in zip(
+                receivers, found.subjects, replies, found.headers, found.payloads, strict=False
+            )
+        ]
+
+    def _push_all(
+        self, push: Push, found: MessageBatch, pending: int, now_ns: int, out: Outbox
+    ) -> int:
+        """Push messages as far as the window lets them; how many that were."""
+        replies = self._replies(found, len(found), pending)
+        flow = push.flow
+        if flow is None:
+            out.sends.append(_part(push.subject, found, replies, 0, len(found)))
+            push.sent(0, now_ns, out)
+            return len(found)
+        own = len(push.subject)
+        sizes = [
+            own + len(reply) + len(header) + len(payload)
+            for reply, header, payload in zip(replies, found.headers, found.payloads, strict=True)
+        ]
+        begin = 0
+        while begin < len(sizes) and push.is_open:
+            end = begin + flow.sent_all(sizes[begin:])
+            out.sends.append(_part(push.subject, found, replies, begin, end))
+            push.sent_now(now_ns)
+            if flow.is_due:
+                push.ask(out)
+            begin = end
+        return begin
+
+    def _replies(self, found: MessageBatch, count: int, pending: int) -> list[bytes]:
+        """Where the first so many messages are acknowledged."""
         consumer = self._consumer
         first = consumer.state.delivered_consumer + 1
-        replies = [
+        return [
             b"%b1.%d.%d.%d.%d" % (prefix, sequence, number, stored_ns, left)
             for prefix, sequence, number, stored_ns, left in zip(
                 [consumer.reply_prefix] * count,
@@ -233,18 +264,6 @@ class Delivery:
                 strict=False,
             )
         ]
-        if count == len(found):
-            out.sends.append(Messages(to, found.subjects, replies, found.headers, found.payloads))
-        else:
-            out.sends.append(
-                Messages(
-                    to,
-                    found.subjects[:count],
-                    replies,
-                    found.headers[:count],
-                    found.payloads[:count],
-                )
-            )
 
     def _send_one(
         self,
@@ -303,3 +322,16 @@ class Delivery:
         if pace is not None:
             pace.sent(message.timestamp_ns, size, now_ns)
         return True
+
+
+def _part(to: bytes, found: MessageBatch, replies: list[bytes], begin: int, end: int) -> Messages:
+    """Some of the messages, for one receiver."""
+    if begin == 0 and end == len(found):
+        return Messages(to, found.subjects, replies, found.headers, found.payloads)
+    return Messages(
+        to,
+        found.subjects[begin:end],
+        replies[begin:end],
+        found.headers[begin:end],
+        found.payloads[begin:end],
+    )

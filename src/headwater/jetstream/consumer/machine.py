@@ -293,12 +293,16 @@ class Consumer:
         gone = self._missing()
         return Dropped(self.name, gone) if gone else None
 
-    def purged(self, first_sequence: int, now_ns: int) -> Forgotten | None:
-        """The same for all messages before a sequence."""
-        state = self.state
+    def purged(self, first_sequence: int, now_ns: int) -> Forgotten | Dropped | None:
+        """The same for all messages before a sequence that are on its subjects."""
+        state, has = self.state, self.stream.log.index.has
+        unsettled = state.unsettled_up_to(first_sequence - 1)
+        if any(map(has, unsettled)):
+            # Those are on subjects that it was about once.
+            return self.purged_partly()
         has_passed = min(state.delivered_stream, state.floor_stream) >= first_sequence - 1
         is_settled = state.pending or state.floor_consumer == state.delivered_consumer
-        if has_passed and is_settled and not state.unsettled_up_to(first_sequence - 1):
+        if has_passed and is_settled and not unsettled:
             return None
         return Forgotten(self.name, first_sequence, now_ns)
 
@@ -352,6 +356,10 @@ class Consumer:
 
     def pull(self, reply: bytes, body: bytes, now_ns: int, out: Outbox) -> bool:
         """A client asks for messages. Returns what `deliver` does, as all of these do."""
+        return self.let_wait(reply, body, now_ns, out) and self.deliver(now_ns, out)
+
+    def let_wait(self, reply: bytes, body: bytes, now_ns: int, out: Outbox) -> bool:
+        """A client asks for messages, and gets none yet; whether it waits for some."""
         if self.pulls is None:
             out.status(reply, PUSH_BASED)
             return False
@@ -365,7 +373,7 @@ class Consumer:
             if refusal.header:
                 out.status(reply, refusal.header)
             return False
-        return self.deliver(now_ns, out)
+        return True
 
     def interest(self, is_there: bool, now_ns: int, out: Outbox) -> bool:
         """Somebody listens where messages are pushed to, or nobody does any longer."""
@@ -427,19 +435,19 @@ class Consumer:
 
     def next_due_ns(self) -> int:
         """When something has to happen without anybody asking; 0 if never."""
-        times = [
-            self.deadlines.next_due_ns(),
+        due_ns = self.deadlines.next_due_ns()
+        pulls, push = self.pulls, self.push
+        for time_ns in (
             self._pin_ends_ns,
             self._pause_ends_ns,
             self._inactive_at_ns(),
-        ]
-        if self.pulls is not None:
-            times.append(self.pulls.next_due_ns())
-        if self.push is not None and self.push.is_active:
-            times.append(self.push.heartbeat_at_ns)
-        if self.wants_messages:
-            times.append(self.held_until_ns)
-        return min((time_ns for time_ns in times if time_ns), default=0)
+            0 if pulls is None else pulls.next_due_ns(),
+            push.heartbeat_at_ns if push is not None and push.is_active else 0,
+            self.held_until_ns if self.wants_messages else 0,
+        ):
+            if time_ns and (not due_ns or time_ns < due_ns):
+                due_ns = time_ns
+        return due_ns
 
     def run_due(self, now_ns: int, out: Outbox) -> bool:
         """Do what is due; whether there is more to send, which was left for the next turn."""

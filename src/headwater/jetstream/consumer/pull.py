@@ -10,6 +10,7 @@ priority`).
 
 from collections import deque
 from collections.abc import Callable
+from functools import lru_cache
 from itertools import islice
 from typing import Annotated, ClassVar, Final, Protocol, final
 
@@ -36,13 +37,17 @@ _TOO_LARGE: Final = b"409 Message Size Exceeds MaxBytes"
 _COMPLETED: Final = b"409 Batch Completed"
 WRONG_PIN: Final = b"423 Nats-Wrong-Pin-Id"
 
+# What is remembered of the bodies of requests.
+KNOWN_MAX: Final = 512
+KNOWN_BYTES_MAX: Final = 256
+
 # A full queue is looked through for requests that nobody waits for, at most so often.
 LOOK_NS: Final = 1_000_000_000
 # Of how many it is looked whether they keep up with what they are sent.
 LOOKED_AT_MAX: Final = 4
 
 
-class PullDocument(msgspec.Struct, kw_only=True):
+class PullDocument(msgspec.Struct, kw_only=True, frozen=True):
     """The body of a pull request."""
 
     # nats-server reads into a struct that has no name in its errors.
@@ -130,7 +135,7 @@ def read_request(reply: bytes, body: bytes, config: ConsumerConfig, now_ns: int)
         _check_limits(request.left, 0, 0, config)
         return request
     try:
-        document = read_one(text, PullDocument)
+        document = _read_known(text) if len(text) <= KNOWN_BYTES_MAX else _read_document(text)
     except ApiError as error:
         reason = error.description.removeprefix("invalid JSON: ")
         raise _refused(400, f"Bad Request - {reason}") from error
@@ -152,6 +157,14 @@ def read_request(reply: bytes, body: bytes, config: ConsumerConfig, now_ns: int)
     if config.priority_policy is PriorityPolicy.PRIORITIZED:
         request.priority = document.priority
     return request
+
+
+def _read_document(text: bytes) -> PullDocument:
+    return read_one(text, PullDocument)
+
+
+# Clients say the same again and again.
+_read_known: Final = lru_cache(KNOWN_MAX)(_read_document)
 
 
 def _number(text: bytes) -> int:
@@ -246,14 +259,6 @@ class PullQueue:
     def __len__(self) -> int:
         return len(self._waiting)
 
-    @property
-    def sole(self) -> PullRequest | None:
-        """The only request, if it takes whatever comes: no bytes to count, no group to heed."""
-        if len(self._waiting) != 1 or self.gate is not None:
-            return None
-        request = self._waiting[0]
-        return None if request.bytes_left > 0 else request
-
     def add(self, request: PullRequest, available: int, now_ns: int, out: Outbox) -> None:
         """Let a request wait; `available` messages could be delivered. Raises PullRefusedError."""
         if self.gate is not None:
@@ -325,6 +330,29 @@ class PullQueue:
                     request.left = 1
             return request
         return None
+
+    def share(self, count: int, now_ns: int, out: Outbox) -> list[bytes]:
+        """Where messages go, at most so many, to one request after the other, which are served.
+
+        Nowhere if one of those requests has to be looked at by itself: because its bytes are
+        counted, because others go first, because its time is over or nobody listens any more.
+        """
+        waiting = self._waiting
+        if self.gate is not None or any(
+            request.bytes_left > 0
+            or request.priority != NO_PRIORITY
+            or (request.expires_ns and now_ns >= request.expires_ns)
+            or not self._has_interest(request.reply)
+            for request in islice(waiting, count)
+        ):
+            return []
+        replies: list[bytes] = []
+        while waiting and len(replies) < count:
+            request = waiting[0]
+            taken = min(request.wanted, count - len(replies)) if len(waiting) == 1 else 1
+            replies += [request.reply] * taken
+            self.served(request, taken, now_ns, out)
+        return replies
 
     def served(self, request: PullRequest, count: int, now_ns: int, out: Outbox) -> None:
         """The first request got messages; it ends, or waits for more behind the others."""

@@ -5,6 +5,9 @@ when more than a window of bytes was not confirmed; the window doubles with ever
 heartbeats tell the receiver that nothing was to be sent.
 """
 
+from bisect import bisect_right
+from collections.abc import Sequence
+from itertools import accumulate
 from typing import Final, final
 
 from headwater.base.entropy import Entropy
@@ -49,6 +52,30 @@ class FlowWindow:
         if self._sent_bytes - self._asked_bytes >= self._window_bytes:
             self._asked_bytes += size
         return False
+
+    def sent_all(self, sizes: Sequence[int]) -> int:
+        """Messages of these sizes were sent, as many as may be; how many that were.
+
+        Not more than up to the first after which the receiver is to be asked, which is whether it
+        `is_due` then.
+        """
+        totals = [*accumulate(sizes, initial=self._sent_bytes)]
+        count = min(bisect_right(totals, self._window_bytes), len(sizes))
+        if not self.asked:
+            place = bisect_right(totals, self._window_bytes // 2)
+            count = min(count, max(place, 1))
+        elif totals[count] - self._asked_bytes >= self._window_bytes:
+            # The answer to what was asked will have to confirm some of these too.
+            for total, size in zip(totals[1 : count + 1], sizes, strict=False):
+                if total - self._asked_bytes >= self._window_bytes:
+                    self._asked_bytes += size
+        self._sent_bytes = totals[count]
+        return count
+
+    @property
+    def is_due(self) -> bool:
+        """Whether the receiver is to be asked to confirm."""
+        return not self.asked and self._sent_bytes > self._window_bytes // 2
 
     def ask(self) -> bytes:
         """A request goes out; returns the subject that answers it."""
@@ -118,10 +145,14 @@ class Push:
         """Whether messages may be sent."""
         return self.is_active and not self.is_congested and (self.flow is None or self.flow.is_open)
 
-    def sent(self, size: int, now_ns: int, out: Outbox) -> None:
-        """A message of this size was sent."""
+    def sent_now(self, now_ns: int) -> None:
+        """Something was sent."""
         if self.heartbeat_ns:
             self.heartbeat_at_ns = now_ns + self.heartbeat_ns
+
+    def sent(self, size: int, now_ns: int, out: Outbox) -> None:
+        """A message of this size was sent."""
+        self.sent_now(now_ns)
         if self.flow is not None and self.flow.sent(size):
             self.ask(out)
 

@@ -185,13 +185,14 @@ ConsumerRecord: TypeAlias = (
     | Pinned
 )
 
+# Those that come most often first: it is looked through from the front.
 CONSUMER_RECORDS = (
+    Delivered,
+    Acked,
     ConsumerCreated,
     ConsumerConfigured,
     ConsumerDeleted,
     ConsumerReset,
-    Delivered,
-    Acked,
     Postponed,
     Exhausted,
     Dropped,

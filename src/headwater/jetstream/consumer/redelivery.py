@@ -56,6 +56,9 @@ class Deadlines:
         times = self._state.redelivered.get(sequence, 0)
         return self._waits_ns[min(times, len(self._waits_ns) - 1)]
 
+    def _due_ns(self, sequence: int) -> int:
+        return self._state.sent_ns[sequence] + self.wait_of(sequence)
+
     def sent(self, sequences: Sequence[int], sent_ns: int) -> None:
         """Messages were sent for the first time."""
         wait_ns = self._waits_ns[0]
@@ -86,10 +89,11 @@ class Deadlines:
             self._by_wait.clear()
             self._postponed.clear()
             return NEVER
-        times = [queue[0].due_ns for queue in self._by_wait.values() if queue]
-        if self._postponed:
-            times.append(self._postponed[0][0])
-        return min(times, default=NEVER)
+        due_ns = self._postponed[0][0] if self._postponed else NEVER
+        for queue in self._by_wait.values():
+            if queue and (not due_ns or queue[0].due_ns < due_ns):
+                due_ns = queue[0].due_ns
+        return due_ns
 
     def due(self, now_ns: int) -> list[int]:
         """Messages that are due, in order; they are not told again until they are sent again."""
@@ -105,4 +109,5 @@ class Deadlines:
             _, sequence, sent_ns = heappop(postponed)
             if still_ns(sequence) == sent_ns:
                 found.append(sequence)
-        return sorted(set(found))
+        # One that was sent again at the same moment waits as long as that takes.
+        return sorted(each for each in set(found) if self._due_ns(each) <= now_ns)

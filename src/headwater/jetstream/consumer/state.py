@@ -93,14 +93,14 @@ class ConsumerState:
     def acknowledge(self, sequences: Sequence[int]) -> None:
         """Messages are done with, also those that are not pending any more."""
         pending, sent_ns, redelivered = self.pending, self.sent_ns, self.redelivered
-        before = len(pending)
+        oldest = self.oldest_pending
         for sequence in sequences:
             if pending.pop(sequence, 0):
                 del sent_ns[sequence]
         if redelivered:
             for sequence in sequences:
                 redelivered.pop(sequence, None)
-        if len(pending) < before:
+        if oldest and oldest not in pending:
             self._raise_floor()
 
     def acknowledge_up_to(self, consumer_sequence: int, stream_sequence: int) -> None:
@@ -182,25 +182,21 @@ class ConsumerState:
 
     def _raise_floor(self) -> None:
         """Move the floor up to just below what is not acknowledged."""
-        if not self.pending:
-            self._order.clear()
-            consumer_sequence, stream_sequence = self.delivered_consumer, self.delivered_stream
-        elif self._drop_order():
-            oldest = self._order[0]
+        consumer_sequence, stream_sequence = self.delivered_consumer, self.delivered_stream
+        oldest = self.oldest_pending
+        if oldest:
             consumer_sequence, stream_sequence = self.pending[oldest] - 1, oldest - 1
-        else:
-            return
         # An acknowledgement of all up to a message may have said more.
         self.floor_consumer = max(self.floor_consumer, consumer_sequence)
         self.floor_stream = max(self.floor_stream, stream_sequence)
 
-    def _drop_order(self) -> bool:
-        """Forget the order of what leads it and is not pending; whether there was any."""
+    def _drop_order(self) -> None:
+        """Forget the order of what leads it and is not pending."""
         order, pending = self._order, self.pending
-        before = len(order)
+        if not pending:
+            order.clear()
         while order and order[0] not in pending:
             order.popleft()
-        return len(order) < before
 
     def dump(self) -> dict[str, object]:
         """Everything durable, in one form whatever way it came about."""

@@ -16,11 +16,14 @@ from typing import Any, Final
 
 import nats
 from nats.aio.client import Client
+from nats.aio.msg import Msg
 
 from tests.interop.server_process import LOOPBACK_FLAGS, Program, ServerProcess, Setup
 
 RECORDED: Final = Path(__file__).with_name("recorded.json")
 CHUNK_BYTES: Final = 4096
+NS_PER_S: Final = 1_000_000_000
+NS_PER_DAY: Final = 24 * 3600 * NS_PER_S
 
 Document = dict[str, Any]
 
@@ -68,12 +71,61 @@ async def fill(client: Client) -> list[str]:
     for number in range(40):
         await client.request(f"PACKED.{number % 5}", b"hello world " * 10)
     await create(client, "OBSERVED")
-    await client.request("OBSERVED", b"x")
-    consumer = {"durable_name": "D", "ack_policy": "explicit"}
-    wanted = {"stream_name": "OBSERVED", "config": consumer}
-    await ask(client, "CONSUMER.DURABLE.CREATE.OBSERVED.D", wanted)
+    for number in range(6):
+        await client.request(f"OBSERVED.{number % 2}", b"x")
+    await observe(client)
     names: list[str] = (await ask(client, "STREAM.NAMES"))["streams"]
     return names
+
+
+async def observe(client: Client) -> None:
+    """Consumers in every state that a backup may tell of."""
+    await consume(client, "IDLE")
+    await consume(client, "NEW", deliver_policy="new")
+    await consume(client, "PAUSED", pause_until="2100-01-01T00:00:00Z")
+    await consume(client, "NONE", 2, ack_policy="none")
+    await consume(client, "MEMORY", 1, mem_storage=True)
+    await consume(client, "PASSING", 2, is_durable=False, filter_subject="OBSERVED.1")
+    _, second, *_ = await consume(client, "ALL", 4, ack_policy="all")
+    await second.ack_sync()
+    first, second, _, fourth, *_ = await consume(client, "EXPLICIT", 6)
+    await first.ack_sync()
+    await fourth.ack_sync()
+    await second.nak()
+    await fetch(client, "EXPLICIT", 1)
+    # Given up, with the floor below it and above it.
+    told = await client.subscribe("$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES.OBSERVED.*")
+    for name in ("GIVEN-UP", "GIVEN-UP-LONG-AGO"):
+        await consume(client, name, 2, max_deliver=1, ack_wait=NS_PER_S // 10)
+        for _ in range(2):
+            await told.next_msg(5)
+    (later,) = await fetch(client, "GIVEN-UP-LONG-AGO", 1)
+    await later.ack_sync()
+
+
+async def consume(
+    client: Client, name: str, count: int = 0, is_durable: bool = True, **config: object
+) -> list[Msg]:
+    """Make a consumer, and let it deliver some messages."""
+    chosen = {"name": name, "ack_policy": "explicit", "inactive_threshold": NS_PER_DAY, **config}
+    if is_durable:
+        chosen["durable_name"] = name
+    wanted = {"stream_name": "OBSERVED", "config": chosen}
+    reply = await ask(client, f"CONSUMER.CREATE.OBSERVED.{name}", wanted)
+    assert "error" not in reply, reply
+    return await fetch(client, name, count)
+
+
+async def fetch(client: Client, name: str, count: int) -> list[Msg]:
+    """What a consumer delivers next."""
+    inbox = client.new_inbox()
+    subscription = await client.subscribe(inbox)
+    call = f"$JS.API.CONSUMER.MSG.NEXT.OBSERVED.{name}"
+    for _ in range(count):
+        await client.publish(call, reply=inbox)
+    found = [await subscription.next_msg(5) for _ in range(count)]
+    await subscription.unsubscribe()
+    return found
 
 
 async def backup(client: Client, name: str) -> tuple[Document, bytes]:
@@ -108,10 +160,12 @@ async def record(url: str) -> tuple[str, list[Document]]:
     found = []
     for name in await fill(client):
         reply, data = await backup(client, name)
+        consumers = (await ask(client, f"CONSUMER.LIST.{name}"))["consumers"]
         found.append(
             {
                 "stream": name,
                 "state": reply["state"],
+                "consumers": sorted(consumers or (), key=lambda each: str(each["name"])),
                 "messages": await messages(client, name, reply["state"]),
                 "backup": base64.b64encode(data).decode(),
             }

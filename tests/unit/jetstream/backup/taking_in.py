@@ -1,12 +1,16 @@
-"""A backup read into a log in memory, for tests."""
+"""A backup read into a log in memory, and made a stream, for tests."""
 
 from collections.abc import Iterable
 
 from headwater.jetstream.backup.filling import Rules
 from headwater.jetstream.backup.form import Progress
 from headwater.jetstream.backup.reading import BackupReader
+from headwater.jetstream.batch_limits import BatchLimits
+from headwater.jetstream.config import StreamConfig
+from headwater.jetstream.stream import Stream
 from headwater.store.memory import MemoryLog
 from headwater.store.message_log import MessageLog, StoredMessage
+from tests.unit.jetstream.shadow import Surrounding
 
 NOW_NS = 1_800_000_000 * 1_000_000_000
 RULES = Rules(stream_name="S", max_payload=1024 * 1024)
@@ -43,3 +47,12 @@ def contents(log: MessageLog) -> list[StoredMessage]:
     """All messages of a log."""
     found = [log.get(sequence) for sequence in range(log.first_sequence, log.last_sequence + 1)]
     return [message for message in found if message is not None]
+
+
+def stream_of(reader: BackupReader, log: MessageLog, config: StreamConfig) -> Stream:
+    """The stream of a backup, with its consumers as the backup has them."""
+    stream = Stream(config, log, NOW_NS, Surrounding(BatchLimits()))
+    for consumer in reader.consumers:
+        stream.consumers.adopt(consumer.entries(consumer.config, NOW_NS))
+    stream.recover(NOW_NS, with_ids=False)
+    return stream

@@ -20,6 +20,11 @@ from tests.unit.jetstream.backup.taking_in import NOW_NS, contents, pieces, take
 
 RULES: Final = Rules(stream_name="S", max_payload=1000, gap_bytes_max=100_000)
 META: Final = b'{"name": "S", "Created": "2026-01-02T03:04:05Z"}'
+C_FILES: Final = [
+    ("obs/C/meta.inf", b'{"Name": "C", "durable_name": "C"}'),
+    ("obs/C/meta.sum", b"0123456789abcdef"),
+    ("obs/C/o.dat", bytes([22, 2, 0, 0, 0, 0, 0, 0])),
+]
 RECORDED_BACKUPS: Final = json.loads(RECORDED.read_text())
 
 
@@ -108,7 +113,14 @@ def test_the_time_of_creation_is_in_the_backup() -> None:
         ([("meta.inf", b'{"name": "S", "Created": "yesterday"}')], "error in meta.inf"),
         ([("meta.inf", b'{"name": "T"}')], "names do not match"),
         ([("meta.inf", META), ("../../etc/passwd", b"x")], "unexpected content"),
-        ([("meta.inf", META), ("obs/C/meta.inf", b"{}")], "has a consumer"),
+        ([("meta.inf", b"[" * 100_000)], "error in meta.inf"),
+        ([("meta.inf", META), ("obs/C/meta.inf", b"{}")], "one of its files is missing"),
+        ([("meta.inf", META), *C_FILES[:2], ("obs/D/o.dat", b"")], 'consumer ."C".: one of its'),
+        ([("meta.inf", META), *C_FILES, *C_FILES], 'the consumer "C" twice'),
+        ([("meta.inf", META), ("obs/C/other", b"")], "unexpected content"),
+        ([("meta.inf", META), ("obs/C/D/o.dat", b"")], "unexpected content"),
+        ([("meta.inf", META), ("obs//o.dat", b"")], "unexpected content"),
+        ([("meta.inf", META), ("obs/\udcff/o.dat", b"")], "unexpected content"),
         ([("meta.inf", META), ("errors.txt", b"disk full")], "not made to its end: disk full"),
         ([("meta.inf", META), ("msgs/1.blk", record(1)[:-1])], "ends within a message"),
         ([("meta.inf", META), ("msgs/1.blk", bytes(30))], "no possible size"),

@@ -8,15 +8,21 @@ import pytest
 
 from headwater.jetstream.backup.errors import BackupError
 from headwater.jetstream.backup.filling import Rules
+from headwater.jetstream.config import StreamConfig
+from headwater.jetstream.go_json import write
+from headwater.jetstream.stream import Stream
 from headwater.jetstream.times import parse_time
 from headwater.store.message_log import StoredMessage
-from tests.unit.jetstream.backup.record import RECORDED
-from tests.unit.jetstream.backup.taking_in import contents, pieces, taken_in
+from tests.unit.jetstream.backup.record import NS_PER_S, RECORDED
+from tests.unit.jetstream.backup.taking_in import NOW_NS, contents, pieces, stream_of, taken_in
 
 Document = dict[str, Any]
 
 BACKUPS: Final[dict[str, Document]] = json.loads(RECORDED.read_text())
-OBSERVED: Final = "OBSERVED"
+# Consumers with messages that are not delivered again, and servers that do not write that down.
+GIVEN_UP: Final = ("GIVEN-UP", "GIVEN-UP-LONG-AGO")
+FORGETFUL: Final = ("2.10", "2.12")
+OBSERVED: Final = [title for title in BACKUPS if title.endswith(" OBSERVED")]
 
 
 def rules_of(recorded: Document) -> Rules:
@@ -37,7 +43,7 @@ def messages_of(recorded: Document) -> list[StoredMessage]:
 
 
 @pytest.mark.parametrize("size", [1, 7, 4096, 1 << 20])
-@pytest.mark.parametrize("title", [title for title in BACKUPS if OBSERVED not in title])
+@pytest.mark.parametrize("title", BACKUPS)
 def test_messages_gaps_and_sequences_come_back(title: str, size: int) -> None:
     recorded = BACKUPS[title]
     data = base64.b64decode(recorded["backup"])
@@ -51,13 +57,77 @@ def test_messages_gaps_and_sequences_come_back(title: str, size: int) -> None:
     assert log.deleted_count == state.get("num_deleted", 0)
 
 
-@pytest.mark.parametrize("title", [title for title in BACKUPS if OBSERVED in title])
-def test_consumers_are_refused_by_name(title: str) -> None:
+def restored(title: str) -> Stream:
+    """The stream that comes of a recorded backup."""
     recorded = BACKUPS[title]
-    data = base64.b64decode(recorded["backup"])
+    reader, log = taken_in([base64.b64decode(recorded["backup"])], rules_of(recorded))
+    return stream_of(reader, log, StreamConfig(name=recorded["stream"]))
 
-    with pytest.raises(BackupError, match="has a consumer"):
-        taken_in([data], rules_of(recorded))
+
+def figures(info: Document) -> Document:
+    """What of a consumer does not depend on the moment, or on the server."""
+    config = info["config"]
+    # That it goes on under the name it was given is said by a restored one.
+    config.setdefault("name", info["name"])
+    for place in ("delivered", "ack_floor"):
+        info[place].pop("last_active", None)
+    if config.get("max_deliver") == 1:
+        # Nobody is told of it any more.
+        info["num_redelivered"] = 0
+    kept = ("config", "delivered", "ack_floor", "num_ack_pending", "num_redelivered", "num_pending")
+    return {key: info[key] for key in kept}
+
+
+@pytest.mark.parametrize("title", OBSERVED)
+def test_consumers_come_back_as_they_were(title: str) -> None:
+    stream = restored(title)
+    shown = {
+        consumer.name: figures(json.loads(write(consumer.info(NOW_NS))))
+        for consumer in stream.consumers
+    }
+    expected = {info["name"]: figures(info) for info in BACKUPS[title]["consumers"]}
+    if not title.startswith("2.15"):
+        # Those in memory are left out.
+        del expected["MEMORY"]
+    if title.startswith(FORGETFUL):
+        for name in GIVEN_UP:
+            del shown[name], expected[name]
+
+    assert shown == expected
+
+
+@pytest.mark.parametrize("title", OBSERVED)
+def test_what_is_not_acknowledged_comes_back(title: str) -> None:
+    """As nats-server has it, with the time at which it was stored; before 2.15 in seconds."""
+    consumers = restored(title).consumers
+    stored_ns = {
+        message["seq"]: parse_time(message["time"]) for message in BACKUPS[title]["messages"]
+    }
+    unit_ns = 1 if title.startswith("2.15") else NS_PER_S
+
+    explicit = consumers.find("EXPLICIT").state
+    assert explicit.pending == {2: 2, 3: 3, 5: 5, 6: 6}
+    assert explicit.redelivered == {2: 1}
+    assert {each: sent_ns // unit_ns for each, sent_ns in explicit.sent_ns.items()} == {
+        each: stored_ns[each] // unit_ns for each in explicit.pending
+    }
+    assert consumers.find("PASSING").state.pending == {2: 1, 4: 2}
+    assert consumers.find("ALL").state.pending == {3: 3, 4: 4}
+    for name in GIVEN_UP:
+        given_up = consumers.find(name).state
+        is_known = not title.startswith(FORGETFUL)
+        assert [*given_up.pending] == ([] if is_known else [1, 2])
+        assert given_up.redelivered == ({1: 1, 2: 1} if is_known else {})
+
+
+@pytest.mark.parametrize("title", OBSERVED)
+def test_files_tell_when_a_consumer_was_made_and_archives_do_not(title: str) -> None:
+    created = {info["name"]: parse_time(info["created"]) for info in BACKUPS[title]["consumers"]}
+
+    for consumer in restored(title).consumers:
+        expected_ns = NOW_NS if title.startswith("2.15") else created[consumer.name]
+        # Old servers write it down a moment after they have said it.
+        assert abs(consumer.created_ns - expected_ns) < NS_PER_S
 
 
 @pytest.mark.parametrize("title", [title for title in BACKUPS if "PLAIN" in title])

@@ -70,7 +70,7 @@ def archive(*rows: Entry, state: bytes = b"{}") -> bytes:
 
 @given(st.lists(entries, max_size=8), st.integers(1, 500))
 def test_entries_come_back(rows: list[Entry], size: int) -> None:
-    reader = ArchiveReader(1000)
+    reader = ArchiveReader(1000, 1000)
     found = []
     for piece in pieces(encode_entries(rows), size):
         reader.feed(piece)
@@ -152,7 +152,7 @@ def message(sequence: int, subject: bytes = b"s", header: bytes = b"", body: byt
         (archive(message(2), message(1), END), "sequence 1 out of order"),
         (archive(message(2), message(2), END), "sequence 2 out of order"),
         (archive(message(1)), "truncated"),
-        (archive(message(1), Entry(b"consumers/C", 1)), "where a message should be"),
+        (archive(message(1), Entry(b"consumers/C", 1)), "expected message sequence"),
         (archive(message(1), Entry(b"x", 1)), "expected message sequence"),
         (archive(message(1, b""), END), "no valid subject"),
         (archive(message(1, b"a b"), END), "no valid subject"),
@@ -165,7 +165,9 @@ def message(sequence: int, subject: bytes = b"s", header: bytes = b"", body: byt
         (archive(END, state=b"{"), "error in state.json"),
         (archive(END, state=b'{"last_seq": -1}'), "negative"),
         (archive(END, state=b'{"last_seq": 9223372036854775808}'), "not possible"),
-        (archive(END, state=b'{"consumer_count": 3}'), "3 consumers"),
+        (archive(END, state=b"[" * 100_000), "error in state.json"),
+        (archive(END, state=b'{"consumer_count": 1}'), 'expected consumer, found ""'),
+        (archive(message(1), END, state=b'{"consumer_count": 1}'), 'expected consumer, found "s"'),
         (BEGINNING + plain_frame(MAGIC + encode_entries([message(1)])), "state.json first"),
         (BEGINNING + plain_frame(b"x" * 600), "not the backup of a stream"),
         (BEGINNING + plain_frame(b"NATSARC"), "not the backup of a stream"),

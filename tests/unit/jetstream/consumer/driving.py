@@ -54,6 +54,7 @@ class Got(NamedTuple):
     header: str
     payload: bytes
     reply: bytes
+    at_ns: int
 
 
 class Told(NamedTuple):
@@ -307,6 +308,7 @@ class ConsumerDriver(Driver):
                     header.decode(),
                     payload,
                     reply,
+                    self.now_ns,
                 )
             )
 

@@ -1,0 +1,161 @@
+"""Consumers in backups: what is known of one, and what may be known of it.
+
+Backups tell of a consumer how it is configured, how far it has delivered, what is acknowledged and
+what is not. Here that is checked and made what the journal of a stream says of it, which takes
+little memory until the stream is there. Whether the stream may have such a consumer is not known
+here.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Final, NamedTuple, final
+
+import msgspec
+
+from headwater.base.quoting import quote
+from headwater.jetstream.backup.errors import BackupError
+from headwater.jetstream.backup.filling import SEQUENCE_MAX, TIMESTAMP_NS_MAX
+from headwater.jetstream.consumer import codec
+from headwater.jetstream.consumer.config import AckPolicy, ConsumerConfig
+from headwater.jetstream.consumer.records import ConsumerCreated
+from headwater.jetstream.consumer.state import ConsumerState
+
+# A million messages without an acknowledgement.
+CONSUMER_BYTES_MAX: Final = 64 * 1024 * 1024
+# What a consumer takes in memory once it works, and each message that it has not done with.
+CONSUMER_MEMORY_BYTES: Final = 4096
+UNSETTLED_MEMORY_BYTES: Final = 400
+
+
+class Place(NamedTuple):
+    """Two sequences of the same message."""
+
+    consumer: int
+    stream: int
+
+
+class Pending(NamedTuple):
+    """A message without an acknowledgement."""
+
+    consumer_sequence: int
+    sent_ns: int
+
+
+class Standing(msgspec.Struct, kw_only=True):
+    """How far a consumer is, as a backup says; nothing of it is checked."""
+
+    delivered: Place
+    floor: Place
+    # By sequence of the stream.
+    pending: Mapping[int, Pending]
+    # How often beyond the first time, by sequence of the stream.
+    redelivered: Mapping[int, int]
+    lasts_until: int = 0
+    passed_stream: int = 0
+
+
+class BackedUpConsumer(msgspec.Struct, frozen=True, kw_only=True):
+    """A consumer as it comes out of a backup."""
+
+    name: str
+    config: ConsumerConfig
+    # 0 if the backup does not say.
+    created_ns: int = 0
+    start_sequence: int
+    lasts_until: int
+    memory_bytes: int
+    # The body of an entry of the journal that says how far it is.
+    state: bytes
+
+    def entries(self, config: ConsumerConfig, now_ns: int) -> list[tuple[int, bytes]]:
+        """What the journal says of it, with the configuration it is to have."""
+        created = ConsumerCreated(
+            self.name,
+            config,
+            self.created_ns or now_ns,
+            self.start_sequence,
+            self.lasts_until,
+        )
+        return [codec.encode(created), (codec.STATE, self.state)]
+
+
+def backed_up(
+    name: str, config: ConsumerConfig, standing: Standing, created_ns: int = 0
+) -> BackedUpConsumer:
+    """A consumer that a backup tells of. Raises BackupError where it can not be so."""
+    name = config.durable_name or name
+    if not name:
+        raise BackupError("it has no name")
+    _check(standing)
+    delivered, floor = standing.delivered, standing.floor
+    if not delivered.consumer and config.opt_start_seq > delivered.stream + 1:
+        # It waits for what was to come when the backup was made, which nats-server leaves out.
+        delivered = floor = Place(0, min(config.opt_start_seq - 1, SEQUENCE_MAX))
+    state = ConsumerState(config.ack_policy, delivered.stream + 1, standing.lasts_until)
+    has_acks = config.ack_policy is not AckPolicy.NONE
+    state.restore(
+        delivered,
+        floor,
+        [(sequence, *each) for sequence, each in standing.pending.items()] if has_acks else [],
+        [*standing.redelivered.items()],
+    )
+    state.passed_stream = standing.passed_stream
+    unsettled = len(standing.pending) + len(standing.redelivered)
+    return BackedUpConsumer(
+        name=name,
+        config=config,
+        created_ns=created_ns,
+        start_sequence=delivered.stream + 1,
+        lasts_until=standing.lasts_until,
+        memory_bytes=CONSUMER_MEMORY_BYTES + unsettled * UNSETTLED_MEMORY_BYTES,
+        state=codec.encode_state(name, state)[1],
+    )
+
+
+def _check(standing: Standing) -> None:
+    delivered, floor = standing.delivered, standing.floor
+    numbers = (*delivered, *floor, standing.lasts_until, standing.passed_stream)
+    if min(numbers) < 0 or max(numbers) > SEQUENCE_MAX:
+        raise BackupError("one of its sequences is none that is possible")
+    if floor.consumer > delivered.consumer:
+        raise BackupError("bad ack floor for consumer")
+    if floor.stream > delivered.stream:
+        raise BackupError("bad ack floor for stream")
+    for sequence, pending in standing.pending.items():
+        is_in_range = (
+            floor.stream < sequence <= delivered.stream
+            and 0 < pending.consumer_sequence <= delivered.consumer
+        )
+        if not is_in_range:
+            raise BackupError(f"bad pending entry, sequence [{sequence}] out of range")
+        if not 0 < pending.sent_ns <= TIMESTAMP_NS_MAX:
+            raise BackupError(f"bad pending entry, sequence [{sequence}] has no possible time")
+    for sequence, count in standing.redelivered.items():
+        if not (0 < sequence <= delivered.stream and 0 <= count <= SEQUENCE_MAX):
+            raise BackupError(f"bad redelivered entry, sequence [{sequence}] out of range")
+
+
+@final
+class BackedUpConsumers:
+    """All consumers of a backup, as far as it was read."""
+
+    __slots__ = ("_by_name", "_memory_bytes", "_memory_bytes_max")
+
+    def __init__(self, memory_bytes_max: int) -> None:
+        self._by_name: dict[str, BackedUpConsumer] = {}
+        self._memory_bytes = 0
+        self._memory_bytes_max = memory_bytes_max
+
+    def __iter__(self) -> Iterator[BackedUpConsumer]:
+        return iter(self._by_name.values())
+
+    def __len__(self) -> int:
+        return len(self._by_name)
+
+    def add(self, consumer: BackedUpConsumer) -> None:
+        """One more. Raises BackupError."""
+        if consumer.name in self._by_name:
+            raise BackupError(f"it has the consumer {quote(consumer.name)} twice")
+        self._by_name[consumer.name] = consumer
+        self._memory_bytes += consumer.memory_bytes
+        if self._memory_bytes > self._memory_bytes_max:
+            raise BackupError("its consumers would take more memory than the server may use")

@@ -1,0 +1,45 @@
+"""A place among bytes that are numbers, one after the other, as nats-server packs them."""
+
+from typing import final
+
+from headwater.jetstream.backup.errors import BackupError
+from headwater.jetstream.backup.s2 import read_varint
+
+
+@final
+class Cursor:
+    """Goes through bytes and raises BackupError where they end too early; `what` they are."""
+
+    __slots__ = ("_what", "data", "offset")
+
+    def __init__(self, data: bytes, offset: int, what: str) -> None:
+        self.data = data
+        self.offset = offset
+        self._what = what
+
+    def number(self) -> int:
+        """The next number, of 64 bits without a sign."""
+        value, offset = read_varint(self.data, self.offset, len(self.data))
+        if offset < 0:
+            raise self._cut_short()
+        self.offset = offset
+        return value
+
+    def signed(self) -> int:
+        """The next number, of 64 bits with a sign."""
+        value = self.number()
+        return value >> 1 ^ -(value & 1)
+
+    def skip(self, count: int) -> None:
+        """Leave numbers out, signed or not."""
+        for _ in range(count):
+            self.number()
+
+    def pass_over(self, size: int) -> None:
+        """Leave bytes out."""
+        self.offset += size
+        if self.offset > len(self.data):
+            raise self._cut_short()
+
+    def _cut_short(self) -> BackupError:
+        return BackupError(f"{self._what} is cut short")

@@ -1,0 +1,600 @@
+"""Writers and consumers of one stream while clients die, and the server is killed or loses power.
+
+What kind of stream it is and which consumers it has, a `Layout` says, drawn with the run's dice.
+When all faults are over, everything has to be delivered and acknowledged within a time that no
+client could need: what takes longer is stuck.
+"""
+
+import asyncio
+import contextlib
+import dataclasses
+import json
+import random
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from errno import EIO
+from functools import partial
+from math import inf
+from typing import Any
+
+import pytest
+from nats.aio.client import Client as NatsClient
+
+from headwater.runtime import upkeep
+from headwater.server import stream_runner
+from headwater.server.lifecycle import Server
+from headwater.server.options import JetStreamOptions, Options
+from headwater.testing import World, simulated_environment
+from tests.simulation.consumer_clients import (
+    ACK_WAIT_S,
+    ANSWER_S,
+    FAILURES,
+    NS_PER_S,
+    STREAM,
+    Moments,
+    OrderedReader,
+    PullWorker,
+    PushWorker,
+    Worker,
+    pull,
+)
+from tests.simulation.consumer_ledger import ConsumerLedger, Look, Pause, Rules
+from tests.simulation.core_scenario import connected
+from tests.simulation.stream_ledger import Crash, CrashMode, Limits, Request, Violation, subject_of
+from tests.simulation.stream_scenario import (
+    DISK_FAULTS,
+    ROUND_TRIP_S,
+    STORE_FAILED,
+    SYNC_INTERVAL_S,
+    SYNC_S_MAX,
+    Durability,
+)
+
+WRITERS = ("w0", "w1", "w2")
+MESSAGES_PER_WRITER = 10
+SERVER_CRASHES = 2
+CLIENT_DEATHS = 3
+PAUSE_S = 0.8
+BACKOFF_S = (0.3, 0.6)
+IDLER = Rules("idler")
+DRAIN_S = 4 * ACK_WAIT_S
+"""More than a message needs that a client took with it at the last moment, and its successor."""
+PROBES = 3
+PROBE_S = 0.5 * ACK_WAIT_S
+"""A message that somebody waits for is there sooner than it could be redelivered."""
+STORED_MAX = 1000
+LOOK_S = 0.3
+SHORT_BYTES = 1000
+FEW_MESSAGES = 5
+VIRTUAL_S_MAX = 60
+NO_LIMITS = Limits()
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A consumer: what it promises, how it is made, and who uses it."""
+
+    rules: Rules
+    worker: type[Worker] = PullWorker
+    workers: int = 1
+    config: dict[str, object] = field(default_factory=dict)
+
+    @property
+    def is_durable(self) -> bool:
+        return self.worker is not OrderedReader
+
+    def full_config(self) -> dict[str, object]:
+        rules = self.rules
+        config: dict[str, object] = {
+            "durable_name": rules.name,
+            "ack_policy": rules.acks,
+            "ack_wait": round(ACK_WAIT_S * NS_PER_S),
+            "filter_subjects": [f"s.{each}" for each in rules.writers],
+            **self.config,
+        }
+        if rules.max_deliver:
+            config["max_deliver"] = rules.max_deliver
+            config["backoff"] = [round(each * NS_PER_S) for each in BACKOFF_S]
+        if self.worker is PushWorker:
+            config |= {"deliver_subject": f"push.{rules.name}", "deliver_group": "workers"}
+        return config
+
+
+@dataclass(frozen=True)
+class Layout:
+    """A stream and its consumers."""
+
+    retention: str
+    plans: tuple[Plan, ...]
+    limits: Limits = NO_LIMITS
+    has_purges: bool = False
+    # Whether there is a consumer that nobody uses, until it is deleted.
+    has_idler: bool = False
+    has_disk_faults: bool = False
+
+
+def limits_layout(dice: random.Random) -> Layout:
+    """A stream that keeps messages whatever happens to them, with consumers of every kind."""
+    room = dice.choice((-1, 2, 10))
+    plans = [
+        Plan(Rules("pull"), workers=2, config={"max_ack_pending": room}),
+        Plan(Rules("push"), PushWorker, workers=2, config={"max_ack_pending": room}),
+        Plan(Rules("all", "all")),
+        Plan(Rules("ordered", "none"), OrderedReader),
+        Plan(Rules("few", writers=("w0",), max_deliver=3)),
+        Plan(Rules("some", writers=("w1", "w2")), workers=2),
+        Plan(Rules("late", is_late=True)),
+    ]
+    return Layout(
+        "limits",
+        tuple(dice.sample(plans, 3)),
+        Limits(messages=dice.choice((0, 0, 0, 12))),
+        has_purges=dice.random() < 0.3,
+        has_idler=dice.random() < 0.3,
+        has_disk_faults=dice.random() < 0.3,
+    )
+
+
+def work_queue_layout(dice: random.Random) -> Layout:
+    """A work queue with four workers, at one consumer or at several."""
+    room: dict[str, object] = {"max_ack_pending": dice.choice((-1, 3, 10))}
+    one = (Plan(Rules("work"), dice.choice((PullWorker, PullWorker, PushWorker)), 4, room),)
+    several = (
+        Plan(Rules("first", writers=("w0",)), PullWorker, 2, room),
+        Plan(Rules("rest", writers=("w1", "w2")), dice.choice((PullWorker, PushWorker)), 2),
+    )
+    return Layout(
+        "workqueue",
+        dice.choice((one, one, several)),
+        has_purges=dice.random() < 0.2,
+        has_disk_faults=dice.random() < 0.3,
+    )
+
+
+def interest_layout(dice: random.Random) -> Layout:
+    """Messages stay while a consumer needs them; of one writer perhaps none ever does."""
+    plans = [
+        Plan(Rules("a", writers=("w0", "w1")), workers=2),
+        Plan(Rules("b", writers=("w0",)), PushWorker),
+        Plan(Rules("c", writers=dice.choice(((), ("w1",))))),
+        Plan(Rules("d", "all", writers=("w1", "w2"))),
+        Plan(Rules("late", writers=("w0", "w2"), is_late=True)),
+    ]
+    return Layout(
+        "interest",
+        tuple(dice.sample(plans, 3)),
+        has_purges=dice.random() < 0.2,
+        has_idler=dice.random() < 0.5,
+        has_disk_faults=dice.random() < 0.3,
+    )
+
+
+@dataclass
+class ConsumerScenario:
+    """One run: writers, workers, an operator and faults at once, then quiet, then the account."""
+
+    durability: Durability
+    layout: Layout
+    server_crashes: int = SERVER_CRASHES
+    client_deaths: int = CLIENT_DEATHS
+    modes: tuple[CrashMode, ...] = ("kill", "power")
+    # Whether clients work as well as they can from the beginning.
+    is_calm: bool = False
+    ledger: ConsumerLedger = field(init=False)
+    writing: int = 0
+
+    def __post_init__(self) -> None:
+        self.ledger = ConsumerLedger(
+            self.durability.promise,
+            self.layout.limits,
+            rules={plan.rules.name: plan.rules for plan in self.layout.plans},
+            lets_go_of_acked=self.layout.retention != "limits",
+        )
+        self.workers: list[Worker] = []
+        self.moments = Moments(self.is_calm)
+
+    async def run(self, world: World) -> None:
+        """The whole story."""
+        await self._start_server(world)
+        client = await connected()
+        await self._create(client)
+        if self.durability.promise.power_s:
+            # What is there to consume with is there for sure.
+            await asyncio.sleep(self.durability.promise.power_s)
+        self._install_workers(world)
+        self.writing = len(WRITERS)
+        tasks = [asyncio.create_task(self._write(world, name)) for name in WRITERS]
+        tasks.append(asyncio.create_task(self._operate(world)))
+        tasks.append(asyncio.create_task(self._kill_clients(world)))
+        await self._crash_server(world)
+        await asyncio.gather(*tasks)
+        self.moments.is_calm = True
+        await self._delete_idler(client)
+        await self._drain(world, client)
+        await self._check_waiting_are_released(world, client)
+        await self._drain(world, client)
+        self.ledger.check(await self._contents(client), world.loop.now_s())
+        await client.close()
+
+    # --- how it begins -------------------------------------------------------------------------
+
+    async def _start_server(self, world: World) -> None:
+        world.loop.executor_delay_s_max = SYNC_S_MAX
+        host = world.host("server")
+        options = Options(
+            host="0.0.0.0",
+            port=4222,
+            ping_interval_s=1.0,
+            jetstream=JetStreamOptions(
+                enabled=True,
+                store_dir="/data",
+                sync_always=self.durability.sync_always,
+                sync_interval_s=SYNC_INTERVAL_S,
+            ),
+        )
+
+        async def boot() -> None:
+            environment = simulated_environment(world, host)
+            self.server = Server(options, environment, lambda line: None)
+            await self.server.start()
+
+        host.boot = boot
+        await host.run(boot())
+
+    async def _create(self, client: NatsClient) -> None:
+        stream = {
+            "name": STREAM,
+            "subjects": ["s.>"],
+            "allow_direct": True,
+            "retention": self.layout.retention,
+            "max_msgs": self.layout.limits.messages or -1,
+            **self.durability.config,
+        }
+        await asked(client, f"STREAM.CREATE.{STREAM}", stream)
+        for plan in self.layout.plans:
+            if plan.is_durable and not plan.rules.is_late:
+                await self._create_consumer(client, plan.full_config())
+        if self.layout.has_idler:
+            await self._create_consumer(client, Plan(IDLER).full_config())
+
+    async def _create_consumer(self, client: NatsClient, config: dict[str, object]) -> None:
+        body = {"stream_name": STREAM, "config": config}
+        await asked(client, f"CONSUMER.DURABLE.CREATE.{STREAM}.{config['durable_name']}", body)
+
+    def _install_workers(self, world: World) -> None:
+        for plan in self.layout.plans:
+            for number in range(plan.workers):
+                host = world.host(f"{plan.rules.name}-{number}")
+                config = plan.full_config()
+                worker = plan.worker(world, self.ledger, self.moments, plan.rules, host, config)
+                worker.install()
+                self.workers.append(worker)
+
+    # --- writers -------------------------------------------------------------------------------
+
+    async def _write(self, world: World, name: str) -> None:
+        dice = world.dice("writer", name)
+        client = await connected()
+        for position in range(MESSAGES_PER_WRITER):
+            await self._publish_until_acked(world, client, f"{name}-{position}")
+            await asyncio.sleep(dice.uniform(0, 0.3))
+        self.writing -= 1
+        await client.close()
+
+    async def _publish_until_acked(self, world: World, client: NatsClient, name: str) -> float:
+        """Returns when it was acknowledged."""
+        self.ledger.sent[name] = world.loop.now_s()
+        subject, headers = f"s.{subject_of(name)}", {"Nats-Msg-Id": name}
+        while True:
+            self.moments.sent.set()
+            try:
+                reply = await client.request(
+                    subject, name.encode(), timeout=ANSWER_S, headers=headers
+                )
+            except FAILURES:
+                await asyncio.sleep(0.1)
+                continue
+            ack = json.loads(reply.data)
+            if ack.get("error", {}).get("err_code") == STORE_FAILED:
+                await asyncio.sleep(0.1)
+                continue
+            assert "error" not in ack, ack
+            if ack["seq"]:
+                self.ledger.saw(ack["seq"], name, world.loop.now_s(), "ack")
+            return world.loop.now_s()
+
+    # --- faults --------------------------------------------------------------------------------
+
+    async def _crash_server(self, world: World) -> None:
+        dice = world.dice("crashes")
+        host = world.host("server")
+        for _ in range(self.server_crashes):
+            await asyncio.sleep(dice.uniform(0.2, 1.5))
+            disk_failed_s = await self._break_disk(world, dice)
+            await self._worst_moment(dice)
+            if disk_failed_s == inf and dice.random() < 0.2:
+                # In good order: that costs nothing.
+                await host.run(self.server.stop())
+                world.crash("server", "kill")
+            else:
+                mode = dice.choice(self.modes)
+                self.ledger.crashes.append(Crash(world.loop.now_s(), mode, disk_failed_s))
+                world.crash("server", mode)
+            host.disk.heal()
+            await asyncio.sleep(dice.uniform(0.1, 1.0))
+            started = world.restart("server")
+            assert started is not None
+            await started
+
+    async def _break_disk(self, world: World, dice: random.Random) -> float:
+        """Perhaps let the disk refuse, for the rest of this life of the server; since when."""
+        if not self.layout.has_disk_faults or dice.random() < 0.5:
+            return inf
+        since_s = world.loop.now_s()
+        operation, pattern = dice.choice(DISK_FAULTS)
+        disk, skip = world.host("server").disk, dice.randrange(20)
+        disk.fail(operation, pattern, code=EIO, skip=skip, times=None, kept_size=None)
+        await asyncio.sleep(dice.uniform(0, 1.0))
+        return since_s
+
+    async def _kill_clients(self, world: World) -> None:
+        dice = world.dice("deaths")
+        for _ in range(self.client_deaths):
+            await asyncio.sleep(dice.uniform(0.1, 1.0))
+            await self._worst_moment(dice)
+            name = dice.choice(self.workers).host.name
+            self.ledger.deaths_s.append(world.loop.now_s())
+            mode = dice.choice(("kill", "power", "cut"))
+            if mode == "cut":
+                for connection in world.network.connections(name, "server"):
+                    world.network.cut(connection)
+                continue
+            world.crash(name, "kill" if mode == "kill" else "power")
+            await asyncio.sleep(dice.uniform(0.1, 0.8))
+            world.restart(name)
+
+    async def _worst_moment(self, dice: random.Random) -> None:
+        """When a message is on its way in, on its way out, or is being acknowledged."""
+        moments = self.moments
+        moment = dice.choice((None, moments.sent, moments.seen, moments.acked, moments.acked))
+        if moment is None:
+            return
+        moment.clear()
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(moment.wait(), ANSWER_S)
+        await asyncio.sleep(dice.uniform(0, ROUND_TRIP_S))
+
+    # --- who looks, pauses and purges ----------------------------------------------------------
+
+    async def _operate(self, world: World) -> None:
+        dice = world.dice("operator")
+        client = await connected()
+        while self.writing:
+            await asyncio.sleep(dice.uniform(0.1, 0.5))
+            plan = dice.choice([plan for plan in self.layout.plans if plan.is_durable])
+            kind = dice.choice(("look", "look", "look", "pause", "purge", "update", "delete"))
+            with contextlib.suppress(*FAILURES, Refused):
+                if kind == "look":
+                    await self._look(world, client, plan.rules)
+                elif kind == "pause" and dice.random() < 0.5:
+                    await self._pause(world, client, plan.rules.name)
+                elif kind == "purge" and self.layout.has_purges:
+                    await self._purge(world, client, dice.choice(WRITERS))
+                elif kind == "update" and not plan.rules.is_late:
+                    room = {"max_ack_pending": dice.choice((2, 20))}
+                    await self._create_consumer(client, plan.full_config() | room)
+                elif kind == "delete" and self.layout.has_idler:
+                    await asked(client, f"CONSUMER.DELETE.{STREAM}.{IDLER.name}")
+        await client.close()
+
+    async def _delete_idler(self, client: NatsClient) -> None:
+        """Until it is gone: that it was before may be lost."""
+        while self.layout.has_idler:
+            try:
+                await asked(client, f"CONSUMER.DELETE.{STREAM}.{IDLER.name}")
+            except FAILURES:
+                await asyncio.sleep(0.1)
+            except Refused:
+                return
+
+    async def _look(self, world: World, client: NatsClient, rules: Rules) -> dict[str, Any]:
+        """Ask a consumer how it stands; where nothing changes meanwhile, count with it."""
+        since_s, lives = world.loop.now_s(), len(self.ledger.crashes)
+        name = f"CONSUMER.INFO.{STREAM}.{rules.name}"
+        found = await asked(client, name)
+        if lives == len(self.ledger.crashes):
+            floor, delivered = found["ack_floor"]["stream_seq"], found["delivered"]["stream_seq"]
+            self.ledger.looks.append(Look(rules.name, since_s, floor, delivered))
+        before = await asked(client, f"STREAM.INFO.{STREAM}")
+        contents = await self._contents(client)
+        after = await asked(client, f"STREAM.INFO.{STREAM}")
+        again = await asked(client, name)
+        is_quiet = (before["state"], found["delivered"], found["num_pending"]) == (
+            after["state"],
+            again["delivered"],
+            again["num_pending"],
+        )
+        counted = sum(
+            rules.is_about(identity)
+            for sequence, identity in contents.items()
+            if sequence > found["delivered"]["stream_seq"]
+        )
+        if is_quiet and counted != found["num_pending"]:
+            raise Violation(f"pending: {rules.name} counts {found['num_pending']}, not {counted}")
+        return again
+
+    async def _pause(self, world: World, client: NatsClient, name: str) -> None:
+        clock = world.host("server").clock
+        until_ns = clock.wall_ns() + round(PAUSE_S * NS_PER_S)
+        until_s = world.loop.now_s() + PAUSE_S
+        seconds, rest_ns = divmod(until_ns, NS_PER_S)
+        moment = datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+        body = {"pause_until": f"{moment}.{rest_ns:09}Z"}
+        reply = await asked(client, f"CONSUMER.PAUSE.{STREAM}.{name}", body)
+        if reply["paused"]:
+            self.ledger.pauses.append(Pause(name, world.loop.now_s(), until_s))
+
+    async def _purge(self, world: World, client: NatsClient, writer: str) -> None:
+        def takes(_: int, identity: str) -> bool:
+            return subject_of(identity) == writer
+
+        sent_s, done_s = world.loop.now_s(), inf
+        with contextlib.suppress(*FAILURES, Refused):
+            await asked(client, f"STREAM.PURGE.{STREAM}", {"filter": f"s.{writer}"})
+            done_s = world.loop.now_s()
+        self.ledger.requests.append(Request(takes, sent_s, done_s))
+
+    # --- how it ends ---------------------------------------------------------------------------
+
+    async def _drain(self, world: World, client: NatsClient) -> None:
+        """Wait until all consumers have nothing left to do."""
+        until_s = world.loop.now_s() + DRAIN_S
+        left = [plan for plan in self.layout.plans if plan.is_durable]
+        while left:
+            for plan in [*left]:
+                with contextlib.suppress(*FAILURES, Refused):
+                    found = await self._look(world, client, plan.rules)
+                    if not found["num_pending"] and not found["num_ack_pending"]:
+                        left.remove(plan)
+            if left and world.loop.now_s() > until_s:
+                raise Violation(f"stuck: {[plan.rules.name for plan in left]}")
+            await asyncio.sleep(0.25)
+        last = max((seen.sequence for seen in self.ledger.sightings), default=0)
+        for reader in [each for each in self.workers if isinstance(each, OrderedReader)]:
+            await self._caught_up(world, client, reader, last)
+
+    async def _caught_up(
+        self, world: World, client: NatsClient, reader: OrderedReader, last: int
+    ) -> None:
+        """Wait until who reads in order has got to what is there to be read."""
+        until_s = world.loop.now_s() + DRAIN_S
+        contents = await self._contents(client)
+        last = max((each for each in contents if each <= last), default=0)
+        while reader.last < last:
+            if world.loop.now_s() > until_s:
+                raise Violation(f"stuck: {reader.rules.name} at {reader.last} of {last}")
+            await asyncio.sleep(0.1)
+
+    async def _check_waiting_are_released(self, world: World, client: NatsClient) -> None:
+        """A client that dies while it waits does not keep messages from others."""
+        plans = [plan for plan in self.layout.plans if plan.worker is PullWorker]
+        if not plans or not self.client_deaths:
+            return
+        name = plans[0].rules.name
+        host = world.host("doomed")
+
+        async def wait_for_messages() -> None:
+            doomed = await connected()
+            inbox = doomed.new_inbox()
+            await doomed.subscribe(inbox)
+            await pull(doomed, name, inbox, PROBES + 1, DRAIN_S)
+            await doomed.flush()
+
+        await host.run(wait_for_messages())
+        world.crash("doomed", "kill")
+        await asyncio.sleep(0.1)
+        writer = (plans[0].rules.writers or WRITERS)[0]
+        for number in range(PROBES):
+            identity = f"{writer}-probe{number}"
+            acked_s = await self._publish_until_acked(world, client, identity)
+            await asyncio.sleep(PROBE_S)
+            came_s = [
+                each.at_s
+                for each in self.ledger.deliveries
+                if (each.consumer, each.identity) == (name, identity)
+            ]
+            if min(came_s, default=inf) > acked_s + PROBE_S:
+                raise Violation(f"stuck: {identity} is kept from {name}")
+
+    async def _contents(self, client: NatsClient) -> dict[int, str]:
+        """Everything in the stream."""
+        found: dict[int, str] = {}
+        inbox = client.new_inbox()
+        subscription = await client.subscribe(inbox)
+        body = json.dumps({"seq": 1, "batch": STORED_MAX, "next_by_subj": ">"}).encode()
+        try:
+            await client.publish(f"$JS.API.DIRECT.GET.{STREAM}", body, reply=inbox)
+            while True:
+                reply = await subscription.next_msg(timeout=ANSWER_S)
+                headers = reply.headers or {}
+                if "Nats-Sequence" not in headers:
+                    return found
+                found[int(headers["Nats-Sequence"])] = reply.data.decode()
+        finally:
+            with contextlib.suppress(*FAILURES):
+                await subscription.unsubscribe()
+
+
+# --- each defence switched off -----------------------------------------------------------------
+
+SEEDS_FOR_DEFECTS = 60
+SEEDS_WITHOUT_FAULTS = 2
+
+
+@dataclass(frozen=True)
+class Defect:
+    """A defence that can be switched off, and where that shows as which broken promise."""
+
+    plant: Callable[[pytest.MonkeyPatch], None]
+    durability: Durability
+    layout: Callable[[random.Random], Layout]
+    found: str
+
+    def __str__(self) -> str:
+        return self.plant.__name__.removeprefix("_")
+
+
+def run_scenario(world: World, scenario: ConsumerScenario) -> None:
+    """Run it on a server that tidies up all the time, where others do so now and then."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(upkeep, "LOOK_S", LOOK_S)
+        patch.setattr(upkeep, "REST_S", LOOK_S)
+        tidy = partial(
+            upkeep.Upkeep,
+            short_journal_bytes=SHORT_BYTES,
+            few_messages=FEW_MESSAGES,
+            short_caller_bytes=SHORT_BYTES,
+        )
+        patch.setattr(stream_runner, "Upkeep", tidy)
+        world.run(scenario.run)
+
+
+def broken_promise(defect: Defect, patch: pytest.MonkeyPatch) -> bool:
+    """Whether a seed finds what a defect does."""
+    defect.plant(patch)
+    for seed in range(1, SEEDS_FOR_DEFECTS + 1):
+        world = World(seed, virtual_s_max=VIRTUAL_S_MAX)
+        layout = defect.layout(world.dice("layout"))
+        try:
+            run_scenario(world, ConsumerScenario(defect.durability, layout))
+        except Violation as violation:
+            if re.match(defect.found, str(violation)):
+                return True
+            raise
+    return False
+
+
+def run_quietly(defect: Defect, patch: pytest.MonkeyPatch) -> None:
+    """The same without any faults: everything is well."""
+    defect.plant(patch)
+    for seed in range(1, SEEDS_WITHOUT_FAULTS + 1):
+        world = World(seed, virtual_s_max=VIRTUAL_S_MAX)
+        layout = defect.layout(world.dice("layout"))
+        layout = dataclasses.replace(layout, has_disk_faults=False)
+        run_scenario(world, ConsumerScenario(defect.durability, layout, 0, 0, is_calm=True))
+
+
+class Refused(Exception):
+    """The server says that it can not do what it was asked."""
+
+
+async def asked(client: NatsClient, call: str, body: object = None) -> dict[str, Any]:
+    """Call the API. Raises Refused, and what nats-py does."""
+    payload = b"" if body is None else json.dumps(body).encode()
+    reply = await client.request(f"$JS.API.{call}", payload, timeout=ANSWER_S)
+    document: dict[str, Any] = json.loads(reply.data)
+    if "error" in document:
+        raise Refused(document["error"])
+    return document

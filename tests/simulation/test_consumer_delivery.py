@@ -1,0 +1,144 @@
+"""What consumers promise while clients and the server crash, many seeds.
+
+What is promised, by the durability level of the stream; what a crash may cost is a message or an
+answer that was heard within the window of the row (`sync_interval` for 2 s here):
+
+| stream                | kill of the server            | power loss of the server             |
+|-----------------------|-------------------------------|--------------------------------------|
+| default               | nothing that was answered     | what was answered in the last        |
+|                       |                               |   interval                           |
+| `always`              | nothing that was answered     | nothing that was answered            |
+| `persist_mode: async` | what was answered in the last | the same, and in the last interval   |
+|                       |   flush window                |                                      |
+
+"Answered" are publishes by their acks, acknowledgements and NAKs that were sent as requests (double
+acks), and pauses. What was answered and is not lost by the row holds:
+
+* every message comes to every consumer that is about it, again and again until it is acknowledged;
+* it does not come again after its acknowledgement was answered: with message ids and double acks
+  it is processed once;
+* nor before the delay is over that a NAK asked for, nor during a pause;
+* the ack floor does not move back in one life of the server, and after a restart it is not below
+  what was answered;
+* a message that was delivered is as durable as one whose publisher has his ack;
+* a consumer that has lost the end of its stream goes on with what is published after it.
+
+Always, whatever is lost: no client that dies keeps a message for longer than `ack_wait`, or at all
+where it only waited for one; `num_pending` is what a scan of the stream counts; no sequence is
+given to two messages. What was never answered may have happened or not, and deliveries that were
+not yet recorded may be repeated with the same delivery count.
+"""
+
+import pytest
+
+from headwater.jetstream.consumer.collection import Consumers
+from headwater.jetstream.consumer.delivery import Delivery
+from headwater.jetstream.consumer.outbox import Outbox
+from headwater.jetstream.consumer.redelivery import Deadlines
+from headwater.jetstream.consumer.retention import InterestCounts
+from headwater.server.jetstream import JetStream
+from headwater.server.stream_runner import StreamRunner
+from headwater.testing import World, seeds
+from tests.simulation.consumer_scenario import (
+    VIRTUAL_S_MAX,
+    ConsumerScenario,
+    Defect,
+    broken_promise,
+    interest_layout,
+    limits_layout,
+    run_quietly,
+    run_scenario,
+)
+from tests.simulation.stream_scenario import ALWAYS, ASYNC, INTERVAL, Durability
+
+SEEDS = 30
+ROWS = pytest.mark.parametrize("durability", [INTERVAL, ALWAYS, ASYNC], ids=lambda row: row.name)
+
+
+@ROWS
+@pytest.mark.parametrize("seed", seeds(SEEDS))
+def test_consumers_of_every_kind_keep_their_promises(seed: int, durability: Durability) -> None:
+    """Pull, push, ack all, ordered, filtered, with limits and purges of the stream."""
+    world = World(seed, virtual_s_max=VIRTUAL_S_MAX)
+    run_scenario(world, ConsumerScenario(durability, limits_layout(world.dice("layout"))))
+    print(world.summary())
+
+
+@ROWS
+@pytest.mark.parametrize("seed", seeds(SEEDS))
+def test_messages_stay_while_somebody_needs_them(seed: int, durability: Durability) -> None:
+    """Of an interest stream nothing is lost that a consumer needs, and nothing else is left."""
+    world = World(seed, virtual_s_max=VIRTUAL_S_MAX)
+    run_scenario(world, ConsumerScenario(durability, interest_layout(world.dice("layout"))))
+    print(world.summary())
+
+
+# --- each defence switched off -----------------------------------------------------------------
+
+
+def _answers_before_the_journal(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(StreamRunner, "when_sure", lambda self, answer: answer())
+
+
+def _delivery_above_the_watermark(patch: pytest.MonkeyPatch) -> None:
+    run = Delivery.run
+
+    def see_all(self: Delivery, now_ns: int, out: Outbox) -> bool:
+        stream = self._consumer.stream
+        visible, stream.visible_sequence = stream.visible_sequence, stream.log.last_sequence
+        try:
+            return run(self, now_ns, out)
+        finally:
+            if stream.in_flight:
+                stream.visible_sequence = visible
+
+    patch.setattr(Delivery, "run", see_all)
+
+
+def _no_deadlines_after_a_restart(patch: pytest.MonkeyPatch) -> None:
+    def forget(self: Deadlines) -> None:
+        self._by_wait.clear()
+        self._postponed.clear()
+
+    patch.setattr(Deadlines, "recover", forget)
+
+
+def _waiting_clients_are_never_released(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(JetStream, "has_listener", lambda self, account_name, subject: True)
+
+
+def _no_memory_of_who_needs_what(patch: pytest.MonkeyPatch) -> None:
+    recover = Consumers.recover
+
+    def without_counting(self: Consumers) -> list[int]:
+        with pytest.MonkeyPatch.context() as inner:
+            inner.setattr(InterestCounts, "needed", lambda self, sequences: None)
+            inner.setattr(InterestCounts, "unneeded", lambda self, sequences: [])
+            return recover(self)
+
+    patch.setattr(Consumers, "recover", without_counting)
+
+
+DEFECTS = [
+    Defect(_answers_before_the_journal, ALWAYS, limits_layout, "again|floor"),
+    Defect(_delivery_above_the_watermark, ALWAYS, limits_layout, "lost|given twice|duplicate"),
+    Defect(_no_deadlines_after_a_restart, ALWAYS, limits_layout, "stuck"),
+    Defect(_waiting_clients_are_never_released, ALWAYS, limits_layout, "stuck"),
+    Defect(_no_memory_of_who_needs_what, ALWAYS, interest_layout, "missed|lost"),
+]
+
+
+@pytest.mark.parametrize("defect", DEFECTS, ids=str)
+def test_without_a_defence_a_promise_is_broken(
+    defect: Defect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each defence is needed: switched off, some seed finds what it is there against."""
+    assert broken_promise(defect, monkeypatch)
+
+
+@pytest.mark.parametrize("defect", DEFECTS, ids=str)
+def test_without_a_defence_nothing_shows_while_nothing_fails(
+    defect: Defect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It takes a fault to tell: the same switch changes nothing in quiet runs."""
+    run_quietly(defect, monkeypatch)
