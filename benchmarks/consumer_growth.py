@@ -29,6 +29,8 @@ from benchmarks.stream_load import Publishing, create_stream, publish_rate
 from benchmarks.stream_servers import with_streams
 
 CONSUMERS: Final = (10, 100, 1_000, 10_000)
+# nats-server stands still with many more.
+QUEUES: Final = (10, 100, 1_000)
 PENDING: Final = (100, 1_000, 10_000, 100_000)
 WAITING: Final = (1, 10, 100, 1_000)
 PROBES: Final = 20_000
@@ -83,11 +85,13 @@ def cost_us(result: LoadResult) -> float:
     return result.server_cpu_s / result.messages * 1e6
 
 
-def consumers(server: Server, settings: Settings, below: str = "") -> Iterator[Stage]:
+def consumers(
+    server: Server, settings: Settings, sizes: tuple[int, ...] = CONSUMERS, below: str = ""
+) -> Iterator[Stage]:
     """More consumers that do not ask for messages: about every one, or about other subjects."""
     probes = int(PROBES * settings.round_s)
     made = 0
-    for size in CONSUMERS:
+    for size in sizes:
         names = [f"c{number}" for number in range(made, size)]
         make_consumers(server, names, below)
         made = size
@@ -178,7 +182,9 @@ def factor(costs: dict[int, float]) -> float:
 CONSUMER_GROWTH_SCENARIOS: Final[dict[str, Scenario]] = {
     "consumer-growth-consumers": growth("consumers", consumers),
     "consumer-growth-queues": growth(
-        "consumers of a work queue", partial(consumers, below=OTHERS), retention="workqueue"
+        "consumers of a work queue",
+        partial(consumers, sizes=QUEUES, below=OTHERS),
+        retention="workqueue",
     ),
     "consumer-growth-pending": growth("pending acks", pending),
     "consumer-growth-waiting": growth("waiting pulls", waiting),

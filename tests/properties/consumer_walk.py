@@ -343,7 +343,8 @@ class Walk:
             self.held = {name: [] for name in self.twins}
             for twin in self.twins.values():
                 twin.ready.clear()
-                twin.pass_time(self.driver.now_ns)
+            self.driver.advance(0)
+            self._look()
 
     def rewrite_journal(self) -> None:
         if self.driver.is_on_disk:
@@ -394,6 +395,10 @@ class Walk:
         assert twin.given_up <= {*state.redelivered} <= twin.given_up | twin.pending
         limit = consumer.config.max_ack_pending
         assert limit <= 0 or len(twin.pending) <= limit
+        has_room = limit <= 0 or len(twin.pending) < limit
+        if consumer.wants_messages:
+            assert not twin.ready, "who waits gets what is due again"
+            assert not has_room or not twin.to_come(self.stream), "who waits gets what is there"
         delivered, floor = self.driver.figures(name)
         assert floor[0] >= twin.floor[0], "the floor does not sink"
         assert floor[1] >= twin.floor[1], "the floor does not sink"

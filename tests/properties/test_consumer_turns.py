@@ -1,18 +1,28 @@
 """Consumers against a dumb twin (`consumer_walk`), and how their work falls into turns."""
 
 import random
-from typing import Final
+from itertools import cycle
+from typing import Final, TypeVar
 
 import pytest
-from hypothesis import settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from headwater.jetstream.config import Storage
-from tests.properties.consumer_walk import Walk
+from headwater.jetstream.config import Retention, Storage
+from headwater.jetstream.consumer.acks import ACK, PROGRESS
+from headwater.jetstream.consumer.config import AckPolicy
+from tests.properties.consumer_walk import NAK_LATER, ROUNDS_MAX, SUBJECTS, Walk
+from tests.unit.jetstream.consumer.driving import ConsumerDriver
+from tests.unit.jetstream.shadow import Publish
 
 SEEDS: Final = 120
 STEPS: Final = 60
+KILLED_SEEDS: Final = 30
+KILLED_STEPS: Final = 30
+
+T = TypeVar("T")
+
 # How likely each step is.
 WEIGHTS: Final = {
     "publish": 6,
@@ -83,3 +93,100 @@ class ConsumerTurns(RuleBasedStateMachine):
 
 TestConsumerTurns = ConsumerTurns.TestCase
 TestConsumerTurns.settings = settings(deadline=None, max_examples=20, stateful_step_count=30)
+
+
+# --- how work falls into turns --------------------------------------------------------------------
+
+DONE_OR_LATER: Final = st.sampled_from([ACK, b"", b"+TERM", NAK_LATER, PROGRESS])
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    retention=st.sampled_from([*Retention]),
+    acks=st.sampled_from([AckPolicy.EXPLICIT, AckPolicy.ALL]),
+    subjects=st.lists(st.sampled_from(SUBJECTS), min_size=1, max_size=8),
+    said=st.lists(st.tuples(st.integers(min_value=0, max_value=20), DONE_OR_LATER), max_size=8),
+    cuts=st.lists(st.integers(min_value=1, max_value=3), min_size=1, max_size=4),
+)
+def test_turns_show_in_nothing_durable(
+    retention: Retention,
+    acks: AckPolicy,
+    subjects: list[str],
+    said: list[tuple[int, bytes]],
+    cuts: list[int],
+) -> None:
+    """What is published and said together, and what one by one, comes to the same."""
+    if retention is Retention.WORKQUEUE:
+        acks = AckPolicy.EXPLICIT
+    dumps = []
+    for sizes in ([1], cuts, [100]):
+        driver = ConsumerDriver(Storage.MEMORY, retention=retention)
+        driver.create(ack_policy=acks)
+        if retention is not Retention.WORKQUEUE:
+            driver.create("other", filter_subject="S.b")
+        # Waits for just as many as there will be: whatever is said leaves nobody to be served.
+        driver.pull(len(subjects))
+        for part in parts([Publish(each, b"x") for each in subjects], sizes):
+            driver.publish_together(part)
+        got = driver.take()
+        assert len(got) == len(subjects)
+        words = [(got[number % len(got)], payload, None) for number, payload in said]
+        for turn in parts(words, sizes):
+            driver.say(turn)
+        driver.check()
+        dumps.append(driver.stream.dump(driver.now_ns))
+    assert dumps[0] == dumps[1] == dumps[2]
+
+
+def parts(items: list[T], sizes: list[int]) -> list[list[T]]:
+    """Items cut into turns of these sizes, over and over again."""
+    found: list[list[T]] = []
+    begin = 0
+    for size in cycle(sizes):
+        if begin >= len(items):
+            return found
+        found.append(items[begin : begin + size])
+        begin += size
+    return found
+
+
+@pytest.mark.parametrize("seed", range(KILLED_SEEDS))
+def test_what_a_kill_costs_is_delivered_again(seed: int) -> None:
+    """Of what is not in the journal yet nothing is known after a kill, and no message is missing.
+
+    What left the stream stays away: its acknowledgement was written together with that.
+    """
+    dice = random.Random(seed)
+    walk = Walk(dice.choice)
+    for step in dice.choices([*WEIGHTS], [*WEIGHTS.values()], k=KILLED_STEPS):
+        getattr(walk, step)()
+    driver = walk.driver
+    before = driver.sequences
+    unsettled = {name: unsettled_of(walk, name) for name in walk.twins}
+    driver.kill()
+    assert driver.sequences == before, "no message comes back, and none is lost"
+    for name, sequences in unsettled.items():
+        config = driver.consumer(name).config
+        if config.ack_policy is not AckPolicy.NONE and config.max_deliver < 0:
+            assert sequences <= receive_all(driver, name), "what was not acknowledged comes"
+
+
+def receive_all(driver: ConsumerDriver, name: str) -> set[int]:
+    """Every message that a consumer delivers to who acknowledges all of them."""
+    found: set[int] = set()
+    for _ in range(ROUNDS_MAX):
+        if driver.consumer(name).push is not None:
+            driver.listen(name)
+        else:
+            driver.pull(100, name=name, no_wait=True)
+        got = driver.take()
+        driver.ack(*got)
+        found |= {each.sequence for each in got}
+        driver.advance(10)
+    return found
+
+
+def unsettled_of(walk: Walk, name: str) -> set[int]:
+    """What a consumer still has to deliver, for the first time or again."""
+    twin = walk.twins[name]
+    return twin.pending | {*twin.to_come(walk.stream)}

@@ -23,6 +23,7 @@ ANSWER_S = 1.0
 ACK_WAIT_S = 1.5
 NAK_DELAY_S = 0.6
 PULL_S = 1.0
+LONG_PULL_S = 30.0
 HEARTBEAT_S = 0.4
 STREAM = "S"
 NO_RESPONDERS = "503"
@@ -189,6 +190,23 @@ async def pull(client: NatsClient, consumer: str, inbox: str, batch: int, expire
     body = {"batch": batch, "expires": round(expires_s * NS_PER_S)}
     subject = f"$JS.API.CONSUMER.MSG.NEXT.{STREAM}.{consumer}"
     await client.publish(subject, json.dumps(body).encode(), reply=inbox)
+
+
+@dataclass
+class DoomedWorker(Worker):
+    """Takes one message and does nothing with it, waits for more, and is going to die so."""
+
+    wanted: int = 1
+    held: Msg | None = None
+
+    async def consume(self, client: NatsClient) -> None:
+        inbox = client.new_inbox()
+        await client.subscribe(inbox, cb=self.arrived)
+        await pull(client, self.rules.name, inbox, 1, LONG_PULL_S)
+        held = await self.messages.get()
+        await pull(client, self.rules.name, inbox, self.wanted, LONG_PULL_S)
+        await client.flush()
+        self.held = held
 
 
 @dataclass

@@ -33,12 +33,12 @@ from tests.simulation.consumer_clients import (
     FAILURES,
     NS_PER_S,
     STREAM,
+    DoomedWorker,
     Moments,
     OrderedReader,
     PullWorker,
     PushWorker,
     Worker,
-    pull,
 )
 from tests.simulation.consumer_ledger import ConsumerLedger, Look, Pause, Rules
 from tests.simulation.core_scenario import connected
@@ -213,7 +213,7 @@ class ConsumerScenario:
         self.moments.is_calm = True
         await self._delete_idler(client)
         await self._drain(world, client)
-        await self._check_waiting_are_released(world, client)
+        await self._check_the_dead_keep_nothing(world, client)
         await self._drain(world, client)
         self.ledger.check(await self._contents(client), world.loop.now_s())
         await client.close()
@@ -477,36 +477,50 @@ class ConsumerScenario:
                 raise Violation(f"stuck: {reader.rules.name} at {reader.last} of {last}")
             await asyncio.sleep(0.1)
 
-    async def _check_waiting_are_released(self, world: World, client: NatsClient) -> None:
-        """A client that dies while it waits does not keep messages from others."""
-        plans = [plan for plan in self.layout.plans if plan.worker is PullWorker]
+    async def _check_the_dead_keep_nothing(self, world: World, client: NatsClient) -> None:
+        """What a client has taken with it comes to others in time, what it waited for at once."""
+        plans = [
+            plan
+            for plan in self.layout.plans
+            if plan.worker is PullWorker and plan.rules.acks == "explicit"
+        ]
         if not plans or not self.client_deaths:
             return
-        name = plans[0].rules.name
+        await asyncio.sleep(PAUSE_S)
+        rules = plans[0].rules
         host = world.host("doomed")
-
-        async def wait_for_messages() -> None:
-            doomed = await connected()
-            inbox = doomed.new_inbox()
-            await doomed.subscribe(inbox)
-            await pull(doomed, name, inbox, PROBES + 1, DRAIN_S)
-            await doomed.flush()
-
-        await host.run(wait_for_messages())
+        config = plans[0].full_config()
+        doomed = DoomedWorker(world, self.ledger, self.moments, rules, host, config, PROBES + 1)
+        host.spawn(doomed.boot())
+        writer = (rules.writers or WRITERS)[0]
+        for number in range(PROBES * plans[0].workers):
+            await self._publish_until_acked(world, client, f"{writer}-bait{number}")
+            await asyncio.sleep(PROBE_S / 10)
+            if doomed.held is not None:
+                break
+        else:
+            raise Violation(f"stuck: {rules.name} gives nothing to one who waits")
+        held, died_s = doomed.held.data.decode(), world.loop.now_s()
+        self.ledger.deaths_s.append(died_s)
         world.crash("doomed", "kill")
-        await asyncio.sleep(0.1)
-        writer = (plans[0].rules.writers or WRITERS)[0]
+        await asyncio.sleep(PROBE_S / 10)
         for number in range(PROBES):
             identity = f"{writer}-probe{number}"
             acked_s = await self._publish_until_acked(world, client, identity)
             await asyncio.sleep(PROBE_S)
-            came_s = [
-                each.at_s
-                for each in self.ledger.deliveries
-                if (each.consumer, each.identity) == (name, identity)
-            ]
-            if min(came_s, default=inf) > acked_s + PROBE_S:
-                raise Violation(f"stuck: {identity} is kept from {name}")
+            self._check_came(rules.name, identity, 0, acked_s + PROBE_S)
+        await asyncio.sleep(max(died_s + ACK_WAIT_S + PROBE_S - world.loop.now_s(), 0))
+        self._check_came(rules.name, held, died_s, died_s + ACK_WAIT_S + PROBE_S)
+
+    def _check_came(self, consumer: str, identity: str, after_s: float, until_s: float) -> None:
+        """Whether a message has come to somebody in time."""
+        came_s = [
+            each.at_s
+            for each in self.ledger.deliveries
+            if (each.consumer, each.identity) == (consumer, identity) and each.at_s > after_s
+        ]
+        if min(came_s, default=inf) > until_s:
+            raise Violation(f"stuck: {identity} is kept from {consumer}")
 
     async def _contents(self, client: NatsClient) -> dict[int, str]:
         """Everything in the stream."""

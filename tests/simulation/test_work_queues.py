@@ -1,8 +1,9 @@
 """Work queues with four workers that crash, on a server that does, many seeds.
 
 What consumers promise in general is in `test_consumer_delivery`. Here, besides: a message leaves
-the stream by its acknowledgement and not before, and both are remembered or neither. So nothing is lost that nobody has worked on, nothing is left in the
-stream that somebody has, and nothing comes again whose acknowledgement was answered.
+the stream by its acknowledgement and not before, and both are remembered or neither. So nothing is
+lost that nobody has worked on, nothing is left in the stream that somebody has, and nothing comes
+again whose acknowledgement was answered.
 """
 
 import pytest

@@ -9,7 +9,7 @@ and only as fast as its receivers read.
 """
 
 from collections.abc import Callable, Iterable
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from typing import Final, final
 
 from headwater.base.clock import NS_PER_S
@@ -31,6 +31,10 @@ JOURNAL_S_MAX: Final = 0.005
 UNREAD_LOOK_S: Final = 0.005
 # A timer is not set more often than this.
 TIMER_S_MIN: Final = 0.001
+# For so many consumers it is done in a turn what is due: clients have to be heard too.
+DUE_MAX: Final = 64
+# Entries that do not count are removed when there are this many, and more than of those that do.
+STALE_MAX: Final = 64
 
 
 @final
@@ -51,18 +55,19 @@ class ConsumerTimers:
 
     def note(self, consumer: Consumer, runner: "ConsumerRunner") -> None:
         """Something about a consumer has changed."""
-        due_ns = 0 if consumer.is_gone else consumer.next_due_ns()
-        planned_ns = self._planned.get(consumer, 0)
-        if not due_ns:
-            if planned_ns:
-                del self._planned[consumer]
+        if consumer.is_gone:
+            self._planned.pop(consumer, None)
+            self._forget_stale()
             return
-        if planned_ns and planned_ns <= due_ns:
-            # It is looked at too early, and then again.
+        due_ns = consumer.next_due_ns()
+        planned_ns = self._planned.get(consumer)
+        if not due_ns or (planned_ns is not None and planned_ns <= due_ns):
+            # Where it is planned at all it is looked at too early, and then again.
             return
         self._planned[consumer] = due_ns
         self._number += 1
         heappush(self._heap, (due_ns, self._number, consumer, runner))
+        self._forget_stale()
         self._set_timer()
 
     def stop(self) -> None:
@@ -71,6 +76,13 @@ class ConsumerTimers:
             self._timer.cancel()
         self._heap.clear()
         self._planned.clear()
+
+    def _forget_stale(self) -> None:
+        """Keep entries that do not count from filling the memory until their time has come."""
+        if len(self._heap) > 2 * len(self._planned) + STALE_MAX:
+            counts = self._planned.get
+            self._heap = [entry for entry in self._heap if counts(entry[2]) == entry[0]]
+            heapify(self._heap)
 
     def _set_timer(self) -> None:
         due_ns = self._heap[0][0]
@@ -85,13 +97,22 @@ class ConsumerTimers:
     def _fire(self) -> None:
         self._timer = None
         now_ns = self._now_ns()
-        while self._heap and self._heap[0][0] <= now_ns:
+        try:
+            for consumer, runner in self._take_due(now_ns):
+                runner.run_due(consumer, now_ns)
+        finally:
+            if self._heap:
+                self._set_timer()
+
+    def _take_due(self, now_ns: int) -> list[tuple[Consumer, "ConsumerRunner"]]:
+        """Those for which the time has come, each once and not too many, in order."""
+        due: list[tuple[Consumer, ConsumerRunner]] = []
+        while self._heap and self._heap[0][0] <= now_ns and len(due) < DUE_MAX:
             due_ns, _, consumer, runner = heappop(self._heap)
             if self._planned.get(consumer) == due_ns:
                 del self._planned[consumer]
-                runner.run_due(consumer, now_ns)
-        if self._heap:
-            self._set_timer()
+                due.append((consumer, runner))
+        return due
 
 
 @final

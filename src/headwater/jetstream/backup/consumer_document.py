@@ -42,13 +42,6 @@ class _Sequences(msgspec.Struct):
     stream_seq: int = 0
 
 
-class _Sent(msgspec.Struct):
-    """A message without an acknowledgement."""
-
-    sequence: int = msgspec.field(name="Sequence", default=0)
-    timestamp: int = msgspec.field(name="Timestamp", default=0)
-
-
 class _Own(msgspec.Struct, omit_defaults=True):
     """What only Headwater keeps."""
 
@@ -61,7 +54,7 @@ class _State(msgspec.Struct, omit_defaults=True):
 
     delivered: _Sequences | None = None
     ack_floor: _Sequences | None = None
-    pending: dict[int, _Sent] | None = None
+    pending: dict[int, Pending] | None = None
     redelivered: dict[int, int] | None = None
     headwater: _Own | None = None
 
@@ -85,7 +78,7 @@ def encode_consumer(consumer: "Consumer", first_sequence: int, last_sequence: in
         floor_stream = min(floor_stream, last_sequence)
         delivered_stream = min(delivered_stream, last_sequence)
     pending = {
-        sequence: _Sent(state.pending[sequence], state.sent_ns[sequence])
+        sequence: Pending(state.pending[sequence], state.sent_ns[sequence])
         for sequence in sorted(state.pending)
         if floor_stream < sequence <= delivered_stream
     }
@@ -129,10 +122,7 @@ def _standing(state: _State) -> Standing:
     return Standing(
         delivered=_place(state.delivered),
         floor=_place(state.ack_floor),
-        pending={
-            sequence: Pending(sent.sequence, sent.timestamp)
-            for sequence, sent in (state.pending or {}).items()
-        },
+        pending=state.pending or {},
         redelivered=state.redelivered or {},
         lasts_until=own.lasts_until,
         passed_stream=own.passed,

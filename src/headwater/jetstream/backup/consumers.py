@@ -33,11 +33,11 @@ class Place(NamedTuple):
     stream: int
 
 
-class Pending(NamedTuple):
-    """A message without an acknowledgement."""
+class Pending(msgspec.Struct, gc=False):
+    """A message without an acknowledgement, with the keys that nats-server has for it in JSON."""
 
-    consumer_sequence: int
-    sent_ns: int
+    consumer_sequence: int = msgspec.field(name="Sequence", default=0)
+    sent_ns: int = msgspec.field(name="Timestamp", default=0)
 
 
 class Standing(msgspec.Struct, kw_only=True):
@@ -92,10 +92,11 @@ def backed_up(
         delivered = floor = Place(0, min(config.opt_start_seq - 1, SEQUENCE_MAX))
     state = ConsumerState(config.ack_policy, delivered.stream + 1, standing.lasts_until)
     has_acks = config.ack_policy is not AckPolicy.NONE
+    pending = standing.pending if has_acks else {}
     state.restore(
         delivered,
         floor,
-        [(sequence, *each) for sequence, each in standing.pending.items()] if has_acks else [],
+        [(sequence, each.consumer_sequence, each.sent_ns) for sequence, each in pending.items()],
         [*standing.redelivered.items()],
     )
     state.passed_stream = standing.passed_stream

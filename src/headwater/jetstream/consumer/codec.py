@@ -151,14 +151,14 @@ def _decoded(kind: int, name: str, *values: Any) -> ConsumerRecord:
         (start_sequence,) = values
         _check(int, [start_sequence])
         return ConsumerReset(name, start_sequence)
-    if kind == DELETED:
+    if kind == DELETED and not values:
         return ConsumerDeleted(name)
     if kind == CONFIGURED:
         config, place = values
         _check(int, [place])
         return ConsumerConfigured(name, _config(config), place)
     if kind != CREATED:
-        raise ValueError(f"kind {kind} is not known")
+        raise ValueError(f"it is none of kind {kind}")
     created_ns, start_sequence, lasts_until, config = values
     _check(int, [created_ns, start_sequence, lasts_until])
     return ConsumerCreated(name, _config(config), created_ns, start_sequence, lasts_until)

@@ -146,7 +146,8 @@ def read_request(reply: bytes, body: bytes, config: ConsumerConfig, now_ns: int)
     _check_priority(document, config)
     request = PullRequest(reply, document.batch)
     request.bytes_left = document.max_bytes
-    request.expires_ns = now_ns + expires_in_ns if expires_in_ns else 0
+    # One whose time is over before it began ends at once, however long before: 0 is never.
+    request.expires_ns = max(now_ns + expires_in_ns, 1) if expires_in_ns else 0
     request.no_wait = document.no_wait
     request.heartbeat_ns = max(heartbeat_ns, 0)
     request.heartbeat_at_ns = now_ns + heartbeat_ns if heartbeat_ns > 0 else 0
@@ -335,12 +336,11 @@ class PullQueue:
         """Where messages go, at most so many, to one request after the other, which are served.
 
         Nowhere if one of those requests has to be looked at by itself: because its bytes are
-        counted, because others go first, because its time is over or nobody listens any more.
+        counted, because of its group, because its time is over or nobody listens any more.
         """
         waiting = self._waiting
         if self.gate is not None or any(
             request.bytes_left > 0
-            or request.priority != NO_PRIORITY
             or (request.expires_ns and now_ns >= request.expires_ns)
             or not self._has_interest(request.reply)
             for request in islice(waiting, count)

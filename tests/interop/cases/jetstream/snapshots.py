@@ -4,7 +4,25 @@ What the bytes are is a server's own affair; that they bring the stream back is 
 """
 
 from tests.interop.case import Catalogue
-from tests.interop.jetstream import JETSTREAM, JetStreamClient, Reply, jetstream, opened, subject_of
+from tests.interop.consumers import (
+    SECOND_NS,
+    ack,
+    ack_quietly,
+    consumer_info,
+    create_consumer,
+    fetch,
+    new_durable,
+    seen,
+)
+from tests.interop.jetstream import (
+    EVENTS,
+    JETSTREAM,
+    JetStreamClient,
+    Reply,
+    jetstream,
+    opened,
+    subject_of,
+)
 from tests.interop.observation import Observation
 from tests.interop.session import Session
 
@@ -242,3 +260,182 @@ def name_taken_meanwhile(session: Session) -> Observation:
         "end": js.request(begin["deliver_subject"]),
         "messages": js.state("MEANWHILE")["messages"],
     }
+
+
+# --- consumers ------------------------------------------------------------------------------------
+
+DAY_NS = 24 * 3600 * SECOND_NS
+
+
+def moved(js: JetStreamClient, name: str, **request: object) -> list[Reply]:
+    """Replace a stream by what its backup makes of it; the replies on the way."""
+    answer, data, _ = backup(js, name, **request)
+    js.api(f"STREAM.DELETE.{name}")
+    return [answer, *restore(js, name, answer["config"], data)]
+
+
+@catalogue.case("js.snapshot.consumers")
+def snapshot_consumers(session: Session) -> Observation:
+    """The state tells of all consumers, also where they are left out."""
+    js = jetstream(session, "SNAP-CONSUMERS")
+    js.create("SNAP-CONSUMERS")
+    new_durable(js, "SNAP-CONSUMERS", "A")
+    new_durable(js, "SNAP-CONSUMERS", "B", mem_storage=True)
+    with_them, _, _ = backup(js, "SNAP-CONSUMERS")
+    without, _, _ = backup(js, "SNAP-CONSUMERS", no_consumers=True)
+    return {"with": with_them, "without": without}
+
+
+@catalogue.case("js.restore.consumers")
+def restore_consumers(session: Session) -> Observation:
+    """Consumers come back as they are configured, and as far as they were."""
+    js = jetstream(session, "CONSUMED")
+    js.create("CONSUMED")
+    js.fill(*(f"CONSUMED.{number % 3}" for number in range(9)))
+    kinds: dict[str, dict[str, object]] = {
+        "IDLE": {},
+        "NEW": {"deliver_policy": "new"},
+        "LAST": {"deliver_policy": "last_per_subject", "filter_subject": "CONSUMED.>"},
+        "LATER": {"deliver_policy": "by_start_sequence", "opt_start_seq": 100},
+        "SOME": {"filter_subjects": ["CONSUMED.0", "CONSUMED.2"], "metadata": {"k": "v"}},
+        "NONE": {"ack_policy": "none"},
+        "ALL": {"ack_policy": "all", "backoff": [DAY_NS, 2 * DAY_NS], "max_deliver": 3},
+        "MEMORY": {"mem_storage": True},
+        "PUSH": {"deliver_subject": "CONSUMED-elsewhere", "idle_heartbeat": SECOND_NS},
+        "PRIORITY": {"priority_policy": "overflow", "priority_groups": ["g"]},
+    }
+    for name, config in kinds.items():
+        new_durable(js, "CONSUMED", name, **config)
+    create_consumer(js, "CONSUMED", "PASSING", ack_policy="explicit", inactive_threshold=DAY_NS)
+    for name in ("LAST", "SOME", "NONE", "ALL", "MEMORY", "PASSING"):
+        messages = fetch(js, "CONSUMED", name, 3)
+        if name == "ALL":
+            ack(js, messages[1])
+        if name == "SOME":
+            ack(js, messages[0], messages[2])
+    replies = moved(js, "CONSUMED")
+    names = [*kinds, "PASSING"]
+    return {
+        "replies": replies,
+        "after": {name: consumer_info(js, "CONSUMED", name) for name in names},
+        "names": js.api("CONSUMER.NAMES.CONSUMED"),
+    }
+
+
+@catalogue.case("js.restore.consumers-go-on")
+def restored_consumers_go_on(session: Session) -> Observation:
+    """What was delivered can be acknowledged afterwards, and else is delivered once more."""
+    js = jetstream(session, "GOING-ON")
+    js.create("GOING-ON")
+    js.fill(*(f"GOING-ON.{number}" for number in range(6)))
+    new_durable(js, "GOING-ON", "C", max_ack_pending=3)
+    first, second, third = fetch(js, "GOING-ON", "C", 3)
+    ack_quietly(js, second, "-NAK")
+    again = fetch(js, "GOING-ON", "C", 1, expires=5 * SECOND_NS)
+    ack(js, first)
+    moved(js, "GOING-ON")
+    before = consumer_info(js, "GOING-ON", "C")
+    ack(js, third)
+    between = consumer_info(js, "GOING-ON", "C")
+    ack_quietly(js, again[0], "-NAK")
+    fourth, fifth = fetch(js, "GOING-ON", "C", 2, expires=5 * SECOND_NS)
+    once_more = fetch(js, "GOING-ON", "C", 1, expires=5 * SECOND_NS)
+    deliveries = sorted(
+        (each.reply.split(".")[4:7] for each in (fourth, fifth, *once_more)),
+        key=lambda tokens: int(tokens[1]),
+    )
+    ack(js, fourth, fifth, *once_more)
+    return {
+        "again": seen(again),
+        "before": before,
+        "between": between,
+        "deliveries": [[count, sequence] for count, sequence, _ in deliveries],
+        "after": consumer_info(js, "GOING-ON", "C"),
+    }
+
+
+@catalogue.case("js.restore.without-consumers")
+def restore_without_consumers(session: Session) -> Observation:
+    """A backup without consumers makes a stream that has none."""
+    js = jetstream(session, "LEFT-OUT")
+    js.create("LEFT-OUT")
+    js.fill("LEFT-OUT")
+    new_durable(js, "LEFT-OUT", "C")
+    return {
+        "replies": moved(js, "LEFT-OUT", no_consumers=True),
+        "names": js.api("CONSUMER.NAMES.LEFT-OUT"),
+    }
+
+
+@catalogue.case("js.restore.work-queue")
+def restore_work_queue(session: Session) -> Observation:
+    """A work queue comes back with what is not acknowledged, and goes on to let go of it."""
+    js = jetstream(session, "QUEUE-BACK")
+    js.create("QUEUE-BACK", retention="workqueue")
+    js.fill(*("QUEUE-BACK",) * 4)
+    new_durable(js, "QUEUE-BACK", "C")
+    first, second, third = fetch(js, "QUEUE-BACK", "C", 3)
+    ack(js, first, third)
+    replies = moved(js, "QUEUE-BACK")
+    before = consumer_info(js, "QUEUE-BACK", "C")
+    ack(js, second)
+    after = js.state_when("QUEUE-BACK", "messages", 1)
+    return {
+        "replies": replies,
+        "before": before,
+        "state": after,
+        "after": consumer_info(js, "QUEUE-BACK", "C"),
+    }
+
+
+@catalogue.case("js.restore.interest")
+def restore_interest(session: Session) -> Observation:
+    """What no consumer needs any more does not come back."""
+    js = jetstream(session, "INTEREST-BACK")
+    js.create("INTEREST-BACK", retention="interest")
+    new_durable(js, "INTEREST-BACK", "A")
+    new_durable(js, "INTEREST-BACK", "B", filter_subject="INTEREST-BACK.b")
+    js.fill("INTEREST-BACK.a", "INTEREST-BACK.b", "INTEREST-BACK.b", "INTEREST-BACK.a")
+    ack(js, *fetch(js, "INTEREST-BACK", "A", 2))
+    js.state_when("INTEREST-BACK", "messages", 3)
+    replies = moved(js, "INTEREST-BACK")
+    ack(js, *fetch(js, "INTEREST-BACK", "B", 1))
+    return {
+        "replies": replies,
+        "state": js.state_when("INTEREST-BACK", "messages", 2),
+        "A": consumer_info(js, "INTEREST-BACK", "A"),
+        "B": consumer_info(js, "INTEREST-BACK", "B"),
+    }
+
+
+@catalogue.case("js.restore.consumer-refused", text="failed to add consumer")
+def restore_consumer_refused(session: Session) -> Observation:
+    """A stream that may not have its consumers is not restored."""
+    js = jetstream(session, "TOO-MANY")
+    js.create("TOO-MANY")
+    new_durable(js, "TOO-MANY", "A", max_ack_pending=7)
+    answer, data, _ = backup(js, "TOO-MANY")
+    refusals = []
+    for change in (
+        {"retention": "workqueue", "consumer_limits": {"max_ack_pending": 5}},
+        {"consumer_limits": {"inactive_threshold": SECOND_NS, "max_ack_pending": 5}},
+    ):
+        # What a server leaves behind of it is not compared.
+        js.api("STREAM.DELETE.TOO-MANY")
+        refusals.append(restore(js, "TOO-MANY", {**answer["config"], **change}, data))
+    return refusals
+
+
+@catalogue.case("js.restore.consumer-advisories", own_server=True)
+def restore_consumer_advisories(session: Session) -> Observation:
+    """Of consumers that come back with their stream nobody is told."""
+    js = jetstream(session)
+    js.create("QUIETLY")
+    new_durable(js, "QUIETLY", "C")
+    new_durable(js, "QUIETLY", "PAUSED", pause_until="2100-01-01T00:00:00Z")
+    answer, data, _ = backup(js, "QUIETLY")
+    js.api("STREAM.DELETE.QUIETLY")
+    watch = js.watch(session, f"{EVENTS}CONSUMER.>")
+    restore(js, "QUIETLY", answer["config"], data)
+    new_durable(js, "QUIETLY", "LAST")
+    return watch.next()

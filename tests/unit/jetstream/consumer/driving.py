@@ -24,6 +24,7 @@ from headwater.jetstream.consumer.outbox import Event, Messages, Outbox
 from headwater.jetstream.consumer.records import (
     ConsumerCreated,
     ConsumerDeleted,
+    ConsumerRecord,
     ConsumerReset,
 )
 from headwater.jetstream.decision import Decision
@@ -91,7 +92,7 @@ class ConsumerDriver(Driver):
         )
         checked = check_addition(normalised(asked, False, around), around)
         start, lasts_until = start_of(self.stream, checked)
-        self.record(ConsumerCreated(name, checked, self.now_ns, start, lasts_until))
+        self._change_consumers(ConsumerCreated(name, checked, self.now_ns, start, lasts_until))
         consumer = self.consumer(name)
         consumer.start(self.now_ns)
         if consumer.push is not None:
@@ -102,7 +103,7 @@ class ConsumerDriver(Driver):
         """Go on with another configuration."""
         consumer = self.consumer(name)
         config = msgspec.structs.replace(consumer.config, **changes)
-        self.record(consumer.configured(config))
+        self._change_consumers(consumer.configured(config))
         consumer.start(self.now_ns)
         if consumer.push is not None:
             self._set_interest(name, name in self._listening)
@@ -112,7 +113,7 @@ class ConsumerDriver(Driver):
     def drop(self, name: str = NAME) -> None:
         """Delete a consumer."""
         consumer = self.consumer(name)
-        self.record(ConsumerDeleted(name))
+        self._change_consumers(ConsumerDeleted(name))
         self._listening.discard(name)
         out = Outbox()
         consumer.end(True, out)
@@ -121,8 +122,13 @@ class ConsumerDriver(Driver):
     def reset(self, sequence: int, name: str = NAME) -> None:
         """Have a consumer begin again."""
         consumer = self.consumer(name)
-        self.record(ConsumerReset(name, sequence))
+        self._change_consumers(ConsumerReset(name, sequence))
         self._deliver(consumer)
+
+    def _change_consumers(self, record: ConsumerRecord) -> None:
+        """Do what a request asks for, which is written down before it is answered."""
+        self.record(record)
+        self.stream.consumers.flush()
 
     def unpin(self, name: str = NAME) -> None:
         consumer = self.consumer(name)

@@ -1,0 +1,72 @@
+"""The shadow sees what happens to consumers outside of records."""
+
+from collections.abc import Callable
+
+import pytest
+
+from headwater.jetstream.config import Retention, Storage
+from headwater.jetstream.consumer.machine import Consumer
+from headwater.jetstream.consumer.records import Acked, ConsumerDeleted
+from tests.unit.jetstream.consumer.conftest import Consume
+from tests.unit.jetstream.consumer.driving import ConsumerDriver
+
+
+def test_a_stream_with_consumers_and_its_shadow_are_equal(consume: Consume) -> None:
+    driver = consume(retention=Retention.INTEREST)
+    driver.create(max_deliver=2)
+    driver.create("D", filter_subject="S.a")
+    driver.fill("S.a", "S.b", "S.a", "S.b")
+    got = driver.pull(4)
+    driver.ack(got[0], got[3])
+    driver.ack(got[1], payload=b"-NAK")
+    driver.ack(got[2], payload=b"+WPI")
+    driver.pull(2, name="D")
+    driver.advance(31)
+    driver.pull(5)
+    driver.change("D", filter_subject="S.b")
+    driver.delete(1)
+    driver.drop("D")
+    driver.check()
+    assert driver.sequences == [2, 3]
+
+
+PLANTED: dict[str, Callable[[Consumer], object]] = {
+    "a message is delivered": lambda consumer: consumer.state.deliver((), [3], 5),
+    "a message is acknowledged": lambda consumer: consumer.state.acknowledge([1]),
+    "the floor moves": lambda consumer: setattr(consumer.state, "floor_stream", 1),
+    "a redelivery is counted": lambda consumer: consumer.state.redelivered.update({1: 5}),
+    "a deadline moves": lambda consumer: consumer.state.sent_ns.update({1: 5}),
+    "a message is given up": lambda consumer: consumer.state.give_up([1]),
+    "it begins again": lambda consumer: consumer.state.begin(1),
+    "it is pinned": lambda consumer: setattr(consumer.state, "pin_id", "id"),
+    "it has another place": lambda consumer: setattr(consumer.state, "passed_stream", 7),
+    "a record is only for itself": lambda consumer: consumer.apply(Acked("C", [1], 5)),
+    "it is gone": lambda consumer: consumer.stream.consumers.apply(ConsumerDeleted("C")),
+    "it is another one": lambda consumer: setattr(consumer, "created_ns", 5),
+    "it is configured": lambda consumer: consumer._configure(
+        ConsumerDriver(Storage.MEMORY).create(description="other").config
+    ),
+}
+
+
+@pytest.mark.parametrize("mutate", PLANTED.values(), ids=PLANTED)
+def test_a_change_without_a_record_shows(mutate: Callable[[Consumer], object]) -> None:
+    driver = ConsumerDriver(Storage.MEMORY)
+    consumer = driver.create()
+    driver.fill("S.a", "S.a", "S.a")
+    driver.pull(2)
+    driver.check()
+    mutate(consumer)
+    with pytest.raises(AssertionError, match="the replica has another consumers"):
+        driver.check()
+
+
+def test_a_record_that_is_not_written_down_does_not_outlive_a_restart() -> None:
+    driver = ConsumerDriver(Storage.FILE)
+    driver.create()
+    driver.fill("S.a", "S.a")
+    driver.pull(2)
+    driver.stream.apply(Acked("C", [1], driver.now_ns))
+    driver.check()
+    with pytest.raises(AssertionError, match="the restart has changed consumers"):
+        driver.restart()
