@@ -7,6 +7,7 @@ wait until it is answered.
 
 import asyncio
 import contextlib
+import itertools
 import json
 from dataclasses import dataclass, field
 
@@ -161,28 +162,30 @@ class PullWorker(Worker):
 
     async def consume(self, client: NatsClient) -> None:
         inbox = client.new_inbox()
-        await client.subscribe(inbox, cb=self.arrived)
+        await client.subscribe(f"{inbox}.*", cb=self.arrived)
         if self.rules.is_late:
             await self.create(client)
-        while True:
-            batch = self.dice.randint(1, 4)
+        for number in itertools.count():
+            batch, asked = self.dice.randint(1, 4), f"{inbox}.{number}"
             with contextlib.suppress(*FAILURES):
-                await pull(client, self.rules.name, inbox, batch, PULL_S)
-            await self._work_on(client, batch)
+                await pull(client, self.rules.name, asked, batch, PULL_S)
+            await self._work_on(client, asked, batch)
 
-    async def _work_on(self, client: NatsClient, batch: int) -> None:
-        for _ in range(batch):
+    async def _work_on(self, client: NatsClient, asked: str, batch: int) -> None:
+        """Work on what was asked for, until that is all or there is no more."""
+        while batch:
             try:
                 message = await asyncio.wait_for(self.messages.get(), PULL_S + 0.2)
             except TimeoutError:
                 return
-            if not message.reply:
-                if (message.headers or {}).get("Status") == NO_RESPONDERS:
-                    await self.create(client)
-                # The request has ended; the next one must not come too soon.
-                await asyncio.sleep(self.dice.uniform(0, 0.1))
+            if message.reply:
+                batch -= 1
+                await self.work(client, message)
+            elif (message.headers or {}).get("Status") == NO_RESPONDERS:
+                await self.create(client)
                 return
-            await self.work(client, message)
+            elif message.subject == asked:
+                return
 
 
 async def pull(client: NatsClient, consumer: str, inbox: str, batch: int, expires_s: float) -> None:

@@ -61,6 +61,7 @@ BACKOFF_S = (0.3, 0.6)
 IDLER = Rules("idler")
 DRAIN_S = 4 * ACK_WAIT_S
 """More than a message needs that a client took with it at the last moment, and its successor."""
+BAITS = 8
 PROBES = 3
 PROBE_S = 0.5 * ACK_WAIT_S
 """A message that somebody waits for is there sooner than it could be redelivered."""
@@ -493,7 +494,7 @@ class ConsumerScenario:
         doomed = DoomedWorker(world, self.ledger, self.moments, rules, host, config, PROBES + 1)
         host.spawn(doomed.boot())
         writer = (rules.writers or WRITERS)[0]
-        for number in range(PROBES * plans[0].workers):
+        for number in range(BAITS):
             await self._publish_until_acked(world, client, f"{writer}-bait{number}")
             await asyncio.sleep(PROBE_S / 10)
             if doomed.held is not None:

@@ -158,7 +158,7 @@ class ConsumerRunner:
         self._when_sure = when_sure
         self._settle = settle
         self._failed = failed
-        # Consumers that have more to send, and whether they wait for their receivers.
+        # Consumers that have more to send: in the next turn, or when their receivers have read.
         self._going_on: set[Consumer] = set()
         # Consumers that clients have asked for messages in this turn.
         self._asked: dict[Consumer, None] = {}
@@ -211,7 +211,8 @@ class ConsumerRunner:
 
     def end_all(self, is_deleted: bool) -> None:
         """The stream is deleted, or the server ends."""
-        for consumer in self._stream.consumers:
+        self._going_on.clear()
+        for consumer in [*self._stream.consumers]:
             out = Outbox()
             consumer.end(is_deleted, out)
             if consumer.push is not None:
@@ -284,9 +285,8 @@ class ConsumerRunner:
 
     def deliver(self, consumer: Consumer) -> None:
         """Let a consumer send what it has."""
-        if consumer not in self._going_on:
-            out = Outbox()
-            self._do(consumer, lambda: consumer.deliver(self._now_ns(), out), out)
+        out = Outbox()
+        self._do(consumer, lambda: consumer.deliver(self._now_ns(), out), out)
 
     def run_due(self, consumer: Consumer, now_ns: int) -> None:
         """Let a consumer do what is due."""
@@ -294,9 +294,6 @@ class ConsumerRunner:
         if consumer.is_abandoned(now_ns, out):
             self._carry_out(consumer, out)
             self.remove(consumer)
-            return
-        if consumer in self._going_on:
-            self._timers.note(consumer, self)
             return
         self._do(consumer, lambda: consumer.run_due(now_ns, out), out)
 
@@ -345,6 +342,10 @@ class ConsumerRunner:
 
     def _do(self, consumer: Consumer, work: Callable[[], object], out: Outbox) -> None:
         """Let a consumer work, and carry out what comes of it."""
+        if consumer.is_gone:
+            return
+        if self._is_unread(consumer):
+            self._go_on(consumer)
         more: object = False
         try:
             more = work()
@@ -383,17 +384,20 @@ class ConsumerRunner:
 
     def tell_events(self) -> None:
         """Tell what happened to consumers because messages left the stream; they may send more."""
-        events = self._stream.consumers.events
-        while events:
-            consumer, event = events.pop(0)
-            self._advisories.consumer_event(self._account, consumer, event)
-        for consumer in self._stream.consumers.take_freed():
+        consumers = self._stream.consumers
+        if consumers.events:
+            events, consumers.events = consumers.events, []
+            for consumer, event in events:
+                self._advisories.consumer_event(self._account, consumer, event)
+        for consumer in consumers.take_freed():
             self.deliver(consumer)
 
     def _go_on(self, consumer: Consumer) -> None:
-        """Have a consumer send more, in the next turn."""
-        self._going_on.add(consumer)
-        self._scheduler.call_soon(lambda: self._send_more(consumer))
+        """Have a consumer send more, in the next turn and not before, whatever happens to it."""
+        if consumer not in self._going_on:
+            self._going_on.add(consumer)
+            consumer.delivery.is_held = True
+            self._scheduler.call_soon(lambda: self._send_more(consumer))
 
     def _send_more(self, consumer: Consumer) -> None:
         if consumer.is_gone or consumer not in self._going_on:
@@ -402,14 +406,18 @@ class ConsumerRunner:
             self._scheduler.call_later(UNREAD_LOOK_S, lambda: self._send_more(consumer))
             return
         self._going_on.discard(consumer)
+        consumer.delivery.is_held = False
         self.deliver(consumer)
 
     def _is_unread(self, consumer: Consumer) -> bool:
         """Whether a receiver has so much to read that it gets no more for now."""
+        is_behind = self._broker.is_behind
         for subject in consumer.receivers():
-            for sub in self._account.index.match(subject).plain:
-                if self._broker.is_behind(sub.client):
-                    return True
+            route = self._account.index.match(subject)
+            if any(is_behind(sub.client) for sub in route.plain):
+                return True
+            if any(is_behind(sub.client) for group in route.groups for sub in group):
+                return True
         return False
 
     # --- the journal ---------------------------------------------------------------------------
@@ -423,10 +431,14 @@ class ConsumerRunner:
         self._is_flush_planned = False
         self.flush()
 
-    def flush(self) -> None:
-        """Write down what was only remembered."""
+    def flush(self) -> bool:
+        """Write down what was only remembered; whether all of it was."""
+        consumers = self._stream.consumers
         try:
             if not self._stream.log.offline:
-                self._stream.consumers.flush()
+                consumers.flush()
+                return True
         except StoreError as error:
             self._failed(str(error))
+        # A log that has failed takes nothing any more, and what would wait for it only grows.
+        return not consumers.take_unwritten()

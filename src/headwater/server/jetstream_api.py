@@ -125,7 +125,7 @@ class JetStreamApi:
         if domain:
             prefix = b"$JS.%b.API." % domain.encode()
             for family, plain in _MAPPED:
-                forward = self._forwarder(account, len(prefix), plain)
+                forward = self._forwarder(account, prefix, plain)
                 self._subscriptions.serve(account, prefix + family, forward)
 
     def admit(self, state: JetStreamAccount) -> None:
@@ -134,7 +134,7 @@ class JetStreamApi:
 
     # --- who handles a message -----------------------------------------------------------------
 
-    def _forwarder(self, account: Account, prefix_size: int, plain: bytes) -> Handler:
+    def _forwarder(self, account: Account, prefix: bytes, plain: bytes) -> Handler:
         def handle(
             source: Client | None,
             subject: bytes,
@@ -142,13 +142,31 @@ class JetStreamApi:
             header_size: int,
             payload: bytes,
         ) -> None:
-            mapped = plain + subject[prefix_size:]
-            self._node.broker.forward(source, account, mapped, reply, header_size, payload)
+            if subject.startswith(prefix):
+                mapped = plain + subject[len(prefix) :]
+                self._node.broker.forward(source, account, mapped, reply, header_size, payload)
 
         return handle
 
     def _handler(self, account: Account) -> Handler:
         def handle(
+            source: Client | None,
+            subject: bytes,
+            reply: bytes | None,
+            header_size: int,
+            payload: bytes,
+        ) -> bool:
+            if not subject.startswith(API_PREFIX):
+                # A message of a stream, which a consumer delivers here under its own subject.
+                return True
+            if source is None:
+                # What the server sends itself, because a client named such a subject for replies,
+                # waits: whoever sends it is in the midst of what the call may change.
+                self._later(lambda: answer_call(source, subject, reply, header_size, payload))
+                return True
+            return answer_call(source, subject, reply, header_size, payload)
+
+        def answer_call(
             source: Client | None,
             subject: bytes,
             reply: bytes | None,
@@ -181,6 +199,15 @@ class JetStreamApi:
             return True
 
         return handle
+
+    def _later(self, call: Callable[[], object]) -> None:
+        """Do something in the next turn, if JetStream is still there then."""
+
+        def do() -> None:
+            if self._node.jetstream is self._jetstream:
+                call()
+
+        self._node.environment.scheduler.call_soon(do)
 
     def _change(
         self,

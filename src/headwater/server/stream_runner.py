@@ -12,7 +12,7 @@ What requests ask for is not known here.
 
 from collections import deque
 from collections.abc import Callable
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from typing import Final, final
 
 from headwater.base.clock import NS_PER_S
@@ -183,9 +183,13 @@ class StreamRunner:
         self._undecided += 1
 
     def _make(self, change: Change) -> None:
-        change.make()
         self.consumers.flush()
+        change.make()
+        is_written = self.consumers.flush()
         self.consumers.tell_events()
+        if not is_written:
+            change.refuse(self._failure())
+            return
         if self.mode is not SyncMode.ALWAYS or self._is_sure() or self.stream.log.offline:
             # Of a log that has failed nothing more becomes sure, and the answer says that it has.
             change.answer()
@@ -446,6 +450,9 @@ class StreamRunners:
         runner = self._by_key.pop((account_name, stream_name))
         self._awaiting.pop(runner, None)
         runner.noted_due_ns = 0
+        # Its time may be years away.
+        self._due_times = [each for each in self._due_times if each[2] is not runner]
+        heapify(self._due_times)
         return runner
 
     # --- clock and disk ------------------------------------------------------------------------

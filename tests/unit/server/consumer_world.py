@@ -42,7 +42,7 @@ def frames_in(data: bytes) -> list[Frame]:
         reply = rest[0] if len(rest) > sizes else ""
         header_size = int(rest[-2]) if sizes == 2 else 0
         body = data[end + 2 : end + 2 + int(rest[-1])]
-        header = body[:header_size].decode()
+        header = body[:header_size].decode(errors="replace")
         frames.append(Frame(subject, sid, reply, header, body[header_size:]))
         place = data.find(b"MSG ", end + 2 + len(body))
     return frames

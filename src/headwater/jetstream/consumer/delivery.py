@@ -37,10 +37,12 @@ _REMOVED_REASON: Final = "Unacknowledged message was deleted"
 class Delivery:
     """The sending side of one consumer."""
 
-    __slots__ = ("_consumer", "is_stalled", "pending", "unacknowledged")
+    __slots__ = ("_consumer", "is_held", "is_stalled", "pending", "unacknowledged")
 
     def __init__(self, consumer: "Consumer") -> None:
         self._consumer = consumer
+        # Whether nothing is sent until whoever runs the consumer says so.
+        self.is_held = False
         # Whether there may be more, and too much is not acknowledged.
         self.is_stalled = False
         # How much there is to do while a message is being sent, for who is served by that.
@@ -52,7 +54,7 @@ class Delivery:
         consumer = self._consumer
         self.is_stalled = False
         more = False
-        if not consumer.wants_messages:
+        if self.is_held or not consumer.wants_messages:
             return False
         if not consumer.is_paused(now_ns) and now_ns >= consumer.held_until_ns:
             consumer.held_until_ns = 0
@@ -137,7 +139,9 @@ class Delivery:
         if sent < len(found):
             return False
         if pending == sent:
-            self._arrive_at_end()
+            if self._wanted() > 0:
+                # Otherwise nobody has looked any further.
+                self._arrive_at_end()
             return False
         if 0 < limit <= len(consumer.state.pending):
             self.is_stalled = self._wanted() > 0

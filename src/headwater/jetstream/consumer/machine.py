@@ -462,7 +462,7 @@ class Consumer:
         if self.pulls is not None and 0 < self.pulls.next_due_ns() <= now_ns:
             # As nats-server has it, this also ends those that do not want to wait and can not get
             # more because too much is not acknowledged.
-            is_at_end = not (more or self.held_until_ns)
+            is_at_end = not (more or self.held_until_ns or self.delivery.is_held)
             self.pulls.look_through(now_ns, is_at_end, out, self.heartbeat())
         if push is not None and push.heartbeat_ns and now_ns >= push.heartbeat_at_ns:
             if push.is_active:

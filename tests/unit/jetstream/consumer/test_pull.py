@@ -3,6 +3,8 @@
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from headwater.base.clock import NS_PER_S
 from headwater.jetstream.consumer.config import ConsumerConfig
@@ -387,13 +389,37 @@ def test_the_queue_knows_how_much_is_wanted() -> None:
     assert crowd.queue.wanted == len(crowd.queue) == 0
 
 
-def test_only_who_takes_whatever_comes_is_the_sole_one() -> None:
+@given(
+    batches=st.lists(st.integers(min_value=-1, max_value=4), min_size=1, max_size=5),
+    count=st.integers(min_value=1, max_value=12),
+)
+def test_the_short_way_serves_in_the_same_order(batches: list[int], count: int) -> None:
+    shared, single = Crowd(10), Crowd(10)
+    for number, batch in enumerate(batches):
+        shared.add(b"%d" % number, batch)
+        single.add(b"%d" % number, batch)
+    expected = []
+    while len(expected) < count and (request := single.queue.next(1, 0, single.out)) is not None:
+        expected.append(request.reply)
+        single.queue.served(request, 1, 0, single.out)
+    assert shared.queue.share(count, 0, shared.out) == expected
+    assert shared.queue.wanted == single.queue.wanted
+    assert shared.queue.replies() == single.queue.replies()
+    assert shared.out.sends == single.out.sends == []
+
+
+def test_the_short_way_is_not_for_those_who_have_to_be_looked_at() -> None:
+    for name, value in (("bytes_left", 5), ("expires_ns", 3)):
+        crowd = Crowd(10)
+        request = PullRequest(b"I", 5)
+        setattr(request, name, value)
+        crowd.queue.add(request, 0, 0, crowd.out)
+        assert crowd.queue.share(3, 3, crowd.out) == []
     crowd = Crowd(10)
-    assert crowd.queue.sole is None
-    crowd.add(b"I")
-    assert crowd.queue.sole is not None
-    crowd.add(b"J")
-    assert crowd.queue.sole is None
+    crowd.add(b"I", 5)
+    crowd.unheard.add(b"I")
+    assert crowd.queue.share(3, 3, crowd.out) == []
+    assert crowd.queue.wanted == 5
 
 
 def test_a_push_consumer_is_not_pulled_from(consume: Consume) -> None:

@@ -3,6 +3,8 @@
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from headwater.base.clock import NS_PER_S
 from headwater.jetstream.consumer.config import AckPolicy
@@ -176,6 +178,44 @@ def test_a_window_grows_to_its_limit() -> None:
     flow.sent(WINDOW_BYTES_MAX)
     assert flow.is_open
     flow.sent(1)
+    assert not flow.is_open
+
+
+@given(
+    sizes=st.lists(st.integers(min_value=1, max_value=WINDOW_BYTES_MIN), max_size=12),
+    answers=st.lists(st.booleans(), max_size=12),
+)
+def test_many_at_once_are_counted_as_one_by_one(sizes: list[int], answers: list[bool]) -> None:
+    """Asked, closed and opened after the same messages, whoever answers when."""
+    ways = []
+    for is_together in (False, True):
+        flow, answering, asked_at, sent = window(), iter(answers), [], 0
+        while sent < len(sizes):
+            if not flow.is_open:
+                # Now it has to be answered.
+                assert flow.confirm(flow.asked)
+            elif flow.asked and next(answering, False):
+                flow.confirm(flow.asked)
+            if is_together:
+                # What is taken together ends where it is asked or answered, one by one.
+                count = flow.sent_all(sizes[sent : sent + 1] if flow.asked else sizes[sent:])
+                sent += count
+                is_due = flow.is_due
+            else:
+                is_due = flow.sent(sizes[sent])
+                sent += 1
+            if is_due:
+                flow.ask()
+                asked_at.append(sent)
+        ways.append((asked_at, flow.is_open, flow._sent_bytes, flow._asked_bytes))
+    assert ways[0] == ways[1]
+
+
+def test_what_is_beyond_the_window_is_not_taken_together() -> None:
+    flow = window()
+    flow.sent(WINDOW_BYTES_MIN - 5)
+    flow.ask()
+    assert flow.sent_all([3, 3, 3, 3]) == 2
     assert not flow.is_open
 
 
