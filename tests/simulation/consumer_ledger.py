@@ -107,6 +107,8 @@ class ConsumerLedger(StreamLedger):
     creations_s: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
     # When clients died.
     deaths_s: list[float] = field(default_factory=list)
+    # What clients are done with, by consumer, as far as they said so.
+    _said: dict[str, set[int]] = field(default_factory=dict)
 
     def got(self, delivery: Delivery) -> None:
         self.deliveries.append(delivery)
@@ -114,6 +116,9 @@ class ConsumerLedger(StreamLedger):
 
     def check(self, final: dict[int, str], now_s: float) -> None:
         """Hold everything seen against what is in the stream at the end, when all is drained."""
+        for rules in self.rules.values():
+            told = self.deliveries if rules.acks == "none" else self.acks
+            self._said[rules.name] = {e.sequence for e in told if e.consumer == rules.name}
         super().check(final, now_s)
         self._check_not_after_ack()
         self._check_everything_done_with(final)
@@ -159,10 +164,12 @@ class ConsumerLedger(StreamLedger):
         """Every message has come to every consumer that is about it, until it was done with."""
         messages = {seen.sequence: seen.identity for seen in self.sightings} | final
         for rules in self.rules.values():
-            done = self._said_to_be_done(rules)
             for sequence, identity in sorted(messages.items()):
-                is_owed = self._is_owed(rules, identity) and sequence not in done
-                if is_owed and not self._may_be_missed(rules, sequence, identity, final):
+                if (
+                    self._is_owed(rules, identity)
+                    and not self._is_said_to_be_done(rules, sequence)
+                    and not self._may_be_missed(rules, sequence, identity, final)
+                ):
                     raise Violation(f"missed: {rules.name} is not done with {identity}, {sequence}")
 
     def _is_owed(self, rules: Rules, identity: str) -> bool:
@@ -174,16 +181,11 @@ class ConsumerLedger(StreamLedger):
             for created_s in self.creations_s[rules.name]
         )
 
-    def _said_to_be_done(self, rules: Rules) -> set[int]:
-        """The messages that clients said they are done with, or got where they need not say so."""
-        got = {each.sequence for each in self.deliveries if each.consumer == rules.name}
-        if rules.acks == "none":
-            return got
-        acked = {each.sequence for each in self.acks if each.consumer == rules.name}
-        if rules.acks == "all":
-            # Also what was on its way to somebody who died, and is covered by his successor.
-            return {*range(1, max(acked, default=0) + 1)}
-        return acked
+    def _is_said_to_be_done(self, rules: Rules, sequence: int) -> bool:
+        """Whether a client said that it is done with a message, or got it and need not say so."""
+        said = self._said[rules.name]
+        # Acking all covers also what was on its way to somebody who died.
+        return sequence <= max(said, default=0) if rules.acks == "all" else sequence in said
 
     def _may_be_missed(
         self, rules: Rules, sequence: int, identity: str, final: dict[int, str]
@@ -205,7 +207,7 @@ class ConsumerLedger(StreamLedger):
     def _is_consumed(self, sequence: int, identity: str) -> bool:
         """Whether all who were about a message may have been done with it, so that it went."""
         return self.lets_go_of_acked and all(
-            sequence in self._said_to_be_done(rules)
+            self._is_said_to_be_done(rules, sequence)
             for rules in self.rules.values()
             if self._is_owed(rules, identity)
         )

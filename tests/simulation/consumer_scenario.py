@@ -556,6 +556,7 @@ class Defect:
     durability: Durability
     layout: Callable[[random.Random], Layout]
     found: str
+    modes: tuple[CrashMode, ...] = ("kill", "power")
 
     def __str__(self) -> str:
         return self.plant.__name__.removeprefix("_")
@@ -583,7 +584,7 @@ def broken_promise(defect: Defect, patch: pytest.MonkeyPatch) -> bool:
         world = World(seed, virtual_s_max=VIRTUAL_S_MAX)
         layout = defect.layout(world.dice("layout"))
         try:
-            run_scenario(world, ConsumerScenario(defect.durability, layout))
+            run_scenario(world, ConsumerScenario(defect.durability, layout, modes=defect.modes))
         except Violation as violation:
             if re.match(defect.found, str(violation)):
                 return True

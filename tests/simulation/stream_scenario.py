@@ -6,7 +6,7 @@ A stream may also let messages go, in every way there is: which of them a run ha
 import asyncio
 import contextlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from errno import EIO, ENOSPC
 from math import inf
@@ -257,7 +257,7 @@ class StreamScenario:
         world: World,
         client: NatsClient,
         call: str,
-        body: dict[str, object],
+        body: Mapping[str, object],
         takes: Callable[[int, str], bool],
     ) -> None:
         sent_s, done_s = world.loop.now_s(), inf

@@ -121,7 +121,13 @@ def _no_memory_of_who_needs_what(patch: pytest.MonkeyPatch) -> None:
 
 DEFECTS = [
     Defect(_answers_before_the_journal, ALWAYS, limits_layout, "again|floor"),
-    Defect(_delivery_above_the_watermark, ALWAYS, limits_layout, "lost|given twice|duplicate"),
+    Defect(
+        _delivery_above_the_watermark,
+        ALWAYS,
+        limits_layout,
+        "lost|given twice|duplicate",
+        modes=("power",),
+    ),
     Defect(_no_deadlines_after_a_restart, ALWAYS, limits_layout, "stuck"),
     Defect(_waiting_clients_are_never_released, ALWAYS, limits_layout, "stuck"),
     Defect(_no_memory_of_who_needs_what, ALWAYS, interest_layout, "missed|lost"),

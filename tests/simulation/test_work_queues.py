@@ -59,8 +59,8 @@ def _removal_before_the_ack(patch: pytest.MonkeyPatch) -> None:
 
 
 DEFECTS = [
-    Defect(_acks_apart_from_removals, INTERVAL, work_queue_layout, "left"),
-    Defect(_removal_before_the_ack, ALWAYS, work_queue_layout, "missed|lost"),
+    Defect(_acks_apart_from_removals, INTERVAL, work_queue_layout, "left", modes=("power",)),
+    Defect(_removal_before_the_ack, ALWAYS, work_queue_layout, "missed|lost|stuck"),
 ]
 
 

@@ -34,7 +34,7 @@ TIMER_S_MIN: Final = 0.001
 # For so many consumers it is done in a turn what is due: clients have to be heard too.
 DUE_MAX: Final = 64
 # Entries that do not count are removed when there are this many, and more than of those that do.
-STALE_MAX: Final = 64
+STALE_MAX: Final = 16
 
 
 @final
@@ -298,7 +298,7 @@ class ConsumerRunner:
         self._do(consumer, lambda: consumer.run_due(now_ns, out), out)
 
     def remove(self, consumer: Consumer) -> None:
-        """Remove all there is of a consumer. Raises StoreError."""
+        """Remove all there is of a consumer; what its end lets go may not be written then."""
         try:
             consumer.record(ConsumerDeleted(consumer.name))
         except StoreError as error:
@@ -434,11 +434,12 @@ class ConsumerRunner:
     def flush(self) -> bool:
         """Write down what was only remembered; whether all of it was."""
         consumers = self._stream.consumers
+        if self._stream.log.offline:
+            # It takes nothing any more, and what would wait for it only grows.
+            return not consumers.take_unwritten()
         try:
-            if not self._stream.log.offline:
-                consumers.flush()
-                return True
+            consumers.flush()
         except StoreError as error:
             self._failed(str(error))
-        # A log that has failed takes nothing any more, and what would wait for it only grows.
-        return not consumers.take_unwritten()
+            return False
+        return True

@@ -297,8 +297,12 @@ class Driver:
 
     def kill(self) -> None:
         """The same, for a stream that will not be what it was."""
-        assert self._store is not None, "only a stream on disk comes back"
         self.disk.kill()
+        self.reopen()
+
+    def reopen(self) -> None:
+        """Open the stream with what the disk has kept."""
+        assert self._store is not None, "only a stream on disk comes back"
         self._store = self._open_store(self.disk)
         self.stream = self._new_stream(self._store.logs[NAME])
         self.stream.recover(self.now_ns)
@@ -317,6 +321,11 @@ class Driver:
         work = log.begin_journal_rewrite()
         work.run()
         assert log.finish_journal_rewrite(work)
+
+    def leave_shadow(self) -> None:
+        """Go on without the replica: what has happened is in no record."""
+        del vars(self.stream)["apply"]
+        self.shadow = self.stream
 
     def kill_in_flight(self) -> None:
         """Kill it while records are in the log and have had no effect.

@@ -1,6 +1,7 @@
 """Reads: what is visible, in every form; and for who says what he has seen, nothing older."""
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -36,9 +37,9 @@ def direct(driver: Driver, **request: Any) -> list[tuple[bytes, bytes]]:
     return [reply for reply in get_direct(driver.stream, body, MAX_PENDING) if reply is not None]
 
 
-def sequences(replies: list[tuple[bytes, bytes]]) -> list[int]:
+def sequences(replies: Sequence[tuple[bytes, bytes] | None]) -> list[int]:
     """Of the messages among replies."""
-    found = [value_of(block, b"Nats-Sequence") for block, _ in replies]
+    found = [value_of(reply[0], b"Nats-Sequence") for reply in replies if reply]
     return [int(each) for each in found if each]
 
 

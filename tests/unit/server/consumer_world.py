@@ -15,7 +15,6 @@ API: Final = "$JS.API."
 NS: Final = 1_000_000_000
 
 
-
 class Frame(NamedTuple):
     """A message as a client gets it; `status` is the first line of its header block."""
 
@@ -57,6 +56,18 @@ class ConsumerWorld(StoredWorld):
         self.start()
         self.caller = self.modern()
         self.caller.send(b"SUB inbox.* 9\r\n")
+        self._asker = self.modern()
+
+    def request(self, subject: str, body: object = None, peer: Peer | None = None) -> Any:
+        """The reply to one call, when the disk is as sure as it must be."""
+        payload = b"" if body is None else json.dumps(body).encode()
+        line = f"SUB inbox 9\r\nPUB {subject} inbox {len(payload)}\r\n".encode()
+        asker = peer or self._asker
+        asker.take()
+        asker.send(line + payload + b"\r\n")
+        self.sync()
+        (reply,) = frames_in(asker.take())
+        return json.loads(reply.payload)
 
     def with_stream(self, name: str = "S", **config: Any) -> "ConsumerWorld":
         """The same with a stream."""
@@ -83,11 +94,8 @@ class ConsumerWorld(StoredWorld):
 
     def publish(self, count: int, subject: str = "s.a", payload: bytes = b"x") -> None:
         """Have messages stored, in a turn of their own."""
-        publisher = self.modern()
         line = b"PUB %b %d\r\n%b\r\n" % (subject.encode(), len(payload), payload)
-        publisher.send(line * count)
-        publisher.connection.leave()
-        self.settle()
+        self._asker.send(line * count)
 
     def pull(
         self,

@@ -163,17 +163,6 @@ def test_our_own_settings_are_in_replies_once_they_are_set(stored: StoredWorld) 
     assert {key for key in OURS if key in config} == {"read_consistency", "ack_timeout"}
 
 
-# --- consumers, which are not there yet ---------------------------------------------------------
-
-
-def test_a_consumer_can_not_be_created_and_the_client_is_told_so(stored: StoredWorld) -> None:
-    stored.create("S")
-    for call in ("CONSUMER.CREATE.S", "CONSUMER.CREATE.S.C", "CONSUMER.DURABLE.CREATE.S.C"):
-        reply = stored.request(API + call, {"stream_name": "S", "config": {}})
-        assert reply["error"]["err_code"] == 10012
-        assert "not supported" in reply["error"]["description"]
-
-
 # --- advisories -------------------------------------------------------------------------------
 
 

@@ -1,6 +1,7 @@
 """A long answer leaves others their turn, and waits for a reader who is behind."""
 
 import json
+from typing import Any
 
 from headwater.server.many_replies import SLICE_REPLIES_MAX, UNREAD_LOOK_S
 from headwater.server.options import Options
@@ -10,7 +11,7 @@ from tests.unit.server.stored_world import StoredWorld, streaming
 COUNT = 3 * SLICE_REPLIES_MAX
 
 
-def filled(count: int = COUNT, body: bytes = b"", **options: int) -> StoredWorld:
+def filled(count: int = COUNT, body: bytes = b"", **options: Any) -> StoredWorld:
     world = StoredWorld(Options(jetstream=streaming(max_file_bytes=1 << 24), **options)).start()
     world.create("S", allow_direct=True)
     publish = b"PUB s %d\r\n%b\r\n" % (len(body), body)

@@ -544,6 +544,7 @@ def test_no_more_messages_wait_for_the_disk_than_recovery_looks_at(
     world: StreamWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(stream_runner, "IN_FLIGHT_MESSAGES_MAX", 3)
+    assert world.node.jetstream is not None
     in_flight = world.node.jetstream.accounts["$G"].streams["S"].in_flight
     first = [world.push("s.a", b"x") for _ in range(5)]
     world.settle()

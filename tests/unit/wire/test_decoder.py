@@ -8,11 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.wire import decoder as decoder_module
-from headwater.wire.batch import Malformed, Run
+from headwater.wire.batch import Malformed, MalformedError, Run
 from headwater.wire.decoder import (
     LINE_KNOWN_BYTES_MAX,
     ClientDecoder,
-    MalformedError,
     PublishLines,
 )
 from tests.unit.wire.plain_decoder import (

@@ -16,6 +16,7 @@ raises StoreError and is for whoever opens the log to report; it costs the entry
     STATE       name, all of the state at once: what is said first when a journal is written anew
     DROPPED     name, ranges
     FORGOTTEN   name, ns, sequence
+    KEPT        no name, sequence: what is up to there is kept, whoever needs it
 """
 
 from collections.abc import Iterable, Sequence
@@ -56,7 +57,8 @@ PINNED: Final = 328
 STATE: Final = 329
 DROPPED: Final = 330
 FORGOTTEN: Final = 331
-CONSUMER_KINDS: Final = range(CREATED, FORGOTTEN + 1)
+KEPT: Final = 332
+CONSUMER_KINDS: Final = range(CREATED, KEPT + 1)
 
 # No record is about more messages than this: a damaged range must not fill the memory.
 RANGE_MAX: Final = 1 << 24
@@ -208,6 +210,22 @@ def restore_state(state: ConsumerState, values: list[Any]) -> None:
     )
     state.lasts_until, state.passed_stream = lasts_until, passed_stream
     state.pin_id, state.pinned_ns = pin_id, pinned_ns
+
+
+def encode_kept(sequence: int) -> tuple[int, bytes]:
+    """That messages up to a sequence stay, because it is not known who needs them."""
+    return KEPT, _encode(["", sequence])
+
+
+def decode_kept(body: bytes) -> int:
+    """The sequence. Raises StoreError."""
+    try:
+        _, sequence = _decode(body)
+        _check(int, [sequence])
+    except _UNREADABLE as error:
+        raise StoreError(f"an entry of consumers can not be read: {error}") from error
+    found: int = sequence
+    return found
 
 
 def _config(document: Any) -> ConsumerConfig:

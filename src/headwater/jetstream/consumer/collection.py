@@ -80,6 +80,8 @@ class Consumers:
         self._holding: dict[str, Consumer] = {}
         # Those that begin with a message which is still to come, by name.
         self._ahead: dict[str, Consumer] = {}
+        # Up to here messages stay whoever needs them: somebody may who could not be read.
+        self._kept_until = 0
         # What could not be read when the log was opened.
         self.findings: list[str] = []
 
@@ -411,17 +413,25 @@ class Consumers:
         self._counts.clear()
         for consumer in self:
             self._counts.needed(self._needs_of(consumer))
-        return self._counts.unneeded(self._all_messages()) if self._is_complete else []
+        if self._is_doubtful:
+            self._kept_until = self._stream.log.last_sequence
+            self._unwritten.append(codec.encode_kept(self._kept_until))
+        if not self.by_name:
+            return []
+        unneeded = self._counts.unneeded(self._all_messages())
+        return [sequence for sequence in unneeded if sequence > self._kept_until]
 
     @property
-    def _is_complete(self) -> bool:
-        """Whether those that need something are known. Where that is in doubt all is kept."""
+    def _is_doubtful(self) -> bool:
+        """Whether there may be others that need something."""
         log = self._stream.log
         found = log.findings.reported if isinstance(log, FileLog) else []
-        is_sound = not any(finding.kind in _DOUBTS for finding in found)
-        return bool(self.by_name) and is_sound and not self.findings
+        return bool(self.findings) or any(finding.kind in _DOUBTS for finding in found)
 
     def _recover_entry(self, kind: int, body: bytes) -> None:
+        if kind == codec.KEPT:
+            self._kept_until = codec.decode_kept(body)
+            return
         if kind == codec.STATE:
             name, values = codec.decode_state(body)
             consumer = self.by_name.get(name)
@@ -448,7 +458,7 @@ class Consumers:
 
     def snapshot(self) -> list[tuple[int, bytes]]:
         """Everything that the journal has to say of consumers, as short as it can be said."""
-        entries = []
+        entries = [codec.encode_kept(self._kept_until)] if self._kept_until else []
         for consumer in self:
             if consumer.config.mem_storage:
                 continue

@@ -520,7 +520,7 @@ class Consumer:
         if self.push is not None:
             since_ns = self.push.idle_since_ns
             return 0 if self.push.is_active or not since_ns else since_ns + threshold_ns
-        check_ns = max(self._active_ns, self.pulls.active_ns if self.pulls else 0)
+        check_ns = max(self._active_ns, 0 if self.pulls is None else self.pulls.active_ns)
         return check_ns + threshold_ns + INACTIVE_GRACE_NS
 
     def is_abandoned(self, now_ns: int, out: Outbox) -> bool:

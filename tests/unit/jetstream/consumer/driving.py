@@ -318,9 +318,9 @@ class ConsumerDriver(Driver):
                 )
             )
 
-    def kill(self) -> None:
-        """Clients are gone with the process, and consumers are used from now on."""
-        super().kill()
+    def reopen(self) -> None:
+        """The clients are gone, and consumers begin to work."""
+        super().reopen()
         self._listening.clear()
         self._got.clear()
         self._told.clear()

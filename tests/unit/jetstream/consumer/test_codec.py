@@ -133,6 +133,12 @@ def test_a_state_comes_back_as_it_was() -> None:
     assert again.oldest_pending == state.oldest_pending
 
 
+def test_what_is_kept_comes_back() -> None:
+    kind, body = codec.encode_kept(2**63)
+    assert kind == codec.KEPT
+    assert codec.decode_kept(body) == 2**63
+
+
 # --- what is none ---------------------------------------------------------------------------------
 
 encode = msgspec.msgpack.encode
@@ -158,7 +164,7 @@ BAD: dict[str, tuple[int, bytes]] = {
     "no config": (codec.CONFIGURED, encode(["C", b"{", 0])),
     "another config": (codec.CREATED, encode(["C", 1, 1, 0, b'{"ack_policy":"some"}'])),
     "a config of text": (codec.CREATED, encode(["C", 1, 1, 0, "{}"])),
-    "an unknown kind": (codec.FORGOTTEN + 1, encode(["C"])),
+    "an unknown kind": (codec.KEPT + 1, encode(["C"])),
     "a state": (codec.STATE, encode(["C"])),
     "too deep": (codec.ACKED, b"\x91" * 100_000),
 }
@@ -208,6 +214,8 @@ def test_no_body_does_harm(kind: int, body: bytes) -> None:
         codec.decode(kind, body)
     with suppress(StoreError):
         codec.decode_state(body)
+    with suppress(StoreError):
+        codec.decode_kept(body)
 
 
 @settings(deadline=None, max_examples=200)

@@ -398,7 +398,7 @@ def test_the_short_way_serves_in_the_same_order(batches: list[int], count: int) 
     for number, batch in enumerate(batches):
         shared.add(b"%d" % number, batch)
         single.add(b"%d" % number, batch)
-    expected = []
+    expected: list[bytes] = []
     while len(expected) < count and (request := single.queue.next(1, 0, single.out)) is not None:
         expected.append(request.reply)
         single.queue.served(request, 1, 0, single.out)
