@@ -375,10 +375,10 @@ class ConsumerScenario:
         while self.writing:
             await asyncio.sleep(dice.uniform(0.1, 0.5))
             plan = dice.choice([plan for plan in self.layout.plans if plan.is_durable])
-            kind = dice.choice(("look", "look", "look", "pause", "purge", "update", "delete"))
+            kind = dice.choice(("count", "count", "count", "pause", "purge", "update", "delete"))
             with contextlib.suppress(*FAILURES, Refused):
-                if kind == "look":
-                    await self._look(world, client, plan.rules)
+                if kind == "count":
+                    await self._count(world, client, plan.rules)
                 elif kind == "pause" and dice.random() < 0.5:
                     await self._pause(world, client, plan.rules.name)
                 elif kind == "purge" and self.layout.has_purges:
@@ -401,30 +401,34 @@ class ConsumerScenario:
                 return
 
     async def _look(self, world: World, client: NatsClient, rules: Rules) -> dict[str, Any]:
-        """Ask a consumer how it stands; where nothing changes meanwhile, count with it."""
+        """Ask a consumer how it stands."""
         since_s, lives = world.loop.now_s(), len(self.ledger.crashes)
-        name = f"CONSUMER.INFO.{STREAM}.{rules.name}"
-        found = await asked(client, name)
+        found = await asked(client, f"CONSUMER.INFO.{STREAM}.{rules.name}")
         if lives == len(self.ledger.crashes):
             floor, delivered = found["ack_floor"]["stream_seq"], found["delivered"]["stream_seq"]
             self.ledger.looks.append(Look(rules.name, since_s, floor, delivered))
-        before = await asked(client, f"STREAM.INFO.{STREAM}")
+        return found
+
+    async def _count(self, world: World, client: NatsClient, rules: Rules) -> None:
+        """Where nothing changes meanwhile, count the messages that a consumer has to deliver."""
+        before = await self._look(world, client, rules)
+        state_before = await asked(client, f"STREAM.INFO.{STREAM}")
         contents = await self._contents(client)
-        after = await asked(client, f"STREAM.INFO.{STREAM}")
-        again = await asked(client, name)
-        is_quiet = (before["state"], found["delivered"], found["num_pending"]) == (
-            after["state"],
-            again["delivered"],
-            again["num_pending"],
+        state_after = await asked(client, f"STREAM.INFO.{STREAM}")
+        after = await self._look(world, client, rules)
+        delivered, claimed = before["delivered"]["stream_seq"], before["num_pending"]
+        is_quiet = (
+            state_before["state"] == state_after["state"]
+            and before["delivered"] == after["delivered"]
+            and claimed == after["num_pending"]
         )
         counted = sum(
             rules.is_about(identity)
             for sequence, identity in contents.items()
-            if sequence > found["delivered"]["stream_seq"]
+            if sequence > delivered
         )
-        if is_quiet and counted != found["num_pending"]:
-            raise Violation(f"pending: {rules.name} counts {found['num_pending']}, not {counted}")
-        return again
+        if is_quiet and counted != claimed:
+            raise Violation(f"pending: {rules.name} counts {claimed}, not {counted}")
 
     async def _pause(self, world: World, client: NatsClient, name: str) -> None:
         clock = world.host("server").clock
@@ -458,6 +462,7 @@ class ConsumerScenario:
                 with contextlib.suppress(*FAILURES, Refused):
                     found = await self._look(world, client, plan.rules)
                     if not found["num_pending"] and not found["num_ack_pending"]:
+                        await self._count(world, client, plan.rules)
                         left.remove(plan)
             if left and world.loop.now_s() > until_s:
                 raise Violation(f"stuck: {[plan.rules.name for plan in left]}")

@@ -23,7 +23,7 @@ from tests.simulation.consumer_scenario import (
 )
 from tests.simulation.stream_scenario import ALWAYS, ASYNC, INTERVAL, Durability
 
-SEEDS = 30
+SEEDS = 25
 
 
 @pytest.mark.parametrize("durability", [INTERVAL, ALWAYS, ASYNC], ids=lambda row: row.name)

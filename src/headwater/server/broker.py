@@ -547,7 +547,8 @@ class Broker:
 
     def _accepts(self, source: Client | None, sub: Subscription, subject: bytes) -> bool:
         target = sub.client
-        if target.close_reason:
+        if target.close_reason or 0 < sub.limit <= sub.delivered:
+            # Whoever has it on a route in hand may not know that it is gone.
             return False
         if target is source and not source.connect.echo and sub.handler is None:
             return False

@@ -610,3 +610,71 @@ class TestFlush:
         source.send(pub(b"foo", b"again"))
         assert sound.take() == msg(b"foo", b"1", b"again")
         assert broken.take() == msg(b"foo", b"1", b"again")
+
+
+class TestWhatIsDoneLast:
+    def test_comes_after_all_that_was_read_in_the_turn(self, world: World) -> None:
+        broker, order = world.node.broker, []
+        broker.do_last(lambda: order.append("last"))
+        world.scheduler.call_soon(lambda: order.append("soon"))
+        assert order == []
+        world.settle()
+        assert order == ["last", "soon"]
+
+    def test_may_have_more_done(self, world: World) -> None:
+        broker, order = world.node.broker, []
+        broker.do_last(lambda: broker.do_last(lambda: order.append("more")))
+        broker.do_last(lambda: order.append("one"))
+        world.settle()
+        assert order == ["one", "more"]
+
+    def test_what_it_sends_goes_out_in_the_same_turn(self, world: World) -> None:
+        sub, broker = listener(world, b"foo"), world.node.broker
+        route = sub.client.account.index.match(b"foo")
+        broker.do_last(lambda: broker.send(route, b"foo", None, b"x"))
+        broker.flush()
+        assert sub.take() == msg(b"foo", b"1")
+
+
+class TestMessagesOfAStream:
+    """They arrive under their own subjects, wherever their receiver listens."""
+
+    SENT = ([b"s.a", b"s.b"], [b"r.1", b"r.2"], [b"", HEADERS], [b"one", b"two"])
+    RECEIVED = b"MSG s.a 1 r.1 3\r\none\r\n" + b"HMSG s.b 1 r.2 %d %d\r\n%btwo\r\n" % (
+        len(HEADERS),
+        len(HEADERS) + 3,
+        HEADERS,
+    )
+
+    def test_go_to_one_receiver_as_to_many(self, world: World) -> None:
+        one = listener(world, b"in")
+        broker, index = world.node.broker, one.client.account.index
+        broker.send_messages(index.match(b"in"), *self.SENT)
+        world.settle()
+        assert one.take() == self.RECEIVED
+        two = listener(world, b"in")
+        broker.send_messages(index.match(b"in"), *self.SENT)
+        world.settle()
+        assert (one.take(), two.take()) == (self.RECEIVED, self.RECEIVED)
+
+    def test_go_to_one_member_of_a_group(self, world: World) -> None:
+        members = [listener(world, b"in q") for _ in range(3)]
+        route = members[0].client.account.index.match(b"in")
+        world.node.broker.send_messages(route, *self.SENT)
+        world.settle()
+        assert sum(member.take().count(b"MSG ") for member in members) == 2
+
+    def test_come_without_headers_to_who_knows_none(self, world: World) -> None:
+        sub = listener(world, b"in", headers=False, no_responders=False)
+        route = sub.client.account.index.match(b"in")
+        world.node.broker.send_messages(route, *self.SENT)
+        world.settle()
+        assert sub.take() == b"MSG s.a 1 r.1 3\r\none\r\nMSG s.b 1 r.2 3\r\ntwo\r\n"
+
+    def test_end_with_the_limit_of_the_subscription(self, world: World) -> None:
+        sub = listener(world, b"in")
+        sub.send(b"UNSUB 1 1\r\n")
+        route = sub.client.account.index.match(b"in")
+        world.node.broker.send_messages(route, *self.SENT)
+        world.settle()
+        assert sub.take() == b"MSG s.a 1 r.1 3\r\none\r\n"

@@ -9,6 +9,7 @@ from headwater.jetstream.config import StreamConfig
 from headwater.server.monitor.documents import Refused, encode
 from headwater.server.monitor.jsz import JszOptions, jetstream_part, jsz, jsz_of_account
 from headwater.server.options import AccountOptions, Options
+from tests.unit.server.consumer_world import ConsumerWorld
 from tests.unit.server.stored_world import FOLDER, StoredWorld, streaming
 
 ACCOUNTS = (
@@ -106,3 +107,26 @@ class TestJsz:
     def test_no_page_has_the_key(self) -> None:
         world = StoredWorld(Options(jetstream=streaming(encryption_key="tops3cret"))).start()
         assert b"tops3cret" not in encode(jsz(world.node, JszOptions(streams=True, config=True)))
+
+    def test_consumers_are_described_without_their_configuration_unless_asked(self) -> None:
+        world = ConsumerWorld().with_stream()
+        for name in ("B", "A"):
+            world.consumer(name)
+        plain = encode(jsz(world.node, JszOptions(consumer=True)))
+        assert plain.index(b'"name":"A"') < plain.index(b'"name":"B"')
+        assert b'"ack_policy"' not in plain
+        assert b'"ack_policy"' in encode(jsz(world.node, JszOptions(consumer=True, config=True)))
+        assert b'"consumer_detail"' not in encode(jsz(world.node, JszOptions(streams=True)))
+        assert jsz(world.node, JszOptions()).consumers == 2
+
+
+def test_the_health_of_a_consumer_is_that_it_is_there() -> None:
+    world = ConsumerWorld().with_stream()
+    world.consumer("C")
+    asked = {"account": "$G", "stream": "S"}
+    assert world.health(**asked, consumer="C").status == "ok"
+    world.delete("C")
+    health = world.health(**asked, consumer="C")
+    assert (health.status, health.status_code) == ("unavailable", 404)
+    text = 'JetStream consumer "C" not found for stream "S" on account "$G"'
+    assert health.error == text

@@ -207,7 +207,7 @@ BODIES = st.one_of(
 )
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=150)
 @given(kind=st.sampled_from([*codec.CONSUMER_KINDS]), body=BODIES)
 def test_no_body_does_harm(kind: int, body: bytes) -> None:
     with suppress(StoreError):
@@ -218,7 +218,7 @@ def test_no_body_does_harm(kind: int, body: bytes) -> None:
         codec.decode_kept(body)
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=150)
 @given(st.data())
 def test_no_damage_does_harm(data: st.DataObject) -> None:
     """Bits that flipped without being noticed."""

@@ -2,7 +2,7 @@
 
 import pytest
 
-from headwater.jetstream.config import Storage
+from headwater.jetstream.config import Retention, Storage
 from headwater.jetstream.consumer import codec
 from headwater.jetstream.consumer.config import AckPolicy
 from headwater.jetstream.consumer.records import (
@@ -84,6 +84,16 @@ def test_who_goes_or_changes_is_hungry_for_other_things() -> None:
     assert hungry(driver, b"S.b") == ["a"]
     driver.drop("a")
     assert hungry(driver, b"S.b") == []
+
+
+def test_a_record_that_says_it_twice_counts_once() -> None:
+    driver = ConsumerDriver(Storage.MEMORY, retention=Retention.INTEREST)
+    driver.create()
+    driver.create("D")
+    driver.fill("S.a")
+    driver.pull(1)
+    driver.record(Acked("C", [1, 1], driver.now_ns))
+    assert driver.sequences == [1]
 
 
 def test_who_has_room_again_is_told_once() -> None:
