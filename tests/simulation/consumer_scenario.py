@@ -454,18 +454,23 @@ class ConsumerScenario:
     # --- how it ends ---------------------------------------------------------------------------
 
     async def _drain(self, world: World, client: NatsClient) -> None:
-        """Wait until all consumers have nothing left to do."""
-        until_s = world.loop.now_s() + DRAIN_S
-        left = [plan for plan in self.layout.plans if plan.is_durable]
-        while left:
-            for plan in [*left]:
+        """Wait until all consumers have nothing left to do; while it becomes less, all is well."""
+        to_do = {plan.rules.name: STORED_MAX for plan in self.layout.plans if plan.is_durable}
+        until_s = inf
+        while to_do:
+            before = sum(to_do.values())
+            for name in [*to_do]:
+                rules = self.ledger.rules[name]
                 with contextlib.suppress(*FAILURES, Refused):
-                    found = await self._look(world, client, plan.rules)
-                    if not found["num_pending"] and not found["num_ack_pending"]:
-                        await self._count(world, client, plan.rules)
-                        left.remove(plan)
-            if left and world.loop.now_s() > until_s:
-                raise Violation(f"stuck: {[plan.rules.name for plan in left]}")
+                    found = await self._look(world, client, rules)
+                    to_do[name] = found["num_pending"] + found["num_ack_pending"]
+                    if not to_do[name]:
+                        await self._count(world, client, rules)
+                        del to_do[name]
+            if until_s == inf or sum(to_do.values()) < before:
+                until_s = world.loop.now_s() + DRAIN_S
+            elif world.loop.now_s() > until_s:
+                raise Violation(f"stuck: {to_do}")
             await asyncio.sleep(0.25)
         last = max((seen.sequence for seen in self.ledger.sightings), default=0)
         for reader in [each for each in self.workers if isinstance(each, OrderedReader)]:
