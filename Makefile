@@ -103,7 +103,7 @@ $(VENV)/.test: requirements/test.txt $(VENV)/.server
 # Every wheel of every platform gets its hash; no index address is written down.
 PIP_COMPILE = cd requirements && CUSTOM_COMPILE_COMMAND="make requirements" \
   ../$(VENV)-lock/bin/pip-compile --quiet --upgrade --no-config --generate-hashes --strip-extras \
-  --allow-unsafe --no-emit-index-url --no-emit-trusted-host --no-emit-find-links
+  --allow-unsafe --no-emit-options
 
 # Resolved with the oldest Python we support: what it needs and newer ones do not is then pinned too.
 requirements: PYTHON_CANDIDATES := python3.11

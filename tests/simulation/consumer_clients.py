@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import itertools
 import json
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 
 import nats
@@ -53,7 +54,7 @@ class Moments:
 
 
 @dataclass
-class Worker:
+class Worker(ABC):
     """A program that works on messages of one consumer."""
 
     world: World
@@ -75,9 +76,9 @@ class Worker:
         client = await connected()
         await self.consume(client)
 
+    @abstractmethod
     async def consume(self, client: NatsClient) -> None:
         """Get messages, and work."""
-        raise NotImplementedError
 
     async def create(self, client: NatsClient) -> None:
         """Make sure that the consumer is there, however long it takes."""

@@ -24,9 +24,7 @@ from nats.aio.client import Client as NatsClient
 
 from headwater.runtime import upkeep
 from headwater.server import stream_runner
-from headwater.server.lifecycle import Server
-from headwater.server.options import JetStreamOptions, Options
-from headwater.testing import World, simulated_environment
+from headwater.testing import World
 from tests.simulation.consumer_clients import (
     ACK_WAIT_S,
     ANSWER_S,
@@ -42,13 +40,12 @@ from tests.simulation.consumer_clients import (
 )
 from tests.simulation.consumer_ledger import ConsumerLedger, Look, Pause, Rules
 from tests.simulation.core_scenario import connected
+from tests.simulation.stored_server import StoredServer
 from tests.simulation.stream_ledger import Crash, CrashMode, Limits, Request, Violation, subject_of
 from tests.simulation.stream_scenario import (
     DISK_FAULTS,
     ROUND_TRIP_S,
     STORE_FAILED,
-    SYNC_INTERVAL_S,
-    SYNC_S_MAX,
     Durability,
 )
 
@@ -193,12 +190,13 @@ class ConsumerScenario:
             rules={plan.rules.name: plan.rules for plan in self.layout.plans},
             lets_go_of_acked=self.layout.retention != "limits",
         )
+        self.server = StoredServer()
         self.workers: list[Worker] = []
         self.moments = Moments(self.is_calm)
 
     async def run(self, world: World) -> None:
         """The whole story."""
-        await self._start_server(world)
+        await self.server.start(world, self.durability.sync_always)
         client = await connected()
         await self._create(client)
         if self.durability.promise.power_s:
@@ -220,29 +218,6 @@ class ConsumerScenario:
         await client.close()
 
     # --- how it begins -------------------------------------------------------------------------
-
-    async def _start_server(self, world: World) -> None:
-        world.loop.executor_delay_s_max = SYNC_S_MAX
-        host = world.host("server")
-        options = Options(
-            host="0.0.0.0",
-            port=4222,
-            ping_interval_s=1.0,
-            jetstream=JetStreamOptions(
-                enabled=True,
-                store_dir="/data",
-                sync_always=self.durability.sync_always,
-                sync_interval_s=SYNC_INTERVAL_S,
-            ),
-        )
-
-        async def boot() -> None:
-            environment = simulated_environment(world, host)
-            self.server = Server(options, environment, lambda line: None)
-            await self.server.start()
-
-        host.boot = boot
-        await host.run(boot())
 
     async def _create(self, client: NatsClient) -> None:
         stream = {
@@ -317,7 +292,7 @@ class ConsumerScenario:
             await self._worst_moment(dice)
             if disk_failed_s == inf and dice.random() < 0.2:
                 # In good order: that costs nothing.
-                await host.run(self.server.stop())
+                await host.run(self.server.running.stop())
                 world.crash("server", "kill")
             else:
                 mode = dice.choice(self.modes)

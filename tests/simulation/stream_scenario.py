@@ -16,11 +16,10 @@ import nats
 from nats.aio.client import Client as NatsClient
 from nats.aio.msg import Msg
 
-from headwater.server.lifecycle import Server
-from headwater.server.options import JetStreamOptions, Options
-from headwater.testing import World, simulated_environment
+from headwater.testing import World
 from headwater.testing.disk_faults import Operation
 from tests.simulation.core_scenario import connected
+from tests.simulation.stored_server import SYNC_INTERVAL_S, StoredServer
 from tests.simulation.stream_ledger import (
     Crash,
     CrashMode,
@@ -32,13 +31,10 @@ from tests.simulation.stream_ledger import (
     subject_of,
 )
 
-SYNC_INTERVAL_S = 2.0
 FLUSH_S = 0.1
 """How long an async stream may keep a message in memory, with room for a busy server."""
 ANSWER_S = 1.0
 ROUND_TRIP_S = 0.004
-SYNC_S_MAX = 0.2
-"""A slow disk, so that much is under way when it loses power."""
 WRITERS = 3
 MESSAGES_PER_WRITER = 25
 CRASHES = 3
@@ -114,26 +110,7 @@ class StreamScenario:
 
     async def run(self, world: World) -> None:
         """The whole story."""
-        world.loop.executor_delay_s_max = SYNC_S_MAX
-        host = world.host("server")
-        options = Options(
-            host="0.0.0.0",
-            port=4222,
-            ping_interval_s=1.0,
-            jetstream=JetStreamOptions(
-                enabled=True,
-                store_dir="/data",
-                sync_always=self.durability.sync_always,
-                sync_interval_s=SYNC_INTERVAL_S,
-            ),
-        )
-
-        async def boot() -> None:
-            environment = simulated_environment(world, host)
-            await Server(options, environment, lambda line: None).start()
-
-        host.boot = boot
-        await host.run(boot())
+        await StoredServer().start(world, self.durability.sync_always)
         client = await connected()
         await self._create(client)
         writers = [asyncio.create_task(self._write(world, n)) for n in range(WRITERS)]

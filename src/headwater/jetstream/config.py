@@ -263,6 +263,18 @@ class StreamRequest(StreamConfig, frozen=True, kw_only=True):
         return StreamConfig(**{name: getattr(self, name) for name in fields})
 
 
+def kept_metadata(metadata: dict[str, str], required_level: int) -> dict[str, str]:
+    """Metadata as it is kept: with the level that is required, without who answered."""
+    answered = (SERVER_VERSION_KEY, SERVER_LEVEL_KEY)
+    kept = {key: value for key, value in metadata.items() if key not in answered}
+    return kept | {REQUIRED_LEVEL_KEY: str(required_level)}
+
+
+def told_metadata(metadata: dict[str, str], version: str, level: int) -> dict[str, str]:
+    """Metadata for replies that say who answers."""
+    return metadata | {SERVER_VERSION_KEY: version, SERVER_LEVEL_KEY: str(level)}
+
+
 def required_level(config: StreamConfig) -> int:
     """The API level a server needs to run this stream as it is meant."""
     if config.allow_batched:
@@ -281,18 +293,13 @@ def required_level(config: StreamConfig) -> int:
 
 def with_required_level(config: StreamConfig) -> StreamConfig:
     """The configuration as it is kept: with the level it requires, without who answered."""
-    metadata = {
-        key: value
-        for key, value in config.metadata.items()
-        if key not in (SERVER_VERSION_KEY, SERVER_LEVEL_KEY)
-    }
-    metadata[REQUIRED_LEVEL_KEY] = str(required_level(config))
+    metadata = kept_metadata(config.metadata, required_level(config))
     return msgspec.structs.replace(config, metadata=metadata)
 
 
 def with_server_metadata(config: StreamConfig, version: str, level: int) -> StreamConfig:
     """The configuration for replies that say who answers: all but those of STREAM.LIST."""
-    metadata = config.metadata | {SERVER_VERSION_KEY: version, SERVER_LEVEL_KEY: str(level)}
+    metadata = told_metadata(config.metadata, version, level)
     return msgspec.structs.replace(config, metadata=metadata)
 
 

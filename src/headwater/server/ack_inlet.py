@@ -1,7 +1,8 @@
-"""Acknowledgements on their way from the broker to consumers: sorted by consumer, once per turn.
+"""What clients say of messages they got, on its way from the broker to consumers.
 
-One subscription per account hears them all. Where there is nobody to take an acknowledgement, who
-waits for an answer is told so, as by a subject that nobody listens to.
+Acknowledgements are sorted by consumer, once per turn; one subscription per account hears them all,
+and another what is confirmed for flow control. Where there is nobody to take an acknowledgement,
+who waits for an answer is told so, as by a subject that nobody listens to.
 """
 
 from collections.abc import Callable
@@ -11,16 +12,18 @@ from headwater.base.ids import hash62
 from headwater.jetstream.consumer.acks import PLAIN, AckAddress, read_address, read_sequences
 from headwater.jetstream.consumer.config import AckPolicy
 from headwater.jetstream.consumer.machine import Consumer
+from headwater.jetstream.consumer.push import FLOW_PREFIX
 from headwater.jetstream.decision import Incoming
 from headwater.server.accounts import Account
 from headwater.server.broker import Broker
+from headwater.server.client import Client
 from headwater.server.consumer_runner import ConsumerRunner
 from headwater.server.ingest import Ingest
+from headwater.wire.encoder import no_responders_block
 
 # How accounts are named in the longer form of a reply subject.
 HASH_SIZE: Final = 8
 NO_DOMAIN: Final = b"_"
-NO_RESPONDERS: Final = b"NATS/1.0 503\r\nNats-Subject: %b\r\n\r\n"
 
 FindRunner = Callable[[str], ConsumerRunner | None]
 
@@ -107,6 +110,23 @@ class AckInlet:
                 runner, consumer = found
                 runner.take_acks(consumer, acks.addresses, acks.replies, acks.payloads)
 
+    def confirm_flow(
+        self,
+        source: Client | None,
+        subject: bytes,
+        reply: bytes | None,
+        header_size: int,
+        payload: bytes,
+    ) -> bool:
+        """A client confirms what it got; False if there is nobody to hear it."""
+        stream_name, _, rest = subject[len(FLOW_PREFIX) :].decode(errors="replace").partition(".")
+        runner = self._find(stream_name)
+        consumer = None if runner is None else runner.find(rest.rpartition(".")[0])
+        if runner is None or consumer is None:
+            return False
+        runner.confirm_flow(consumer, subject, payload[:header_size] if header_size > 0 else b"")
+        return True
+
     def _consumer(self, stream: bytes, name: bytes) -> tuple[ConsumerRunner, Consumer] | None:
         """A consumer that takes acknowledgements."""
         runner = self._find(stream.decode(errors="surrogateescape"))
@@ -121,4 +141,4 @@ class AckInlet:
             return
         route = self._account.index.match(reply)
         if any(sub.client.no_responders for sub in route.plain):
-            self._broker.send(route, reply, None, b"", NO_RESPONDERS % subject)
+            self._broker.send(route, reply, None, b"", no_responders_block(subject))

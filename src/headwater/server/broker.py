@@ -59,8 +59,9 @@ WRITE_PIECES_MAX: Final = 128 * 1024
 # besides. Small ones are bounded by the read that brought them.
 WAITING_BYTES_MAX: Final = 64 * 1024 * 1024
 _DELIVERY_BYTES: Final = 64
-# Who has more than this part of `max_pending` to read is behind.
+# Who has more than this part of `max_pending` to read is behind, and is looked at again after this.
 UNREAD_PART: Final = 4
+UNREAD_LOOK_S: Final = 0.005
 
 
 @final
@@ -447,32 +448,19 @@ class Broker:
         """Append messages of a stream to one plain subscription."""
         target = sub.client
         self.touch(target)
-        tail = sub.tail
-        size = sum(map(len, payloads))
-        if any(headers):
-            frames = [
-                b"HMSG %b%b%b %d %d\r\n%b%b\r\n"
-                % (subject, tail, reply, len(header), len(header) + len(payload), header, payload)
-                if header
-                else b"MSG %b%b%b %d\r\n%b\r\n" % (subject, tail, reply, len(payload), payload)
-                for subject, reply, header, payload in zip(
-                    subjects, replies, headers, payloads, strict=True
-                )
-            ]
-            size += sum(map(len, headers))
-        else:
-            frames = [
-                b"MSG %b%b%b %d\r\n%b\r\n" % (subject, tail, reply, len(payload), payload)
-                for subject, reply, payload in zip(subjects, replies, payloads, strict=True)
-            ]
-        target.out.append(b"".join(frames))
+        target.out.append(encoder.stored_messages(sub.tail, subjects, replies, headers, payloads))
         sub.delivered += len(subjects)
         target.out_msgs += len(subjects)
-        target.out_bytes += size
+        target.out_bytes += sum(map(len, payloads)) + sum(map(len, headers))
 
     def is_behind(self, client: Client) -> bool:
         """Whether a client has so much to read that it should get no more than it must."""
-        return client.connection.buffered_bytes() > self.max_pending // UNREAD_PART
+        return client.connection.buffered_bytes() > self.unread_bytes_max
+
+    @property
+    def unread_bytes_max(self) -> int:
+        """What a client may have to read without being behind."""
+        return self.max_pending // UNREAD_PART
 
     # --- admission -----------------------------------------------------------------------------
 
@@ -661,6 +649,9 @@ class Broker:
                 self._last_works.pop(0)()
                 self.process_ingests()
         finally:
+            # A bug that shows at one of them must not silence the rest.
+            if self._last_works:
+                self._plan_flush()
             self._flush_dirty()
 
     def _flush_dirty(self) -> None:

@@ -21,14 +21,12 @@ from headwater.jetstream.consumer.records import ConsumerDeleted
 from headwater.jetstream.stream import Stream
 from headwater.runtime.environment import Scheduler, TimerHandle
 from headwater.server.accounts import Account
-from headwater.server.broker import Broker
+from headwater.server.broker import UNREAD_LOOK_S, Broker
 from headwater.server.jetstream_advisories import Advisories
 from headwater.store.message_log import StoreError
 
 # Acknowledgements that nobody waits for are in the journal after this, if nothing is written first.
 JOURNAL_S_MAX: Final = 0.005
-# Receivers that have much to read are looked at again after this.
-UNREAD_LOOK_S: Final = 0.005
 # A timer is not set more often than this.
 TIMER_S_MIN: Final = 0.001
 # For so many consumers it is done in a turn what is due: clients have to be heard too.
@@ -195,30 +193,24 @@ class ConsumerRunner:
             self._do(consumer, lambda: consumer.deliver(now_ns, out), out)
             return
         if push.subject != old_subject:
-            self._unwatch(consumer, old_subject)
+            self._account.unwatch(old_subject, consumer)
             self._watch(consumer)
         self._do(consumer, lambda: consumer.interest(self._is_bound(consumer), now_ns, out), out)
 
-    def end(self, consumer: Consumer) -> None:
-        """A consumer is gone; those who wait at it are told."""
+    def end(self, consumer: Consumer, is_deleted: bool = True) -> None:
+        """A consumer is gone, or its server goes; those who wait at it are told."""
         out = Outbox()
-        consumer.end(True, out)
+        consumer.end(is_deleted, out)
         if consumer.push is not None:
-            self._unwatch(consumer, consumer.push.subject)
+            self._account.unwatch(consumer.push.subject, consumer)
         self._timers.note(consumer, self)
         self._going_on.discard(consumer)
         self._carry_out(consumer, out)
 
     def end_all(self, is_deleted: bool) -> None:
         """The stream is deleted, or the server ends."""
-        self._going_on.clear()
         for consumer in [*self._stream.consumers]:
-            out = Outbox()
-            consumer.end(is_deleted, out)
-            if consumer.push is not None:
-                self._unwatch(consumer, consumer.push.subject)
-            self._timers.note(consumer, self)
-            self._carry_out(consumer, out)
+            self.end(consumer, is_deleted)
 
     def pull(self, consumer: Consumer, reply: bytes, body: bytes) -> None:
         """A client asks for messages; it gets them when all that ask in this turn wait in line."""
@@ -314,9 +306,6 @@ class ConsumerRunner:
         push = consumer.push
         assert push is not None
         self._account.watch(push.subject, consumer, lambda: self._interest_changed(consumer))
-
-    def _unwatch(self, consumer: Consumer, subject: bytes) -> None:
-        self._account.unwatch(subject, consumer)
 
     def _interest_changed(self, consumer: Consumer) -> None:
         push = consumer.push

@@ -499,24 +499,7 @@ class JetStream:
         inlet = AckInlet(account, self.broker, find, self.domain)
         self._subscriptions.take_in(account, ACK_PREFIX + b">", inlet.ingest)
 
-        def confirm(
-            source: Client | None,
-            subject: bytes,
-            reply: bytes | None,
-            header_size: int,
-            payload: bytes,
-        ) -> bool:
-            named = subject[len(FLOW_PREFIX) :].decode(errors="replace")
-            stream_name, _, rest = named.partition(".")
-            runner = find(stream_name)
-            consumer = None if runner is None else runner.find(rest.rpartition(".")[0])
-            if runner is None or consumer is None:
-                return False
-            header = payload[:header_size] if header_size > 0 else b""
-            runner.confirm_flow(consumer, subject, header)
-            return True
-
-        self._subscriptions.serve(account, FLOW_PREFIX + b">", confirm)
+        self._subscriptions.serve(account, FLOW_PREFIX + b">", inlet.confirm_flow)
 
     def reads_of(self, account_name: str, stream_name: str) -> AwaitedReads:
         """The reads that wait for a stream."""

@@ -11,16 +11,12 @@ from typing import Final, final
 from headwater.jetstream.api.message_get import UNREADABLE, Reply
 from headwater.runtime.environment import Scheduler
 from headwater.server.accounts import Account
-from headwater.server.broker import Broker
-from headwater.server.client import Client
+from headwater.server.broker import UNREAD_LOOK_S, Broker
 from headwater.store.message_log import StoreError
 
 # One slice; it ends with the first of the two.
 SLICE_REPLIES_MAX: Final = 256
 SLICE_BYTES_MAX: Final = 256 * 1024
-# Who has more than this part of what may be kept for him is waited for, and looked at again.
-UNREAD_PART: Final = 4
-UNREAD_LOOK_S: Final = 0.005
 
 
 @final
@@ -54,7 +50,7 @@ class ManyReplies:
         route = self._account.index.match(self._subject)
         if not route.fan_out or not self._is_wanted():
             return
-        if any(self._is_behind(sub.client) for sub in route.plain):
+        if any(self._broker.is_behind(sub.client) for sub in route.plain):
             self._scheduler.call_later(UNREAD_LOOK_S, self._go_on)
             return
         self._send_some()
@@ -68,16 +64,9 @@ class ManyReplies:
         if is_left:
             self._scheduler.call_soon(self._go_on)
 
-    def _is_behind(self, client: Client) -> bool:
-        return client.connection.buffered_bytes() > self._unread_bytes_max
-
-    @property
-    def _unread_bytes_max(self) -> int:
-        return self._broker.max_pending // UNREAD_PART
-
     def _send_slice(self) -> bool:
         """Send some; whether there may be more."""
-        size, size_max = 0, min(SLICE_BYTES_MAX, self._unread_bytes_max)
+        size, size_max = 0, min(SLICE_BYTES_MAX, self._broker.unread_bytes_max)
         for count, found in enumerate(self._replies, 1):
             if found is None:
                 # It took a while to find nothing.

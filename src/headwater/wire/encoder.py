@@ -22,7 +22,43 @@ def message_line(
     return b"%b %b %b %b %b\r\n" % (kind, subject, sid, reply, size)
 
 
+def no_responders_block(subject: bytes) -> bytes:
+    """The header of that status."""
+    return b"NATS/1.0 503\r\nNats-Subject: %b\r\n\r\n" % subject
+
+
 def no_responders(reply: bytes, sid: bytes, subject: bytes) -> bytes:
     """The status a requester gets when nobody listens to what it asked."""
-    block = b"NATS/1.0 503\r\nNats-Subject: %b\r\n\r\n" % subject
+    block = no_responders_block(subject)
     return b"HMSG %b %b %d %d\r\n%b\r\n" % (reply, sid, len(block), len(block), block)
+
+
+def stored_messages(
+    tail: bytes,
+    subjects: list[bytes],
+    replies: list[bytes],
+    headers: list[bytes],
+    payloads: list[bytes],
+) -> bytes:
+    """Messages of a stream, each with its reply; headers are empty where there is none.
+
+    `tail` is what stands between subject and reply: the subscription's id between blanks.
+    """
+    if not any(headers):
+        return b"".join(
+            [
+                b"MSG %b%b%b %d\r\n%b\r\n" % (subject, tail, reply, len(payload), payload)
+                for subject, reply, payload in zip(subjects, replies, payloads, strict=True)
+            ]
+        )
+    return b"".join(
+        [
+            b"HMSG %b%b%b %d %d\r\n%b%b\r\n"
+            % (subject, tail, reply, len(header), len(header) + len(payload), header, payload)
+            if header
+            else b"MSG %b%b%b %d\r\n%b\r\n" % (subject, tail, reply, len(payload), payload)
+            for subject, reply, header, payload in zip(
+                subjects, replies, headers, payloads, strict=True
+            )
+        ]
+    )

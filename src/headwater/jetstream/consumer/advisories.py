@@ -64,23 +64,25 @@ class MaxDeliverAdvisory(ConsumerAdvisory, kw_only=True):
     domain: Text = ""
 
 
-class NakAdvisory(ConsumerAdvisory, kw_only=True):
+class DeliveryAdvisory(ConsumerAdvisory, kw_only=True):
+    """What those begin with that are about one delivery of a message."""
+
+    consumer_seq: int
+    stream_seq: int
+    deliveries: int
+
+
+class NakAdvisory(DeliveryAdvisory, kw_only=True):
     """A message could not be processed."""
 
     type: str = TYPE_PREFIX + "nak"
-    consumer_seq: int
-    stream_seq: int
-    deliveries: int
     domain: Text = ""
 
 
-class TerminatedAdvisory(ConsumerAdvisory, kw_only=True):
+class TerminatedAdvisory(DeliveryAdvisory, kw_only=True):
     """A message will not be delivered again."""
 
     type: str = TYPE_PREFIX + "terminated"
-    consumer_seq: int
-    stream_seq: int
-    deliveries: int
     reason: Text = ""
     domain: Text = ""
 

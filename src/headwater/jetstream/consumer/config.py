@@ -13,13 +13,12 @@ from typing import Annotated, ClassVar
 import msgspec
 
 from headwater.jetstream.config import (
-    REQUIRED_LEVEL_KEY,
-    SERVER_LEVEL_KEY,
-    SERVER_VERSION_KEY,
     Choice,
     Flag,
     Text,
     Texts,
+    kept_metadata,
+    told_metadata,
 )
 from headwater.jetstream.go_json import OMIT_EMPTY, Duration, Int, Time, Uint64
 from headwater.jetstream.times import ZERO_TIME_NS
@@ -184,16 +183,11 @@ def required_level(config: ConsumerConfig) -> int:
 
 def with_required_level(config: ConsumerConfig) -> ConsumerConfig:
     """The configuration as it is kept: with the level it requires, without who answered."""
-    metadata = {
-        key: value
-        for key, value in config.metadata.items()
-        if key not in (SERVER_VERSION_KEY, SERVER_LEVEL_KEY)
-    }
-    metadata[REQUIRED_LEVEL_KEY] = str(required_level(config))
+    metadata = kept_metadata(config.metadata, required_level(config))
     return msgspec.structs.replace(config, metadata=metadata)
 
 
 def with_server_metadata(config: ConsumerConfig, version: str, level: int) -> ConsumerConfig:
     """The configuration for replies that say who answers: all but those of CONSUMER.LIST."""
-    metadata = config.metadata | {SERVER_VERSION_KEY: version, SERVER_LEVEL_KEY: str(level)}
+    metadata = told_metadata(config.metadata, version, level)
     return msgspec.structs.replace(config, metadata=metadata)

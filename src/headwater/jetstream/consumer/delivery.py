@@ -11,6 +11,7 @@ be counted or shared among receivers are looked at one by one.
 from typing import TYPE_CHECKING, Final, final
 
 from headwater.jetstream.consumer.outbox import (
+    REMOVED_REASON,
     DeliveriesExceeded,
     Messages,
     Outbox,
@@ -30,7 +31,6 @@ TURN_BYTES_MAX: Final = 1024 * 1024
 
 _PIN_LINE: Final = b"Nats-Pin-Id: %b\r\n"
 _SIZE_LINE: Final = b"Nats-Msg-Size: %d\r\n"
-_REMOVED_REASON: Final = "Unacknowledged message was deleted"
 
 
 @final
@@ -103,7 +103,7 @@ class Delivery:
             if message is not None:
                 return message
             pending = consumer.state.pending[sequence]
-            out.events.append(Terminated(pending, sequence, deliveries, _REMOVED_REASON))
+            out.events.append(Terminated(pending, sequence, deliveries, REMOVED_REASON))
             consumer.record(Acked(consumer.name, [sequence], now_ns))
         return None
 

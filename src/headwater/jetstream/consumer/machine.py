@@ -30,6 +30,7 @@ from headwater.jetstream.consumer.config import (
 )
 from headwater.jetstream.consumer.delivery import Delivery
 from headwater.jetstream.consumer.outbox import (
+    REMOVED_REASON,
     ClientPinned,
     ClientUnpinned,
     DeliveriesExceeded,
@@ -70,7 +71,6 @@ _HEARTBEAT: Final = (
     b"NATS/1.0 100 Idle Heartbeat\r\nNats-Last-Consumer: %d\r\nNats-Last-Stream: %d\r\n"
 )
 _STALLED: Final = b"Nats-Consumer-Stalled: %b\r\n"
-_REMOVED_REASON: Final = "Unacknowledged message was deleted"
 
 PIN_ID_SIZE: Final = 22
 # A consumer that is pulled from outlives its threshold by this, for requests on their way.
@@ -284,7 +284,7 @@ class Consumer:
             if sequence in pending:
                 deliveries = self.deliveries_of(sequence)
                 out.events.append(
-                    Terminated(pending[sequence], sequence, deliveries, _REMOVED_REASON)
+                    Terminated(pending[sequence], sequence, deliveries, REMOVED_REASON)
                 )
         return Dropped(self.name, gone) if gone else None
 

@@ -4,7 +4,10 @@ Messages to one receiver are parallel lists, like everywhere on the way of a mes
 besides, as advisories and metrics, carries what only the consumer knows.
 """
 
-from typing import NamedTuple, TypeAlias, final
+from typing import Final, NamedTuple, TypeAlias, final
+
+# Why a message is terminated that left the stream before it was acknowledged.
+REMOVED_REASON: Final = "Unacknowledged message was deleted"
 
 
 @final

@@ -6,10 +6,8 @@ for that it counts, per message, how many still need it. Nothing of this is writ
 from the consumers.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol, final
-
-from headwater.jetstream.config import Retention
 
 
 class Interested(Protocol):
@@ -66,7 +64,7 @@ class InterestCounts:
         for sequence in sequences:
             self._counts.pop(sequence, None)
 
-    def forget_missing(self, has: "Has") -> None:
+    def forget_missing(self, has: Callable[[int], bool]) -> None:
         """The same for all that are not there."""
         self._counts = {each: count for each, count in self._counts.items() if has(each)}
 
@@ -77,14 +75,3 @@ class InterestCounts:
     def unneeded(self, sequences: Iterable[int]) -> list[int]:
         """Those of these messages that nobody needs."""
         return [sequence for sequence in sequences if sequence not in self._counts]
-
-
-class Has(Protocol):
-    """Whether a message is there."""
-
-    def __call__(self, sequence: int) -> bool: ...
-
-
-def counts_interest(retention: Retention) -> bool:
-    """Whether a stream of this kind has to know who needs a message."""
-    return retention is Retention.INTEREST
