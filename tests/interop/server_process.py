@@ -145,6 +145,14 @@ class ServerProcess:
     def wait_for_exit(self) -> int:
         return self._process.wait(START_S_MAX)
 
+    def has_exited(self, wait_s: float) -> bool:
+        """Whether it ends within that time, or has ended before."""
+        try:
+            self._process.wait(wait_s)
+        except subprocess.TimeoutExpired:
+            return False
+        return True
+
     def stop(self) -> None:
         """End the process however it is doing; harmless when it has ended."""
         with contextlib.suppress(ProcessLookupError):

@@ -1,0 +1,433 @@
+"""One blocking connection to a server: a socket, a decoder, requests.
+
+Made for work in one thread that either asks (`request`) or takes in what arrives as fast as it can
+(`subscribe`, `receive`). Nothing runs beside it: a PING is answered by whoever waits next, so a
+connection that nobody waits on is closed by its server after a while and found lost when it is
+used again.
+
+A connection that was lost stays lost until `reconnect`; subscriptions do not survive that. What is
+worth repeating is known by the caller alone: `again` repeats what it is told may be repeated.
+"""
+
+import contextlib
+import re
+import secrets
+import socket
+import ssl
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Final, Self, TypeVar
+
+import msgspec
+
+from headwater.base.errors import PeerError
+from headwater.spark.link.errors import (
+    ConnectionLostError,
+    LinkError,
+    NoRespondersError,
+    RefusedError,
+    TimedOutError,
+    UnreachableError,
+)
+from headwater.spark.link.login import NO_CREDENTIALS, Login, Server, connect_document
+from headwater.spark.link.tls import alert_of, needs_tls, secured
+from headwater.wire.info import decode_object
+from headwater.wire.server_decoder import (
+    Deliveries,
+    Info,
+    ServerDecoder,
+    ServerError,
+    ServerPing,
+    ServerPong,
+)
+
+# What one read takes at the most: large enough that a Python call per read costs nothing, small
+# enough to stay in a core's cache until it is decoded.
+READ_BYTES: Final = 1 << 18
+RECEIVE_BUFFER_BYTES: Final = 4 << 20
+# The pause before the n-th try doubles up to this.
+PAUSE_S_MIN: Final = 0.1
+PAUSE_S_MAX: Final = 2.0
+NO_RESPONDERS: Final = 503
+# Complaints that end a connection for reasons of their moment: another one may fare better.
+PASSING_COMPLAINTS: Final = (
+    "Authentication Timeout",
+    "Connection throttling",
+    "Server Shutdown",
+    "Slow Consumer",
+    "Stale Connection",
+)
+
+# Anything else in a subject belongs to it; one of these would end it and begin something else.
+_SUBJECT: Final = re.compile("[^ \\t\\r\\n]+")
+
+Answer = TypeVar("Answer")
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """The answer to a request. `status` is 0 unless the header block has one."""
+
+    subject: bytes
+    header: bytes
+    payload: bytes
+    status: int
+
+
+def status_of(header: bytes) -> int:
+    """The status in the first line of a header block (`NATS/1.0 404 …`), 0 without one."""
+    token = header[9:12]
+    return int(token) if header[8:9] == b" " and len(token) == 3 and token.isdigit() else 0
+
+
+class Connection:
+    """A connection of its own to one of the servers of a login."""
+
+    def __init__(self, login: Login, name: str = "headwater-spark") -> None:
+        self.login = login
+        self.name = name
+        self.info: dict[str, Any] = {}
+        self._socket: socket.socket | None = None
+        self._inbox = self.new_inbox()
+        # Never starts anew: the answer of a request that was given up may come on the next
+        # connection, where nothing else may have its number.
+        self._requests = 0
+        self._reset()
+        self.reconnect()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    # --- coming and going ----------------------------------------------------------------------
+
+    def reconnect(self) -> None:
+        """A new connection in place of the old one, to whichever server takes it.
+
+        Tries the servers in turn, with growing pauses between the rounds. A refusal is final: the
+        same credentials will not please the same cluster a second later.
+        """
+        self.close()
+        servers = self.login.servers()
+        reasons: list[str] = []
+        for round_number in range(self.login.retries + 1):
+            if round_number:
+                time.sleep(min(PAUSE_S_MIN * 2 ** (round_number - 1), PAUSE_S_MAX))
+            reasons.clear()
+            for server in servers:
+                try:
+                    return self._connect(server)
+                except RefusedError:
+                    raise
+                except (OSError, LinkError) as error:
+                    reasons.append(f"{server.host}:{server.port}: {_reason(error)}")
+        raise UnreachableError(
+            f"no server answers at url {self.login.shown_url}: {'; '.join(reasons)}"
+        )
+
+    def close(self) -> None:
+        """End the connection; what has not been read is gone."""
+        if self._socket is not None:
+            with contextlib.suppress(OSError):
+                self._socket.close()
+        self._reset()
+
+    def _reset(self) -> None:
+        self._socket = None
+        self._decoder = ServerDecoder()
+        self._sids = 0
+        self._replies_sid = b""
+        # Deliveries that came while somebody waited for the answer of a request.
+        self._waiting: list[Deliveries] = []
+
+    @property
+    def is_open(self) -> bool:
+        """Whether nobody has found it lost yet."""
+        return self._socket is not None
+
+    def _connect(self, server: Server) -> None:
+        try:
+            self._greet(server)
+        except BaseException:
+            self.close()
+            raise
+
+    def _greet(self, server: Server) -> None:
+        deadline = time.monotonic() + self.login.connect_timeout_s
+        connection = socket.create_connection(
+            (server.host, server.port), timeout=self.login.connect_timeout_s
+        )
+        self._socket = connection
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BUFFER_BYTES)
+        self.info = self._wait_for_info(deadline)
+        if needs_tls(self.login, server, self.info):
+            # Nothing of the protocol is under way: the server waits for the handshake now.
+            self._socket = secured(connection, self.login, server)
+        document = connect_document(self.login, server, self.info) | {"name": self.name}
+        try:
+            self.send(b"CONNECT %b\r\nPING\r\n" % msgspec.json.encode(document))
+            self._wait_for_pong(deadline)
+        except ConnectionLostError as error:
+            if not self.info.get("tls_verify"):
+                raise
+            # Why it closes may come after the handshake, and be overtaken by the end itself.
+            raise ConnectionLostError(f"{error}: see tlsCert and tlsKey") from None
+
+    def _wait_for_info(self, deadline: float) -> dict[str, Any]:
+        while True:
+            for control in self._read_until(deadline).controls:
+                if isinstance(control, Info):
+                    return self._document(control)
+                if isinstance(control, ServerError):
+                    raise self._complaint(control.text)
+
+    def _wait_for_pong(self, deadline: float) -> None:
+        while True:
+            arrived = self._read_until(deadline)
+            self._heed(arrived)
+            if any(isinstance(control, ServerPong) for control in arrived.controls):
+                return
+
+    # --- bytes ---------------------------------------------------------------------------------
+
+    def send(self, frames: bytes) -> None:
+        """Write protocol bytes, all of them. Raises ConnectionLostError."""
+        connection = self._opened()
+        try:
+            connection.settimeout(self.login.request_timeout_s)
+            connection.sendall(frames)
+        except OSError as error:
+            self.close()
+            raise ConnectionLostError(f"the connection to the server was lost: {error}") from None
+
+    def receive(self, timeout_s: float) -> Deliveries:
+        """What the next read holds, answers of requests left out; empty when time is up.
+
+        With no time at all, what is there already. Raises ConnectionLostError, and RefusedError
+        for what the server will not permit.
+        """
+        if self._waiting:
+            return self._waiting.pop(0)
+        deadline = time.monotonic() + timeout_s
+        left_s = timeout_s
+        while True:
+            try:
+                arrived = self._read(left_s)
+            except TimedOutError:
+                return Deliveries()
+            if self._replies_sid and self._replies_sid in arrived.sids:
+                # Of a request that was given up.
+                arrived = self._without_replies(arrived)
+            self._heed(arrived)
+            left_s = deadline - time.monotonic()
+            if len(arrived) or left_s <= 0:
+                return arrived
+
+    def _read_until(self, deadline: float) -> Deliveries:
+        """One read, if there is time for it. Raises as `_read`."""
+        left_s = deadline - time.monotonic()
+        if left_s <= 0:
+            raise TimedOutError("the server did not answer in time")
+        return self._read(left_s)
+
+    def _read(self, timeout_s: float) -> Deliveries:
+        """One read, decoded. Raises TimedOutError, ConnectionLostError and RefusedError."""
+        connection = self._opened()
+        try:
+            connection.settimeout(max(timeout_s, 0.0))
+            data = connection.recv(READ_BYTES)
+        except (TimeoutError, BlockingIOError, ssl.SSLWantReadError):
+            raise TimedOutError("the server did not answer in time") from None
+        except OSError as error:
+            self.close()
+            if (alert := alert_of(error)) is not None:
+                reason = f"the server ended TLS (see tlsCert and tlsKey): {alert}"
+                raise RefusedError(reason) from None
+            raise ConnectionLostError(f"the connection to the server was lost: {error}") from None
+        if not data:
+            self.close()
+            raise ConnectionLostError("the server closed the connection")
+        try:
+            return self._decoder.feed(data)
+        except PeerError as error:
+            self.close()
+            raise ConnectionLostError(error.reply) from None
+
+    def _heed(self, arrived: Deliveries) -> None:
+        """Answer a PING; raise what the server complains of, the messages kept for `receive`."""
+        complaint: LinkError | None = None
+        for control in arrived.controls:
+            if isinstance(control, ServerPing):
+                self.send(b"PONG\r\n")
+            elif isinstance(control, Info):
+                self.info |= self._document(control)
+            elif isinstance(control, ServerError):
+                complaint = self._complaint(control.text)
+        if complaint is not None:
+            if len(arrived) and self.is_open:
+                self._waiting.append(arrived)
+            raise complaint
+
+    def _document(self, info: Info) -> dict[str, Any]:
+        try:
+            return decode_object(info.document)
+        except PeerError as error:
+            self.close()
+            raise ConnectionLostError(f"the server's INFO is {error.reply}") from None
+
+    def _complaint(self, text: str) -> LinkError:
+        """What it said before closing, or of something that it does not permit."""
+        if text.startswith(PASSING_COMPLAINTS):
+            self.close()
+            return ConnectionLostError(f"the server closed the connection: {text}")
+        if not text.startswith("Authorization Violation"):
+            return RefusedError(f"the server refused: {text}")
+        method = self.login.method
+        if method == NO_CREDENTIALS:
+            advice = "set user and password, token, nkey or creds"
+            return RefusedError(f"the server wants credentials ({text}): {advice}")
+        return RefusedError(f"the server refused the credentials given by {method} ({text})")
+
+    def _opened(self) -> socket.socket:
+        if self._socket is None:
+            raise ConnectionLostError("the connection to the server was lost")
+        return self._socket
+
+    # --- subscriptions and requests ------------------------------------------------------------
+
+    def subscribe(self, subject: str) -> bytes:
+        """Ask for what is sent to a subject; the id by which `receive` tells it from others."""
+        self._sids += 1
+        sid = b"%d" % self._sids
+        self.send(b"SUB %b %b\r\n" % (_encoded(subject), sid))
+        return sid
+
+    def unsubscribe(self, sid: bytes) -> None:
+        """Ask for no more of it; what is under way still arrives."""
+        self.send(b"UNSUB %b\r\n" % sid)
+
+    def new_inbox(self) -> str:
+        """A subject that nobody else uses."""
+        return f"_INBOX.{secrets.token_hex(11)}"
+
+    def request(
+        self,
+        subject: str,
+        payload: bytes = b"",
+        header: bytes = b"",
+        timeout_s: float | None = None,
+    ) -> Reply:
+        """Ask, and wait for the one answer.
+
+        Raises NoRespondersError, TimedOutError, ConnectionLostError and RefusedError.
+        """
+        size, size_max = len(header) + len(payload), self.info.get("max_payload", 0)
+        if size > size_max > 0:
+            raise RefusedError(f"{size} bytes are more than the server's max_payload of {size_max}")
+        frame_subject = _encoded(subject)
+        if not self._replies_sid:
+            self._replies_sid = self.subscribe(f"{self._inbox}.*")
+        self._requests += 1
+        inbox = b"%b.%d" % (self._inbox.encode(), self._requests)
+        self.send(publish_frame(frame_subject, inbox, header, payload))
+        wait_s = self.login.request_timeout_s if timeout_s is None else timeout_s
+        deadline = time.monotonic() + wait_s
+        while True:
+            try:
+                arrived = self._read_until(deadline)
+            except TimedOutError:
+                raise TimedOutError(f"no answer from {subject} within {wait_s:g} s") from None
+            reply = _reply_to(inbox, arrived)
+            others = self._without_replies(arrived)
+            self._heed(others)
+            if len(others):
+                self._waiting.append(others)
+            if reply is None:
+                continue
+            if reply.status == NO_RESPONDERS and not reply.payload:
+                raise NoRespondersError(f"nobody answers {subject}")
+            return reply
+
+    def _without_replies(self, arrived: Deliveries) -> Deliveries:
+        """What came for others than requests."""
+        kept = Deliveries()
+        kept.controls = arrived.controls
+        for sid, subject, to, header, payload in zip(
+            arrived.sids,
+            arrived.subjects,
+            arrived.replies,
+            arrived.headers,
+            arrived.payloads,
+            strict=True,
+        ):
+            if sid != self._replies_sid:
+                kept.sids.append(sid)
+                kept.subjects.append(subject)
+                kept.replies.append(to)
+                kept.headers.append(header)
+                kept.payloads.append(payload)
+        return kept
+
+    def again(self, action: Callable[[], Answer]) -> Answer:
+        """What `action` answers; done again on a new connection if one was lost or silent.
+
+        Only for what may be done twice. The connection is a new one for each try but the first.
+        """
+        for tries_left in range(self.login.retries, -1, -1):
+            try:
+                if not self.is_open:
+                    self.reconnect()
+                return action()
+            except (ConnectionLostError, TimedOutError):
+                self.close()
+                if not tries_left:
+                    raise
+        raise AssertionError("unreachable: the last try returns or raises")
+
+
+def publish_frame(subject: bytes, reply: bytes, header: bytes, payload: bytes) -> bytes:
+    """PUB, or HPUB where there are headers; an empty `reply` is none."""
+    to = reply + b" " if reply else b""
+    if not header:
+        return b"PUB %b %b%d\r\n%b\r\n" % (subject, to, len(payload), payload)
+    size = len(header)
+    return b"HPUB %b %b%d %d\r\n%b%b\r\n" % (
+        subject,
+        to,
+        size,
+        size + len(payload),
+        header,
+        payload,
+    )
+
+
+def _reply_to(inbox: bytes, arrived: Deliveries) -> Reply | None:
+    if inbox not in arrived.subjects:
+        return None
+    at = arrived.subjects.index(inbox)
+    header = arrived.headers[at]
+    return Reply(inbox, header, arrived.payloads[at], status_of(header))
+
+
+def _encoded(subject: str) -> bytes:
+    if not _SUBJECT.fullmatch(subject):
+        raise LinkError(f"{subject!r} is not a subject: it is empty or has white space in it")
+    return subject.encode()
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, TimeoutError):
+        return "no answer in time"
+    if isinstance(error, OSError):
+        return error.strerror or str(error)
+    return str(error)

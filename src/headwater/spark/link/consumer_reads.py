@@ -1,0 +1,382 @@
+"""Reading a range through an ephemeral pull consumer: the fastest way, and one that is seen.
+
+The consumer acknowledges nothing, lives in memory and is deleted when the read ends, however it
+ends; if even that cannot be, the server forgets it after `INACTIVE_NS`. One pull is under way at
+any time: its size is chosen so that neither we nor the server hold more than some megabytes.
+
+A pull never waits for messages that are not there, so the end of a range whose last messages are
+gone or do not match is found without a time-out. That nothing is left is believed only of a
+consumer that has just been made: its count is fresh, that of an older one is kept up to date.
+
+Sequence, time and what is pending are in the reply subject of every message,
+
+    $JS.ACK.<stream>.<consumer>.<delivered>.<sequence>.<consumer sequence>.<time>.<pending>
+
+with the domain and the account before the stream on servers that have several, and are read in
+bulk: the part before the sequence is the same in all of them.
+"""
+
+import secrets
+from collections.abc import Generator
+from contextlib import closing
+from typing import Any, Final, final
+
+import msgspec
+
+from headwater.spark.link.api import (
+    CONSUMER_NOT_FOUND,
+    PREFIX,
+    STREAM_NOT_FOUND,
+    JetStream,
+    StreamInfo,
+)
+from headwater.spark.link.connection import Connection, publish_frame, status_of
+from headwater.spark.link.counts import inactive_ns
+from headwater.spark.link.errors import ApiError, LinkError, TimedOutError
+from headwater.spark.link.patterns import Patterns
+from headwater.spark.link.ranges import (
+    CHUNK_BYTES,
+    CHUNK_ROWS,
+    Columns,
+    Gathering,
+    IncompleteError,
+    SequenceRange,
+)
+from headwater.wire.headers import VERSION
+from headwater.wire.server_decoder import Deliveries
+
+INACTIVE_NS: Final = 30_000_000_000
+NAME_PREFIX: Final = "headwater_read_"
+
+# How large messages are is not known before the first pull.
+FIRST_PULL_ROWS: Final = 500
+# A pull whose messages are as large as the largest so far stays below this; if it would not, the
+# server is told to count bytes, which costs it more.
+UNCOUNTED_BYTES_MAX: Final = 16 << 20
+# Statuses of earlier pulls come no more.
+PULLS_REMEMBERED: Final = 8
+# What a message costs beside its payload, roughly: subject, reply and the line they are in.
+OVERHEAD_BYTES: Final = 128
+# With headers only: payloads of up to this size are read and dropped, which is faster.
+PAYLOAD_BYTES_READ: Final = 2048
+# Of a range of which few messages match more is asked for than is likely to be left in it.
+MARGIN: Final = 1.25
+MARGIN_ROWS: Final = 32
+
+_NOT_FOUND: Final = 404
+_TIMEOUT: Final = 408
+_REQUESTS_PENDING: Final = b"Requests Pending"
+_CONFLICT: Final = 409
+_TOO_LARGE: Final = b"Message Size Exceeds MaxBytes"
+_COMPLETED: Final = b"Batch Completed"
+_SIZE_LINE: Final = b"\r\nNats-Msg-Size: "
+_BLOCK_END: Final = b"\r\n\r\n"
+_EMPTY_BLOCK: Final = b"NATS/1.0\r\n\r\n"
+
+# The tokens behind the delivery count: sequence, consumer sequence, time, pending.
+_NUMBERS: Final = 4
+_ints: Final = msgspec.json.Decoder(list[int])
+
+
+@final
+class ConsumerReader:
+    """Reads ranges of one stream; each `read` makes and deletes consumers of its own."""
+
+    def __init__(
+        self, connection: Connection, info: StreamInfo, patterns: Patterns, headers_only: bool
+    ) -> None:
+        self._connection = connection
+        self._stream = info.name
+        self._inactive_ns = inactive_ns(info, INACTIVE_NS)
+        self._patterns = patterns
+        self._is_matched_here = patterns.overlap
+        self._headers_only = headers_only
+        # The server looks at each message by itself if it is to leave the payload out.
+        mean_bytes = info.bytes / max(info.messages, 1)
+        self._is_cut_by_server = headers_only and mean_bytes > PAYLOAD_BYTES_READ
+        # Consumers that could not be deleted when their connection was lost.
+        self._left: list[str] = []
+
+    def read(self, wanted: SequenceRange, last_sequence: int) -> Generator[Columns, None, None]:
+        """The messages of the range, of a stream that has been seen to end at `last_sequence`.
+
+        Raises ApiError if the stream takes no such consumer, and IncompleteError.
+        """
+        rest = wanted
+        while rest.first <= rest.last:
+            before = rest.first
+            pulls = _Pulls(self._connection, self._stream, rest)
+            with closing(self._drawn(pulls, last_sequence)) as drawn:
+                for columns in drawn:
+                    if self._is_matched_here:
+                        columns = columns.picked(self._patterns.places(columns.subjects))
+                    if self._headers_only:
+                        self._leave_headers(columns)
+                    if len(columns):
+                        yield columns
+            rest = pulls.rest
+            if rest.first == before:
+                return
+
+    def _drawn(self, pulls: "_Pulls", last_sequence: int) -> Generator[Columns, None, None]:
+        """Everything until one consumer has no more."""
+        api = JetStream(self._connection)
+        self._delete_left(api)
+        sid = pulls.subscribe()
+        self._left.append(pulls.name)
+        try:
+            tail = f"CONSUMER.CREATE.{self._stream}.{pulls.name}"
+            created = api.call(tail, self._document(pulls.name, pulls.rest.first))
+            pending = int(created["num_pending"])
+            if pending:
+                sequences = max(last_sequence - pulls.rest.first + 1, 1)
+                yield from pulls.read(_PullSize(min(pending / sequences, 1.0)))
+        finally:
+            self._leave(api, sid)
+
+    def _document(self, name: str, first: int) -> dict[str, Any]:
+        config: dict[str, Any] = {
+            "name": name,
+            "deliver_policy": "by_start_sequence",
+            "opt_start_seq": first,
+            "ack_policy": "none",
+            "mem_storage": True,
+            "num_replicas": 1,
+            "inactive_threshold": self._inactive_ns,
+        }
+        if self._is_cut_by_server:
+            config["headers_only"] = True
+        filters = () if self._is_matched_here else self._patterns.distinct
+        if len(filters) == 1:
+            config["filter_subject"] = filters[0]
+        elif filters:
+            config["filter_subjects"] = filters
+        return {"stream_name": self._stream, "config": config, "action": "create"}
+
+    def _leave_headers(self, columns: Columns) -> None:
+        """Nothing but the headers, as they are stored."""
+        if self._is_cut_by_server:
+            parts = [header.rpartition(_SIZE_LINE)[0] for header in columns.headers]
+            columns.headers = [part + _BLOCK_END if part != VERSION else b"" for part in parts]
+        columns.payloads = [b""] * len(columns)
+
+    def _leave(self, api: JetStream, sid: bytes) -> None:
+        """Unless the connection is lost, nothing stays behind: no consumer, no delivery."""
+        if not self._connection.is_open:
+            return
+        try:
+            self._connection.unsubscribe(sid)
+            self._delete_left(api)
+            while len(self._connection.receive(0.0)):
+                # What was under way when the read ended: nobody else is waiting for it.
+                pass
+        except LinkError:
+            # The next attempt deletes it, or the server does when nobody has asked for a while.
+            pass
+
+    def _delete_left(self, api: JetStream) -> None:
+        while self._left:
+            try:
+                api.call(f"CONSUMER.DELETE.{self._stream}.{self._left[-1]}")
+            except ApiError as error:
+                if error.err_code not in (CONSUMER_NOT_FOUND, STREAM_NOT_FOUND):
+                    raise
+            self._left.pop()
+
+
+@final
+class _PullSize:
+    """How much is asked for at a time, by what has come so far."""
+
+    __slots__ = ("_density", "_largest_bytes", "_mean_bytes")
+
+    def __init__(self, density: float) -> None:
+        # The part of the sequences that has a message which matches.
+        self._density = density
+        self._largest_bytes = 0
+        self._mean_bytes = 0.0
+
+    def next(self, left: int, owed: int) -> tuple[int, int]:
+        """How many messages to ask for, and how many bytes they may have (0: not counted).
+
+        `left` sequences of the range are to come, of which `owed` have been asked for.
+
+        A server that counts bytes looks at each message by itself, so this is asked of it only
+        while the size of messages is not known, or if a pull could be too large.
+        """
+        if not self._largest_bytes:
+            return min(left, FIRST_PULL_ROWS), CHUNK_BYTES
+        likely = int(left * self._density * MARGIN) + MARGIN_ROWS
+        rows = min(left - owed, likely - owed, CHUNK_ROWS, int(CHUNK_BYTES / self._mean_bytes) + 1)
+        is_bounded = self._largest_bytes * rows <= UNCOUNTED_BYTES_MAX
+        return rows, 0 if is_bounded else CHUNK_BYTES
+
+    def learn(self, columns: Columns, sequences: int) -> None:
+        """What messages were found over so many sequences of the stream."""
+        sizes = [*map(len, columns.payloads)]
+        self._largest_bytes = max(max(sizes) + OVERHEAD_BYTES, self._largest_bytes)
+        self._mean_bytes = sum(sizes) / len(sizes) + OVERHEAD_BYTES
+        self._density = min(len(sizes) / max(sequences, 1), 1.0)
+
+
+@final
+class _Pulls:
+    """One pull after the other from one consumer; `rest` is what has not been read yet.
+
+    The next pull is asked for while the end of the one before is still on its way, so that the
+    server has something to do while we decode. Not where bytes are counted: such a pull ends when
+    its status says so.
+    """
+
+    def __init__(self, connection: Connection, stream: str, wanted: SequenceRange) -> None:
+        self.name = NAME_PREFIX + secrets.token_hex(8)
+        self.rest = wanted
+        self._connection = connection
+        self._subject = f"{PREFIX}CONSUMER.MSG.NEXT.{stream}.{self.name}".encode()
+        self._inbox = connection.new_inbox()
+        self._sid = b""
+        # Each pull has a reply subject of its own: the status of one that is over is not news.
+        self._asked = 0
+        # What the latest pulls have asked for.
+        self._rows: dict[bytes, int] = {}
+        self._last_rows = 0
+        # How many messages the server owes us.
+        self._owed = 0
+        # Whether nothing may be asked before that is here: it may be less, or the server is busy.
+        self._is_alone = False
+        # The consumer's own count: a hole in it is a message that was lost on its way to us.
+        self._delivered = 0
+        self._prefix = b""
+
+    def subscribe(self) -> bytes:
+        """Be ready for what the consumer sends."""
+        self._sid = self._connection.subscribe(f"{self._inbox}.*")
+        return self._sid
+
+    def read(self, size: _PullSize) -> Generator[Columns, None, None]:
+        """Chunks until the range or the consumer's messages end. Raises IncompleteError."""
+        wanted = self.rest
+        gathering = Gathering()
+        is_over = False
+        while self.rest.first <= wanted.last and not is_over:
+            self._ask_ahead(size)
+            arrived = self._received()
+            statuses = self._taken_statuses(arrived)
+            if len(arrived):
+                columns = self._columns(arrived)
+                size.learn(columns, columns.sequences[-1] - self.rest.first + 1)
+                self.rest = SequenceRange(columns.sequences[-1] + 1, wanted.last)
+                gathering.add(columns.between(wanted))
+            for reply, header in statuses:
+                is_over = self._heed(reply, header) or is_over
+            if gathering.is_full:
+                yield gathering.taken()
+        if len(gathering):
+            yield gathering.taken()
+
+    def _ask_ahead(self, size: _PullSize) -> None:
+        """Ask for more if little is on its way."""
+        if self._owed and (self._is_alone or self._owed > self._last_rows // 2):
+            return
+        rows, bytes_max = size.next(self.rest.last - self.rest.first + 1, self._owed)
+        if rows > 0 and not (self._owed and bytes_max):
+            self._ask(rows, bytes_max)
+
+    def _ask(self, rows: int, bytes_max: int) -> None:
+        self._asked += 1
+        reply = b"%b.%d" % (self._inbox.encode(), self._asked)
+        if len(self._rows) == PULLS_REMEMBERED:
+            del self._rows[next(iter(self._rows))]
+        self._rows[reply] = self._last_rows = rows
+        self._owed += rows
+        self._is_alone = bytes_max > 0
+        limit = b',"max_bytes":%d' % bytes_max if bytes_max else b""
+        body = b'{"batch":%d%b,"no_wait":true}' % (rows, limit)
+        self._connection.send(publish_frame(self._subject, reply, b"", body))
+
+    def _received(self) -> Deliveries:
+        wait_s = self._connection.login.request_timeout_s
+        arrived = self._connection.receive(wait_s)
+        if not len(arrived):
+            # Whatever is asked next would be waited for just as long.
+            self._connection.close()
+            raise TimedOutError(f"a pull from the server brought nothing within {wait_s:g} s")
+        return arrived
+
+    def _heed(self, reply: bytes, header: bytes) -> bool:
+        """What the status of a pull means: whether there is no more. Raises IncompleteError."""
+        rows = self._rows.pop(reply, 0)
+        status = status_of(header)
+        if status == _NOT_FOUND:
+            return True
+        if status == _TIMEOUT and _REQUESTS_PENDING in header:
+            # Less is left than the pull before has asked for, so this one was not needed.
+            self._owed -= rows
+            self._is_alone = True
+        elif status == _CONFLICT and (_COMPLETED in header or _TOO_LARGE in header):
+            # Only pulls whose bytes are counted end so, and they are alone: if all that was asked
+            # for has come, the status is late and says nothing about the pull after it.
+            if self._is_alone and rows == self._last_rows and self._owed:
+                is_stuck = self._owed == rows
+                self._owed = 0
+                if is_stuck:
+                    # One message is larger than what a pull may bring: it comes alone.
+                    self._ask(1, 0)
+        else:
+            text = header.split(b"\r\n")[0].decode(errors="backslashreplace")
+            raise IncompleteError(f"the server ended a read with {text}")
+        return False
+
+    def _taken_statuses(self, arrived: Deliveries) -> list[tuple[bytes, bytes]]:
+        """Take out what is not a message of the stream; the statuses of open pulls among it."""
+        if b"" not in arrived.replies and arrived.sids.count(self._sid) == len(arrived):
+            return []
+        statuses = []
+        keep = []
+        for at, (sid, subject, to) in enumerate(
+            zip(arrived.sids, arrived.subjects, arrived.replies, strict=True)
+        ):
+            if sid == self._sid and to:
+                keep.append(at)
+            elif sid == self._sid and subject in self._rows:
+                statuses.append((subject, arrived.headers[at]))
+        for column in (
+            arrived.sids,
+            arrived.subjects,
+            arrived.replies,
+            arrived.headers,
+            arrived.payloads,
+        ):
+            column[:] = [column[at] for at in keep]
+        return statuses
+
+    def _columns(self, arrived: Deliveries) -> Columns:
+        numbers = self._numbers(arrived.replies)
+        expected = self._delivered + len(arrived)
+        if numbers[1] != self._delivered + 1 or numbers[-3] != expected:
+            raise IncompleteError("messages of a read were lost on their way")
+        self._delivered = expected
+        self._owed -= len(arrived)
+        headers = arrived.headers
+        if _EMPTY_BLOCK in headers:
+            headers = [b"" if header == _EMPTY_BLOCK else header for header in headers]
+        return Columns(arrived.subjects, numbers[0::4], numbers[2::4], headers, arrived.payloads)
+
+    def _numbers(self, replies: list[bytes]) -> list[int]:
+        """The four numbers at the end of each reply subject, one after the other."""
+        if not self._prefix:
+            self._prefix = _prefix_of(replies[0])
+        joined = b",".join(replies).replace(self._prefix, b"").replace(b".", b",")
+        try:
+            numbers = _ints.decode(b"[%b]" % joined)
+        except msgspec.DecodeError:
+            numbers = []
+        if len(numbers) != _NUMBERS * len(replies):
+            raise IncompleteError(f"the server sent a reply of another form: {replies[0]!r}")
+        return numbers
+
+
+def _prefix_of(reply: bytes) -> bytes:
+    """What stands before the sequence in all replies of a consumer that delivers once."""
+    tokens = reply.split(b".")
+    return b".".join(tokens[:-_NUMBERS]) + b"."

@@ -1,0 +1,172 @@
+"""How many messages a range of a stream holds, and where in it a time is; leaves nothing behind.
+
+A stream without holes has as many messages as sequences. Otherwise the server counts what is there
+from a sequence on: by the `num_pending` of a consumer that has just been made, or of a direct get
+where a stream must have no consumer. What is in a range is the difference of two such counts.
+
+Between two counts others may publish or delete. So the first count is made again after the second
+one: if it has not changed, nothing that matters has. As long as messages only come, each round
+says at least between which numbers the answer is, and rounds are repeated until these are one.
+A count is right or None, never nearly right.
+"""
+
+import secrets
+from collections.abc import Sequence
+from typing import Final, Protocol, final
+
+import msgspec
+
+from headwater.base.errors import PeerError
+from headwater.jetstream.times import format_time
+from headwater.spark.link.api import PREFIX, JetStream, StreamInfo
+from headwater.spark.link.connection import Connection, Reply
+from headwater.spark.link.patterns import ALL, Patterns
+from headwater.spark.link.pipelined import ask_all
+from headwater.wire.headers import value_of
+from headwater.wire.info import decode_object
+
+# Each takes about a millisecond. A stream so busy that this is not enough is left uncounted.
+ROUNDS_MAX: Final = 8
+# A consumer is deleted at once; this is for those whose connection was lost before.
+INACTIVE_NS: Final = 5_000_000_000
+NAME_PREFIX: Final = "headwater_count_"
+
+_NOT_FOUND: Final = 404
+_OWN_LINES: Final = b"\r\nNats-Sequence:"
+_NUM_PENDING: Final = b"Nats-Num-Pending"
+
+
+def count_messages(
+    connection: Connection,
+    info: StreamInfo,
+    first: int,
+    last: int,
+    subjects: tuple[str, ...] = (),
+) -> int | None:
+    """How many messages from `first` to `last` there are that match; None if it is not known."""
+    first, last = max(first, info.first_seq, 1), min(last, info.last_seq)
+    if first > last or not info.messages:
+        return 0
+    patterns = Patterns(subjects)
+    if not patterns.distinct and info.messages == info.last_seq - info.first_seq + 1:
+        return last - first + 1
+    counter = _counter(connection, info, patterns)
+    if counter is None:
+        return None
+    return connection.again(lambda: _counted(counter, first, last))
+
+
+def sequence_at(connection: Connection, info: StreamInfo, time_ns: int) -> int:
+    """The sequence of the first message stored at a time or later; the next one without any."""
+    request = {"start_time": format_time(time_ns), "next_by_subj": ALL}
+    found = JetStream(connection).message(info.name, request)
+    return info.last_seq + 1 if found is None else found.sequence
+
+
+class _Counter(Protocol):
+    def count_from(self, sequences: Sequence[int]) -> list[int] | None:
+        """How many messages match from each of the sequences on, counted in this order."""
+        ...
+
+
+def _counter(connection: Connection, info: StreamInfo, patterns: Patterns) -> _Counter | None:
+    """A way to count that the stream allows."""
+    if info.retention == "limits":
+        return None if patterns.overlap else _ByConsumers(connection, info, patterns)
+    # Of several replicas each has its own count.
+    is_single = int(info.config.get("num_replicas") or 1) == 1
+    if info.allows_direct and is_single and len(patterns.distinct) <= 1:
+        return _ByDirectGets(connection, info, patterns)
+    return None
+
+
+def _counted(counter: _Counter, first: int, last: int) -> int | None:
+    low, high = 0, last - first + 1
+    for _ in range(ROUNDS_MAX):
+        counts = counter.count_from((first, last + 1, first))
+        if counts is None:
+            return None
+        before, beyond, after = counts
+        # If messages came in between, they are in `after` and perhaps in `beyond`.
+        low, high = max(low, before - beyond), min(high, after - beyond)
+        if low == high:
+            return low
+        if low > high:
+            # Some have gone: what earlier rounds said does not hold any more.
+            low, high = 0, last - first + 1
+    return None
+
+
+@final
+class _ByConsumers:
+    def __init__(self, connection: Connection, info: StreamInfo, patterns: Patterns) -> None:
+        self._connection = connection
+        self._stream = info.name
+        self._inactive_ns = inactive_ns(info, INACTIVE_NS)
+        self._filters = patterns.distinct
+
+    def count_from(self, sequences: Sequence[int]) -> list[int] | None:
+        counts = []
+        # A server may act on requests in another order than they came: a consumer is deleted when
+        # it is known to be there, together with the creation of the next one.
+        deletions: list[tuple[str, bytes]] = []
+        for sequence in sequences:
+            name = NAME_PREFIX + secrets.token_hex(8)
+            creation = f"{PREFIX}CONSUMER.CREATE.{self._stream}.{name}"
+            request = (creation, self._document(name, sequence))
+            counts.append(_pending_in(ask_all(self._connection, [request, *deletions])[0]))
+            deletions = [(f"{PREFIX}CONSUMER.DELETE.{self._stream}.{name}", b"")]
+        ask_all(self._connection, deletions)
+        return None if None in counts else [count for count in counts if count is not None]
+
+    def _document(self, name: str, first: int) -> bytes:
+        config = {
+            "name": name,
+            "deliver_policy": "by_start_sequence",
+            "opt_start_seq": first,
+            "ack_policy": "none",
+            "mem_storage": True,
+            "num_replicas": 1,
+            "inactive_threshold": self._inactive_ns,
+            "filter_subjects": self._filters,
+        }
+        document = {"stream_name": self._stream, "config": config, "action": "create"}
+        return msgspec.json.encode(document)
+
+
+def _pending_in(reply: Reply) -> int | None:
+    """What the answer to the creation of a consumer says; None if it was not made."""
+    try:
+        count = decode_object(reply.payload).get("num_pending")
+    except PeerError:
+        return None
+    return count if isinstance(count, int) else None
+
+
+@final
+class _ByDirectGets:
+    def __init__(self, connection: Connection, info: StreamInfo, patterns: Patterns) -> None:
+        self._connection = connection
+        self._subject = f"{PREFIX}DIRECT.GET.{info.name}"
+        self._pattern = patterns.distinct[0] if patterns.distinct else ALL
+
+    def count_from(self, sequences: Sequence[int]) -> list[int] | None:
+        counts = []
+        for each in sequences:
+            request = {"seq": each, "batch": 1, "next_by_subj": self._pattern}
+            reply = self._connection.request(self._subject, msgspec.json.encode(request))
+            # The server's own lines stand behind the stored ones, which may have the same names.
+            pending = value_of(reply.header[reply.header.rfind(_OWN_LINES) :], _NUM_PENDING)
+            if reply.status == _NOT_FOUND:
+                counts.append(0)
+            elif reply.status or pending is None:
+                return None
+            else:
+                counts.append(int(pending) + 1)
+        return counts
+
+
+def inactive_ns(info: StreamInfo, wanted_ns: int) -> int:
+    """How long the server is to keep a consumer that nobody asks; a stream may allow less."""
+    limits = info.config.get("consumer_limits") or {}
+    return min(int(limits.get("inactive_threshold") or wanted_ns), wanted_ns)

@@ -1,0 +1,170 @@
+"""Reading a range by batched direct gets, which change nothing on the server.
+
+A batch is answered by messages and then a status: 204 at its end, 404 if there was nothing at all.
+Any replica may answer, also one that is behind: it is believed that a message is there, never that
+none is left. Before a read ends short of its range, the leader is asked what it has.
+
+Each message comes with lines behind its stored headers that say where it is from:
+
+    Nats-Stream, Nats-Subject, Nats-Sequence, Nats-Time-Stamp, Nats-Num-Pending, Nats-Last-Sequence
+
+They are cut off again, from the last line that names the stream on: what is before it is the
+stored block, also if that has lines of the same names.
+"""
+
+from collections.abc import Generator
+from functools import lru_cache
+from typing import Any, Final, final
+
+import msgspec
+
+from headwater.jetstream.times import parse_time
+from headwater.spark.link.api import PREFIX, JetStream
+from headwater.spark.link.connection import Connection, publish_frame, status_of
+from headwater.spark.link.errors import LinkError, NoRespondersError, TimedOutError
+from headwater.spark.link.patterns import ALL, Patterns
+from headwater.spark.link.ranges import (
+    CHUNK_BYTES,
+    CHUNK_ROWS,
+    Columns,
+    IncompleteError,
+    SequenceRange,
+)
+from headwater.wire.headers import VERSION
+
+_END_OF_BATCH: Final = 204
+_NOT_FOUND: Final = 404
+_NO_RESPONDERS: Final = 503
+_STATUS_START: Final = VERSION + b" "
+
+_CRLF: Final = b"\r\n"
+_BLOCK_END: Final = b"\r\n\r\n"
+# Subject, sequence, time, pending, last sequence, and the empty line behind them.
+_LINES: Final = 6
+_SEQUENCE_AT: Final = len(b"Nats-Sequence: ")
+_TIME_AT: Final = len(b"Nats-Time-Stamp: ")
+_SECOND_BYTES: Final = len("2026-11-15T05:00:00")
+_SECONDS_CACHED: Final = 4096
+
+
+@final
+class DirectReader:
+    """Reads ranges of one stream."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        stream: str,
+        patterns: Patterns,
+        headers_only: bool,
+        by_leader: bool,
+    ) -> None:
+        self._connection = connection
+        self._stream = stream
+        self._patterns = patterns
+        self._headers_only = headers_only
+        api = "DIRECT_LEADER.GET" if by_leader else "DIRECT.GET"
+        self._subject = f"{PREFIX}{api}.{stream}"
+        # A request has one pattern at the most; several are matched here.
+        self._is_matched_here = len(patterns.distinct) > 1
+        self._pattern = patterns.distinct[0] if len(patterns.distinct) == 1 else ALL
+        self._mark = b"\r\nNats-Stream: %b\r\nNats-Subject: " % stream.encode()
+
+    def read(self, wanted: SequenceRange, last_sequence: int) -> Generator[Columns, None, None]:
+        """The messages of the range. Raises IncompleteError if who answered is behind."""
+        first = wanted.first
+        while first <= wanted.last:
+            columns, is_at_end = self._batch(first, wanted.last - first + 1)
+            if len(columns):
+                first = columns.sequences[-1] + 1
+                found = columns.between(wanted)
+                if self._is_matched_here:
+                    found = found.picked(self._patterns.places(found.subjects))
+                if len(found):
+                    yield found
+            if is_at_end and first <= wanted.last:
+                self._check_complete(first, wanted.last)
+                return
+
+    def _batch(self, first: int, left: int) -> tuple[Columns, bool]:
+        """What one request brings, and whether there was no more."""
+        request: dict[str, Any] = {
+            "seq": first,
+            "batch": min(left, CHUNK_ROWS),
+            "max_bytes": CHUNK_BYTES,
+        }
+        if self._pattern != ALL:
+            request["next_by_subj"] = self._pattern
+        inbox = self._connection.new_inbox()
+        sid = self._connection.subscribe(inbox)
+        try:
+            body = msgspec.json.encode(request)
+            self._connection.send(publish_frame(self._subject.encode(), inbox.encode(), b"", body))
+            return self._answer(sid)
+        finally:
+            if self._connection.is_open:
+                self._connection.unsubscribe(sid)
+
+    def _answer(self, sid: bytes) -> tuple[Columns, bool]:
+        wait_s = self._connection.login.request_timeout_s
+        gathered = Columns.empty()
+        while True:
+            arrived = self._connection.receive(wait_s)
+            if not len(arrived):
+                raise TimedOutError(f"a direct get brought nothing within {wait_s:g} s")
+            ours = [at for at, each in enumerate(arrived.sids) if each == sid]
+            headers = [arrived.headers[at] for at in ours]
+            payloads = [arrived.payloads[at] for at in ours]
+            # A stored block has a bare version line: what has more is the batch's own end.
+            ends = bool(headers) and headers[-1].startswith(_STATUS_START)
+            end = headers.pop() if ends else b""
+            if headers:
+                gathered.add(self._columns(headers, payloads[: len(headers)]))
+            if end:
+                return gathered, self._is_last(end)
+
+    def _is_last(self, status_block: bytes) -> bool:
+        status = status_of(status_block)
+        if status == _NOT_FOUND:
+            return True
+        if status == _END_OF_BATCH:
+            return b"\r\nNats-Num-Pending: 0\r\n" in status_block
+        if status == _NO_RESPONDERS:
+            raise NoRespondersError(f"nobody answers {self._subject}")
+        text = status_block.split(_CRLF)[0].decode(errors="backslashreplace")
+        raise LinkError(f"the server refused a direct get of stream {self._stream}: {text}")
+
+    def _columns(self, headers: list[bytes], payloads: list[bytes]) -> Columns:
+        """Messages by their header blocks, all at once."""
+        parts = [header.rpartition(self._mark) for header in headers]
+        lines = b"".join([part[2] for part in parts]).split(_CRLF)
+        if len(lines) != _LINES * len(headers) + 1:
+            raise IncompleteError(f"a direct get was answered in another form: {headers[0]!r}")
+        stored = [part[0] + _BLOCK_END if part[0] != VERSION else b"" for part in parts]
+        return Columns(
+            lines[0:-1:_LINES],
+            [int(line[_SEQUENCE_AT:]) for line in lines[1::_LINES]],
+            [_time_ns(line[_TIME_AT:]) for line in lines[2::_LINES]],
+            stored,
+            [b""] * len(stored) if self._headers_only else payloads,
+        )
+
+    def _check_complete(self, first: int, last: int) -> None:
+        """That the leader has no more either. Raises IncompleteError."""
+        api = JetStream(self._connection)
+        found = api.message(self._stream, {"seq": first, "next_by_subj": self._pattern})
+        if found is not None and found.sequence <= last:
+            raise IncompleteError(
+                f"a replica of stream {self._stream} has not got sequence {found.sequence} yet"
+            )
+
+
+def _time_ns(text: bytes) -> int:
+    """A time in UTC as Go writes it: `2026-11-15T05:00:00.12Z`."""
+    fraction = text[_SECOND_BYTES + 1 : -1]
+    return _second_ns(text[:_SECOND_BYTES]) + (int(fraction.ljust(9, b"0")) if fraction else 0)
+
+
+@lru_cache(_SECONDS_CACHED)
+def _second_ns(text: bytes) -> int:
+    return parse_time(text.decode() + "Z")

@@ -1,0 +1,45 @@
+"""What can go wrong between a job and its server.
+
+The texts are one line each and say what to do next; whoever knows by which option the value came
+names it there.
+"""
+
+from headwater.base.errors import OperatingError
+
+
+class LinkError(OperatingError):
+    """Root of what a connection, a request or a read can end in."""
+
+
+class UnreachableError(LinkError):
+    """No server of the list took the connection."""
+
+
+class RefusedError(LinkError):
+    """A server was reached and would not have us, or would not let us do this."""
+
+
+class ConnectionLostError(LinkError):
+    """The connection ended in mid-work; the same may succeed on another one."""
+
+
+class TimedOutError(LinkError):
+    """The server did not answer in time; whether it acted is not known."""
+
+
+class NoRespondersError(LinkError):
+    """Nobody listens to this subject; for the API of JetStream that means it is not enabled."""
+
+
+class ApiError(LinkError):
+    """The server's own refusal, with the codes of its API."""
+
+    def __init__(self, code: int, err_code: int, description: str) -> None:
+        super().__init__(f"{description} ({err_code or code})")
+        self.code = code
+        self.err_code = err_code
+        self.description = description
+
+    def __reduce__(self) -> tuple[type["ApiError"], tuple[int, int, str]]:
+        # Errors cross process borders; the default would call __init__ with the message alone.
+        return type(self), (self.code, self.err_code, self.description)

@@ -1,0 +1,184 @@
+"""The messages of a range of sequences, exactly: each that exists and matches, in order, once.
+
+There are four ways to read, alike in what they yield and different in what they cost and touch:
+
+CONSUMER       an ephemeral consumer: fastest; the stream has a consumer while it is read
+DIRECT         batched direct gets, answered by any replica: nothing on the server is changed
+LEADER_DIRECT  the same, answered by the leader under its lease: linearizable
+GETS           single gets through the API, some under way at a time: always possible
+
+A stream whose messages go when consumers have seen them is never read through a consumer.
+
+A read that loses its connection, or something on its way, goes on behind the last message it has
+yielded, as often as the login retries; what it yielded counts as progress and starts the count
+again. It ends at the last sequence the stream had when the read began. A stream that was deleted
+and made again in the meantime is another stream: StreamReplacedError.
+
+While a read is under way its connection is for nothing else.
+"""
+
+import time
+from collections.abc import Generator
+from contextlib import closing
+from enum import Enum
+from typing import Final, Protocol
+
+from headwater.spark.link.api import STREAM_NOT_FOUND, JetStream, StreamInfo
+from headwater.spark.link.connection import PAUSE_S_MAX, PAUSE_S_MIN, Connection
+from headwater.spark.link.consumer_reads import ConsumerReader
+from headwater.spark.link.direct_reads import DirectReader
+from headwater.spark.link.errors import (
+    ApiError,
+    ConnectionLostError,
+    LinkError,
+    NoRespondersError,
+    RefusedError,
+    TimedOutError,
+)
+from headwater.spark.link.message_gets import MessageGetReader
+from headwater.spark.link.patterns import Patterns
+from headwater.spark.link.ranges import (
+    Columns,
+    IncompleteError,
+    SequenceRange,
+    StreamReplacedError,
+)
+
+__all__ = [
+    "Columns",
+    "IncompleteError",
+    "LinearizableError",
+    "SequenceRange",
+    "StreamReplacedError",
+    "Way",
+    "choose_way",
+    "read_range",
+]
+
+_UNAVAILABLE: Final = 503
+
+
+class Way(Enum):
+    """How a stream is read."""
+
+    CONSUMER = "consumer"
+    DIRECT = "direct"
+    LEADER_DIRECT = "leader direct"
+    GETS = "gets"
+
+
+class LinearizableError(LinkError):
+    """The stream answers no linearizable reads."""
+
+    def __init__(self) -> None:
+        super().__init__("linearizable reads are not enabled for this stream")
+
+    def __reduce__(self) -> tuple[type["LinearizableError"], tuple[()]]:
+        return type(self), ()
+
+
+def choose_way(
+    info: StreamInfo, subjects: tuple[str, ...] = (), consistency: str = "leader"
+) -> Way:
+    """The fastest way that the stream allows and the consistency asks for.
+
+    A consumer and the gets are answered by the leader, direct gets are compared with what it has:
+    each is good enough for `leader` and `session`. Raises LinearizableError.
+    """
+    if consistency == "linearizable":
+        if info.config.get("read_consistency", "default") in ("", "default"):
+            raise LinearizableError
+        return Way.LEADER_DIRECT
+    if info.retention == "limits":
+        return Way.CONSUMER
+    return _without_consumer(info)
+
+
+def _without_consumer(info: StreamInfo) -> Way:
+    return Way.DIRECT if info.allows_direct else Way.GETS
+
+
+class Reader(Protocol):
+    """One way to read, until something breaks."""
+
+    def read(self, wanted: SequenceRange, last_sequence: int) -> Generator[Columns, None, None]: ...
+
+
+def read_range(
+    connection: Connection,
+    info: StreamInfo,
+    wanted: SequenceRange,
+    subjects: tuple[str, ...] = (),
+    way: Way | None = None,
+    *,
+    headers_only: bool = False,
+) -> Generator[Columns, None, None]:
+    """The messages of `wanted` that exist and match one of `subjects`, if there are any of these.
+
+    With `headers_only` every payload is empty. Raises StreamReplacedError, and what a connection
+    and the API raise when trying again does not help.
+    """
+    way = way or choose_way(info, subjects)
+    patterns = Patterns(subjects)
+    reader = _reader(connection, info, way, patterns, headers_only)
+    first = max(wanted.first, 1)
+    failures = 0
+    while True:
+        try:
+            last_sequence = _seen(connection, info)
+            rest = SequenceRange(first, min(wanted.last, last_sequence))
+            with closing(reader.read(rest, last_sequence)) as chunks:
+                for columns in chunks:
+                    first = columns.sequences[-1] + 1
+                    failures = 0
+                    yield columns
+            return
+        except LinkError as error:
+            if way is Way.CONSUMER and _is_about_consumers(error):
+                way = _without_consumer(info)
+                reader = _reader(connection, info, way, patterns, headers_only)
+                continue
+            failures += 1
+            if failures > connection.login.retries or not _may_pass(error):
+                raise
+            time.sleep(min(PAUSE_S_MIN * 2 ** (failures - 1), PAUSE_S_MAX))
+
+
+def _reader(
+    connection: Connection, info: StreamInfo, way: Way, patterns: Patterns, headers_only: bool
+) -> Reader:
+    if way is Way.CONSUMER:
+        return ConsumerReader(connection, info, patterns, headers_only)
+    if way is Way.GETS:
+        return MessageGetReader(connection, info, patterns, headers_only)
+    return DirectReader(connection, info.name, patterns, headers_only, way is Way.LEADER_DIRECT)
+
+
+def _seen(connection: Connection, info: StreamInfo) -> int:
+    """The last sequence of the stream as it is now. Raises StreamReplacedError."""
+    if not connection.is_open:
+        connection.reconnect()
+    now = JetStream(connection).stream_info(info.name)
+    if now.created != info.created:
+        raise StreamReplacedError(
+            f"stream {info.name} was deleted and made again at {now.created}: what was to be read"
+            " is gone; start a new query"
+        )
+    return now.last_seq
+
+
+def _is_about_consumers(error: LinkError) -> bool:
+    """Whether the server would not have this consumer: not allowed, too many, or its filters."""
+    return isinstance(error, RefusedError) or (
+        isinstance(error, ApiError)
+        and error.code != _UNAVAILABLE
+        and error.err_code != STREAM_NOT_FOUND
+    )
+
+
+def _may_pass(error: LinkError) -> bool:
+    """Whether the same may succeed a little later."""
+    if isinstance(error, ApiError):
+        return error.code == _UNAVAILABLE
+    passing = (ConnectionLostError, TimedOutError, NoRespondersError, IncompleteError)
+    return isinstance(error, passing)

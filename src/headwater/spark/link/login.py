@@ -1,0 +1,277 @@
+"""What a connection needs to reach a server and be let in, as plain values.
+
+A Login travels: from the options of a reader to every task of a job, pickled. So it holds texts
+and paths and nothing open; files are read where a connection is made, which is why the machines
+of a cluster need the same files in the same places.
+
+Invariants: `repr` and error messages show no password, token, seed or JWT, nor text that may hold
+one, such as the part of a url that did not parse. A LoginError names the option to change.
+
+Must not know: sockets, Spark, how the options were spelled by the user.
+"""
+
+import base64
+import ipaddress
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+from urllib.parse import unquote
+
+from headwater import __version__
+from headwater.spark.link.nkeys import Credentials, KeyPair, NkeyError, parse_credentials, user_key
+from headwater.spark.link.option_files import LIKE_A_SEED, LoginError, read_text
+from headwater.spark.link.tls import tls_context
+from headwater.wire.info import PROTOCOL_INFO
+
+__all__ = ["DEFAULT_URL", "NO_CREDENTIALS", "Login", "LoginError", "Server", "connect_document"]
+
+DEFAULT_URL: Final = "nats://127.0.0.1:4222"
+DEFAULT_PORT: Final = 4222
+PORT_MAX: Final = 65535
+CLIENT_NAME: Final = "headwater-spark"
+NO_CREDENTIALS: Final = "no credentials"
+
+_SCHEMES: Final = {"nats": False, "tls": True}
+_WEBSOCKETS: Final = frozenset({"ws", "wss"})
+_HOST_AND_PORT: Final = re.compile(
+    r"(?:\[(?P<ipv6>[^\[\]]*)\]|(?P<host>[^\[\]:/?#\s]+))(?::(?P<port>[0-9]{1,5}))?/?"
+)
+
+
+@dataclass(frozen=True)
+class Server:
+    """One server of the url, with the credentials written into it."""
+
+    host: str
+    port: int = DEFAULT_PORT
+    tls: bool = False
+    user: str | None = None
+    password: str | None = field(default=None, repr=False)
+    token: str | None = field(default=None, repr=False)
+
+    @property
+    def address(self) -> str:
+        """The server as a url that may be shown."""
+        scheme = "tls" if self.tls else "nats"
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{scheme}://{host}:{self.port}"
+
+    @property
+    def has_credentials(self) -> bool:
+        return self.user is not None or self.token is not None
+
+
+@dataclass(frozen=True, repr=False)
+class Login:
+    """Servers, credentials, TLS and patience of a connection.
+
+    `url` names one or more servers, separated by commas; `tls://` wants TLS, and `user:password@`
+    or `token@` may stand before the host, percent-encoded. At most one way to log in may be given:
+    in the url, `user` with `password`, `token`, `nkey` (a seed or the path of a file with one) or
+    `creds` (the path of a .creds file). `tls_ca`, `tls_cert` and `tls_key` are paths of PEM files;
+    any of them asks for TLS, as `tls` does. `retries` counts the attempts after the first.
+    """
+
+    url: str = DEFAULT_URL
+    user: str | None = None
+    password: str | None = None
+    token: str | None = None
+    nkey: str | None = None
+    creds: str | None = None
+    tls: bool = False
+    tls_ca: str | None = None
+    tls_cert: str | None = None
+    tls_key: str | None = None
+    connect_timeout_s: float = 5.0
+    request_timeout_s: float = 10.0
+    retries: int = 5
+
+    def __repr__(self) -> str:
+        return f"Login({self.shown_url}, {self.method})"
+
+    @property
+    def shown_url(self) -> str:
+        """The url without credentials; nothing of one that cannot be read."""
+        try:
+            return ",".join(server.address for server in self.servers())
+        except LoginError:
+            return "?"
+
+    @property
+    def method(self) -> str:
+        """The options the credentials came by, or NO_CREDENTIALS: for messages."""
+        try:
+            return _and(self._ways(self.servers()))
+        except LoginError:
+            return "?"
+
+    @property
+    def wants_tls(self) -> bool:
+        """TLS was asked for by an option, whatever the scheme of a server."""
+        return self.tls or any((self.tls_ca, self.tls_cert, self.tls_key))
+
+    def servers(self) -> tuple[Server, ...]:
+        """The servers of the url in their order. Raises LoginError."""
+        parts = [part.strip() for part in self.url.split(",") if part.strip()]
+        if not parts:
+            raise LoginError("url", f"names no server; write for example {DEFAULT_URL}")
+        return tuple(
+            _parse_server(part, _which(index, len(parts)), self.wants_tls)
+            for index, part in enumerate(parts)
+        )
+
+    def key_pair(self) -> KeyPair | None:
+        """The key of option nkey. Raises LoginError."""
+        if self.nkey is None:
+            return None
+        try:
+            if _is_a_seed(self.nkey):
+                return user_key(self.nkey)
+            return user_key(read_text("nkey", self.nkey))
+        except NkeyError as reason:
+            raise LoginError("nkey", str(reason)) from None
+
+    def check(self) -> None:
+        """Try everything that can be tried without a server. Raises LoginError."""
+        ways = self._ways(self.servers())
+        if len(ways) > 1:
+            raise LoginError(ways[-1], f"only one way to log in may be given, not {_and(ways)}")
+        if self.password is not None and self.user is None:
+            raise LoginError("password", "there is no user to it; set option user")
+        for option, seconds in (
+            ("connectTimeout", self.connect_timeout_s),
+            ("requestTimeout", self.request_timeout_s),
+        ):
+            if not 0 < seconds < float("inf"):
+                raise LoginError(option, "must be more than 0 seconds")
+        if self.retries < 0:
+            raise LoginError("retries", "must be 0 or more")
+        self.key_pair()
+        _credentials(self)
+        if self.wants_tls:
+            tls_context(self)
+
+    def _ways(self, servers: tuple[Server, ...]) -> list[str]:
+        in_url = next((server for server in servers if server.has_credentials), None)
+        ways = (
+            ("url", in_url),
+            ("user", self.user),
+            ("token", self.token),
+            ("nkey", self.nkey),
+            ("creds", self.creds),
+        )
+        return [option for option, value in ways if value is not None]
+
+
+def connect_document(
+    login: Login, server: Server, info: Mapping[str, Any], name: str = CLIENT_NAME
+) -> dict[str, Any]:
+    """The fields of CONNECT for a server that sent `info`. Raises LoginError."""
+    return {
+        "verbose": False,
+        "pedantic": False,
+        "tls_required": server.tls,
+        "name": name,
+        "lang": "python",
+        "version": __version__,
+        "protocol": PROTOCOL_INFO,
+        "echo": True,
+        "headers": True,
+        "no_responders": True,
+        **_proof(login, server, str(info.get("nonce", ""))),
+    }
+
+
+def _proof(login: Login, server: Server, nonce: str) -> dict[str, str]:
+    """What the server is shown: credentials in its url go before those of the options."""
+    if server.token is not None:
+        return {"auth_token": server.token}
+    if server.user is not None:
+        return {"user": server.user, "pass": server.password or ""}
+    if (key := login.key_pair()) is not None:
+        if not nonce:
+            raise LoginError("nkey", f"{server.address} does not know nkeys: it sent no nonce")
+        return {"nkey": key.public, "sig": _signature(key, nonce)}
+    if (credentials := _credentials(login)) is not None:
+        # A server without accounts signed by operators sends no nonce and asks for nothing.
+        signature = {"sig": _signature(credentials.key, nonce)} if nonce else {}
+        return {"jwt": credentials.jwt, **signature}
+    if login.token is not None:
+        return {"auth_token": login.token}
+    if login.user is not None:
+        return {"user": login.user, "pass": login.password or ""}
+    return {}
+
+
+def _credentials(login: Login) -> Credentials | None:
+    if login.creds is None:
+        return None
+    try:
+        return parse_credentials(read_text("creds", login.creds))
+    except NkeyError as reason:
+        raise LoginError("creds", str(reason)) from None
+
+
+def _signature(key: KeyPair, nonce: str) -> str:
+    return base64.urlsafe_b64encode(key.sign(nonce.encode())).decode().rstrip("=")
+
+
+def _is_a_seed(text: str) -> bool:
+    """Not a path: a seed has no dot or slash, and hardly any file is called like one."""
+    return LIKE_A_SEED.fullmatch(text.strip()) is not None
+
+
+def _which(index: int, count: int) -> str:
+    return f"server {index + 1} of {count}: " if count > 1 else ""
+
+
+def _and(words: list[str]) -> str:
+    return " and ".join(words) or NO_CREDENTIALS
+
+
+def _parse_server(text: str, which: str, tls: bool) -> Server:
+    """One server of the url. `which` opens messages, which quote nothing that may be a secret."""
+    scheme, separator, rest = text.partition("://")
+    if not separator:
+        scheme, rest = "nats", text
+    scheme = scheme.lower()
+    if scheme in _WEBSOCKETS:
+        raise LoginError("url", f"{which}websockets are not supported; use nats:// or tls://")
+    if scheme not in _SCHEMES:
+        raise LoginError("url", f"{which}the scheme must be nats:// or tls://")
+    # The last @ ends the credentials: a password may have one, a host may not.
+    userinfo, at, address = rest.rpartition("@")
+    host, port = _parse_address(address, which)
+    user, password, token = _parse_userinfo(userinfo, which) if at else (None, None, None)
+    return Server(host, port, tls or _SCHEMES[scheme], user, password, token)
+
+
+def _parse_address(text: str, which: str) -> tuple[str, int]:
+    found = _HOST_AND_PORT.fullmatch(text)
+    if found is None:
+        advice = "wants host or host:port after the scheme"
+        if text.count(":") > 1 and "[" not in text:
+            advice += "; an IPv6 address goes in brackets, as in [::1]:4222"
+        raise LoginError("url", which + advice)
+    port = int(found["port"] or DEFAULT_PORT)
+    if not 0 < port <= PORT_MAX:
+        raise LoginError("url", f"{which}the port must be from 1 to {PORT_MAX}")
+    if found["ipv6"] is None:
+        try:
+            found["host"].encode("idna")
+        except UnicodeError:
+            raise LoginError("url", f"{which}no host can have this name") from None
+        return found["host"], port
+    try:
+        return str(ipaddress.IPv6Address(found["ipv6"])), port
+    except ValueError:
+        raise LoginError("url", f"{which}what is in brackets is not an IPv6 address") from None
+
+
+def _parse_userinfo(text: str, which: str) -> tuple[str | None, str | None, str | None]:
+    """User and password, or a token: a name without a colon after it."""
+    user, colon, password = (unquote(part) for part in text.partition(":"))
+    if not user:
+        raise LoginError("url", f"{which}there is no user or token before the @")
+    return (user, password, None) if colon else (None, None, user)

@@ -1,0 +1,121 @@
+"""Reading a range message by message through the API, where nothing better is allowed.
+
+Requests for consecutive sequences are under way together, as many as fit in some megabytes if all
+messages are as large as they may be. Where many sequences are missing the leader is asked for the
+next one that matches, so that a long gap costs one request.
+"""
+
+from collections.abc import Generator
+from typing import Final, final
+
+import msgspec
+
+from headwater.jetstream.times import parse_time
+from headwater.spark.link.api import MESSAGE_NOT_FOUND, PREFIX, JetStream, StreamInfo
+from headwater.spark.link.connection import Connection, Reply
+from headwater.spark.link.errors import ApiError, NoRespondersError
+from headwater.spark.link.patterns import ALL, Patterns
+from headwater.spark.link.pipelined import ask_all
+from headwater.spark.link.ranges import Columns, Gathering, SequenceRange
+
+AT_A_TIME_MIN: Final = 2
+AT_A_TIME_MAX: Final = 256
+AT_A_TIME_BYTES: Final = 16 << 20
+MESSAGE_BYTES_MAX: Final = 1 << 20
+"""The size that servers allow if they do not say another."""
+
+_NO_RESPONDERS: Final = 503
+_EMPTY_BLOCK: Final = b"NATS/1.0\r\n\r\n"
+
+
+class _Message(msgspec.Struct):
+    subject: str
+    seq: int
+    time: str
+    hdrs: bytes = b""
+    data: bytes = b""
+
+
+class _Refusal(msgspec.Struct):
+    code: int = 0
+    err_code: int = 0
+    description: str = ""
+
+
+class _Answer(msgspec.Struct):
+    message: _Message | None = None
+    error: _Refusal | None = None
+
+
+_decode: Final = msgspec.json.Decoder(_Answer).decode
+
+
+@final
+class MessageGetReader:
+    """Reads ranges of one stream."""
+
+    def __init__(
+        self, connection: Connection, info: StreamInfo, patterns: Patterns, headers_only: bool
+    ) -> None:
+        self._connection = connection
+        self._stream = info.name
+        self._patterns = patterns
+        self._headers_only = headers_only
+        self._subject = f"{PREFIX}STREAM.MSG.GET.{info.name}"
+        bytes_max = int(info.config.get("max_msg_size") or -1)
+        if bytes_max <= 0:
+            bytes_max = int(connection.info.get("max_payload") or MESSAGE_BYTES_MAX)
+        at_a_time = AT_A_TIME_BYTES // bytes_max
+        self._at_a_time = min(max(at_a_time, AT_A_TIME_MIN), AT_A_TIME_MAX)
+        self._pattern = patterns.distinct[0] if len(patterns.distinct) == 1 else ALL
+
+    def read(self, wanted: SequenceRange, last_sequence: int) -> Generator[Columns, None, None]:
+        """The messages of the range."""
+        first = wanted.first
+        gathering = Gathering()
+        while first <= wanted.last:
+            end = min(first + self._at_a_time - 1, wanted.last)
+            found = self._get_all(range(first, end + 1))
+            columns = self._columns(found)
+            gathering.add(columns.picked(self._patterns.places(columns.subjects)))
+            if gathering.is_full:
+                yield gathering.taken()
+            first = end + 1
+            if len(found) < self._at_a_time // 2 and first <= wanted.last:
+                first = self._next(first) or wanted.last + 1
+        if len(gathering):
+            yield gathering.taken()
+
+    def _next(self, first: int) -> int | None:
+        """The first sequence from here on that matches."""
+        api = JetStream(self._connection)
+        request = {"seq": first, "next_by_subj": self._pattern}
+        found = api.message(self._stream, request)
+        return None if found is None else found.sequence
+
+    def _get_all(self, sequences: range) -> list[_Message]:
+        """Those of the sequences that there are, in order."""
+        requests = [(self._subject, b'{"seq":%d}' % each) for each in sequences]
+        found: list[_Message] = []
+        for reply in ask_all(self._connection, requests):
+            found += self._read(reply)
+        return found
+
+    def _read(self, reply: Reply) -> list[_Message]:
+        """The message of an answer; none if there is none of that sequence."""
+        if reply.status == _NO_RESPONDERS and not reply.payload:
+            raise NoRespondersError("the server has no JetStream for this account")
+        answer = _decode(reply.payload)
+        if answer.error is not None and answer.error.err_code != MESSAGE_NOT_FOUND:
+            error = answer.error
+            raise ApiError(error.code, error.err_code, error.description)
+        return [] if answer.message is None else [answer.message]
+
+    def _columns(self, found: list[_Message]) -> Columns:
+        return Columns(
+            [message.subject.encode() for message in found],
+            [message.seq for message in found],
+            [parse_time(message.time) for message in found],
+            [b"" if message.hdrs == _EMPTY_BLOCK else message.hdrs for message in found],
+            [b"" if self._headers_only else message.data for message in found],
+        )

@@ -1,0 +1,133 @@
+"""Nkeys: the ed25519 keys NATS people log in with, and the files they are kept in.
+
+A key is written as base32 without padding: a prefix that says what it is, 32 bytes, and a CRC-16
+that catches typing errors. A public key has one prefix byte; a seed has two, of which the first
+five bits say "seed" and the next eight say whose. The prefixes are chosen so that the text tells a
+reader the same: `U…` is a user's public key, `SU…` the seed it comes from.
+
+Invariant: no message, `repr` or exception here holds a seed or a part of one.
+
+Must not know: options, connections, where a text was read from.
+"""
+
+import base64
+import binascii
+import re
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Final, final
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from headwater.base.errors import OperatingError
+
+_SEED_PREFIX: Final = 18 << 3
+_SEED_PREFIX_BYTES: Final = 2
+_KEY_BYTES: Final = 32
+_CRC_BYTES: Final = 2
+SEED_CHARS: Final = 58
+"""The length of every seed as text."""
+
+# Shorter words in capitals are somebody's comment, not a damaged seed.
+_SEED_LINE: Final = re.compile(r"^[ \t]*(S[A-Z2-7]{20,})[ \t\r]*$", re.MULTILINE)
+_JWT_LINE: Final = re.compile(r"^[ \t]*([\w-]+\.[\w-]+\.[\w-]+)[ \t\r]*$", re.MULTILINE | re.ASCII)
+_BASE32: Final = re.compile("[A-Z2-7]+")
+
+
+class NkeyError(OperatingError):
+    """A key or a file with one is not what it should be. The message never quotes it."""
+
+
+class KeyKind(Enum):
+    """Whose key it is; the value is the prefix byte of the public key."""
+
+    ACCOUNT = 0 << 3
+    CLUSTER = 2 << 3
+    SERVER = 13 << 3
+    OPERATOR = 14 << 3
+    USER = 20 << 3
+    CURVE = 23 << 3
+
+
+@final
+class KeyPair:
+    """A seed, ready to sign. Only the public half can be seen."""
+
+    __slots__ = ("_key", "kind", "public")
+
+    def __init__(self, kind: KeyKind, seed: bytes) -> None:
+        self._key = Ed25519PrivateKey.from_private_bytes(seed)
+        self.kind = kind
+        self.public = _encoded(bytes([kind.value]) + self._key.public_key().public_bytes_raw())
+
+    @classmethod
+    def from_seed(cls, text: str) -> "KeyPair":
+        """Read `S…` as people copy it. Raises NkeyError."""
+        data = _decoded(text.strip())
+        if len(data) != _SEED_PREFIX_BYTES + _KEY_BYTES or data[0] & 0xF8 != _SEED_PREFIX:
+            raise NkeyError("this is not a seed: a seed begins with S and has 58 characters")
+        try:
+            kind = KeyKind((data[0] & 0x07) << 5 | data[1] >> 3)
+        except ValueError:
+            raise NkeyError("the seed is of no known kind") from None
+        if kind is KeyKind.CURVE:
+            raise NkeyError("the seed is for encryption (SX…), it cannot sign")
+        return cls(kind, data[_SEED_PREFIX_BYTES:])
+
+    def sign(self, data: bytes) -> bytes:
+        """The ed25519 signature, 64 bytes."""
+        return self._key.sign(data)
+
+    def __repr__(self) -> str:
+        return f"KeyPair({self.public})"
+
+
+@dataclass(frozen=True)
+class Credentials:
+    """What a .creds file holds: who one is, signed by an account, and the key that proves it."""
+
+    jwt: str = field(repr=False)
+    key: KeyPair
+
+
+def user_key(text: str) -> KeyPair:
+    """The user's key in a seed file: the seed alone, or between dashes, or after comments."""
+    found = _SEED_LINE.search(text)
+    if found is None:
+        raise NkeyError("there is no seed (SU…) in it")
+    return _of_a_user(KeyPair.from_seed(found[1]))
+
+
+def parse_credentials(text: str) -> Credentials:
+    """Read the contents of a .creds file. Raises NkeyError."""
+    jwt = _JWT_LINE.search(text)
+    if jwt is None:
+        raise NkeyError("there is no JWT in it")
+    return Credentials(jwt[1], user_key(text))
+
+
+def _of_a_user(key: KeyPair) -> KeyPair:
+    if key.kind is not KeyKind.USER:
+        raise NkeyError(
+            f"it is the seed of another kind ({key.kind.name.lower()}), not a user's (SU…)"
+        )
+    return key
+
+
+def _encoded(data: bytes) -> str:
+    crc = binascii.crc_hqx(data, 0).to_bytes(_CRC_BYTES, "little")
+    return base64.b32encode(data + crc).decode().rstrip("=")
+
+
+def _decoded(text: str) -> bytes:
+    """Prefix and key, the checksum tested and taken off."""
+    if not _BASE32.fullmatch(text):
+        raise NkeyError("it is not base32: only A to Z and 2 to 7 may be in it")
+    try:
+        data = base64.b32decode(text + "=" * (-len(text) % 8))
+    except ValueError:
+        raise NkeyError("its length is wrong: a character is missing or too many") from None
+    body, crc = data[:-_CRC_BYTES], data[-_CRC_BYTES:]
+    if binascii.crc_hqx(body, 0).to_bytes(_CRC_BYTES, "little") != crc:
+        raise NkeyError("its checksum is wrong: a character is missing or mistyped")
+    return body

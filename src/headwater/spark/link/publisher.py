@@ -1,0 +1,444 @@
+"""Publishes messages to a stream as fast as the server takes them, and checks every ack.
+
+Messages come as parallel lists and go out in flights: some hundred messages joined to one write. A
+bounded number of messages and bytes is under way; while one flight waits for its acks the next ones
+are built. The messages of a flight share one reply subject, so acks are counted rather than told
+apart, and a server that remembers control lines reads most of them but once. If an ack of a flight
+is an error, the flight is sent once more with a reply subject for each message, to learn which one
+was refused and why: so every message has an id by which the server knows it again, unless
+`numbered` says that each must be told apart at once because it may not be sent twice.
+
+With `atomic` a flight is an atomic batch: stored wholly or not at all, with one ack. A batch that
+the server refuses, for whatever reason, is published message by message, which either succeeds or
+names the culprit.
+
+A lost connection, a silent server or one that cannot serve the stream right now raises LinkError,
+and `take_unacknowledged` says what is in doubt. Whether to send that again is for the caller to
+decide, who knows how old it is.
+"""
+
+import secrets
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, final
+
+import msgspec
+
+from headwater.spark.link.connection import NO_RESPONDERS, Connection, publish_frame, status_of
+from headwater.spark.link.errors import ApiError, LinkError, TimedOutError
+from headwater.wire.server_decoder import Deliveries
+
+IN_FLIGHT_MAX: Final = 8192
+IN_FLIGHT_BYTES_MAX: Final = 8 << 20
+# A flight is large enough that a Python call per flight costs nothing, and small enough that a
+# server works on one while the next is built. No atomic batch is larger in nats-server either.
+FLIGHT_MESSAGES_MAX: Final = 1000
+FLIGHT_BYTES_MAX: Final = 1 << 20
+MAX_PAYLOAD_BYTES: Final = 1 << 20
+# What an atomic batch adds to the headers of a message, its version line included.
+_BATCH_LINES_BYTES_MAX: Final = 128
+
+# Refusals that the same message may not meet a moment later: no leader, no quorum, still starting.
+_TEMPORARY: Final = frozenset({10008, 10009, 10076, 10163})
+
+
+@final
+class Messages:
+    """Parallel lists. `headers` are whole blocks, empty for none.
+
+    `ids` are what the caller knows messages by, `rows` what a person does.
+    """
+
+    __slots__ = ("headers", "ids", "payloads", "rows", "subjects")
+
+    def __init__(
+        self,
+        subjects: list[bytes],
+        headers: list[bytes],
+        payloads: list[bytes],
+        ids: list[bytes],
+        rows: Sequence[int],
+    ) -> None:
+        self.subjects = subjects
+        self.headers = headers
+        self.payloads = payloads
+        self.ids = ids
+        self.rows = rows
+
+    @classmethod
+    def none(cls) -> "Messages":
+        """No messages."""
+        return cls([], [], [], [], [])
+
+    def __len__(self) -> int:
+        return len(self.payloads)
+
+    def part(self, begin: int, end: int) -> "Messages":
+        """Those from `begin` up to, not including, `end`."""
+        return Messages(
+            self.subjects[begin:end],
+            self.headers[begin:end],
+            self.payloads[begin:end],
+            self.ids[begin:end],
+            self.rows[begin:end],
+        )
+
+    def picked(self, places: Sequence[int]) -> "Messages":
+        """Those at some places, in the order of the places."""
+        return Messages(
+            [self.subjects[at] for at in places],
+            [self.headers[at] for at in places],
+            [self.payloads[at] for at in places],
+            [self.ids[at] for at in places],
+            [self.rows[at] for at in places],
+        )
+
+    def extend(self, other: "Messages") -> None:
+        """Add others at the end."""
+        self.subjects += other.subjects
+        self.headers += other.headers
+        self.payloads += other.payloads
+        self.ids += other.ids
+        self.rows = [*self.rows, *other.rows]
+
+
+class MessageRefusedError(LinkError):
+    """The server will not take a message, now or later."""
+
+    def __init__(self, row: int, subject: str, reason: str) -> None:
+        super().__init__(f"row {row} (subject {subject}) was refused: {reason}")
+        self.row = row
+        self.subject = subject
+        self.reason = reason
+
+    def __reduce__(self) -> tuple[type["MessageRefusedError"], tuple[int, str, str]]:
+        return type(self), (self.row, self.subject, self.reason)
+
+
+class NotServedError(LinkError):
+    """The stream has no server that can take messages right now; it may have one soon."""
+
+
+class _Refusal(msgspec.Struct):
+    code: int = 0
+    err_code: int = 0
+    description: str = ""
+
+
+class _Ack(msgspec.Struct):
+    stream: str = ""
+    seq: int = 0
+    duplicate: bool = False
+    error: _Refusal | None = None
+
+
+_decode_ack: Final = msgspec.json.Decoder(_Ack).decode
+
+
+@dataclass(slots=True)
+class _Flight:
+    """Messages under way. `waits_for` counts the acks that are still to come."""
+
+    messages: Messages
+    byte_count: int
+    # The highest sequence that was known when it was sent: none of its own is lower.
+    floor: int
+    waits_for: int
+    is_atomic: bool = False
+    is_numbered: bool = False
+    # Acks that are errors, or come from another stream: by place in the flight if numbered.
+    refusals: list[tuple[int, str]] | None = None
+
+
+@final
+class Publisher:
+    """Publishes to one stream over one connection. `rows` of messages number them in errors."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        stream: str,
+        *,
+        in_flight_max: int = IN_FLIGHT_MAX,
+        atomic: bool = False,
+        numbered: bool = False,
+    ) -> None:
+        self._connection = connection
+        self._stream = stream
+        # What every good ack of this stream begins with; how JSON quotes a name is left to msgspec.
+        self._good_ack = b'{"stream":%b,"seq":' % msgspec.json.encode(stream)
+        self._in_flight_max = in_flight_max
+        self._is_atomic = atomic
+        self._is_numbered = numbered
+        self._flights: dict[bytes, _Flight] = {}
+        self._count = 0
+        self._byte_count = 0
+        self._tokens = 0
+        self._sid = b""
+        self._inbox = b""
+        # The highest sequence in an ack, how many acks there were, and how many said "duplicate".
+        self.last_sequence = 0
+        self.acknowledged = 0
+        self.duplicates = 0
+
+    # --- what is sent --------------------------------------------------------------------------
+
+    def publish(self, messages: Messages) -> None:
+        """Send messages, and wait for their acks: for callers that have only this much to say.
+
+        Raises MessageRefusedError and other LinkErrors.
+        """
+        for part in self.cut(messages):
+            self.make_room(part)
+            self.send(part)
+        self.finish()
+
+    def cut(self, messages: Messages) -> list[Messages]:
+        """The parts in which to send messages. Raises MessageRefusedError for one too large."""
+        sizes = _sizes(messages)
+        size_max = int(self._connection.info.get("max_payload", MAX_PAYLOAD_BYTES))
+        if self._is_atomic:
+            size_max -= _BATCH_LINES_BYTES_MAX
+        if sizes and max(sizes) > size_max:
+            at = next(at for at, size in enumerate(sizes) if size > size_max)
+            reason = f"{sizes[at]} bytes with headers, the server takes {size_max} (max_payload)"
+            raise _refused(messages, at, reason)
+        parts = []
+        begin = 0
+        while begin < len(sizes):
+            end = min(begin + FLIGHT_MESSAGES_MAX, begin + self._in_flight_max, len(sizes))
+            while sum(sizes[begin:end]) > FLIGHT_BYTES_MAX and end - begin > 1:
+                end = begin + (end - begin) // 2
+            parts.append(messages.part(begin, end))
+            begin = end
+        return parts
+
+    def make_room(self, part: Messages) -> None:
+        """Wait until so much more may be under way. Raises as `publish` does."""
+        if not self._sid:
+            self._inbox = self._connection.new_inbox().encode()
+            self._sid = self._connection.subscribe(f"{self._inbox.decode()}.>")
+        byte_count = sum(_sizes(part))
+        while self._flights and (
+            self._count + len(part) > self._in_flight_max
+            or self._byte_count + byte_count > IN_FLIGHT_BYTES_MAX
+        ):
+            self._take_acks()
+
+    def send(self, part: Messages) -> None:
+        """Send a part for which room was made, without waiting for anything but the socket."""
+        if not len(part):
+            return
+        self._tokens += 1
+        token = b"%d" % self._tokens
+        reply = b"%b.%b" % (self._inbox, token)
+        is_atomic = self._is_atomic and len(part) > 1
+        flight = _Flight(
+            part,
+            sum(_sizes(part)),
+            self.last_sequence,
+            waits_for=1 if is_atomic else len(part),
+            is_atomic=is_atomic,
+            is_numbered=self._is_numbered,
+        )
+        # From here on it is in doubt, however the write ends.
+        self._flights[token] = flight
+        self._count += len(part)
+        self._byte_count += flight.byte_count
+        if is_atomic:
+            frames = _atomic_frames(part, reply)
+        elif self._is_numbered:
+            frames = _numbered_frames(part, reply)
+        else:
+            frames = _frames(part, reply)
+        self._connection.send(frames)
+
+    def finish(self) -> None:
+        """Wait for the acks of all that was sent. Raises as `publish` does."""
+        while self._flights:
+            self._take_acks()
+
+    def take_unacknowledged(self) -> Messages:
+        """What was sent and not answered, in its order; nothing is under way afterwards.
+
+        For use after a LinkError: what is answered from now on is not heard any more.
+        """
+        left = Messages.none()
+        for flight in self._flights.values():
+            left.extend(flight.messages)
+        self._flights.clear()
+        self._count = self._byte_count = 0
+        self._sid = b""
+        return left
+
+    @property
+    def floor(self) -> int:
+        """A sequence of the stream that is lower than that of anything under way."""
+        return min((flight.floor for flight in self._flights.values()), default=self.last_sequence)
+
+    # --- what comes back -----------------------------------------------------------------------
+
+    def _take_acks(self) -> None:
+        arrived = self._connection.receive(self._connection.login.request_timeout_s)
+        if not len(arrived):
+            raise TimedOutError(
+                f"no ack from stream {self._stream} within"
+                f" {self._connection.login.request_timeout_s:g} s"
+            )
+        if arrived.sids.count(self._sid) != len(arrived):
+            arrived = _of_subscription(arrived, self._sid)
+        payloads = arrived.payloads
+        if not payloads:
+            return
+        acks = b"\n".join(payloads)
+        if acks.count(self._good_ack) == len(payloads):
+            self.duplicates += acks.count(b'"duplicate":')
+            self.last_sequence = max(self.last_sequence, _decode_ack(payloads[-1]).seq)
+            skipped = len(self._inbox) + 1
+            for subject, count in Counter(arrived.subjects).items():
+                self._count_down(subject[skipped:].partition(b".")[0], count)
+            return
+        for subject, header, payload in zip(
+            arrived.subjects, arrived.headers, payloads, strict=True
+        ):
+            self._take_ack(subject, header, payload)
+
+    def _take_ack(self, subject: bytes, header: bytes, payload: bytes) -> None:
+        """One ack, looked at closely."""
+        token, _, place = subject[len(self._inbox) + 1 :].partition(b".")
+        flight = self._flights.get(token)
+        if flight is None:
+            return
+        refusal = self._refusal_in(header, payload)
+        if refusal:
+            flight.refusals = flight.refusals or []
+            flight.refusals.append((int(place or b"0"), refusal))
+        self._count_down(token, 1)
+
+    def _refusal_in(self, header: bytes, payload: bytes) -> str:
+        """Why a message was not stored where it should be; empty if it was."""
+        if status_of(header) == NO_RESPONDERS:
+            raise NotServedError(
+                f"no stream takes these subjects: is {self._stream} there and are they its own?"
+            )
+        try:
+            ack = _decode_ack(payload)
+        except msgspec.DecodeError:
+            return "the server's answer is not an ack"
+        if ack.error is not None:
+            if ack.error.err_code in _TEMPORARY:
+                raise NotServedError(f"stream {self._stream}: {ack.error.description}")
+            return str(ApiError(ack.error.code, ack.error.err_code, ack.error.description))
+        if ack.stream != self._stream:
+            return f"stream {ack.stream} has stored it, not {self._stream}"
+        self.duplicates += ack.duplicate
+        self.last_sequence = max(self.last_sequence, ack.seq)
+        return ""
+
+    def _count_down(self, token: bytes, count: int) -> None:
+        flight = self._flights.get(token)
+        if flight is None:
+            return
+        flight.waits_for -= count
+        if flight.waits_for:
+            return
+        if not flight.refusals:
+            self._land(token)
+        elif flight.is_atomic or not flight.is_numbered:
+            self._send_apart(token, flight)
+        else:
+            place, reason = min(flight.refusals)
+            raise _refused(flight.messages, place, reason)
+
+    def _land(self, token: bytes) -> None:
+        flight = self._flights.pop(token)
+        self.acknowledged += len(flight.messages)
+        self._count -= len(flight.messages)
+        self._byte_count -= flight.byte_count
+
+    def _send_apart(self, token: bytes, flight: _Flight) -> None:
+        """Send a flight again so that each message has an answer of its own.
+
+        It keeps its place among the flights: what is in doubt stays in order.
+        """
+        flight.is_atomic = False
+        flight.is_numbered = True
+        flight.refusals = None
+        flight.waits_for = len(flight.messages)
+        self._connection.send(_numbered_frames(flight.messages, b"%b.%b" % (self._inbox, token)))
+
+
+def _refused(messages: Messages, place: int, reason: str) -> MessageRefusedError:
+    subject = messages.subjects[place].decode(errors="backslashreplace")
+    return MessageRefusedError(messages.rows[place], subject, reason)
+
+
+def _frames(messages: Messages, reply: bytes) -> bytes:
+    """All messages in one piece, with one reply subject."""
+    if not all(messages.headers):
+        return b"".join(
+            [
+                publish_frame(subject, reply, header, payload)
+                for subject, header, payload in _zipped(messages)
+            ]
+        )
+    return b"".join(
+        [
+            b"HPUB %b %b %d %d\r\n%b%b\r\n"
+            % (subject, reply, len(header), len(header) + len(payload), header, payload)
+            for subject, header, payload in _zipped(messages)
+        ]
+    )
+
+
+def _numbered_frames(messages: Messages, reply: bytes) -> bytes:
+    """All messages in one piece, with their place at the end of the reply subject."""
+    return b"".join(
+        [
+            publish_frame(subject, b"%b.%d" % (reply, place), header, payload)
+            for place, (subject, header, payload) in enumerate(_zipped(messages))
+        ]
+    )
+
+
+def _atomic_frames(messages: Messages, reply: bytes) -> bytes:
+    """All messages as one atomic batch; the last commits it and is the only one to be answered."""
+    batch = secrets.token_hex(12).encode()
+    last = len(messages) - 1
+    frames = []
+    for place, (subject, header, payload) in enumerate(_zipped(messages)):
+        commit = b"Nats-Batch-Commit: 1\r\n" if place == last else b""
+        block = b"%bNats-Batch-Id: %b\r\nNats-Batch-Sequence: %d\r\n%b\r\n" % (
+            header[:-2] if header else b"NATS/1.0\r\n",
+            batch,
+            place + 1,
+            commit,
+        )
+        frames.append(publish_frame(subject, reply if commit else b"", block, payload))
+    return b"".join(frames)
+
+
+def _sizes(messages: Messages) -> list[int]:
+    """Bytes of each message, headers included."""
+    return [
+        len(header) + len(payload)
+        for header, payload in zip(messages.headers, messages.payloads, strict=True)
+    ]
+
+
+def _zipped(messages: Messages) -> "zip[tuple[bytes, bytes, bytes]]":
+    return zip(messages.subjects, messages.headers, messages.payloads, strict=True)
+
+
+def _of_subscription(arrived: Deliveries, sid: bytes) -> Deliveries:
+    """What came for one subscription, without what is left over from others."""
+    kept = Deliveries()
+    for at, its_sid in enumerate(arrived.sids):
+        if its_sid == sid:
+            kept.sids.append(sid)
+            kept.subjects.append(arrived.subjects[at])
+            kept.replies.append(arrived.replies[at])
+            kept.headers.append(arrived.headers[at])
+            kept.payloads.append(arrived.payloads[at])
+    return kept

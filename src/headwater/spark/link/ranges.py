@@ -1,0 +1,131 @@
+"""What a range read asks for and what it yields: sequences, columns, the question put to a stream.
+
+Must not know: how a stream is read, or over which connection.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, Self, final
+
+from headwater.spark.link.errors import LinkError
+
+CHUNK_ROWS: Final = 10_000
+"""As many messages as one chunk has: what a batch of rows wants to have."""
+
+CHUNK_BYTES: Final = 4 << 20
+"""A chunk of large messages ends before it has all its rows; one message may be larger."""
+
+
+class StreamReplacedError(LinkError):
+    """The stream is not the one it was: deleted and made again under the same name."""
+
+
+class IncompleteError(LinkError):
+    """Something that was on its way did not arrive; the same may succeed when asked again."""
+
+
+@dataclass(frozen=True)
+class SequenceRange:
+    """Sequences from `first` to `last`, both included; empty if `last` is below `first`."""
+
+    first: int
+    last: int
+
+
+@final
+class Columns:
+    """One chunk of messages in ascending order of sequences, as parallel lists.
+
+    A header is the stored block, byte for byte; empty for a message without headers, and for one
+    whose block says nothing, which not every way of reading can tell from none.
+    """
+
+    __slots__ = ("headers", "payloads", "sequences", "subjects", "timestamps_ns")
+
+    def __init__(
+        self,
+        subjects: list[bytes],
+        sequences: list[int],
+        timestamps_ns: list[int],
+        headers: list[bytes],
+        payloads: list[bytes],
+    ) -> None:
+        self.subjects = subjects
+        self.sequences = sequences
+        self.timestamps_ns = timestamps_ns
+        self.headers = headers
+        self.payloads = payloads
+
+    @classmethod
+    def empty(cls) -> Self:
+        return cls([], [], [], [], [])
+
+    def __len__(self) -> int:
+        return len(self.sequences)
+
+    def add(self, other: "Columns") -> None:
+        """The messages of `other` behind these."""
+        self.subjects += other.subjects
+        self.sequences += other.sequences
+        self.timestamps_ns += other.timestamps_ns
+        self.headers += other.headers
+        self.payloads += other.payloads
+
+    def between(self, wanted: SequenceRange) -> "Columns":
+        """Those of the range."""
+        begin = bisect_left(self.sequences, wanted.first)
+        end = bisect_right(self.sequences, wanted.last)
+        if begin == 0 and end == len(self.sequences):
+            return self
+        return Columns(
+            self.subjects[begin:end],
+            self.sequences[begin:end],
+            self.timestamps_ns[begin:end],
+            self.headers[begin:end],
+            self.payloads[begin:end],
+        )
+
+    def picked(self, places: Sequence[int]) -> "Columns":
+        """Those at the given places, which ascend."""
+        if len(places) == len(self.sequences):
+            return self
+        return Columns(
+            [self.subjects[at] for at in places],
+            [self.sequences[at] for at in places],
+            [self.timestamps_ns[at] for at in places],
+            [self.headers[at] for at in places],
+            [self.payloads[at] for at in places],
+        )
+
+
+@final
+class Gathering:
+    """Messages that become chunks of a good size, and how large they are."""
+
+    __slots__ = ("_bytes", "_columns")
+
+    def __init__(self) -> None:
+        self._columns = Columns.empty()
+        self._bytes = 0
+
+    def __len__(self) -> int:
+        return len(self._columns)
+
+    @property
+    def is_full(self) -> bool:
+        return len(self._columns) >= CHUNK_ROWS or self._bytes >= CHUNK_BYTES
+
+    def add(self, columns: Columns) -> None:
+        self._bytes += sum(map(len, columns.payloads)) + sum(map(len, columns.headers))
+        if len(self._columns):
+            self._columns.add(columns)
+        else:
+            self._columns = columns
+
+    def taken(self) -> Columns:
+        """What has been gathered; nothing is left."""
+        columns = self._columns
+        self._columns = Columns.empty()
+        self._bytes = 0
+        return columns

@@ -1,0 +1,95 @@
+"""TLS as the options of a Login ask for it.
+
+A server of NATS greets in the clear and then waits for the handshake, so a socket is turned into a
+secured one after its INFO. The name in the certificate is always compared with the host of the url.
+
+Must not know: the protocol beyond the two fields of INFO that speak of TLS.
+"""
+
+import socket
+import ssl
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from headwater.spark.link.option_files import LoginError, readable_path
+
+if TYPE_CHECKING:
+    # A login checks its files by building the context, so it is the one that imports.
+    from headwater.spark.link.login import Login, Server
+
+
+def tls_context(login: "Login") -> ssl.SSLContext:
+    """What the options say about certificates. Raises LoginError, naming the file at fault.
+
+    `tls_ca` replaces the authorities this machine trusts. The key may be in the certificate's file.
+    """
+    if login.tls_key is not None and login.tls_cert is None:
+        raise LoginError("tlsKey", "there is no certificate to it; set option tlsCert")
+    authorities = _path("tlsCa", login.tls_ca)
+    try:
+        context = ssl.create_default_context(cafile=authorities)
+    except ssl.SSLError:
+        raise LoginError("tlsCa", f"there is no PEM certificate in {authorities!r}") from None
+    if login.tls_cert is not None:
+        _load_own_certificate(context, login.tls_cert, login.tls_key)
+    return context
+
+
+def needs_tls(login: "Login", server: "Server", info: Mapping[str, Any]) -> bool:
+    """Whether the handshake is next. Raises LoginError if one side wants what the other has not."""
+    offered = bool(info.get("tls_required") or info.get("tls_available"))
+    if server.tls and not offered:
+        raise LoginError("tls", f"{server.address} does not offer TLS; leave out TLS or secure it")
+    is_next = server.tls or bool(info.get("tls_required"))
+    # Said here, because after a handshake without one the server just closes the connection.
+    if is_next and info.get("tls_verify") and login.tls_cert is None:
+        raise LoginError("tlsCert", f"{server.address} wants the certificate of its clients")
+    return is_next
+
+
+def secured(connection: socket.socket, login: "Login", server: "Server") -> ssl.SSLSocket:
+    """The socket after the handshake. Raises LoginError, and OSError if the peer goes away."""
+    context = tls_context(login)
+    try:
+        return context.wrap_socket(connection, server_hostname=server.host)
+    except ssl.SSLCertVerificationError as error:
+        reason = error.verify_message or str(error)
+        raise LoginError("tlsCa", f"{server.address} is not trusted: {reason}") from None
+    except ssl.SSLError as error:
+        if isinstance(error, ssl.SSLEOFError | ssl.SSLZeroReturnError):
+            raise
+        message = f"the handshake with {server.address} failed: {_reason(error)}"
+        raise LoginError("tls", message) from None
+
+
+def alert_of(error: OSError) -> str | None:
+    """What the peer objected to, if it did: servers look at our certificate after the handshake."""
+    if isinstance(error, ssl.SSLError) and "ALERT" in (error.reason or ""):
+        return _reason(error)
+    return None
+
+
+def _reason(error: ssl.SSLError) -> str:
+    return (error.reason or str(error)).lower().replace("_", " ")
+
+
+def _path(option: str, path: str | None) -> str | None:
+    return None if path is None else readable_path(option, path)
+
+
+def _load_own_certificate(context: ssl.SSLContext, cert: str, key: str | None) -> None:
+    # Both are tried before: OpenSSL does not say which of the two it could not read.
+    cert_path = readable_path("tlsCert", cert)
+    key_option = "tlsCert" if key is None else "tlsKey"
+    key_path = _path(key_option, key)
+
+    def ask() -> str:
+        # Without an answer OpenSSL would ask on the terminal of whichever machine runs this.
+        raise LoginError(key_option, "the key is encrypted; give one without a passphrase")
+
+    try:
+        context.load_cert_chain(cert_path, key_path, ask)
+    except ssl.SSLError as error:
+        if error.reason == "KEY_VALUES_MISMATCH":
+            raise LoginError(key_option, "the key does not belong to the certificate") from None
+        raise LoginError("tlsCert", "wants a certificate and its key as PEM; see tlsKey") from None
