@@ -75,6 +75,10 @@ _EMPTY_BLOCK: Final = b"NATS/1.0\r\n\r\n"
 
 # The tokens behind the delivery count: sequence, consumer sequence, time, pending.
 _NUMBERS: Final = 4
+# Where they begin, without a domain and an account before the stream and with them.
+_SHORT_BEGIN: Final = 5
+_LONG_BEGIN: Final = 7
+_LONG_TOKENS: Final = 11
 _ints: Final = msgspec.json.Decoder(list[int])
 
 
@@ -246,7 +250,6 @@ class _Pulls:
         self._is_alone = False
         # The consumer's own count: a hole in it is a message that was lost on its way to us.
         self._delivered = 0
-        self._prefix = b""
 
     def subscribe(self) -> bytes:
         """Be ready for what the consumer sends."""
@@ -351,7 +354,7 @@ class _Pulls:
         return statuses
 
     def _columns(self, arrived: Deliveries) -> Columns:
-        numbers = self._numbers(arrived.replies)
+        numbers = reply_numbers(arrived.replies)
         expected = self._delivered + len(arrived)
         if numbers[1] != self._delivered + 1 or numbers[-3] != expected:
             raise IncompleteError("messages of a read were lost on their way")
@@ -362,21 +365,23 @@ class _Pulls:
             headers = [b"" if header == _EMPTY_BLOCK else header for header in headers]
         return Columns(arrived.subjects, numbers[0::4], numbers[2::4], headers, arrived.payloads)
 
-    def _numbers(self, replies: list[bytes]) -> list[int]:
-        """The four numbers at the end of each reply subject, one after the other."""
-        if not self._prefix:
-            self._prefix = _prefix_of(replies[0])
-        joined = b",".join(replies).replace(self._prefix, b"").replace(b".", b",")
-        try:
-            numbers = _ints.decode(b"[%b]" % joined)
-        except msgspec.DecodeError:
-            numbers = []
-        if len(numbers) != _NUMBERS * len(replies):
-            raise IncompleteError(f"the server sent a reply of another form: {replies[0]!r}")
-        return numbers
 
+def reply_numbers(replies: list[bytes]) -> list[int]:
+    """Sequence, consumer sequence, time and pending of each reply subject of one consumer.
 
-def _prefix_of(reply: bytes) -> bytes:
-    """What stands before the sequence in all replies of a consumer that delivers once."""
-    tokens = reply.split(b".")
-    return b".".join(tokens[:-_NUMBERS]) + b"."
+    All of them, one after the other. Raises IncompleteError.
+    """
+    tokens = replies[0].split(b".")
+    begin = _LONG_BEGIN if len(tokens) >= _LONG_TOKENS else _SHORT_BEGIN
+    prefix = b".".join(tokens[:begin]) + b"."
+    if len(tokens) > begin + _NUMBERS:
+        # Something follows the numbers that need not be one.
+        replies = [b".".join(reply.split(b".")[: begin + _NUMBERS]) for reply in replies]
+    joined = b",".join(replies).replace(prefix, b"").replace(b".", b",")
+    try:
+        numbers = _ints.decode(b"[%b]" % joined)
+    except msgspec.DecodeError:
+        numbers = []
+    if len(numbers) != _NUMBERS * len(replies):
+        raise IncompleteError(f"the server sent a reply subject of another form: {replies[0]!r}")
+    return numbers

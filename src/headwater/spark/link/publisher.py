@@ -50,7 +50,7 @@ class Messages:
     `ids` are what the caller knows messages by, `rows` what a person does.
     """
 
-    __slots__ = ("headers", "ids", "payloads", "rows", "subjects")
+    __slots__ = ("_byte_count", "headers", "ids", "payloads", "rows", "subjects")
 
     def __init__(
         self,
@@ -65,6 +65,14 @@ class Messages:
         self.payloads = payloads
         self.ids = ids
         self.rows = rows
+        self._byte_count = -1
+
+    @property
+    def byte_count(self) -> int:
+        """Of headers and payloads; counted once, when nothing is added any more."""
+        if self._byte_count < 0:
+            self._byte_count = sum(map(len, self.headers)) + sum(map(len, self.payloads))
+        return self._byte_count
 
     @classmethod
     def none(cls) -> "Messages":
@@ -101,6 +109,7 @@ class Messages:
         self.payloads += other.payloads
         self.ids += other.ids
         self.rows = [*self.rows, *other.rows]
+        self._byte_count = -1
 
 
 class MessageRefusedError(LinkError):
@@ -141,7 +150,6 @@ class _Flight:
     """Messages under way. `waits_for` counts the acks that are still to come."""
 
     messages: Messages
-    byte_count: int
     # The highest sequence that was known when it was sent: none of its own is lower.
     floor: int
     waits_for: int
@@ -219,10 +227,9 @@ class Publisher:
         if not self._sid:
             self._inbox = self._connection.new_inbox().encode()
             self._sid = self._connection.subscribe(f"{self._inbox.decode()}.>")
-        byte_count = sum(_sizes(part))
         while self._flights and (
             self._count + len(part) > self._in_flight_max
-            or self._byte_count + byte_count > IN_FLIGHT_BYTES_MAX
+            or self._byte_count + part.byte_count > IN_FLIGHT_BYTES_MAX
         ):
             self._take_acks()
 
@@ -236,7 +243,6 @@ class Publisher:
         is_atomic = self._is_atomic and len(part) > 1
         flight = _Flight(
             part,
-            sum(_sizes(part)),
             self.last_sequence,
             waits_for=1 if is_atomic else len(part),
             is_atomic=is_atomic,
@@ -245,7 +251,7 @@ class Publisher:
         # From here on it is in doubt, however the write ends.
         self._flights[token] = flight
         self._count += len(part)
-        self._byte_count += flight.byte_count
+        self._byte_count += part.byte_count
         if is_atomic:
             frames = _atomic_frames(part, reply)
         elif self._is_numbered:
@@ -355,7 +361,7 @@ class Publisher:
         flight = self._flights.pop(token)
         self.acknowledged += len(flight.messages)
         self._count -= len(flight.messages)
-        self._byte_count -= flight.byte_count
+        self._byte_count -= flight.messages.byte_count
 
     def _send_apart(self, token: bytes, flight: _Flight) -> None:
         """Send a flight again so that each message has an answer of its own.
