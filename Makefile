@@ -1,6 +1,7 @@
-# Needs Python 3.11 or newer (with venv) and make; everything else is installed into .venv.
+# Needs Python 3.11 or newer (with venv) and make; everything else is installed into .venv, and what
+# needs Spark into .venv-spark.
 #
-# Stamp files in .venv say what has been installed from which requirements file, so that a second
+# Stamp files in both say what has been installed from which requirements file, so that a second
 # `make run` installs nothing. All versions are pinned by hash in requirements/*.txt.
 
 .DEFAULT_GOAL := help
@@ -9,6 +10,8 @@ MAKEFLAGS += --no-print-directory
 
 VENV   := .venv
 BIN    := $(VENV)/bin
+SPARK_VENV := .venv-spark
+SPARK_BIN  := $(SPARK_VENV)/bin
 # `make PYTHON=/path/to/python` picks the interpreter; otherwise python3, then the newest that fits.
 PYTHON ?=
 PYTHON_CANDIDATES := $(or $(PYTHON),python3 python3.14 python3.13 python3.12 python3.11 python)
@@ -24,26 +27,42 @@ JOBS   ?= 2
 TESTS  ?= tests
 PYTEST ?= -q
 
+# The same for the tests that need Spark. Each process has a JVM of its own and keeps it.
+SPARK_JOBS  ?= 2
+SPARK_TESTS ?= tests/spark
+
 # What `make sim` runs: a count (`SEEDS=1000`) or one seed to replay (`SEEDS=seed:42`).
 SEEDS ?= 1000
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # A person's own pip settings may send an install into their home folder.
 export PIP_USER := 0
-PIP_INSTALL := $(BIN)/python -m pip install --quiet
+PIP_INSTALL := -m pip install --quiet
 
-.PHONY: help run test test-server lint types format bench sim requirements clean
+# What can be type-checked only where Spark is: as a pattern for the one check to leave out, and as
+# paths for the other to look at. The link to a server knows no Spark.
+SPARK_PATTERN := ^(src/headwater/(spark/(?!link/)|cli/pipeline)|src/pyspark_|tests/spark/|benchmarks/pipeline)
+SPARK_PATHS    = src/headwater/spark src/pyspark_headwater tests/spark \
+  $(wildcard src/headwater/cli/pipeline* benchmarks/pipeline*)
+
+.PHONY: help run test test-server test-spark lint types types-spark format bench bench-pipeline sim \
+  pipeline-demo requirements clean
 
 help: ## Show this list
-	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 run: $(VENV)/.server ## Start the server on 127.0.0.1:4222, its store in ./data
 	@exec $(BIN)/headwater serve -a $(HOST) -p $(PORT) -js -sd $(STORE) $(ARGS)
 
-test: test-server ## Run every check and every test
+test: ## Run every check and every test
+	@$(MAKE) test-server
+	@$(MAKE) test-spark
 
 test-server: lint types ## The checks and tests that need no Spark
-	$(BIN)/python -m pytest -n $(JOBS) $(PYTEST) $(TESTS)
+	$(BIN)/python -m pytest -n $(JOBS) $(PYTEST) --ignore tests/spark $(TESTS)
+
+test-spark: types-spark ## The checks and tests that need Spark
+	$(SPARK_BIN)/python -m pytest -n $(SPARK_JOBS) --dist loadfile $(PYTEST) $(SPARK_TESTS)
 
 lint: $(VENV)/.test ## Style, formatting and the import contracts
 	$(BIN)/ruff check --quiet
@@ -51,7 +70,10 @@ lint: $(VENV)/.test ## Style, formatting and the import contracts
 	$(BIN)/lint-imports --no-logo
 
 types: $(VENV)/.test ## Type-check sources, tests and benchmarks
-	$(BIN)/mypy
+	$(BIN)/mypy --exclude '$(SPARK_PATTERN)' --follow-imports silent
+
+types-spark: $(SPARK_VENV)/.spark ## Type-check what needs Spark
+	$(SPARK_BIN)/mypy --cache-dir $(SPARK_VENV)/.mypy_cache $(SPARK_PATHS)
 
 format: $(VENV)/.test ## Rewrite files in the project's format
 	$(BIN)/ruff check --fix --quiet
@@ -60,11 +82,17 @@ format: $(VENV)/.test ## Rewrite files in the project's format
 bench: $(VENV)/.test ## Measure side by side with nats-server
 	$(BIN)/python -m benchmarks $(ARGS)
 
+bench-pipeline: $(SPARK_VENV)/.spark ## Measure what goes through Spark
+	$(SPARK_BIN)/python -m benchmarks.pipeline $(ARGS)
+
 sim: $(VENV)/.test ## Run the simulation over more seeds: SEEDS=5000
 	SEEDS=$(SEEDS) $(BIN)/python -m pytest -n $(JOBS) $(PYTEST) tests/simulation
 
-clean: ## Remove .venv and all that tools have left behind; keeps ./data
-	rm -rf $(VENV) build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+pipeline-demo: $(SPARK_VENV)/.spark ## Publish, archive and tabulate with Spark, on this machine
+	@exec $(SPARK_BIN)/python -m headwater pipeline demo $(ARGS)
+
+clean: ## Remove .venv* and all that tools have left behind; keeps ./data
+	rm -rf $(VENV) $(SPARK_VENV) build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
 # --- what has been installed -------------------------------------------------------------------
@@ -81,21 +109,32 @@ if [ -z "$$python" ]; then \
 fi
 endef
 
-$(VENV)/.created:
+$(VENV)/.created $(SPARK_VENV)/.created:
 	@$(FIND_PYTHON); \
-	echo "Creating $(VENV) with $$("$$python" --version)"; \
-	"$$python" -m venv --clear $(VENV) && touch $@
+	echo "Creating $(@D) with $$("$$python" --version)"; \
+	"$$python" -m venv --clear $(@D) && touch $@
 
 # --no-deps: a requirements file that has forgotten a dependency must fail here, not fetch it.
-$(VENV)/.server: requirements/build.txt requirements/server.txt pyproject.toml | $(VENV)/.created
+$(VENV)/.server $(SPARK_VENV)/.server: %/.server: requirements/build.txt requirements/server.txt \
+  pyproject.toml | %/.created
 	@echo "Installing what the server needs"
-	@$(PIP_INSTALL) --require-hashes --no-deps -r requirements/build.txt -r requirements/server.txt
-	@$(PIP_INSTALL) --no-deps --no-build-isolation -e .
+	@$*/bin/python $(PIP_INSTALL) --require-hashes --no-deps \
+	  -r requirements/build.txt -r requirements/server.txt
+	@$*/bin/python $(PIP_INSTALL) --no-deps --no-build-isolation -e .
 	@touch $@
 
-$(VENV)/.test: requirements/test.txt $(VENV)/.server
+$(VENV)/.test $(SPARK_VENV)/.test: %/.test: requirements/test.txt %/.server
 	@echo "Installing what the tests need"
-	@$(PIP_INSTALL) --require-hashes --no-deps -r requirements/test.txt
+	@$*/bin/python $(PIP_INSTALL) --require-hashes --no-deps -r requirements/test.txt
+	@touch $@
+
+# Spark comes as source. pip builds its wheel once and keeps it in its cache, for the next .venv-spark.
+$(SPARK_VENV)/.spark: requirements/spark-build.txt requirements/spark.txt $(SPARK_VENV)/.test
+	@echo "Installing what Spark needs. The first time this downloads 456 MB, takes some minutes,"
+	@echo "and 1.5 GB of space. The server needs none of it: make test-server runs without."
+	@$(SPARK_BIN)/python $(PIP_INSTALL) --require-hashes --no-deps -r requirements/spark-build.txt
+	@$(SPARK_BIN)/python $(PIP_INSTALL) --require-hashes --no-deps --no-build-isolation \
+	  -r requirements/spark.txt
 	@touch $@
 
 # --- how the pins were made --------------------------------------------------------------------
@@ -110,5 +149,5 @@ requirements: PYTHON_CANDIDATES := python3.11
 requirements: ## Renew the pins in requirements/*.txt (needs the network and Python 3.11)
 	@$(FIND_PYTHON); "$$python" -m venv $(VENV)-lock
 	@$(VENV)-lock/bin/python -m pip install --quiet pip-tools
-	@for name in build server test; do \
+	@for name in build server test spark-build spark; do \
 	  ( $(PIP_COMPILE) --output-file $$name.txt $$name.in ) || exit 1; done

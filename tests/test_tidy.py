@@ -534,6 +534,38 @@ def test_the_server_installs_exactly_what_the_package_declares() -> None:
     assert distribution_names(locked) == distribution_names(declared)
 
 
+def test_the_spark_environment_installs_exactly_what_its_extras_declare() -> None:
+    extras = project()["optional-dependencies"]
+    declared = [str(each) for extra in ("spark", "java") for each in extras[extra]]  # type: ignore[attr-defined]
+    locked = (ROOT / "requirements" / "spark.in").read_text().splitlines()
+    assert distribution_names(locked) == distribution_names(declared)
+
+
+def pins(text: str) -> dict[str, str]:
+    """The version of every pinned project."""
+    return dict(re.findall(r"(?m)^([A-Za-z0-9][\w.-]*)==([^\s;]+)", text))
+
+
+def disagreements(files: Iterable[str]) -> list[str]:
+    """Projects that two files pin to different versions: each install would undo the other."""
+    versions: dict[str, set[str]] = {}
+    for file in files:
+        for name, version in pins(file).items():
+            versions.setdefault(name, set()).add(version)
+    return sorted(name for name, found in versions.items() if len(found) > 1)
+
+
+def test_the_requirements_agree_on_what_they_share() -> None:
+    files = [source.text for source in TREE if re.match(r"requirements/.+\.txt$", source.path)]
+    assert len(files) > 1
+    assert disagreements(files) == []
+
+
+def test_pins_that_disagree_are_found() -> None:
+    first, second = "a==1 \\\n    --hash=x\nb==2 ; x\n", "b==3\n# c==1\na==1\n"
+    assert disagreements([first, second]) == ["b"]
+
+
 def test_distribution_names_are_compared_in_their_normal_form() -> None:
     lines = ["# comment", "-c other.txt", "", 'Nats_Py>=2 ; sys_platform != "win32"', "h11"]
     assert distribution_names(lines) == {"nats-py", "h11"}

@@ -73,7 +73,7 @@ class TopLevel(click.Group):
         write_options(self, ctx, formatter)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return [*self.commands, "stream", "consumer", "account", "store"]
+        return [*self.commands, "stream", "consumer", "account", "store", "pipeline"]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         # Loaded only when they are called, so that the others start sooner.
@@ -93,6 +93,10 @@ class TopLevel(click.Group):
             from headwater.cli.store import store
 
             return store
+        if cmd_name == "pipeline":
+            from headwater.cli.pipeline import pipeline
+
+            return pipeline
         return super().get_command(ctx, cmd_name)
 
 

@@ -3,14 +3,15 @@
 Messages come as parallel lists and go out in flights: some hundred messages joined to one write. A
 bounded number of messages and bytes is under way; while one flight waits for its acks the next ones
 are built. The messages of a flight share one reply subject, so acks are counted rather than told
-apart, and a server that remembers control lines reads most of them but once. If an ack of a flight
-is an error, the flight is sent once more with a reply subject for each message, to learn which one
-was refused and why: so every message has an id by which the server knows it again, unless
-`numbered` says that each must be told apart at once because it may not be sent twice.
+apart, and a server that remembers control lines reads most of them but once.
 
-With `atomic` a flight is an atomic batch: stored wholly or not at all, with one ack. A batch that
-the server refuses, for whatever reason, is published message by message, which either succeeds or
-names the culprit.
+If an ack of a flight is an error, nobody knows whose: SendApartError, and from then on every message
+has a reply subject of its own. What is in doubt is sent once more, so that the message that was
+refused is named with the reason; the others are known to the server by their ids. `numbered` tells
+messages apart from the beginning, for those that may not be sent twice.
+
+With `atomic` a flight is an atomic batch: stored wholly or not at all, with one ack. If the server
+refuses one, for whatever reason, that is a SendApartError too, and no more batches are made.
 
 A lost connection, a silent server or one that cannot serve the stream right now raises LinkError,
 and `take_unacknowledged` says what is in doubt. Whether to send that again is for the caller to
@@ -18,7 +19,7 @@ decide, who knows how old it is.
 """
 
 import secrets
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, final
@@ -129,6 +130,10 @@ class NotServedError(LinkError):
     """The stream has no server that can take messages right now; it may have one soon."""
 
 
+class SendApartError(LinkError):
+    """A flight was refused, wholly or in part: what is sent again now has an answer each."""
+
+
 class _Refusal(msgspec.Struct):
     code: int = 0
     err_code: int = 0
@@ -197,10 +202,15 @@ class Publisher:
 
         Raises MessageRefusedError and other LinkErrors.
         """
-        for part in self.cut(messages):
-            self.make_room(part)
-            self.send(part)
-        self.finish()
+        queue = deque(self.cut(messages))
+        while True:
+            try:
+                while queue:
+                    self.make_room(queue[0])
+                    self.send(queue.popleft())
+                return self.finish()
+            except SendApartError:
+                queue.extendleft(reversed(self.cut(self.take_unacknowledged())))
 
     def cut(self, messages: Messages) -> list[Messages]:
         """The parts in which to send messages. Raises MessageRefusedError for one too large."""
@@ -351,28 +361,19 @@ class Publisher:
             return
         if not flight.refusals:
             self._land(token)
-        elif flight.is_atomic or not flight.is_numbered:
-            self._send_apart(token, flight)
-        else:
-            place, reason = min(flight.refusals)
+            return
+        place, reason = min(flight.refusals)
+        if flight.is_numbered and not flight.is_atomic:
             raise _refused(flight.messages, place, reason)
+        self._is_atomic = False
+        self._is_numbered = True
+        raise SendApartError(f"stream {self._stream} has refused some of its messages: {reason}")
 
     def _land(self, token: bytes) -> None:
         flight = self._flights.pop(token)
         self.acknowledged += len(flight.messages)
         self._count -= len(flight.messages)
         self._byte_count -= flight.messages.byte_count
-
-    def _send_apart(self, token: bytes, flight: _Flight) -> None:
-        """Send a flight again so that each message has an answer of its own.
-
-        It keeps its place among the flights: what is in doubt stays in order.
-        """
-        flight.is_atomic = False
-        flight.is_numbered = True
-        flight.refusals = None
-        flight.waits_for = len(flight.messages)
-        self._connection.send(_numbered_frames(flight.messages, b"%b.%b" % (self._inbox, token)))
 
 
 def _refused(messages: Messages, place: int, reason: str) -> MessageRefusedError:

@@ -1,0 +1,127 @@
+"""What each kind of job is: a function of a session, its settings and whom it reports to.
+
+The union read is a DataFrame, not a job; here it becomes one, that counts it or writes it out.
+"""
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from headwater.cli.exits import CommandFailed
+from headwater.spark.jobs.archive import archive
+from headwater.spark.jobs.pipeline_file import Job, JobSettings
+from headwater.spark.jobs.progress import SILENT, Progress
+from headwater.spark.jobs.replay import replay
+from headwater.spark.jobs.stats import stats
+from headwater.spark.jobs.table import table
+from headwater.spark.jobs.union import UnionSettings, union_read
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+# The settings that name folders, in all kinds of jobs.
+FOLDERS: Final = ("to", "archive", "checkpoint")
+
+
+@dataclass(frozen=True)
+class UnionResult:
+    """What is in a union: all of it in figures; as many rows as were asked for."""
+
+    stream: str
+    archive: str
+    messages: int
+    first_sequence: int | None
+    last_sequence: int | None
+    to: str | None = None
+    rows: tuple[dict[str, Any], ...] = ()
+
+
+def union(
+    spark: "SparkSession",
+    settings: UnionSettings,
+    progress: Progress = SILENT,
+    rows_max: int = 0,
+) -> UnionResult:
+    """Count a union; write it into a folder where the settings name one."""
+    refuse_what_is_there(settings)
+    progress.stage("union", None)
+    frame = rows_of(spark, settings)
+    if settings.to is not None:
+        # What is counted is what was written, not what the stream has got in the meantime.
+        exportable(frame, settings.format).write.format(settings.format).save(settings.to)
+    messages, first, last = counted(frame)
+    progress.advance(messages)
+    rows = frame.orderBy("sequence").limit(rows_max).collect() if rows_max else []
+    return UnionResult(
+        settings.stream,
+        settings.archive,
+        messages,
+        first,
+        last,
+        settings.to,
+        rows=tuple(row.asDict() for row in rows),
+    )
+
+
+def refuse_what_is_there(settings: UnionSettings) -> None:
+    """Raise CommandFailed where the folder to write into is there already."""
+    if settings.to is not None and Path(settings.to).exists():
+        raise CommandFailed(
+            f"{settings.to} is there already (to)", "Remove it, or name another folder."
+        )
+
+
+def rows_of(spark: "SparkSession", settings: UnionSettings) -> "DataFrame":
+    """The rows the settings mean."""
+    return union_read(
+        spark,
+        settings.login,
+        settings.archive,
+        settings.stream,
+        settings.subjects,
+        settings.fail_on_data_loss,
+    )
+
+
+def counted(frame: "DataFrame") -> tuple[int, int | None, int | None]:
+    """How many rows, from which sequence to which."""
+    from pyspark.sql import functions as f
+
+    count, first, last = frame.agg(f.count("*"), f.min("sequence"), f.max("sequence")).collect()[0]
+    return count, first, last
+
+
+def exportable(frame: "DataFrame", format: str) -> "DataFrame":
+    """The rows as a format can have them: CSV knows neither maps nor bytes."""
+    from pyspark.sql import functions as f
+
+    if format != "csv":
+        return frame
+    return frame.withColumn("headers", f.to_json("headers")).withColumn("data", f.base64("data"))
+
+
+RUN: Final[Mapping[str, Callable[..., Any]]] = {
+    "archive": archive,
+    "table": table,
+    "replay": replay,
+    "union": union,
+    "stats": stats,
+}
+
+
+def run_job(spark: "SparkSession", job: Job, progress: Progress) -> Any:
+    """Run a job, of whatever kind."""
+    return RUN[job.kind](spark, with_whole_paths(job.settings), progress)
+
+
+def with_whole_paths(settings: JobSettings) -> JobSettings:
+    """The settings with their folders as seen from the root.
+
+    Spark and its workers run in folders of their own; only the command knows what its paths mean.
+    """
+    written = {name: getattr(settings, name, None) for name in FOLDERS}
+    whole = {name: str(Path(path).absolute()) for name, path in written.items() if path}
+    replaced: JobSettings = dataclasses.replace(cast(Any, settings), **whole)
+    return replaced

@@ -1,0 +1,170 @@
+"""Messages as Arrow record batches: columns of bytes and numbers in, columns of a table out.
+
+What is read of a server comes as parallel lists, and Arrow takes a list at once, so no Python code
+runs per message here, except for headers, whose blocks have to be parsed, and only where a message
+has some. Columns that the schema does not have are not built.
+
+A message without headers has null there, and so has every message if `include_headers` is off.
+Subjects and headers are texts in Spark and bytes on the wire: what is not UTF-8 shows as
+backslash escapes. Times lose what lies below a microsecond, as Spark's type does.
+
+Invariant: the schema of every batch equals `to_arrow_schema(schema)` exactly, or Spark refuses it.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Final, Protocol
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
+
+BATCH_ROWS: Final = 10_000
+"""Large enough that the cost per batch vanishes, small enough to stay in a cache."""
+
+BATCH_BYTES: Final = 32 << 20
+"""A batch of large payloads is sent on before it has all its rows."""
+
+_NS_PER_US: Final = 1_000
+
+
+class MessageColumns(Protocol):
+    """Messages in ascending order of sequences, as parallel lists. An empty header is none."""
+
+    subjects: list[bytes]
+    sequences: list[int]
+    timestamps_ns: list[int]
+    headers: list[bytes]
+    payloads: list[bytes]
+
+
+Column = Callable[[Any], pa.Array]
+"""Makes one column of the messages of a batch; those of a table know more than `MessageColumns`."""
+
+
+class BatchBuilder:
+    """Makes batches of one schema. Other tables than streams add their own columns."""
+
+    def __init__(
+        self,
+        schema: StructType,
+        stream: str,
+        include_headers: bool = True,
+        more: dict[str, Column] | None = None,
+    ) -> None:
+        self._schema = to_arrow_schema(schema, timezone="UTC")
+        self._stream = pa.scalar(stream, pa.string())
+        self._include_headers = include_headers
+        known: dict[str, Column] = {
+            "stream": self._stream_column,
+            "subject": lambda columns: texts(columns.subjects),
+            "sequence": lambda columns: pa.array(columns.sequences, pa.int64()),
+            "timestamp": self._time_column,
+            "headers": self._headers_column,
+            "data": lambda columns: pa.array(columns.payloads, pa.binary()),
+        }
+        known |= more or {}
+        self._columns = [known[name] for name in self._schema.names]
+
+    def batch(self, columns: MessageColumns) -> pa.RecordBatch:
+        """One batch of all that is in the columns."""
+        arrays = [column(columns) for column in self._columns]
+        return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+
+    def _stream_column(self, columns: MessageColumns) -> pa.Array:
+        return pa.repeat(self._stream, len(columns.sequences))
+
+    def _time_column(self, columns: MessageColumns) -> pa.Array:
+        times_ns = pa.array(columns.timestamps_ns, pa.int64())
+        return pc.divide(times_ns, _NS_PER_US).view(pa.timestamp("us", "UTC"))
+
+    def _headers_column(self, columns: MessageColumns) -> pa.Array:
+        type_ = self._schema.field("headers").type
+        if not self._include_headers or not any(columns.headers):
+            return pa.nulls(len(columns.headers), type_)
+        return header_maps(columns.headers, type_)
+
+
+def texts(values: list[bytes]) -> pa.Array:
+    """Bytes as an array of texts."""
+    try:
+        return pa.array(values, pa.binary()).cast(pa.string())
+    except pa.ArrowInvalid:
+        return pa.array([text(value) for value in values], pa.string())
+
+
+def text(value: bytes) -> str:
+    """Bytes as a text, whatever they are."""
+    return value.decode("utf-8", "backslashreplace")
+
+
+def header_pairs(block: bytes) -> Iterator[tuple[bytes, bytes]]:
+    """Names and values of a header block, in its order; lines without a colon are left out.
+
+    Blanks before a value belong to the line, blanks after it to the value.
+    """
+    lines = block.split(b"\r\n")
+    for line in lines[1:]:
+        name, colon, value = line.partition(b":")
+        if colon:
+            yield name, value.lstrip(b" \t")
+
+
+def header_maps(blocks: list[bytes], type_: pa.MapType) -> pa.MapArray:
+    """Blocks as maps from a name to all its values, names in the order they first appear."""
+    map_ends: list[int | None] = []
+    names: list[bytes] = []
+    values: list[bytes] = []
+    value_ends = [0]
+    for block in blocks:
+        if not block:
+            map_ends.append(None)
+            continue
+        map_ends.append(len(names))
+        found: dict[bytes, list[bytes]] = {}
+        for name, value in header_pairs(block):
+            found.setdefault(name, []).append(value)
+        for name, of_name in found.items():
+            names.append(name)
+            values.extend(of_name)
+            value_ends.append(len(values))
+    map_ends.append(len(names))
+    items = pa.ListArray.from_arrays(
+        pa.array(value_ends, pa.int32()), texts(values), type=type_.item_type
+    )
+    return pa.MapArray.from_arrays(pa.array(map_ends, pa.int32()), texts(names), items, type=type_)
+
+
+def in_batches(chunks: Iterable[MessageColumns], builder: BatchBuilder) -> Iterator[pa.RecordBatch]:
+    """The messages of chunks of any size, in batches of a good size."""
+    held = _Held()
+    for chunk in chunks:
+        if not held.sequences and len(chunk.sequences) >= BATCH_ROWS:
+            yield builder.batch(chunk)
+            continue
+        held.add(chunk)
+        if len(held.sequences) >= BATCH_ROWS or held.payload_bytes >= BATCH_BYTES:
+            yield builder.batch(held)
+            held = _Held()
+    if held.sequences:
+        yield builder.batch(held)
+
+
+class _Held:
+    """Messages that wait for their batch to be full."""
+
+    def __init__(self) -> None:
+        self.subjects: list[bytes] = []
+        self.sequences: list[int] = []
+        self.timestamps_ns: list[int] = []
+        self.headers: list[bytes] = []
+        self.payloads: list[bytes] = []
+        self.payload_bytes = 0
+
+    def add(self, chunk: MessageColumns) -> None:
+        self.subjects += chunk.subjects
+        self.sequences += chunk.sequences
+        self.timestamps_ns += chunk.timestamps_ns
+        self.headers += chunk.headers
+        self.payloads += chunk.payloads
+        self.payload_bytes += sum(map(len, chunk.payloads))

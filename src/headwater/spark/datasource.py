@@ -1,0 +1,59 @@
+"""The format `headwater`: what Spark calls first, in a planner process beside the driver.
+
+Every error is raised as early as Spark lets a source speak: options, credentials, the server and
+the stream are tried in `schema`, which `load()` calls. Where the user gives a schema Spark does not
+ask for ours, and the first to look is the planning of the first action, still before any job.
+"""
+
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+)
+from pyspark.sql.types import StructType
+
+from headwater.base.errors import OperatingError
+from headwater.spark import sink
+from headwater.spark.options import SinkOptions, SourceOptions
+from headwater.spark.pushdown import PushdownReader
+from headwater.spark.schema import ddl
+from headwater.spark.source import SourceReader, check_reachable, one_line_errors
+from headwater.spark.stream_source import RefusedStreamReader, StreamSourceReader
+
+NAME = "headwater"
+
+
+class HeadwaterDataSource(DataSource):
+    """Streams, buckets and object stores as tables."""
+
+    @classmethod
+    def name(cls) -> str:
+        return NAME
+
+    def schema(self) -> str:
+        with one_line_errors():
+            options = SourceOptions.parse(self.options)
+            check_reachable(options)
+        return ddl(options.kind)
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        with one_line_errors():
+            options = SourceOptions.parse(self.options)
+            # Spark refuses a reader that takes filters where it is configured not to push any.
+            return (PushdownReader if options.pushdown else SourceReader)(options, schema)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        try:
+            return StreamSourceReader(SourceOptions.parse(self.options), schema)
+        except OperatingError as error:
+            return RefusedStreamReader(error)
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        with one_line_errors():
+            return sink.batch_writer(SinkOptions.parse(self.options), schema, overwrite)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
+        with one_line_errors():
+            return sink.stream_writer(SinkOptions.parse(self.options), schema, overwrite)

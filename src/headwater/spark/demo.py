@@ -1,0 +1,362 @@
+"""A pipeline to look at: a server of its own, traffic as shops and sensors make it, and all jobs.
+
+The traffic is the same every time: sizes, values and order come from a seed. Only the clocks that
+stamp the messages are real.
+
+The server is a process of its own, as servers are; it ends with the demo, whatever happens in it.
+Must not know: how anything is shown.
+"""
+
+import json
+import random
+import re
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import accumulate, islice
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, Final
+
+from headwater.base.errors import OperatingError
+from headwater.spark.jobs.archive import ArchiveSettings
+from headwater.spark.jobs.pipeline_file import Job
+from headwater.spark.jobs.progress import SILENT, Progress
+from headwater.spark.jobs.reading import read_archive
+from headwater.spark.jobs.stats import StatsSettings
+from headwater.spark.jobs.table import TableSettings, read_history, read_table
+from headwater.spark.link.api import STREAM_NOT_FOUND, JetStream
+from headwater.spark.link.connection import Connection
+from headwater.spark.link.errors import ApiError
+from headwater.spark.link.login import Login
+from headwater.spark.link.publisher import Messages, Publisher
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+SEED: Final = 20_260_105
+ORDERS: Final = 20_000
+READINGS: Final = 15_000
+PRICE_CHANGES: Final = 4_000
+PUBLISHED_AT_ONCE: Final = 500
+SAMPLE_ROWS: Final = 5
+# When a message was sent, by the publisher's clock; the server has its own.
+SENT_HEADER: Final = "Sent"
+
+ORDERS_STREAM: Final = "ORDERS"
+SENSORS_STREAM: Final = "SENSORS"
+PRICES_BUCKET: Final = "prices"
+PRICES_HISTORY: Final = 64
+
+SERVER_READY_S_MAX: Final = 30.0
+SERVER_STOP_S_MAX: Final = 10.0
+_PORT: Final = re.compile(r"Listening for client connections on 127\.0\.0\.1:(\d+)")
+_READY: Final = "Server is ready"
+
+REGIONS: Final = ("eu", "us", "asia")
+ITEMS: Final = ("espresso", "filter", "grinder", "kettle", "scale", "beans", "cups", "tamper")
+SITES: Final = ("roastery", "warehouse", "shop-1", "shop-2")
+SENSORS: Final = {"temperature": (21.0, 1.5), "humidity": (45.0, 5.0), "power": (900.0, 250.0)}
+SKUS: Final = tuple(f"{item}.{number}" for item in ITEMS for number in range(1, 26))
+DISCONTINUED_ODDS: Final = 0.02
+
+
+@dataclass(frozen=True)
+class Message:
+    """Something to publish."""
+
+    subject: str
+    data: bytes
+    headers: tuple[tuple[str, str], ...] = ()
+
+
+def orders(count: int = ORDERS, seed: int = SEED) -> Iterator[Message]:
+    """Orders placed, paid and shipped, on `orders.<region>.<event>`; each with an id of its own."""
+    dice = random.Random(seed)
+    open_orders: list[tuple[int, str]] = []
+    number = 0
+    for at in range(count):
+        if open_orders and dice.random() < 0.55:
+            placed, region = open_orders.pop(dice.randrange(len(open_orders)))
+            event = dice.choices(("paid", "shipped", "cancelled"), (60, 30, 10))[0]
+            document: dict[str, Any] = {"order": placed, "event": event}
+        else:
+            number += 1
+            region = dice.choices(REGIONS, (55, 35, 10))[0]
+            event = "placed"
+            lines = dice.choices((1, 2, 3, 5), (60, 25, 10, 5))[0]
+            document = {
+                "order": number,
+                "event": event,
+                "customer": f"c{dice.randrange(4_000):04d}",
+                "items": [
+                    {"item": dice.choice(ITEMS), "count": dice.randint(1, 4)} for _ in range(lines)
+                ],
+                "total_cents": dice.randint(450, 60_000),
+            }
+            open_orders.append((number, region))
+        yield Message(
+            f"orders.{region}.{event}",
+            json.dumps(document).encode(),
+            (("Nats-Msg-Id", f"order-{at}"), ("Trace", f"{dice.getrandbits(64):016x}")),
+        )
+
+
+def readings(count: int = READINGS, seed: int = SEED) -> Iterator[Message]:
+    """Readings on `sensors.<site>.<kind>`, each drifting a little from the one before."""
+    dice = random.Random(seed + 1)
+    values = {(site, kind): middle for site in SITES for kind, (middle, _) in SENSORS.items()}
+    for _ in range(count):
+        site, kind = dice.choice(SITES), dice.choice(tuple(SENSORS))
+        middle, spread = SENSORS[kind]
+        drift = 0.9 * (values[site, kind] - middle) + dice.gauss(0.0, spread / 2)
+        values[site, kind] = middle + drift
+        yield Message(
+            f"sensors.{site}.{kind}", json.dumps({"value": round(middle + drift, 2)}).encode()
+        )
+
+
+def price_changes(count: int = PRICE_CHANGES, seed: int = SEED) -> Iterator[Message]:
+    """Prices by article, put again and again; now and then an article is given up (a delete)."""
+    dice = random.Random(seed + 2)
+    cents: dict[str, int] = {}
+    # Some articles change more often than others, but none so often that the bucket forgets.
+    weights = list(accumulate(1.0 / (rank + 50) for rank in range(len(SKUS))))
+    for _ in range(count):
+        (sku,) = dice.choices(SKUS, cum_weights=weights)
+        subject = f"$KV.{PRICES_BUCKET}.{sku}"
+        if sku in cents and dice.random() < DISCONTINUED_ODDS:
+            del cents[sku]
+            yield Message(subject, b"", (("KV-Operation", "DEL"),))
+            continue
+        cents[sku] = max(100, cents.get(sku, dice.randint(300, 30_000)) + dice.randint(-90, 100))
+        yield Message(subject, json.dumps({"cents": cents[sku], "currency": "EUR"}).encode())
+
+
+# --- what is on the server ----------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Source:
+    """A stream of the demo, and what it is filled with."""
+
+    stream: str
+    config: dict[str, Any]
+    count: int
+    messages: Callable[[int], Iterator[Message]]
+
+
+SOURCES: Final = (
+    Source(ORDERS_STREAM, {"subjects": ["orders.>"], "allow_direct": True}, ORDERS, orders),
+    Source(SENSORS_STREAM, {"subjects": ["sensors.>"], "allow_direct": True}, READINGS, readings),
+    Source(
+        f"KV_{PRICES_BUCKET}",
+        {
+            "subjects": [f"$KV.{PRICES_BUCKET}.>"],
+            "max_msgs_per_subject": PRICES_HISTORY,
+            "discard": "new",
+            "allow_rollup_hdrs": True,
+            "deny_delete": True,
+            "allow_direct": True,
+        },
+        PRICE_CHANGES,
+        price_changes,
+    ),
+)
+
+
+def publish_traffic(login: Login, progress: Progress = SILENT) -> dict[str, int]:
+    """Make the streams and fill them; what is there already is left as it is.
+
+    Returns how many messages each stream holds.
+    """
+    held = {}
+    with Connection(login) as connection:
+        api = JetStream(connection)
+        for source in SOURCES:
+            progress.stage(f"publishing to {source.stream}", source.count)
+            held[source.stream] = _messages_in(api, source.stream)
+            if held[source.stream] == 0:
+                config = {"name": source.stream, "storage": "file", **source.config}
+                api.call_again(f"STREAM.CREATE.{source.stream}", config)
+                _publish(connection, source, progress)
+                held[source.stream] = _messages_in(api, source.stream)
+    return held
+
+
+def _messages_in(api: JetStream, stream: str) -> int:
+    try:
+        return api.stream_info(stream).messages
+    except ApiError as error:
+        if error.err_code != STREAM_NOT_FOUND:
+            raise
+        return 0
+
+
+def _publish(connection: Connection, source: Source, progress: Progress) -> None:
+    # Not every message has an id, so each gets an ack of its own.
+    publisher = Publisher(connection, source.stream, numbered=True)
+    messages = source.messages(source.count)
+    while chunk := list(islice(messages, PUBLISHED_AT_ONCE)):
+        sent = (SENT_HEADER, datetime.now(UTC).isoformat())
+        publisher.publish(
+            Messages(
+                subjects=[message.subject.encode() for message in chunk],
+                headers=[header_block((*message.headers, sent)) for message in chunk],
+                payloads=[message.data for message in chunk],
+                ids=[b""] * len(chunk),
+                rows=range(len(chunk)),
+            )
+        )
+        progress.advance(len(chunk))
+
+
+def header_block(headers: Iterable[tuple[str, str]]) -> bytes:
+    """Headers as they stand in a message."""
+    lines = "".join(f"{name}: {value}\r\n" for name, value in headers)
+    return f"NATS/1.0\r\n{lines}\r\n".encode()
+
+
+# --- the jobs -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where the demo keeps what it makes."""
+
+    folder: Path
+
+    @property
+    def store(self) -> Path:
+        return self.folder / "store"
+
+    @property
+    def archive(self) -> str:
+        return str(self.folder / "archive" / "orders")
+
+    @property
+    def tables(self) -> str:
+        return str(self.folder / "tables" / "prices")
+
+    @property
+    def report(self) -> str:
+        return str(self.folder / "report")
+
+
+def demo_jobs(login: Login, places: Places) -> tuple[Job, ...]:
+    """Archive the orders, make tables of the prices, and measure the archive."""
+    archive = ArchiveSettings(
+        login, stream=ORDERS_STREAM, to=places.archive, partition_by=("date", "token:2")
+    )
+    table = TableSettings(login, bucket=PRICES_BUCKET, to=places.tables)
+    stats = StatsSettings(
+        login, to=places.report, archive=places.archive, producer_time=f"header:{SENT_HEADER}"
+    )
+    return (
+        Job("archive", "archive", archive),
+        Job("table", "table", table),
+        Job("stats", "stats", stats),
+    )
+
+
+@dataclass(frozen=True)
+class Sample:
+    """The first rows of something the demo has made, as text, and how many rows there are."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    count: int
+
+
+def samples(spark: "SparkSession", places: Places) -> tuple[Sample, ...]:
+    """What a person would look at first: the archive, the prices of now, and how they came."""
+    archive = read_archive(spark, places.archive).orderBy("sequence")
+    latest = read_table(spark, places.tables).orderBy("key")
+    history = read_history(spark, places.tables).orderBy("revision")
+    return (
+        _sample("Archived orders", archive, ("sequence", "timestamp", "subject", "data")),
+        _sample("Prices now", latest, ("key", "revision", "timestamp", "value")),
+        _sample("History of prices", history, ("key", "revision", "operation", "value")),
+    )
+
+
+def _sample(title: str, frame: "DataFrame", columns: tuple[str, ...]) -> Sample:
+    rows = frame.select(*columns).limit(SAMPLE_ROWS).collect()
+    return Sample(
+        title, columns, tuple(tuple(_text(cell) for cell in row) for row in rows), frame.count()
+    )
+
+
+def _text(cell: Any) -> str:
+    if isinstance(cell, bytes | bytearray):
+        return bytes(cell).decode("utf-8", "backslashreplace")
+    return "" if cell is None else str(cell)
+
+
+# --- the server ---------------------------------------------------------------------------------
+
+
+class DemoServerError(OperatingError):
+    """The demo's server did not start."""
+
+
+@contextmanager
+def demo_server(store: Path) -> Iterator[str]:
+    """A `headwater serve` of our own on a free port, with its streams in `store`; its URL."""
+    store.mkdir(parents=True, exist_ok=True)
+    command = [sys.executable, "-m", "headwater", "serve"]
+    flags = ["-a", "127.0.0.1", "-p", "-1", "-js", "-sd", str(store)]
+    # A group of its own: Ctrl-C at the terminal must not take the server from under a query that
+    # is being stopped.
+    process = subprocess.Popen(
+        [*command, *flags], stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    log = ServerLog(process, store / "server.log")
+    try:
+        yield f"nats://127.0.0.1:{log.port()}"
+    finally:
+        process.terminate()
+        try:
+            process.wait(SERVER_STOP_S_MAX)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        log.join()
+
+
+class ServerLog(threading.Thread):
+    """Copies what the server says into a file, and hears when it is ready."""
+
+    def __init__(self, process: "subprocess.Popen[str]", path: Path) -> None:
+        super().__init__(daemon=True)
+        assert process.stderr is not None
+        self._lines: IO[str] = process.stderr
+        self._path = path
+        self._port = 0
+        self._is_ready = False
+        self._decided = threading.Event()
+        self.start()
+
+    def port(self) -> int:
+        """The client port, once the server is ready. Raises DemoServerError."""
+        self._decided.wait(SERVER_READY_S_MAX)
+        if not self._is_ready:
+            raise DemoServerError(f"the demo's server did not start; its log is {self._path}")
+        return self._port
+
+    def run(self) -> None:
+        """The thread."""
+        with self._lines, self._path.open("a") as file:
+            for line in self._lines:
+                file.write(line)
+                file.flush()
+                if found := _PORT.search(line):
+                    self._port = int(found[1])
+                if _READY in line:
+                    self._is_ready = True
+                    self._decided.set()
+        self._decided.set()

@@ -1,0 +1,35 @@
+"""How a job tells whoever started it what it is doing.
+
+A job calls; it never asks whether anybody listens. Drawing belongs to the command line.
+"""
+
+from typing import Final, Protocol
+
+
+class Progress(Protocol):
+    """What a job reports to."""
+
+    def stage(self, name: str, total: int | None) -> None:
+        """A new part of the work begins; `total` is how much it will `advance`, if known."""
+
+    def advance(self, count: int) -> None:
+        """So much more of the stage is done."""
+
+    def note(self, text: str) -> None:
+        """A short line that replaces the one before."""
+
+
+class Silent:
+    """Nobody listens."""
+
+    def stage(self, name: str, total: int | None) -> None:
+        pass
+
+    def advance(self, count: int) -> None:
+        pass
+
+    def note(self, text: str) -> None:
+        pass
+
+
+SILENT: Final[Progress] = Silent()

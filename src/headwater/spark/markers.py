@@ -1,0 +1,272 @@
+"""Who writes a partition of a batch, and what is already written: markers in a bucket.
+
+Keys of the bucket, `query` being the short id of a streaming query:
+
+    <query>                 {"batch": 7}                the driver has committed batch 7
+    <query>.<partition>     {"batch": 8, "state": "begun" | "written", "attempt": "5e1f…",
+                             "stream": "ORDERS", "created": "2026-…", "from_sequence": 4711,
+                             "rows": 0, "digest": ""}
+
+An attempt to write a partition first claims it: it puts `begun` over whatever revision it has read,
+so that of several attempts each knows whether it is the latest. Rules:
+
+1. No row is published before `begun` is stored, and `from_sequence` is lower than or equal to the
+   sequence of every row that any attempt at this batch and partition publishes.
+2. Only the driver's commit says that a batch is complete. An attempt cannot: when something before
+   the sink fails, Spark lets the sink's input simply end, and the attempt has written all rows it
+   was given without ever seeing the rest. `written` says just that much: the first `rows` rows, of
+   which `digest` is the hash, have been acknowledged.
+3. A claim is good for a while (`Lease`): an attempt sends rows only while it has known for less
+   than half the stream's duplicate window that no later attempt has begun. So any two attempts'
+   copies of a row that are not told apart by looking into the stream reach the server within one
+   window, and the server stores one of them.
+4. Batches only go up: a marker of a later batch means that this one was committed.
+
+What remains outside: an attempt that is frozen between its look at the clock and the server's
+receipt of what it sends, for more than half the window, and then goes on.
+
+Knows nothing of Spark, rows or columns.
+"""
+
+import secrets
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import Final, Literal, final
+
+import msgspec
+
+from headwater.base.errors import OperatingError, ProgrammerError
+from headwater.spark.link.api import WRONG_LAST_SEQUENCE, JetStream, StreamInfo
+from headwater.spark.link.errors import ApiError
+
+# A claim is renewed at least this often, so that an attempt that was overtaken stops soon.
+LEASE_S_MAX: Final = 30.0
+# Others may put a marker between our read and our put; not so often that this is in earnest.
+CLAIM_TRIES_MAX: Final = 100
+# A lease that ends before it can be used, so often in a row, will not be usable at all.
+RENEWALS_MAX: Final = 100
+NS_PER_S: Final = 1_000_000_000
+
+
+class OvertakenError(OperatingError):
+    """Another attempt writes this partition now."""
+
+
+class StalledError(OperatingError):
+    """The server answers too slowly for the stream's duplicate window."""
+
+
+class Outcome(Enum):
+    """What a claim has found."""
+
+    # Nobody has begun with this batch and partition.
+    FIRST = "first"
+    # Somebody has begun: rows may be there.
+    AGAIN = "again"
+    # The batch was committed.
+    DONE = "done"
+
+
+class _CommittedMarker(msgspec.Struct):
+    batch: int
+
+
+@dataclass(frozen=True)
+class Marker:
+    """The value of a partition's key."""
+
+    batch: int
+    state: Literal["begun", "written"]
+    attempt: str
+    stream: str
+    created: str
+    from_sequence: int
+    # What an attempt has got acknowledged from its first row on, kept by those that come after it.
+    rows: int = 0
+    digest: str = ""
+
+
+def now_s() -> float:
+    """A clock that goes on while the machine sleeps, where there is one."""
+    clock = getattr(time, "CLOCK_BOOTTIME", None)
+    return time.monotonic() if clock is None else time.clock_gettime(clock)
+
+
+def commit(api: JetStream, bucket: str, query: str, batch: int) -> None:
+    """Say that all partitions of a batch are written; a later batch stays."""
+    for _ in range(CLAIM_TRIES_MAX):
+        entry = api.kv_get(bucket, query)
+        if entry is not None and _committed(entry.data) >= batch:
+            return
+        value = msgspec.json.encode({"batch": batch})
+        try:
+            api.kv_put(bucket, query, value, entry.sequence if entry else 0)
+            return
+        except ApiError as error:
+            if error.err_code not in WRONG_LAST_SEQUENCE:
+                raise
+    raise OvertakenError(f"marker {query} of bucket {bucket} is put by others all the time")
+
+
+@final
+class Claim:
+    """One attempt's claim to one partition of one batch."""
+
+    def __init__(self, api: JetStream, bucket: str, query: str, partition: int, batch: int) -> None:
+        self._api = api
+        self._bucket = bucket
+        self._query = query
+        self._key = f"{query}.{partition}"
+        self._batch = batch
+        self._attempt = secrets.token_hex(8)
+        self._revision = 0
+        self._mine: Marker | None = None
+
+    @property
+    def from_sequence(self) -> int:
+        """Where rows of this batch and partition can be in the stream at the earliest."""
+        return self._mine.from_sequence if self._mine else 0
+
+    @property
+    def written(self) -> tuple[int, str]:
+        """How many rows an earlier attempt is known to have written, and their digest."""
+        return (self._mine.rows, self._mine.digest) if self._mine else (0, "")
+
+    def take(self, target: StreamInfo) -> Outcome:
+        """Claim the partition. `target` has to have been asked for just now."""
+        entry = self._api.kv_get(self._bucket, self._query)
+        if entry is not None and _committed(entry.data) >= self._batch:
+            return Outcome.DONE
+        for _ in range(CLAIM_TRIES_MAX):
+            found, revision = self._read()
+            if found is not None and found.batch > self._batch:
+                return Outcome.DONE
+            is_first = found is None or found.batch < self._batch
+            mine = self._first(target) if found is None or is_first else self._next(found, target)
+            if self._put(mine, revision):
+                return Outcome.FIRST if is_first else Outcome.AGAIN
+        raise OvertakenError(f"{self._key} is claimed by others all the time")
+
+    def _first(self, target: StreamInfo) -> Marker:
+        start = target.last_seq + 1
+        return Marker(self._batch, "begun", self._attempt, target.name, target.created, start)
+
+    def _next(self, found: Marker, target: StreamInfo) -> Marker:
+        """After an earlier attempt, whose rows are there if it is the same stream still."""
+        is_same = found.stream == target.name and found.created == target.created
+        if is_same:
+            return replace(found, state="begun", attempt=self._attempt)
+        return replace(self._first(target), from_sequence=target.first_seq)
+
+    def renew(self) -> Outcome:
+        """Make sure that no later attempt has begun. Raises OvertakenError if one has.
+
+        DONE if the batch was committed: then there is nothing left to do.
+        """
+        if self._mine is None:
+            raise ProgrammerError("a claim that was not taken cannot be renewed")
+        if self._put(self._mine, self._revision):
+            return Outcome.AGAIN
+        found, revision = self._read()
+        if found is not None and found.batch > self._batch:
+            return Outcome.DONE
+        if found == self._mine:
+            # Our own put, whose answer was lost.
+            self._revision = revision
+            return Outcome.AGAIN
+        raise OvertakenError(
+            f"another attempt has taken over batch {self._batch} of {self._key}: this one stops"
+        )
+
+    def finish(self, rows: int, digest: str) -> None:
+        """Say that the first `rows` rows are there, unless a later attempt has begun."""
+        if self._mine is not None and rows >= self._mine.rows:
+            self._put(
+                replace(self._mine, state="written", rows=rows, digest=digest), self._revision
+            )
+
+    def _read(self) -> tuple[Marker | None, int]:
+        entry = self._api.kv_get(self._bucket, self._key)
+        if entry is None:
+            return None, 0
+        try:
+            return msgspec.json.decode(entry.data, type=Marker), entry.sequence
+        except msgspec.DecodeError:
+            # Deleted by hand, or not ours: nothing is known.
+            return None, entry.sequence
+
+    def _put(self, marker: Marker, revision: int) -> bool:
+        """Whether the key still had that revision."""
+        try:
+            self._revision = self._api.kv_put(
+                self._bucket, self._key, msgspec.json.encode(marker), revision
+            )
+        except ApiError as error:
+            if error.err_code in WRONG_LAST_SEQUENCE:
+                return False
+            raise
+        self._mine = marker
+        return True
+
+
+def _committed(value: bytes) -> int:
+    try:
+        return msgspec.json.decode(value, type=_CommittedMarker).batch
+    except msgspec.DecodeError:
+        return -1
+
+
+@final
+class Lease:
+    """The right to send rows for a while, renewed when it is over (rule 3).
+
+    It begins at `claimed_s`, the time just before the claim was asked for.
+
+    `look` is called with each renewal as long as an earlier attempt may still be sending. It looks
+    into the stream, and what it has not seen there was not there when it was called.
+    """
+
+    def __init__(
+        self,
+        claim: Claim,
+        window_s: float,
+        claimed_s: float,
+        look: Callable[[], None] | None,
+        clock: Callable[[], float] = now_s,
+    ) -> None:
+        self._claim = claim
+        self._window_s = window_s
+        self._span_s = min(window_s / 2, LEASE_S_MAX)
+        self._look = look
+        self._clock = clock
+        # Since when others know, if they ask, that they have been overtaken.
+        self._others_since_s = clock()
+        # A claim that has just been put needs no renewal, unless there is something to look for.
+        self._ends_s = claimed_s + self._span_s if look is None else 0.0
+
+    def doubt(self, look: Callable[[], None]) -> None:
+        """From now on look before sending: rows of our own may be on their way too."""
+        self._look = look
+        self._others_since_s = self._clock()
+        self._ends_s = 0.0
+
+    def ensure(self) -> Outcome:
+        """Return when rows may be sent, or DONE when none have to. Raises OvertakenError."""
+        for _ in range(RENEWALS_MAX):
+            if self._clock() < self._ends_s:
+                return Outcome.AGAIN
+            asked_s = self._clock()
+            if self._claim.renew() is Outcome.DONE:
+                return Outcome.DONE
+            if self._look is not None:
+                self._look()
+                if asked_s - self._others_since_s > self._window_s:
+                    # What others had under way has arrived by now and was seen.
+                    self._look = None
+            self._ends_s = asked_s + self._span_s
+        raise StalledError(
+            f"the server needs longer for an answer than half the duplicate window"
+            f" ({self._window_s:g} s): set a longer duplicate_window on the stream"
+        )

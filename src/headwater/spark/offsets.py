@@ -1,0 +1,157 @@
+"""Where a streaming read stands, as Spark keeps it in its checkpoint.
+
+An offset is the end of one batch and the start of the next. It says which sequence comes next, in
+which stream (a stream made anew under the old name has another `created`), and how the batch that
+ends here was cut: a batch that Spark replays after a crash is cut the same way, whatever options
+and cores there are then, and each part knows how many messages it must find.
+
+    {"stream": "orders", "created": "2026-...", "next": 2001, "ranges": [[1, 1000, 1000],
+     [1001, 2000, 997]], "lost": 0}
+
+A count of null: messages of this stream go by design, so nothing can be said. `lost` adds up the
+sequences that were passed over because they were gone, for `failOnDataLoss=false`.
+
+Loss is told here too, from two values: an offset and what the server says about the stream now.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from headwater.base.errors import OperatingError
+from headwater.spark.link.api import StreamInfo
+
+
+class DataLossError(OperatingError):
+    """Messages that had to be read are gone; the message says which, and what to do."""
+
+
+class OffsetError(OperatingError):
+    """A checkpoint that this source cannot continue from."""
+
+
+@dataclass(frozen=True)
+class PlannedRange:
+    """One partition: sequences from `first` to `last`, both included.
+
+    `count` matching messages were there when it was planned; None where that cannot be relied on.
+    """
+
+    first: int
+    last: int
+    count: int | None
+
+
+@dataclass(frozen=True)
+class Offset:
+    """The end of a batch. `ranges` are the parts of that batch, in the order of sequences."""
+
+    stream: str
+    created: str
+    next: int
+    ranges: tuple[PlannedRange, ...] = ()
+    lost: int = 0
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "stream": self.stream,
+            "created": self.created,
+            "next": self.next,
+            "ranges": [[part.first, part.last, part.count] for part in self.ranges],
+            "lost": self.lost,
+        }
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> "Offset":
+        """Raises OffsetError."""
+        try:
+            return cls(
+                stream=str(document["stream"]),
+                created=str(document["created"]),
+                next=int(document["next"]),
+                ranges=tuple(_range(part) for part in document["ranges"]),
+                lost=int(document["lost"]),
+            )
+        except (KeyError, TypeError, ValueError):
+            raise OffsetError(
+                f"the checkpoint holds {document!r}, which is no offset of this source:"
+                " use another checkpointLocation"
+            ) from None
+
+    def check_stream(self, stream: str) -> None:
+        """Raises OffsetError if the checkpoint belongs to another stream."""
+        if self.stream != stream:
+            raise OffsetError(
+                f"the checkpoint belongs to stream {self.stream}, the options name {stream}:"
+                " use another checkpointLocation"
+            )
+
+
+def _range(part: Sequence[Any]) -> PlannedRange:
+    first, last, count = part
+    return PlannedRange(int(first), int(last), None if count is None else int(count))
+
+
+@dataclass(frozen=True)
+class Loss:
+    """What is gone between an offset and the stream as it is now, and where reading goes on."""
+
+    text: str
+    sequences: int
+    next: int
+
+
+def loss_of(
+    offset: Offset, info: StreamInfo, keeps: bool, waits_for_start: bool = False
+) -> Loss | None:
+    """What was lost since `offset`; None if all that comes after it is there.
+
+    `keeps`: whether a message that goes before it was read is a loss. `waits_for_start`: the offset
+    is a start in the future that the options asked for, so that a stream which has not come that
+    far is not one that was cut.
+    """
+    anew = replacement_of(offset, info)
+    if anew is not None:
+        return anew
+    if info.last_seq < offset.next - 1 and not waits_for_start:
+        return Loss(
+            f"stream {info.name} ends at sequence {info.last_seq}, before {offset.next - 1}, which"
+            " was read already: it was restored or cut",
+            0,
+            info.last_seq + 1,
+        )
+    first = first_sequence(info)
+    if keeps and first > offset.next:
+        gone = first - offset.next
+        return Loss(
+            f"stream {info.name} lost {gone} sequences, {offset.next} to {first - 1}, before they"
+            " were read (purged, expired or discarded)",
+            gone,
+            first,
+        )
+    return None
+
+
+def replacement_of(offset: Offset, info: StreamInfo) -> Loss | None:
+    """The loss of a whole stream, if another one has its name now."""
+    if offset.created == info.created:
+        return None
+    return Loss(
+        f"stream {info.name} was deleted and made anew (created {info.created}, before"
+        f" {offset.created}): what it had up to then is gone",
+        0,
+        first_sequence(info),
+    )
+
+
+def keeps_messages(info: StreamInfo) -> bool:
+    """Whether messages of this stream stay until a limit or somebody removes them.
+
+    Where they are consumed, replaced or told their own end, they go by design.
+    """
+    return info.keeps_what_it_has and not info.config.get("allow_msg_ttl")
+
+
+def first_sequence(info: StreamInfo) -> int:
+    """The first sequence there is, or that the next message gets."""
+    return info.first_seq if info.messages else info.last_seq + 1

@@ -1,0 +1,416 @@
+"""What `option(name, value)` may say: parsed once, checked wholly, carried as frozen values.
+
+Spark hands over texts under names whose case does not count. Everything wrong with them is found
+here, before a connection is opened and long before a Spark job runs, and is said in one line that
+names the option, shows its value and tells what is allowed. An option that nobody knows is an error
+too: a misspelt `failOnDataLos` must not read as its default.
+
+The values are plain and picklable: they travel to the executors inside readers and writers.
+Secrets are never part of a message. Knows neither Spark nor the network.
+"""
+
+import difflib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Final
+
+from headwater.base.errors import OperatingError
+from headwater.jetstream.times import parse_time
+from headwater.spark.link.login import Login, LoginError
+from headwater.subjects.grammar import has_wildcard, is_valid_literal, is_valid_pattern
+
+DEFAULT_MARKER_BUCKET: Final = "headwater_sinks"
+# More tasks than this for one batch cost more in planning than they win in reading.
+PARTITIONS_MAX: Final = 10_000
+IN_FLIGHT_DEFAULT: Final = 8_192
+IN_FLIGHT_MAX: Final = 65_536
+SEQUENCE_MAX: Final = 2**63 - 1
+RETRIES_MAX: Final = 1_000
+TIMEOUT_S_MAX: Final = 3_600.0
+
+_DATE_ONLY: Final = re.compile(r"\d{4}-\d{2}-\d{2}")
+_DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m)?")
+_SECONDS_PER: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, None: 1.0}
+_BUCKET_NAME: Final = re.compile(r"[A-Za-z0-9_-]+")
+# What a server refuses in the name of a stream.
+_STREAM_NAME_REFUSED: Final = re.compile(r"[\s.*>/\\]")
+_SHOWN_CHARS_MAX: Final = 80
+
+
+class OptionError(OperatingError):
+    """An option that cannot be honoured; the message is one line and names it."""
+
+
+class Kind(Enum):
+    """What a table is made of. The value is the option that names it."""
+
+    STREAM = "stream"
+    BUCKET = "bucket"
+    OBJECTS = "objects"
+
+
+class Consistency(Enum):
+    """How fresh the answers have to be; the words are those of docs/consistency.md."""
+
+    SESSION = "session"
+    LEADER = "leader"
+    LINEARIZABLE = "linearizable"
+
+
+class At(Enum):
+    """What a position is counted in."""
+
+    EARLIEST = "earliest"
+    LATEST = "latest"
+    SEQUENCE = "sequence"
+    TIME = "time"
+
+
+@dataclass(frozen=True)
+class Position:
+    """A place in a stream: a sequence, a time in nanoseconds since the epoch, or one of its ends.
+
+    As a start, the message at the place is read. As an end, the message of a sequence is read too,
+    that of a time is not: times are half-open intervals, so that neighbouring ones do not overlap.
+    """
+
+    at: At
+    value: int = 0
+
+
+EARLIEST: Final = Position(At.EARLIEST)
+LATEST: Final = Position(At.LATEST)
+
+
+@dataclass(frozen=True)
+class SourceOptions:
+    """How to read.
+
+    `name` is the name of the stream, bucket or object store, as `kind` says; `stream` that of the
+    stream that holds it. `subjects` are patterns of its subjects, or of the keys of a bucket; none
+    means all. A streaming read stays at its `ending` when it comes there. Without `partitions_min`
+    the planner chooses.
+    """
+
+    kind: Kind
+    name: str
+    login: Login = field(default_factory=Login)
+    subjects: tuple[str, ...] = ()
+    starting: Position = EARLIEST
+    ending: Position = LATEST
+    messages_per_trigger_max: int | None = None
+    bytes_per_trigger_max: int | None = None
+    partitions_min: int | None = None
+    fail_on_data_loss: bool = True
+    include_headers: bool = True
+    consistency: Consistency = Consistency.LEADER
+    pushdown: bool = False
+    history: bool = True
+
+    @property
+    def stream(self) -> str:
+        return stream_name(self.kind, self.name)
+
+    @classmethod
+    def parse(cls, options: Mapping[str, str]) -> "SourceOptions":
+        """Raises OptionError."""
+        reading = _Reading(options)
+        reading.refuse_unknown(_SOURCE_NAMES, other=_SINK_NAMES, other_use="writing")
+        kind, name = reading.target((Kind.STREAM, Kind.BUCKET, Kind.OBJECTS))
+        parsed = cls(
+            kind=kind,
+            name=name,
+            login=reading.login(),
+            subjects=reading.patterns("subjects"),
+            starting=reading.position("starting", EARLIEST),
+            ending=reading.position("ending", LATEST),
+            messages_per_trigger_max=reading.number("maxMessagesPerTrigger", 1, SEQUENCE_MAX),
+            bytes_per_trigger_max=reading.number("maxBytesPerTrigger", 1, SEQUENCE_MAX),
+            partitions_min=reading.number("minPartitions", 1, PARTITIONS_MAX),
+            fail_on_data_loss=reading.flag("failOnDataLoss", True),
+            include_headers=reading.flag("includeHeaders", True),
+            consistency=Consistency(
+                reading.choice("readConsistency", [c.value for c in Consistency], "leader")
+            ),
+            pushdown=reading.flag("pushdown", False),
+            history=reading.flag("history", True),
+        )
+        parsed._check(reading)
+        return parsed
+
+    def _check(self, reading: "_Reading") -> None:
+        if self.kind is not Kind.BUCKET and reading.has("history"):
+            raise OptionError("option history is for buckets: set bucket, or leave it out")
+        if self.kind is Kind.OBJECTS and self.subjects:
+            raise OptionError(
+                "option subjects is not for object stores: their subjects are not those of objects"
+            )
+        start, end = self.starting, self.ending
+        if start.at is end.at and start.value > end.value and start.at in (At.SEQUENCE, At.TIME):
+            name = f"ending{start.at.value.capitalize()}"
+            raise OptionError(
+                f"option {name}={reading.shown(name)} lies before starting"
+                f"{start.at.value.capitalize()}={reading.shown('starting' + start.at.value)}"
+            )
+
+    def check_batch(self) -> "SourceOptions":
+        """The same options, if a batch read can honour them."""
+        if self.starting.at is At.LATEST:
+            raise OptionError(
+                "option starting=latest is for streaming reads: a batch would be empty;"
+                " use earliest, startingSequence or startingTime"
+            )
+        return self
+
+    def check_streaming(self) -> "SourceOptions":
+        """The same options, if a streaming read can honour them."""
+        if not self.history:
+            raise OptionError(
+                "option history=false is for batch reads: a streaming read gives every change;"
+                " leave it out, or use spark.read"
+            )
+        return self
+
+
+@dataclass(frozen=True)
+class SinkOptions:
+    """How to write.
+
+    `subject` is the one of every row that brings none of its own. At most `max_in_flight` messages
+    wait for their acks. `atomic` says whether batches go in whole or not at all: where the stream
+    allows it (auto), never, or always, which fails where it does not.
+    """
+
+    kind: Kind
+    name: str
+    login: Login = field(default_factory=Login)
+    subject: str | None = None
+    marker_bucket: str = DEFAULT_MARKER_BUCKET
+    max_in_flight: int = IN_FLIGHT_DEFAULT
+    atomic: str = "auto"
+
+    @property
+    def stream(self) -> str:
+        return stream_name(self.kind, self.name)
+
+    @classmethod
+    def parse(cls, options: Mapping[str, str]) -> "SinkOptions":
+        """Raises OptionError."""
+        reading = _Reading(options)
+        if reading.has("objects"):
+            raise OptionError("option objects is for reading: writing goes to a stream or a bucket")
+        reading.refuse_unknown(_SINK_NAMES, other=_SOURCE_NAMES, other_use="reading")
+        kind, name = reading.target((Kind.STREAM, Kind.BUCKET))
+        subject = reading.text("subject")
+        if subject is not None and kind is Kind.BUCKET:
+            raise OptionError("option subject is for streams: a bucket's rows are told by key")
+        if subject is not None and not _is_publishable(subject):
+            raise reading.refused("subject", "a subject without wildcards, blanks or empty tokens")
+        marker_bucket = reading.text("markerBucket") or DEFAULT_MARKER_BUCKET
+        if not _BUCKET_NAME.fullmatch(marker_bucket):
+            raise reading.refused("markerBucket", "letters, digits, _ and -")
+        return cls(
+            kind=kind,
+            name=name,
+            login=reading.login(),
+            subject=subject,
+            marker_bucket=marker_bucket,
+            max_in_flight=reading.number("maxInFlight", 1, IN_FLIGHT_MAX) or IN_FLIGHT_DEFAULT,
+            atomic=reading.choice("atomic", ["auto", "never", "always"], "auto"),
+        )
+
+
+def stream_name(kind: Kind, name: str) -> str:
+    """The stream that holds a stream, a bucket or an object store of this name."""
+    prefix = {Kind.STREAM: "", Kind.BUCKET: "KV_", Kind.OBJECTS: "OBJ_"}[kind]
+    return prefix + name
+
+
+def parse_point_in_time(text: str) -> int:
+    """Nanoseconds since the epoch. Raises ValueError.
+
+    A time needs its zone, since the machines of a cluster need not share one; a date alone is the
+    start of its day in UTC.
+    """
+    text = text.strip()
+    if _DATE_ONLY.fullmatch(text):
+        text += "T00:00:00Z"
+    return parse_time(text.replace(" ", "T", 1))
+
+
+_LOGIN_NAMES: Final = (
+    "url", "user", "password", "token", "nkey", "creds", "tls", "tlsCa", "tlsCert", "tlsKey",
+    "connectTimeout", "requestTimeout", "retries",
+)  # fmt: skip
+_SOURCE_NAMES: Final = (
+    "stream", "bucket", "objects", "subjects", "starting", "startingSequence", "startingTime",
+    "ending", "endingSequence", "endingTime", "maxMessagesPerTrigger", "maxBytesPerTrigger",
+    "minPartitions", "failOnDataLoss", "includeHeaders", "readConsistency", "pushdown", "history",
+    *_LOGIN_NAMES,
+)  # fmt: skip
+_SINK_NAMES: Final = (
+    "stream",
+    "bucket",
+    "subject",
+    "markerBucket",
+    "maxInFlight",
+    "atomic",
+    *_LOGIN_NAMES,
+)
+# Spark adds these to what the user said.
+_SPARKS_OWN: Final = frozenset({"path", "paths", "checkpointlocation", "queryname", "outputmode"})
+_SECRET: Final = frozenset({"password", "token", "nkey"})
+
+
+class _Reading:
+    """The options of one table while they are parsed; each method raises OptionError."""
+
+    def __init__(self, options: Mapping[str, str]) -> None:
+        self._texts = {name.lower(): text for name, text in options.items()}
+        self._written = {name.lower(): name for name in options}
+
+    def refuse_unknown(
+        self, names: tuple[str, ...], other: tuple[str, ...], other_use: str
+    ) -> None:
+        known = {name.lower(): name for name in names}
+        others = {name.lower(): name for name in other}
+        for name in self._texts:
+            if name in known or name in _SPARKS_OWN or name.startswith("spark."):
+                continue
+            if name in others:
+                raise OptionError(f"option {others[name]} is for {other_use}: leave it out")
+            near = difflib.get_close_matches(name, known, n=1)
+            hint = f"did you mean {known[near[0]]}?" if near else f"known are {', '.join(names)}"
+            raise OptionError(f"option {self._written[name]} is unknown: {hint}")
+
+    def has(self, name: str) -> bool:
+        return name.lower() in self._texts
+
+    def shown(self, name: str) -> str:
+        text = self._texts.get(name.lower(), "")
+        if name.lower() in _SECRET:
+            return "***"
+        return repr(text if len(text) <= _SHOWN_CHARS_MAX else text[:_SHOWN_CHARS_MAX] + "...")
+
+    def refused(self, name: str, allowed: str) -> OptionError:
+        return OptionError(f"option {name}={self.shown(name)} is not valid: allowed is {allowed}")
+
+    def text(self, name: str) -> str | None:
+        text = self._texts.get(name.lower())
+        if text is not None and not text.strip():
+            raise OptionError(f"option {name} is empty: give it a value or leave it out")
+        return text.strip() if text is not None else None
+
+    def number(self, name: str, least: int, most: int) -> int | None:
+        text = self.text(name)
+        if text is None:
+            return None
+        number = int(text) if text.isascii() and text.isdigit() else -1
+        if not least <= number <= most:
+            raise self.refused(name, f"a whole number from {least} to {most}")
+        return number
+
+    def flag(self, name: str, default: bool) -> bool:
+        text = self.text(name)
+        if text is None:
+            return default
+        if text.lower() not in ("true", "false"):
+            raise self.refused(name, "true or false")
+        return text.lower() == "true"
+
+    def choice(self, name: str, allowed: list[str], default: str) -> str:
+        text = self.text(name)
+        if text is None:
+            return default
+        if text.lower() not in allowed:
+            raise self.refused(name, " or ".join(allowed))
+        return text.lower()
+
+    def seconds(self, name: str, default: float) -> float:
+        text = self.text(name)
+        if text is None:
+            return default
+        match = _DURATION.fullmatch(text)
+        seconds = float(match[1]) * _SECONDS_PER[match[2]] if match else 0.0
+        if not 0.0 < seconds <= TIMEOUT_S_MAX:
+            raise self.refused(name, f"seconds up to {TIMEOUT_S_MAX:g}, or a text like 500ms or 2m")
+        return seconds
+
+    def patterns(self, name: str) -> tuple[str, ...]:
+        text = self.text(name)
+        if text is None:
+            return ()
+        patterns = tuple(dict.fromkeys(part.strip() for part in text.split(",")))
+        for pattern in patterns:
+            if not is_valid_pattern(pattern.encode()) or re.search(r"\s", pattern):
+                raise self.refused(name, "subjects joined by commas; * and > may stand for tokens")
+        return patterns
+
+    def position(self, side: str, default: Position) -> Position:
+        """Where to start or end: one of three options, which exclude each other."""
+        given = [name for name in (side, side + "Sequence", side + "Time") if self.has(name)]
+        if len(given) > 1:
+            raise OptionError(f"options {' and '.join(given)} exclude each other: set one")
+        if not given:
+            return default
+        if given[0] == side:
+            allowed = ["earliest", "latest"] if side == "starting" else ["latest"]
+            return Position(At(self.choice(side, allowed, default.at.value)))
+        if given[0].endswith("Sequence"):
+            number = self.number(given[0], 1, SEQUENCE_MAX)
+            return Position(At.SEQUENCE, number or 0)
+        try:
+            return Position(At.TIME, parse_point_in_time(self.text(given[0]) or ""))
+        except ValueError:
+            raise self.refused(
+                given[0], "a time with its zone, as 2026-11-15T05:00:00Z, or a date"
+            ) from None
+
+    def target(self, kinds: tuple[Kind, ...]) -> tuple[Kind, str]:
+        given = [kind for kind in kinds if self.has(kind.value)]
+        names = [kind.value for kind in kinds]
+        if len(given) != 1:
+            which = ", ".join(names[:-1]) + " or " + names[-1]
+            found = (
+                " and ".join(kind.value for kind in given) + " were set" if given else "none was"
+            )
+            raise OptionError(f"set exactly one of the options {which}: {found}")
+        kind = given[0]
+        name = self.text(kind.value) or ""
+        if kind is Kind.STREAM and _STREAM_NAME_REFUSED.search(name):
+            raise self.refused("stream", "a name without blanks, dots, wildcards and slashes")
+        if kind is not Kind.STREAM and not _BUCKET_NAME.fullmatch(name):
+            raise self.refused(kind.value, "letters, digits, _ and -")
+        return kind, name
+
+    def login(self) -> Login:
+        default = Login()
+        retries = self.number("retries", 0, RETRIES_MAX)
+        login = Login(
+            url=self.text("url") or default.url,
+            user=self.text("user"),
+            # A blank may be part of a secret.
+            password=self._texts.get("password"),
+            token=self.text("token"),
+            nkey=self.text("nkey"),
+            creds=self.text("creds"),
+            tls=self.flag("tls", False),
+            tls_ca=self.text("tlsCa"),
+            tls_cert=self.text("tlsCert"),
+            tls_key=self.text("tlsKey"),
+            connect_timeout_s=self.seconds("connectTimeout", default.connect_timeout_s),
+            request_timeout_s=self.seconds("requestTimeout", default.request_timeout_s),
+            retries=default.retries if retries is None else retries,
+        )
+        try:
+            login.check()
+        except LoginError as error:
+            raise OptionError(str(error)) from None
+        return login
+
+
+def _is_publishable(subject: str) -> bool:
+    encoded = subject.encode()
+    return is_valid_literal(encoded) and not has_wildcard(encoded) and not re.search(r"\s", subject)

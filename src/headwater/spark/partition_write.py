@@ -1,0 +1,315 @@
+"""One attempt to write one partition: its steps, and what it does when the server goes away.
+
+Takes rows and a connection; knows neither Spark nor Arrow, so that every step can be tried against
+a real server by itself. The order of the steps and why they make a row be written once is told in
+`sink` and `markers`.
+"""
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final, TypeVar, final
+
+from headwater.spark.link.api import JetStream, StreamInfo
+from headwater.spark.link.connection import PAUSE_S_MAX, PAUSE_S_MIN, Connection
+from headwater.spark.link.errors import (
+    ConnectionLostError,
+    LinkError,
+    NoRespondersError,
+    TimedOutError,
+    UnreachableError,
+)
+from headwater.spark.link.publisher import (
+    IN_FLIGHT_MAX,
+    Messages,
+    NotServedError,
+    Publisher,
+    SendApartError,
+)
+from headwater.spark.markers import NS_PER_S, Claim, Lease, Outcome, now_s
+from headwater.spark.row_ids import RowIds
+from headwater.spark.rows import Rows
+from headwater.spark.tail import InOrder, Tail
+
+# What may pass by itself: the server restarts, the stream elects a leader; or by looking closer.
+_PASSING: Final = (
+    ConnectionLostError,
+    NoRespondersError,
+    NotServedError,
+    SendApartError,
+    TimedOutError,
+    UnreachableError,
+)
+
+Answer = TypeVar("Answer")
+
+
+class Step(Enum):
+    """What an attempt has just done, or is about to do; for those who want to see it fail there."""
+
+    STARTED = "started"
+    CLAIMED = "claimed"
+    SENDING = "sending"
+    SENT = "sent"
+    ACKNOWLEDGED = "acknowledged"
+    DONE = "done"
+
+
+# Called with each step.
+Watch = Callable[[Step], None]
+
+
+def unwatched(step: Step) -> None:
+    """Nobody looks."""
+
+
+@dataclass(frozen=True)
+class Work:
+    """What one attempt has to write, and where."""
+
+    stream: str
+    # The short id of the query, or for a batch write that of the job.
+    query: str
+    batch: int
+    partition: int
+    in_flight_max: int = IN_FLIGHT_MAX
+    atomic: bool = False
+    # Whether rows may depend on what is in the stream, or bring ids of their own.
+    has_expectations: bool = False
+    has_message_ids: bool = False
+
+
+@dataclass(frozen=True)
+class Written:
+    """What an attempt has done. Rows that were there already are not counted as written."""
+
+    rows: int
+    written: int
+    is_replay: bool = False
+
+
+@dataclass(frozen=True)
+class Links:
+    """Two connections: acks and answers would have to be told apart on one."""
+
+    asking: Connection
+    publishing: Connection
+
+
+def write_at_least_once(
+    links: Links, work: Work, rows: Iterator[Rows], watch: Watch = unwatched
+) -> Written:
+    """Publish all rows; a second attempt within the duplicate window writes nothing twice."""
+    watch(Step.STARTED)
+    sending = _Sending(links, work, watch)
+    sending.send_all(rows)
+    return Written(sending.row_count, sending.acknowledged)
+
+
+def write_exactly_once(
+    links: Links, work: Work, marker_bucket: str, rows: Iterator[Rows], watch: Watch = unwatched
+) -> Written:
+    """Publish those rows that no attempt has published yet."""
+    watch(Step.STARTED)
+    api = JetStream(links.asking)
+    claim = Claim(api, marker_bucket, work.query, work.partition, work.batch)
+    patiently = Patience(links.asking)
+    claimed_s = now_s()
+    target = patiently(lambda: api.stream_info(work.stream))
+    outcome = patiently(lambda: claim.take(target))
+    watch(Step.CLAIMED)
+    if outcome is Outcome.DONE:
+        return _passed_over(rows)
+    sending = _Sending(links, work, watch)
+    sending.guard(claim, target, claimed_s, is_first=outcome is Outcome.FIRST)
+    if not sending.send_all(rows):
+        return _passed_over(rows)
+    watch(Step.ACKNOWLEDGED)
+    patiently(lambda: claim.finish(sending.row_count, sending.digest))
+    watch(Step.DONE)
+    return Written(sending.row_count, sending.acknowledged, outcome is Outcome.AGAIN)
+
+
+def _passed_over(rows: Iterator[Rows]) -> Written:
+    """Nothing has to be done; Spark wants its rows taken all the same."""
+    return Written(sum(len(part.payloads) for part in rows), 0, is_replay=True)
+
+
+@final
+class Patience:
+    """Does things again that fail for a reason that may pass, with growing pauses."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._failures = 0
+
+    def __call__(self, action: Callable[[], Answer]) -> Answer:
+        """What `action` returns. Only for what may be done twice."""
+        while True:
+            try:
+                answer = action()
+            except _PASSING as error:
+                self.pause(error)
+            else:
+                self.forget()
+                return answer
+
+    def forget(self) -> None:
+        """Things go well again."""
+        self._failures = 0
+
+    def pause(self, error: LinkError) -> None:
+        """Wait a little, or raise the error if it has come too often in a row."""
+        self._failures += 1
+        if self._failures > self._connection.login.retries:
+            raise error
+        time.sleep(min(PAUSE_S_MIN * 2 ** (self._failures - 1), PAUSE_S_MAX))
+
+
+@final
+class _Sending:
+    """The rows of one attempt on their way: to be sent, under way, or in doubt after a set-back."""
+
+    def __init__(self, links: Links, work: Work, watch: Watch) -> None:
+        self._links = links
+        self._work = work
+        self._watch = watch
+        self._ids = RowIds(work.query, work.batch, work.partition)
+        self._publisher = Publisher(
+            links.publishing,
+            work.stream,
+            in_flight_max=work.in_flight_max,
+            atomic=work.atomic,
+            numbered=work.has_expectations,
+        )
+        self._patience = Patience(links.publishing)
+        self._acknowledged_before = 0
+        self._queue: deque[Messages] = deque()
+        self._in_doubt = Messages.none()
+        self._claim: Claim | None = None
+        self._lease: Lease | None = None
+        self._tail: Tail | None = None
+        self._in_order: InOrder | None = None
+        self._keeps_what_it_has = True
+        self.row_count = 0
+
+    @property
+    def digest(self) -> str:
+        """Of all rows."""
+        return self._ids.digest()
+
+    @property
+    def acknowledged(self) -> int:
+        """How many rows have been acknowledged as new."""
+        return self._publisher.acknowledged - self._publisher.duplicates
+
+    def guard(self, claim: Claim, target: StreamInfo, claimed_s: float, is_first: bool) -> None:
+        """Send only under a lease on the claim; leave out what is there unless it is the first."""
+        self._claim = claim
+        self._keeps_what_it_has = target.keeps_what_it_has
+        if not is_first:
+            self._tail = self._tail_from(claim.from_sequence)
+            if not self._keeps_what_it_has:
+                self._in_order = InOrder(self._tail, *claim.written)
+        window_s = int(target.config.get("duplicate_window") or 0) / NS_PER_S
+        self._lease = Lease(claim, window_s, claimed_s, self._tail.look if self._tail else None)
+
+    def send_all(self, rows: Iterator[Rows]) -> bool:
+        """Send all rows and wait for their acks; False if the batch was committed."""
+        if self._lease is not None and self._patience(self._lease.ensure) is Outcome.DONE:
+            return False
+        for part in rows:
+            messages = self._messages(part)
+            if self._in_order is not None:
+                messages = self._in_order.of(messages, self.digest)
+            self._enqueue(messages)
+            if not self._pump():
+                return False
+        if self._in_order is not None:
+            self._enqueue(self._in_order.rest())
+        while self._pump():
+            try:
+                self._publisher.finish()
+                return True
+            except _PASSING as error:
+                self._set_back(error)
+        return False
+
+    def _messages(self, rows: Rows) -> Messages:
+        """Rows as messages, with their ids in the headers."""
+        ids = self._ids.of(rows.subjects, rows.header_lines, rows.payloads)
+        if rows.message_ids is not None:
+            ids = [own or made for own, made in zip(rows.message_ids, ids, strict=True)]
+        if any(rows.header_lines):
+            headers = [
+                b"NATS/1.0\r\nNats-Msg-Id: %b\r\n%b\r\n" % pair
+                for pair in zip(ids, rows.header_lines, strict=True)
+            ]
+        else:
+            headers = [b"NATS/1.0\r\nNats-Msg-Id: %b\r\n\r\n" % row_id for row_id in ids]
+        first = self.row_count
+        self.row_count += len(ids)
+        return Messages(rows.subjects, headers, rows.payloads, ids, range(first, self.row_count))
+
+    def _enqueue(self, messages: Messages) -> None:
+        self._queue.extend(self._publisher.cut(messages))
+
+    def _pump(self) -> bool:
+        """Send what is to be sent; False if the batch was committed."""
+        while self._queue or len(self._in_doubt):
+            try:
+                if not self._links.publishing.is_open:
+                    self._links.publishing.reconnect()
+                if self._queue:
+                    self._publisher.make_room(self._queue[0])
+                # Nothing that takes long may come between this and the write to the socket.
+                if self._lease is not None and self._lease.ensure() is Outcome.DONE:
+                    return False
+                if len(self._in_doubt):
+                    self._resolve()
+                    continue
+                part = self._unwritten(self._queue.popleft())
+                self._watch(Step.SENDING)
+                self._publisher.send(part)
+                self._watch(Step.SENT)
+            except _PASSING as error:
+                self._set_back(error)
+        return True
+
+    def _unwritten(self, messages: Messages) -> Messages:
+        """Without those that the last look has found."""
+        return messages if self._tail is None else self._tail.without_found(messages)
+
+    # --- set-backs -----------------------------------------------------------------------------
+
+    def _set_back(self, error: LinkError) -> None:
+        """What is under way is in doubt now, and is looked for before it is sent again."""
+        floor = self._publisher.floor
+        self._in_doubt.extend(self._publisher.take_unacknowledged())
+        self._links.publishing.close()
+        if self._lease is not None and self._claim is not None:
+            if self._tail is None:
+                self._tail = self._tail_from(max(floor + 1, self._claim.from_sequence))
+            self._lease.doubt(self._tail.look)
+        if self._publisher.acknowledged > self._acknowledged_before:
+            self._patience.forget()
+        self._acknowledged_before = self._publisher.acknowledged
+        if not isinstance(error, SendApartError):
+            self._patience.pause(error)
+
+    def _resolve(self) -> None:
+        """Put what is in doubt and was not found before everything else that is to be sent."""
+        doubtful = self._in_doubt
+        if self._tail is not None and not self._keeps_what_it_has:
+            in_order = InOrder(self._tail)
+            certain = in_order.of(doubtful)
+            certain.extend(in_order.rest())
+            doubtful = certain
+        self._queue.extendleft(reversed(self._publisher.cut(doubtful)))
+        self._in_doubt = Messages.none()
+
+    def _tail_from(self, sequence: int) -> Tail:
+        prefix = b"" if self._work.has_message_ids else self._ids.prefix
+        return Tail(JetStream(self._links.asking), self._work.stream, sequence, prefix)

@@ -1,0 +1,103 @@
+"""Message ids of the rows of one partition, the same whenever the same rows are written again.
+
+    <query>-<batch>-<partition>-<content>-<n>
+
+`content` is a hash of everything a row publishes, `n` counts equal rows of the partition from 0. So
+an id says nothing about where a row stood: a partition that comes out of a shuffle in another order
+has the same ids. Two rows that differ but hash alike are told apart by `n` as well; only if they
+also change places between two attempts do they take each other's ids, and a hash of 96 bits makes
+that a thing not to wait for.
+
+Made in bulk: about half a microsecond per row. A partition remembers a hash of each of its distinct
+rows while it is written, some 100 bytes of memory each.
+
+Knows neither Spark nor the network.
+"""
+
+from binascii import b2a_base64
+from hashlib import blake2b
+from typing import Final, final
+
+# A multiple of three, so that the hashes of many rows can be encoded in one call without padding.
+CONTENT_BYTES: Final = 12
+CONTENT_CHARS: Final = 16
+QUERY_CHARS: Final = 16
+# More subjects than this are hashed without remembering where each one's hash begins.
+SUBJECTS_MAX: Final = 10_000
+
+
+def short_query(query_id: str) -> str:
+    """The part of a query's id (a UUID) that goes into ids and keys."""
+    return query_id.replace("-", "")[:QUERY_CHARS]
+
+
+@final
+class RowIds:
+    """Gives the rows of one partition of one batch their ids."""
+
+    __slots__ = ("_counts", "_hashers", "_seen", "_sum", "count", "prefix")
+
+    def __init__(self, query: str, batch: int, partition: int) -> None:
+        self.prefix = f"{query}-{batch}-{partition}-".encode()
+        self._seen: set[bytes] = set()
+        # How often a content came, for those that came more than once.
+        self._counts: dict[bytes, int] = {}
+        self._hashers: dict[bytes, blake2b] = {}
+        self._sum = blake2b(digest_size=CONTENT_BYTES)
+        self.count = 0
+
+    def of(
+        self, subjects: list[bytes], header_lines: list[bytes], payloads: list[bytes]
+    ) -> list[bytes]:
+        """The ids of the next rows. `header_lines` are without version line and empty line."""
+        contents = self._contents(subjects, header_lines, payloads)
+        self.count += len(contents)
+        fresh = set(contents)
+        prefix = self.prefix
+        if len(fresh) == len(contents) and self._seen.isdisjoint(fresh):
+            self._seen |= fresh
+            return [b"%b%b-0" % (prefix, content) for content in contents]
+        return [b"%b%b-%d" % (prefix, content, self._nth(content)) for content in contents]
+
+    def digest(self) -> str:
+        """A hash of all rows so far in their order."""
+        return self._sum.hexdigest()
+
+    def _nth(self, content: bytes) -> int:
+        """How many equal rows came before."""
+        if content not in self._seen:
+            self._seen.add(content)
+            return 0
+        nth = self._counts.get(content, 1)
+        self._counts[content] = nth + 1
+        return nth
+
+    def _contents(
+        self, subjects: list[bytes], header_lines: list[bytes], payloads: list[bytes]
+    ) -> list[bytes]:
+        digests = []
+        hashers = self._hashers
+        for subject, lines, payload in zip(subjects, header_lines, payloads, strict=True):
+            if lines:
+                hasher = _with_lines(subject, lines)
+            else:
+                hasher = (hashers.get(subject) or self._without_lines(subject)).copy()
+            hasher.update(payload)
+            digests.append(hasher.digest())
+        joined = b"".join(digests)
+        self._sum.update(joined)
+        text = b2a_base64(joined, newline=False)
+        return [text[begin : begin + CONTENT_CHARS] for begin in range(0, len(text), CONTENT_CHARS)]
+
+    def _without_lines(self, subject: bytes) -> blake2b:
+        """A hash that has begun with the subject; to be copied."""
+        hasher = blake2b(b"%b\r\n" % subject, digest_size=CONTENT_BYTES)
+        if len(self._hashers) < SUBJECTS_MAX:
+            self._hashers[subject] = hasher
+        return hasher
+
+
+def _with_lines(subject: bytes, lines: bytes) -> blake2b:
+    """The same for a row with headers, which no payload without headers can imitate."""
+    begin = b"%b\r\n%d\r\n%b" % (subject, len(lines), lines)
+    return blake2b(begin, digest_size=CONTENT_BYTES, person=b"headers")

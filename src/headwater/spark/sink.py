@@ -1,0 +1,298 @@
+"""The sink: rows of a DataFrame published to a stream or put into a bucket.
+
+Batch writes publish at least once: a task that is tried again sends the same message ids, which the
+server knows for the duplicate window of the stream.
+
+Streaming queries write exactly once: every row of every batch is in the stream once, whatever is
+killed, restarted, tried again or tried twice at the same time. In the order of events, for one
+partition of one batch:
+
+    claim      put `begun` into the marker bucket          (markers.Claim)
+    look       only if somebody had begun before: which rows are there already? (tail.Tail)
+    publish    send rows with their ids, wait for all acks (link.publisher), renewing the claim
+    finish     put `written`, with the number of rows and their digest
+    commit     in the driver, when all partitions are written: put the batch's number
+
+Within the duplicate window ids alone suffice. After it, a replay of a batch that was committed
+writes nothing, and a replay of one that was not leaves out what it finds. The rules that make this
+hold also while several attempts are at work are in `markers`.
+
+What it rests on: Spark replays a batch with the same rows in the same partitions (true of sources
+that can be read again; their order within a partition is free); the query keeps its checkpoint;
+nobody deletes rows from the stream between two attempts. In streams from which messages go by
+design (buckets, limits per subject, work queues) a row that went before the replay looked is
+recognised by later ones of its subject, or by the digest that a finished attempt has left (`tail`).
+Neither helps with a row that others have overwritten or consumed after an attempt that did not come
+to its end: it is written again if the replay comes after the window.
+
+`overwrite` is refused: a log is appended to.
+"""
+
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from pyspark import TaskContext
+from pyspark.sql.datasource import (
+    DataSourceArrowWriter,
+    DataSourceStreamArrowWriter,
+    WriterCommitMessage,
+)
+from pyspark.sql.types import StructType
+
+from headwater.base.errors import OperatingError
+from headwater.spark import markers
+from headwater.spark.link.api import STREAM_NOT_FOUND, JetStream, StreamInfo
+from headwater.spark.link.connection import Connection
+from headwater.spark.link.errors import ApiError
+from headwater.spark.link.login import Login
+from headwater.spark.options import OptionError, SinkOptions
+from headwater.spark.partition_write import (
+    Links,
+    Patience,
+    Work,
+    write_at_least_once,
+    write_exactly_once,
+)
+from headwater.spark.row_ids import short_query
+from headwater.spark.rows import RowReader, Rows, RowShape
+
+if TYPE_CHECKING:
+    import pyarrow
+
+# Spark does not document these names; a test guards them.
+QUERY_ID_PROPERTY: Final = "sql.streaming.queryId"
+BATCH_ID_PROPERTY: Final = "streaming.sql.batchId"
+
+_ASKING: Final = "asking"
+_PUBLISHING: Final = "publishing"
+CONNECTION_NAME: Final = "headwater-spark-sink"
+# Of one process: two for each of some servers.
+CONNECTIONS_MAX: Final = 8
+# Workers outlive tasks and run one at a time: a task finds the connections of the one before.
+_connections: Final[dict[tuple[Login, str], Connection]] = {}
+
+
+class SinkError(OperatingError):
+    """A partition could not be written; says which and why."""
+
+
+@dataclass
+class PartitionWritten(WriterCommitMessage):
+    """What a task tells the driver."""
+
+    query: str
+    partition: int
+    rows: int
+    written: int
+
+
+@dataclass(frozen=True)
+class _Target:
+    """What the driver has found out and the tasks need."""
+
+    options: SinkOptions
+    shape: RowShape
+    # Of the stream: which subjects it takes, and whether it takes atomic batches.
+    subjects: tuple[str, ...]
+    atomic: bool
+
+    def work(self, query: str, batch: int, partition: int) -> Work:
+        return Work(
+            stream=self.options.stream,
+            query=query,
+            batch=batch,
+            partition=partition,
+            in_flight_max=self.options.max_in_flight,
+            atomic=self.atomic,
+            has_expectations=self.shape.has_expectations,
+            has_message_ids="message_id" in self.shape.columns,
+        )
+
+    def rows(self, batches: "Iterator[pyarrow.RecordBatch]") -> Iterator[Rows]:
+        reader = RowReader(self.shape, self.subjects)
+        return (reader.read(batch) for batch in batches if batch.num_rows)
+
+
+# --- in the driver -----------------------------------------------------------------------------
+
+
+def batch_writer(options: SinkOptions, schema: StructType, overwrite: bool = False) -> "SinkWriter":
+    """The writer of `df.write`. Raises OptionError for what cannot work."""
+    target, _ = _checked_target(options, schema, overwrite)
+    return SinkWriter(target, short_query(str(uuid.uuid4())))
+
+
+def stream_writer(
+    options: SinkOptions, schema: StructType, overwrite: bool = False
+) -> "StreamSinkWriter":
+    """The writer of `df.writeStream`. Raises OptionError for what cannot work.
+
+    Spark asks for one at the start of each batch, and for another to commit the batch.
+    """
+    target, info = _checked_target(options, schema, overwrite)
+    if not info.config.get("duplicate_window"):
+        raise OptionError(
+            f"option {options.kind.value}={options.name!r}: its duplicate_window is 0, without one"
+            " nothing can be written exactly once; set it, 2m is usual"
+        )
+    replicas = int(info.config.get("num_replicas") or 1)
+    try:
+        JetStream(_connection(options.login, _ASKING)).ensure_bucket(
+            options.marker_bucket, num_replicas=replicas
+        )
+    except ApiError as error:
+        raise OptionError(
+            f"option markerBucket={options.marker_bucket!r} cannot be used: {error}"
+        ) from None
+    return StreamSinkWriter(target)
+
+
+def _checked_target(
+    options: SinkOptions, schema: StructType, overwrite: bool
+) -> tuple[_Target, StreamInfo]:
+    """Everything that can be wrong before a row is there."""
+    if overwrite:
+        raise OptionError("mode overwrite is not possible, a stream is appended to: use append")
+    columns = [(field.name, field.dataType.simpleString()) for field in schema.fields]
+    shape = RowShape.of(options.kind, options.name, options.subject, columns)
+    info = _stream_info(options)
+    named = f"option {options.kind.value}={options.name!r}"
+    config = info.config
+    if config.get("mirror") or not config.get("subjects"):
+        raise OptionError(f"{named} takes no messages: it is a copy of other streams")
+    for flag, why in (("sealed", "it is sealed"), ("no_ack", "it sends no acks (no_ack)")):
+        if config.get(flag):
+            raise OptionError(f"{named} cannot be written to: {why}")
+    allows_atomic = bool(config.get("allow_atomic"))
+    if options.atomic == "always" and not (allows_atomic and not shape.has_expectations):
+        why = "columns expect sequences" if allows_atomic else "the stream does not allow_atomic"
+        raise OptionError(f"option atomic=always is not possible: {why}")
+    atomic = allows_atomic and options.atomic != "never" and not shape.has_expectations
+    target = _Target(options, shape, tuple(config["subjects"]), atomic)
+    if options.subject is not None:
+        RowReader(shape, target.subjects).check_fixed_subject()
+    return target, info
+
+
+def _stream_info(options: SinkOptions) -> StreamInfo:
+    try:
+        return JetStream(_connection(options.login, _ASKING)).stream_info(options.stream)
+    except ApiError as error:
+        if error.err_code != STREAM_NOT_FOUND:
+            raise
+        raise OptionError(
+            f"option {options.kind.value}={options.name!r}: the server at"
+            f" {options.login.shown_url} has no such {options.kind.value}; create it first"
+        ) from None
+
+
+# --- in tasks ----------------------------------------------------------------------------------
+
+
+class SinkWriter(DataSourceArrowWriter):
+    """Batch writes, at least once. Task retries repeat ids, which begin with `job`."""
+
+    def __init__(self, target: _Target, job: str) -> None:
+        self._target = target
+        self._job = job
+
+    def write(self, iterator: "Iterator[pyarrow.RecordBatch]") -> PartitionWritten:
+        """In a task: publish a partition."""
+        partition = _context().partitionId()
+        work = self._target.work(self._job, 0, partition)
+        with _Named(partition):
+            done = write_at_least_once(
+                _links_to(self._target.options.login),
+                work,
+                self._target.rows(iterator),
+            )
+        return PartitionWritten(self._job, partition, done.rows, done.written)
+
+
+class StreamSinkWriter(DataSourceStreamArrowWriter):
+    """Streaming writes, exactly once."""
+
+    def __init__(self, target: _Target) -> None:
+        self._target = target
+
+    def write(self, iterator: "Iterator[pyarrow.RecordBatch]") -> PartitionWritten:
+        """In a task: publish what is not there yet of a partition."""
+        context = _context()
+        query = short_query(_property(context, QUERY_ID_PROPERTY))
+        batch = int(_property(context, BATCH_ID_PROPERTY))
+        partition = context.partitionId()
+        options = self._target.options
+        with _Named(partition, batch):
+            done = write_exactly_once(
+                _links_to(options.login),
+                self._target.work(query, batch, partition),
+                options.marker_bucket,
+                self._target.rows(iterator),
+            )
+        return PartitionWritten(query, partition, done.rows, done.written)
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        """In the driver, when all partitions are written: a replay of the batch is a mistake."""
+        queries = {told.query for told in messages if isinstance(told, PartitionWritten)}
+        options = self._target.options
+        connection = _connection(options.login, _ASKING)
+        api = JetStream(connection)
+        patiently = Patience(connection)
+        for query in queries:
+            patiently(partial(markers.commit, api, options.marker_bucket, query, batchId))
+
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        """Nothing: what is written stays, and the replay of the batch adds what is missing."""
+
+
+def _context() -> TaskContext:
+    context = TaskContext.get()
+    if context is None:
+        raise SinkError("a writer is used outside of a Spark task")
+    return context
+
+
+def _property(context: TaskContext, name: str) -> str:
+    value = context.getLocalProperty(name)
+    if value is None:
+        raise SinkError(
+            f"Spark does not say {name} in a task of a streaming query: this version of Spark is"
+            " not supported"
+        )
+    return str(value)
+
+
+class _Named:
+    """Errors of a task name the partition, and leave no half-used connection behind."""
+
+    def __init__(self, partition: int, batch: int | None = None) -> None:
+        self._name = f"partition {partition}" + ("" if batch is None else f" of batch {batch}")
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        if error is None:
+            return
+        for connection in _connections.values():
+            connection.close()
+        _connections.clear()
+        if isinstance(error, OperatingError):
+            raise SinkError(f"{self._name}: {error}") from error
+
+
+def _links_to(login: Login) -> Links:
+    return Links(_connection(login, _ASKING), _connection(login, _PUBLISHING))
+
+
+def _connection(login: Login, use: str) -> Connection:
+    """This process's connection to a server for one use."""
+    connection = _connections.get((login, use))
+    if connection is None:
+        while len(_connections) >= CONNECTIONS_MAX:
+            _connections.pop(next(iter(_connections))).close()
+        connection = _connections[login, use] = Connection(login, CONNECTION_NAME)
+    return connection

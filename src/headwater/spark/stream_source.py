@@ -1,0 +1,228 @@
+"""The streaming read: offsets for Spark's checkpoint, batches cut once and kept.
+
+Spark drives it: `latestOffset` says where the next batch ends and plans its parts at the same time,
+Spark writes that offset down, and from then on `partitions` gives those parts and no others,
+however often the batch has to be replayed. Nothing on the server belongs to a query: there is no
+consumer to leave behind, and `commit` and `stop`, which Spark does not reliably call, do nothing.
+
+One object of this class plans for the life of a query; others are pickled to the executors to
+read. So what an object remembers only saves questions; it never decides what is read.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any, Final
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxBytes,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
+from pyspark.sql.types import StructType
+
+from headwater.base.errors import OperatingError
+from headwater.spark.link.api import JetStream, StreamInfo
+from headwater.spark.link.connection import Connection
+from headwater.spark.offsets import Offset, loss_of, replacement_of
+from headwater.spark.options import At, SourceOptions
+from headwater.spark.planning import end_of_batch
+from headwater.spark.schema import check_columns
+from headwater.spark.source import (
+    RangePartition,
+    TableMissingError,
+    borrowed,
+    counter,
+    cut_into_partitions,
+    density_of,
+    end_sequence,
+    hide_traceback,
+    keeps,
+    named_errors,
+    one_line_errors,
+    read_partition,
+    report_loss,
+    start_sequence,
+    subjects_of,
+)
+
+EMPTY_STRETCH_SEQUENCES: Final = 100_000
+"""Sequences without a message that matches are passed in silence up to here, so that a busy stream
+with a sparse filter does not make a batch of nothing at every trigger. Then one empty batch moves
+the checkpoint on, before what it has not read yet can expire and look like a loss."""
+
+
+class StreamSourceReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Reads one table as a stream of batches."""
+
+    def __init__(self, options: SourceOptions, schema: StructType) -> None:
+        check_columns(options.kind, [(f.name, f.dataType.simpleString()) for f in schema.fields])
+        self.options = options.check_streaming()
+        self.schema = schema
+        self._initial: dict[str, Any] | None = None
+        # Where a query that shall end with what is available now ends: a stream and a sequence.
+        self._target: tuple[str, int] | None = None
+        # Up to which sequence a stream is known to hold nothing that matches after the offset.
+        self._barren: tuple[str, int] | None = None
+        self._planned_next = 0
+        self._is_absent = False
+
+    # --- offsets, in the planner -------------------------------------------------------------
+
+    def initialOffset(self) -> dict[str, Any]:
+        # Spark asks more than once and expects the same answer.
+        if self._initial is None:
+            with self._planning() as (connection, info):
+                first = start_sequence(connection, info, self.options.starting)
+            self._initial = Offset(info.name, info.created, first).to_json()
+        return self._initial
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        if self.options.messages_per_trigger_max is not None:
+            return ReadMaxRows(self.options.messages_per_trigger_max)
+        if self.options.bytes_per_trigger_max is not None:
+            return ReadMaxBytes(self.options.bytes_per_trigger_max)
+        return ReadAllAvailable()
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        with self._planning() as (_, info):
+            self._target = info.created, info.last_seq
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        with one_line_errors():
+            offset = Offset.from_json(start)
+            offset.check_stream(self.options.stream)
+            try:
+                with self._planning() as (connection, info):
+                    begin = self._after_losses(self._after_barren(offset), info)
+                    end = self._planned(connection, info, begin, limit)
+            except TableMissingError:
+                self._report_absence()
+                return start
+        self._is_absent = False
+        self._planned_next = end.next
+        nothing = not end.ranges and (begin.created, begin.lost) == (offset.created, offset.lost)
+        if nothing and end.next - offset.next < EMPTY_STRETCH_SEQUENCES:
+            self._barren = info.created, end.next
+            return start
+        return end.to_json()
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:
+        """The head of the stream, and how many sequences the query is behind it."""
+        try:
+            with borrowed(self.options.login) as connection:
+                info = JetStream(connection).stream_info(self.options.stream)
+        except OperatingError:
+            # Only a figure of the progress: the next batch meets the same error and reports it.
+            return None
+        head = Offset(info.name, info.created, info.last_seq + 1)
+        return head.to_json() | {"behind": max(0, head.next - self._planned_next)}
+
+    def _report_absence(self) -> None:
+        """The stream is gone; if the options allow it, the query waits for a new one."""
+        if not self._is_absent:
+            report_loss(self.options, f"stream {self.options.stream} was deleted")
+        self._is_absent = True
+
+    def _after_barren(self, offset: Offset) -> Offset:
+        """The offset after what is known to hold nothing for us."""
+        if self._barren is None or self._barren[0] != offset.created:
+            return offset
+        return replace(offset, next=max(offset.next, self._barren[1]))
+
+    def _after_losses(self, offset: Offset, info: StreamInfo) -> Offset:
+        """The offset after what is gone, if the options allow to go on. Raises DataLossError."""
+        starting = self.options.starting
+        waits = starting.at is At.SEQUENCE and starting.value == offset.next
+        loss = loss_of(offset, info, keeps(self.options, info), waits)
+        if loss is None:
+            return offset
+        report_loss(self.options, loss.text)
+        lost = offset.lost + loss.sequences
+        return replace(offset, created=info.created, next=loss.next, lost=lost)
+
+    def _planned(
+        self, connection: Connection, info: StreamInfo, begin: Offset, limit: ReadLimit
+    ) -> Offset:
+        """The end of a batch that starts at `begin`; without ranges if there is nothing to read."""
+        last = end_sequence(connection, info, self.options.ending)
+        if self._target is not None and self._target[0] == info.created:
+            last = min(last, self._target[1])
+        if last < begin.next:
+            return replace(begin, ranges=())
+        subjects = subjects_of(self.options)
+        count = counter(connection, info, subjects)
+        most = self._messages_max(info, limit)
+        density = 1.0
+        if most is not None and count(begin.next, last) is None:
+            density = density_of(connection, info, subjects)
+        last, _ = end_of_batch(begin.next, last, most, count, density)
+        ranges = cut_into_partitions(self.options, info, begin.next, last, count)
+        return replace(begin, next=last + 1, ranges=ranges)
+
+    def _messages_max(self, info: StreamInfo, limit: ReadLimit) -> int | None:
+        """The limit in messages. Bytes are turned into messages of the stream's average size."""
+        if isinstance(limit, ReadMaxRows):
+            rows, size = limit.max_rows, self.options.bytes_per_trigger_max
+        elif isinstance(limit, ReadMaxBytes):
+            rows, size = None, limit.max_bytes
+        else:
+            return None
+        if size is None:
+            return rows
+        average = max(1, info.bytes // max(1, info.messages))
+        by_size = max(1, size // average)
+        return by_size if rows is None else min(rows, by_size)
+
+    # --- one batch ---------------------------------------------------------------------------
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        offset = Offset.from_json(end)
+        if start == end or not offset.ranges:
+            return []
+        with self._planning() as (_, info):
+            offset.check_stream(info.name)
+            loss = replacement_of(offset, info)
+            if loss is not None:
+                report_loss(self.options, loss.text)
+                return []
+        subjects = subjects_of(self.options)
+        return [RangePartition(part, info, subjects) for part in offset.ranges]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        return read_partition(self.options, self.schema, partition, changes=True)
+
+    @contextmanager
+    def _planning(self) -> Iterator[tuple[Connection, StreamInfo]]:
+        with named_errors(self.options), borrowed(self.options.login) as connection:
+            yield connection, JetStream(connection).stream_info(self.options.stream)
+
+
+class RefusedStreamReader(DataSourceStreamReader):
+    """Stands for a reader that could not be made, and says why as soon as it is used.
+
+    Spark 4.3 hides an error raised where the reader is made behind one of its own.
+    """
+
+    def __init__(self, error: OperatingError) -> None:
+        self._error = error
+
+    def initialOffset(self) -> dict[str, Any]:
+        raise self._refusal()
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        raise self._refusal()
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        raise self._refusal()
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        raise self._refusal()
+
+    def _refusal(self) -> OperatingError:
+        hide_traceback()
+        return self._error

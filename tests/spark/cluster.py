@@ -1,0 +1,132 @@
+"""A standalone Spark cluster on the loopback address: one master and one worker, as daemons.
+
+The pip package has no scripts that start them, but it has their classes. Nothing here is specific
+to Headwater: what runs on this cluster runs on any whose Python has the package installed.
+"""
+
+import re
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from os import environ
+from pathlib import Path
+from typing import Final
+
+import pyspark
+
+from headwater.spark.java import java_home
+
+LOOPBACK: Final = "127.0.0.1"
+DAEMON_MEMORY: Final = "256m"
+WORKER_CORES: Final = 2
+WORKER_MEMORY: Final = "1g"
+START_S_MAX: Final = 60.0
+STOP_S_MAX: Final = 20.0
+
+_SPARK_HOME: Final = Path(pyspark.__file__).parent
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """Where jobs are sent to, and where the worker keeps the logs of its executors."""
+
+    master: str
+    work: Path
+
+    def executors(self) -> list[Path]:
+        """One folder for every executor there has been."""
+        return sorted(self.work.glob("app-*/*"))
+
+
+@contextmanager
+def standalone_cluster(directory: Path) -> Iterator[Cluster]:
+    """A master with one worker registered; both are gone afterwards, and their executors."""
+    work = directory / "work"
+    with ExitStack() as running:
+        master = running.enter_context(_daemon("master.Master", "--port", "0"))
+        url = master.wait_for(r"Starting Spark master at (spark://\S+)")[1]
+        size = ("--cores", str(WORKER_CORES), "--memory", WORKER_MEMORY)
+        worker = running.enter_context(
+            _daemon("worker.Worker", *size, "--work-dir", str(work), url)
+        )
+        worker.wait_for("Successfully registered with master")
+        yield Cluster(url, work)
+
+
+class _Daemon:
+    """A JVM of Spark's and what it has said."""
+
+    def __init__(self, name: str, *arguments: str) -> None:
+        self._name = name
+        self._process = subprocess.Popen(
+            [
+                _SPARK_HOME / "bin" / "spark-class",
+                f"org.apache.spark.deploy.{name}",
+                *("--host", LOOPBACK, "--webui-port", "0"),
+                *arguments,
+            ],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            env={
+                **environ,
+                "JAVA_HOME": str(java_home()),
+                "SPARK_HOME": str(_SPARK_HOME),
+                "SPARK_LOCAL_IP": LOOPBACK,
+                "SPARK_DAEMON_MEMORY": DAEMON_MEMORY,
+                "PYSPARK_PYTHON": sys.executable,
+            },
+        )
+        self._lines: list[str] = []
+        self._ended = False
+        self._changed = threading.Condition()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def wait_for(self, pattern: str) -> re.Match[str]:
+        """The first line that holds `pattern`."""
+
+        def found() -> re.Match[str] | None:
+            matches = (re.search(pattern, line) for line in self._lines)
+            return next(filter(None, matches), None)
+
+        with self._changed:
+            self._changed.wait_for(lambda: found() or self._ended, START_S_MAX)
+            match = found()
+        assert match is not None, f"{self._name} never said {pattern!r}: {''.join(self._lines)}"
+        return match
+
+    def stop(self) -> None:
+        """spark-class has become the JVM, so this is the JVM that ends."""
+        self._process.terminate()
+        try:
+            self._process.wait(STOP_S_MAX)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._reader.join(STOP_S_MAX)
+        assert self._process.stdout is not None
+        self._process.stdout.close()
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            with self._changed:
+                self._lines.append(line)
+                self._changed.notify_all()
+        with self._changed:
+            self._ended = True
+            self._changed.notify_all()
+
+
+@contextmanager
+def _daemon(name: str, *arguments: str) -> Iterator[_Daemon]:
+    daemon = _Daemon(name, *arguments)
+    try:
+        yield daemon
+    finally:
+        daemon.stop()

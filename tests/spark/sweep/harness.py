@@ -1,0 +1,143 @@
+"""Runs one job over and over until it is through, while something is killed at a chosen point.
+
+The program is a process of its own with a Spark of its own, which lasts from case to case unless
+the case kills it. A server that is killed comes back at once on its store and port.
+"""
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Final, Literal, TypeAlias
+
+from tests.spark.servers import Server
+from tests.spark.sweep.hook.sitecustomize import ORDERS
+
+ROOT: Final = Path(__file__).resolve().parents[3]
+HOOK: Final = Path(__file__).resolve().parent / "hook"
+RUNS_MAX: Final = 5
+"""How often a job is told again; one strike costs at most one run, and a driver another."""
+
+LOOK_S: Final = 0.1
+
+Victim: TypeAlias = Literal["worker", "driver", "server", "task", "attempt"]
+
+
+@dataclass(frozen=True)
+class Strike:
+    """Where it strikes, in which passing, and whom."""
+
+    point: str
+    when: Literal["before", "after"]
+    nth: int
+    victim: Victim
+
+    def __str__(self) -> str:
+        place = self.point.replace("headwater.spark.", "").replace(":", ".")
+        return f"{self.victim}-{self.when}-{place}-{self.nth}"
+
+
+class Program:
+    """The process that runs the jobs, started again when it is dead."""
+
+    def __init__(self, folder: Path, master: str = "local[2,4]", **conf: str) -> None:
+        self.folder = folder
+        self._command = [sys.executable, "-m", "tests.spark.sweep.program"]
+        self._command += [master, json.dumps(conf)]
+        self._process: subprocess.Popen[str] | None = None
+        os.mkfifo(folder / "meeting")
+
+    def order(self, strike: Strike) -> None:
+        """From now on."""
+        self.withdraw()
+        text = json.dumps(asdict(strike))
+        (self.folder / "order.new").write_text(text)
+        (self.folder / "order.new").replace(self.folder / "order.json")
+
+    def withdraw(self) -> None:
+        (self.folder / "order.json").unlink(missing_ok=True)
+        (self.folder / "passings").unlink(missing_ok=True)
+
+    @property
+    def passings(self) -> int:
+        """How often anybody has come by the point."""
+        path = self.folder / "passings"
+        return path.stat().st_size if path.exists() else 0
+
+    def run(self, job: dict[str, str]) -> list[str]:
+        """Tell the job until it is through; what ended it the times before."""
+        failures: list[str] = []
+        while (failed := self._told(job)) != "":
+            failures.append(failed)
+            assert len(failures) < RUNS_MAX, failures
+        return failures
+
+    def _told(self, job: dict[str, str]) -> str:
+        """What ended the job, nothing if it is through."""
+        process = self._running()
+        assert process.stdin is not None
+        assert process.stdout is not None
+        with contextlib.suppress(BrokenPipeError):
+            process.stdin.write(json.dumps(job) + "\n")
+            process.stdin.flush()
+        answer = process.stdout.readline()
+        if not answer:
+            self.stop()
+            return "killed"
+        return str(json.loads(answer)["failed"])
+
+    def _running(self) -> "subprocess.Popen[str]":
+        if self._process is None:
+            path = f"{HOOK}{os.pathsep}{ROOT}"
+            with (self.folder / "program.log").open("a") as log:
+                self._process = subprocess.Popen(
+                    self._command,
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=log,
+                    text=True,
+                    cwd=ROOT,
+                    env={**os.environ, "PYTHONPATH": path, ORDERS: str(self.folder)},
+                    # So that the whole of it, the JVM included, can be killed at once.
+                    start_new_session=True,
+                )
+            assert self._process.stdout is not None
+            ready = self._process.stdout.readline()
+            assert ready == "ready\n", (self.folder / "program.log").read_text()
+        return self._process
+
+    def stop(self) -> None:
+        """With everything it has started."""
+        if self._process is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.communicate()
+            self._process = None
+
+
+@contextlib.contextmanager
+def revived(server: Server, folder: Path) -> Iterator[None]:
+    """While the block runs, a server that is killed is started again."""
+    is_over = threading.Event()
+    pid_file = folder / "server.pid"
+    pid_file.write_text(str(server.pid))
+
+    def watch() -> None:
+        while not is_over.is_set():
+            if server.has_exited(wait_s=LOOK_S) and not is_over.is_set():
+                server.restart()
+                pid_file.write_text(str(server.pid))
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        watcher.join()

@@ -1,0 +1,140 @@
+"""Strikes at a chosen point of the code under test, in whichever process comes there.
+
+Python imports this module at the start of every process that has its folder on the path: the
+program of the sweep, Spark's planners and Spark's workers. When one of the modules in POINTS is
+imported, its functions are wrapped; a wrapped function asks before and after whether this is the
+moment, which a file says that the test rewrites from case to case.
+
+    {"point": "headwater.spark.markers:commit", "when": "before", "nth": 2, "victim": "driver"}
+
+The n-th passing is counted over all processes, by the length of a file that each of them appends
+a byte to; whoever makes it n long strikes, and nobody after it.
+
+It must not know: pytest, Spark, or anything that is not in the standard library.
+"""
+
+import functools
+import importlib.abc
+import importlib.machinery
+import importlib.util
+import json
+import os
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+ORDERS = "HEADWATER_SWEEP"
+"""The folder with `order.json`, `passings`, `meeting`, `program.pgid` and `server.pid`."""
+MEETING_S_MAX = 60
+
+POINTS = {
+    "headwater.spark.link.fetch": ("read_range",),
+    "headwater.spark.link.publisher": ("Publisher.send", "Publisher.finish"),
+    "headwater.spark.markers": ("Claim.take", "Claim.finish", "commit"),
+    "headwater.spark.stream_source": (
+        "StreamSourceReader.latestOffset",
+        "StreamSourceReader.partitions",
+    ),
+    "headwater.spark.jobs.archive_sink": ("write_files", "commit_files"),
+    "headwater.spark.jobs.archive_manifest": ("settle_manifest",),
+    "headwater.spark.jobs.compaction": ("compact", "merge_files"),
+    "headwater.spark.jobs.delta_log": ("DeltaLog.commit", "DeltaLog.replace", "DeltaLog._write"),
+    "headwater.spark.jobs.parquet_directory": (
+        "ParquetDirectory.commit",
+        "ParquetDirectory.replace",
+        "ParquetDirectory._publish",
+        "State.write",
+    ),
+    "headwater.spark.jobs.parquet_files": ("PartitionedFiles.append", "ParquetFile.close"),
+}
+
+
+class StruckError(Exception):
+    """What a task fails with when it is the task's turn to fail."""
+
+
+def pass_by(point: str, when: str) -> None:
+    """Strike if the order is for this point and this is the passing it names."""
+    folder = Path(os.environ[ORDERS])
+    try:
+        order = json.loads((folder / "order.json").read_text())
+    except FileNotFoundError:
+        return
+    if order["point"] != point or order["when"] != when:
+        return
+    passings = os.open(folder / "passings", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    try:
+        os.write(passings, b".")
+        number = os.lseek(passings, 0, os.SEEK_CUR)
+    finally:
+        os.close(passings)
+    if number == order["nth"]:
+        strike(order["victim"], folder)
+    elif number == order["nth"] + 1 and order["victim"] == "attempt":
+        # The one that was held up: both go on now.
+        os.close(os.open(folder / "meeting", os.O_WRONLY))
+
+
+def strike(victim: str, folder: Path) -> None:
+    """Kill, fail, or hold up."""
+    if victim == "task":
+        raise StruckError("it was this task's turn to fail")
+    if victim == "server":
+        os.kill(int((folder / "server.pid").read_text()), signal.SIGKILL)
+    elif victim == "attempt":
+        # Opening ends when another attempt opens the other end; if none comes, the alarm kills.
+        signal.alarm(MEETING_S_MAX)
+        os.close(os.open(folder / "meeting", os.O_RDONLY))
+        signal.alarm(0)
+    else:
+        if victim == "driver":
+            os.killpg(int((folder / "program.pgid").read_text()), signal.SIGKILL)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def watched(point: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def passing(*arguments: Any, **named: Any) -> Any:
+        pass_by(point, "before")
+        answer = function(*arguments, **named)
+        pass_by(point, "after")
+        return answer
+
+    return passing
+
+
+def watch(module: ModuleType) -> None:
+    """Wrap the points of a module that has just been imported."""
+    for name in POINTS[module.__name__]:
+        *owners, last = name.split(".")
+        owner: Any = functools.reduce(getattr, owners, module)
+        setattr(owner, last, watched(f"{module.__name__}:{name}", getattr(owner, last)))
+
+
+class Finder(importlib.abc.MetaPathFinder):
+    """Finds what the others find, and wraps its points once it is loaded."""
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        if name not in POINTS:
+            return None
+        spec = importlib.machinery.PathFinder.find_spec(name, path)
+        if spec is not None and isinstance(spec.loader, importlib.machinery.SourceFileLoader):
+            spec.loader = Loader(spec.loader.name, spec.loader.path)
+        return spec
+
+
+class Loader(importlib.machinery.SourceFileLoader):
+    """Loads, then wraps."""
+
+    def exec_module(self, module: ModuleType) -> None:
+        super().exec_module(module)
+        watch(module)
+
+
+if ORDERS in os.environ:
+    sys.meta_path.insert(0, Finder())

@@ -1,0 +1,81 @@
+"""The program under the sweep: a Spark session that runs the jobs it is told, one line each.
+
+    {"job": "sink", "url": …, "source": …, "target": …, "checkpoint": …}
+    {"job": "archive", "url": …, "stream": …, "to": …, "format": …}
+
+Each is answered by a line: `{"failed": ""}` when it is through, or what ended it. A job that has
+failed, or whose program was killed, is told again and goes on where it stopped.
+"""
+
+import json
+import os
+import sys
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from headwater.spark.jobs.archive import ArchiveSettings, archive
+from headwater.spark.link.login import Login
+from headwater.spark.session import session
+from tests.spark.conftest import SPARK_CONFIG
+from tests.spark.sweep.hook.sitecustomize import ORDERS
+
+MESSAGES_PER_BATCH = 250
+FAILURE_CHARACTERS_MAX = 1000
+
+
+def sink(spark: SparkSession, order: dict[str, str]) -> None:
+    """From one stream into another."""
+    rows = (
+        spark.readStream.format("headwater")
+        .options(url=order["url"], stream=order["source"], minPartitions="2")
+        .option("maxMessagesPerTrigger", str(MESSAGES_PER_BATCH))
+        .load()
+    )
+    query = (
+        rows.selectExpr("concat('to.', subject) as subject", "data")
+        .writeStream.format("headwater")
+        .options(url=order["url"], stream=order["target"], maxInFlight="40")
+        .option("checkpointLocation", order["checkpoint"])
+        .trigger(availableNow=True)
+        .start()
+    )
+    try:
+        query.awaitTermination()
+    finally:
+        query.stop()
+
+
+def archived(spark: SparkSession, order: dict[str, str]) -> None:
+    """From a stream into files."""
+    settings = ArchiveSettings(
+        login=Login(url=order["url"]),
+        stream=order["stream"],
+        to=order["to"],
+        format="delta" if order["format"] == "delta" else "parquet",
+        partition_by=("token:2",),
+        max_messages_per_trigger=MESSAGES_PER_BATCH,
+    )
+    archive(spark, settings)
+
+
+def main(master: str, conf: str) -> None:
+    """Run what comes in until nothing does."""
+    Path(os.environ[ORDERS], "program.pgid").write_text(str(os.getpgrp()))
+    config = {**SPARK_CONFIG, **json.loads(conf)}
+    spark = session(master, app_name="sweep", driver_memory="1g", config=config)
+    print("ready", flush=True)
+    for line in sys.stdin:
+        order = json.loads(line)
+        failed = ""
+        try:
+            {"sink": sink, "archive": archived}[order["job"]](spark, order)
+        except Exception as error:
+            # Whatever it is: the test decides whether it may have happened.
+            failed = (str(error) or repr(error))[:FAILURE_CHARACTERS_MAX]
+        print(json.dumps({"failed": failed}), flush=True)
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

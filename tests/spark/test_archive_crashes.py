@@ -1,0 +1,119 @@
+"""Whatever effect a crash cuts off: each message is archived exactly once, and nothing is left."""
+
+import itertools
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from deltalake import DeltaTable
+
+from headwater.spark.jobs.archive_log import open_log
+from headwater.spark.jobs.archive_manifest import OWN_DIRECTORY
+from tests.spark.archive_crashes import (
+    CREATED,
+    MESSAGES,
+    Place,
+    crash_points,
+    messages,
+    run,
+    run_in_child,
+)
+
+EXPECTED = messages(1, MESSAGES).to_pylist()
+# Tests next to each other, so that several cores take less time.
+SHARES = 2
+
+
+def archived(place: Place) -> list[dict[str, object]]:
+    """The rows of the archive by its own record, in the order of sequences."""
+    files = open_log(place.root, place.manifest).snapshot().files
+    rows = []
+    for each in files:
+        content = pq.read_table(place.root / each.path, partitioning=None).to_pylist()
+        assert [row["sequence"] for row in content] == sorted(row["sequence"] for row in content)
+        rows += content
+    return sorted(rows, key=lambda row: row["sequence"])
+
+
+def visible(place: Place) -> list[int]:
+    """The sequences that a plain reader of the directory sees."""
+    paths = [
+        path
+        for path in place.root.rglob("*.parquet")
+        if not path.name.startswith(".") and OWN_DIRECTORY not in path.parts
+    ]
+    return sorted(
+        sequence
+        for path in paths
+        for sequence in pq.read_table(path, partitioning=None)["sequence"].to_pylist()
+    )
+
+
+def left_behind(place: Place) -> list[Path]:
+    return open_log(place.root, place.manifest).orphans()
+
+
+def new_place(tmp_path: Path, format: str) -> Place:
+    root = tmp_path / "archive"
+    return Place(root, root / OWN_DIRECTORY / "checkpoint", format)
+
+
+@pytest.mark.parametrize("format", ["delta", "parquet"])
+def test_a_run_that_is_not_killed_archives_everything_in_few_files(
+    tmp_path: Path, format: str
+) -> None:
+    place = new_place(tmp_path, format)
+    assert run_in_child(place)
+    assert archived(place) == EXPECTED
+    assert left_behind(place) == []
+    # One of each token.
+    snapshot = open_log(place.root, place.manifest).snapshot()
+    assert len(snapshot.files) == 2
+    assert snapshot.next_sequence(CREATED) == MESSAGES + 1
+
+
+@pytest.mark.parametrize("share", range(SHARES))
+def test_after_a_crash_at_any_effect_a_delta_archive_is_completed(
+    tmp_path: Path, share: int
+) -> None:
+    def place(deadly: int) -> Place:
+        return new_place(tmp_path / str(deadly), "delta")
+
+    points = 0
+    for killed in crash_points(place, share + 1, SHARES):
+        run(killed)
+        assert archived(killed) == EXPECTED
+        through_delta = DeltaTable(str(killed.root)).to_pyarrow_table()
+        assert sorted(through_delta["sequence"].to_pylist()) == [r["sequence"] for r in EXPECTED]
+        points += 1
+    assert points >= 20
+
+
+@pytest.mark.parametrize("share", range(SHARES))
+def test_after_a_crash_at_any_effect_a_parquet_archive_is_completed(
+    tmp_path: Path, share: int
+) -> None:
+    def place(deadly: int) -> Place:
+        return new_place(tmp_path / str(deadly), "parquet")
+
+    points = 0
+    for killed in crash_points(place, share + 1, SHARES):
+        # What the crash left is right already, as far as it goes.
+        if (killed.root / OWN_DIRECTORY / "archive.json").exists():
+            partial = archived(killed)
+            assert partial == EXPECTED[: len(partial)]
+        run(killed)
+        assert archived(killed) == EXPECTED
+        assert visible(killed) == [row["sequence"] for row in EXPECTED]
+        points += 1
+    assert points >= 20
+
+
+@pytest.mark.parametrize("format", ["delta", "parquet"])
+def test_a_run_may_crash_again_and_again(tmp_path: Path, format: str) -> None:
+    place = new_place(tmp_path, format)
+    # Later each time, or the runs would not get anywhere.
+    for deadly in itertools.count(5, 9):
+        if run_in_child(place, deadly):
+            break
+    assert archived(place) == EXPECTED

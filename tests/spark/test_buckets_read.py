@@ -1,0 +1,96 @@
+"""A bucket as a table: keys, revisions, operations, its history or the newest entries."""
+
+from collections.abc import Iterator
+
+from pyspark.sql import SparkSession
+
+from headwater.spark.buckets import LatestEntries, key_of, operation_of
+from headwater.spark.link.ranges import Columns
+from tests.spark.servers import Message, Server, header_block
+from tests.spark.test_batch_read import table
+
+DELETE = header_block({"KV-Operation": ["DEL"]})
+PURGE = header_block({"KV-Operation": ["PURGE"], "Nats-Rollup": ["sub"]})
+
+
+def entries(*puts: tuple[str, bytes, bytes]) -> list[Message]:
+    return [Message(f"$KV.users.{key}", value, header) for key, value, header in puts]
+
+
+def test_every_entry_with_its_operation(spark: SparkSession, server: Server) -> None:
+    server.create_bucket("users", history=5)
+    server.publish(
+        entries(
+            ("anna.age", b"1", b""),
+            ("ben", b"1", header_block({"Trace": ["x"]})),
+            ("anna.age", b"2", b""),
+            ("ben", b"", DELETE),
+            ("carl", b"1", b""),
+            ("carl", b"2", b""),
+            ("carl", b"", PURGE),
+        )
+    )
+    everything = table(spark, server, bucket="users").orderBy("revision").collect()
+    assert [(r.key, r.revision, r.operation, bytes(r.data)) for r in everything] == [
+        ("anna.age", 1, "put", b"1"),
+        ("ben", 2, "put", b"1"),
+        ("anna.age", 3, "put", b"2"),
+        ("ben", 4, "delete", b""),
+        ("carl", 7, "purge", b""),
+    ]
+    assert all(r.sequence == r.revision and r.stream == "KV_users" for r in everything)
+    assert everything[1].subject == "$KV.users.ben"
+    newest = table(spark, server, bucket="users", history="false").orderBy("key").collect()
+    assert [(r.key, r.revision) for r in newest] == [("anna.age", 3), ("ben", 4), ("carl", 7)]
+    # As of a revision: what was put later does not hide what was there.
+    earlier = table(spark, server, bucket="users", history="false", endingSequence=3)
+    assert sorted((r.key, r.revision) for r in earlier.collect()) == [("anna.age", 3), ("ben", 2)]
+    assert server.consumers("KV_users") == []
+
+
+def test_filters_name_keys_or_whole_subjects(spark: SparkSession, server: Server) -> None:
+    server.create_bucket("users")
+    server.publish(entries(("a.x", b"", b""), ("a.y", b"", b""), ("b", b"", b"")))
+    for subjects in ("a.*", "$KV.users.a.>"):
+        rows = table(spark, server, bucket="users", subjects=subjects, history="false")
+        assert sorted(r.key for r in rows.collect()) == ["a.x", "a.y"]
+
+
+class TestLatestEntries:
+    """What a bucket loses to its reader while it reads."""
+
+    def columns(self, *entries: tuple[int, bytes]) -> Columns:
+        revisions = [revision for revision, _ in entries]
+        nothing = [b""] * len(entries)
+        return Columns([key for _, key in entries], revisions, revisions, nothing, nothing)
+
+    def test_a_key_put_again_while_it_is_read_is_not_missed(self) -> None:
+        # Key b was at revision 2 when the read began; it went to 4 and 5 before it was reached.
+        bucket = {(1, 3): [(1, b"a"), (3, b"c")], (4, 4): [], (5, 6): [(5, b"b"), (6, b"a")]}
+        heads = iter([4, 6])
+
+        def read(first: int, last: int) -> Iterator[Columns]:
+            yield self.columns(*bucket[first, last])
+
+        reading = LatestEntries(read, one_per_key=True)
+        found = [s for chunk in reading.chunks(1, 3, lambda: next(heads)) for s in chunk.sequences]
+        assert found == [1, 3, 5]
+
+    def test_of_a_longer_history_the_newest_is_kept(self) -> None:
+        def read(first: int, last: int) -> Iterator[Columns]:
+            yield self.columns((1, b"a"), (2, b"b"))
+            yield self.columns((3, b"a"))
+
+        chunks = list(LatestEntries(read, one_per_key=False).chunks(1, 3, None))
+        assert [(c.subjects, c.sequences) for c in chunks] == [([b"b", b"a"], [2, 3])]
+
+
+def test_operations_and_keys() -> None:
+    assert operation_of(b"") == "put"
+    assert operation_of(header_block({"Trace": ["x"]})) == "put"
+    assert operation_of(DELETE) == "delete"
+    assert operation_of(PURGE) == "purge"
+    # What a server writes by itself when an entry ends.
+    assert operation_of(header_block({"Nats-Marker-Reason": ["MaxAge"]})) == "purge"
+    assert operation_of(header_block({"Nats-Marker-Reason": ["Remove"]})) == "delete"
+    assert key_of(b"$KV.users.a.b") == b"a.b"

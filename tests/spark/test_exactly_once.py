@@ -1,0 +1,191 @@
+"""A streaming query writes each row once: retries, replays and crashes, as Spark brings them about.
+
+The duplicate window of the stream is short, and before anything is written again the server has
+forgotten the ids of the first time. Attempts that end at every single step are in
+tests/unit/spark/test_partition_write.py.
+"""
+
+import itertools
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark import TaskContext
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+
+from tests.spark.servers import Message, Server
+
+STREAM = "LOG"
+WINDOW_NS = 100_000_000
+ROWS = 4000
+# Large enough that Spark hands rows on before it has all of them.
+FILLING = "repeat('x', 1000)"
+BATCHES_BEFORE_FAILURE = 6
+# As often as the tests' session tries a task.
+ATTEMPTS_MAX = 4
+LOOKS_MAX = 100_000
+
+Rows = Callable[[DataFrame], DataFrame]
+
+
+def unchanged(rows: DataFrame) -> DataFrame:
+    return rows
+
+
+class Query:
+    """A streaming query from files to a stream; each run is another run of the same query."""
+
+    def __init__(self, spark: SparkSession, server: Server, place: Path, **options: str) -> None:
+        self._spark = spark
+        self._place = place
+        self._options = {"url": server.url, "stream": STREAM, "subject": f"{STREAM}.a"} | options
+        self._count = 0
+
+    def add(self, partitions: int = 2) -> None:
+        """Rows for one more batch: numbers that go on, and something to make them longer."""
+        rows = self._spark.range(self._count, self._count + ROWS, 1, partitions)
+        rows.selectExpr(f"concat(id, ' ', {FILLING}) data").write.mode("append").parquet(
+            str(self._place / "rows")
+        )
+        self._count += ROWS
+
+    def run(self, change: Rows = unchanged) -> None:
+        rows = self._spark.readStream.schema("data string").parquet(str(self._place / "rows"))
+        query = (
+            change(rows)
+            .writeStream.format("headwater")
+            .options(**self._options)
+            .option("checkpointLocation", str(self._place / "checkpoint"))
+            .trigger(availableNow=True)
+            .start()
+        )
+        query.awaitTermination()
+
+    def forget_commit(self, batch: int) -> None:
+        """As if the driver had been killed just before it wrote that the batch is done."""
+        for name in (f"{batch}", f".{batch}.crc"):
+            (self._place / "checkpoint" / "commits" / name).unlink(missing_ok=True)
+
+    def check(self, server: Server) -> None:
+        """Every row is there once."""
+        found = Counter(
+            int(each.data.split()[0])
+            for each in server.stored(STREAM)
+            if each.subject == f"{STREAM}.a"
+        )
+        assert found == dict.fromkeys(range(self._count), 1)
+
+
+def forget_ids(server: Server) -> None:
+    """Return when the server would store a message again whose id it knew when this was called."""
+    probe = Message(f"{STREAM}.probe", b"", b"NATS/1.0\r\nNats-Msg-Id: probe\r\n\r\n")
+    first = server.publish([probe])
+    for _ in itertools.repeat(None, LOOKS_MAX):
+        if server.publish([probe]) != first:
+            return
+    raise AssertionError("ids are never forgotten")
+
+
+class Fails:
+    """A step before the sink that lets some rows of each partition pass, and then fails.
+
+    In the first attempts of a task, as many as `attempts` says.
+    """
+
+    def __init__(self, attempts: int) -> None:
+        self._attempts = attempts
+
+    def __call__(self, rows: DataFrame) -> DataFrame:
+        return rows.mapInArrow(self._pass, "data string")
+
+    def _pass(self, batches: Iterator[Any]) -> Iterator[Any]:
+        context = TaskContext.get()
+        assert context is not None
+        is_to_fail = context.attemptNumber() < self._attempts
+        for number, batch in enumerate(batches):
+            if is_to_fail and number == BATCHES_BEFORE_FAILURE:
+                raise RuntimeError("a task fails in the middle of its rows")
+            yield batch
+
+
+@pytest.fixture
+def query(spark: SparkSession, server: Server, tmp_path: Path) -> Iterator[Query]:
+    """With small record batches, so that a partition has several."""
+    name = "spark.sql.execution.arrow.maxRecordsPerBatch"
+    usual = spark.conf.get(name)
+    spark.conf.set(name, 200)
+    server.create_stream(STREAM, duplicate_window=WINDOW_NS)
+    yield Query(spark, server, tmp_path)
+    spark.conf.set(name, str(usual))
+
+
+def test_a_task_that_fails_in_the_middle_is_tried_again(query: Query, server: Server) -> None:
+    query.add()
+    query.run(Fails(attempts=1))
+    query.check(server)
+
+
+def test_a_query_that_fails_in_the_middle_goes_on_when_it_is_started_again(
+    query: Query, server: Server
+) -> None:
+    query.add()
+    with pytest.raises(StreamingQueryException):
+        query.run(Fails(attempts=ATTEMPTS_MAX))
+    forget_ids(server)
+    query.run()
+    query.check(server)
+
+
+def test_a_committed_batch_that_is_replayed_is_not_written_again(
+    query: Query, server: Server
+) -> None:
+    for _ in range(2):
+        query.add()
+        query.run()
+        forget_ids(server)
+    query.forget_commit(1)
+    query.run()
+    query.check(server)
+    query.add()
+    query.run()
+    query.check(server)
+
+
+def test_a_replay_whose_markers_were_lost_is_within_the_window_not_written_again(
+    query: Query, server: Server
+) -> None:
+    server.call(
+        f"STREAM.UPDATE.{STREAM}",
+        {"name": STREAM, "subjects": [f"{STREAM}.>"], "storage": "file", "allow_direct": True},
+    )
+    query.add()
+    query.run()
+    server.purge("KV_headwater_sinks")
+    query.forget_commit(0)
+    query.run()
+    query.check(server)
+
+
+def test_a_server_that_is_restarted_between_batches_knows_the_markers(
+    query: Query, server: Server
+) -> None:
+    query.add()
+    query.run()
+    server.kill()
+    server.start()
+    query.forget_commit(0)
+    query.add()
+    query.run()
+    query.check(server)
+
+
+def test_a_shuffle_in_between_changes_nothing(query: Query, server: Server) -> None:
+    def shuffled(rows: DataFrame) -> DataFrame:
+        return Fails(attempts=1)(rows.repartition(2, "data"))
+
+    query.add(partitions=3)
+    query.run(shuffled)
+    query.check(server)

@@ -1,0 +1,303 @@
+"""Rows become messages: what each column means, what is refused and how that is said."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark import TaskContext
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
+
+from headwater.spark.options import OptionError, SinkOptions
+from headwater.spark.sink import (
+    BATCH_ID_PROPERTY,
+    QUERY_ID_PROPERTY,
+    batch_writer,
+    stream_writer,
+)
+from tests.spark.servers import Message, Server, Stored
+
+STREAM = "LOG"
+MARKERS = "KV_headwater_sinks"
+
+
+def write(frame: DataFrame, server: Server, **options: str) -> None:
+    """As a batch."""
+    writer = frame.write.format("headwater").mode("append")
+    writer.options(**({"url": server.url, "stream": STREAM} | options)).save()
+
+
+def write_stream(
+    spark: SparkSession, frame: DataFrame, server: Server, place: Path, **options: str
+) -> Any:
+    """The rows of a frame as the next batch of a streaming query; `place` is what it remembers."""
+    target = {} if "bucket" in options else {"stream": STREAM}
+    frame.write.mode("append").parquet(str(place / "rows"))
+    rows = spark.readStream.schema(frame.schema).parquet(str(place / "rows"))
+    query = (
+        rows.writeStream.format("headwater")
+        .options(**({"url": server.url} | target | options))
+        .option("checkpointLocation", str(place / "checkpoint"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()
+    return query
+
+
+def data(server: Server, stream: str = STREAM) -> list[bytes]:
+    return [message.data for message in server.stored(stream)]
+
+
+def without_ids(stored: list[Stored]) -> list[tuple[str, bytes, list[str]]]:
+    """Subject, data and the header lines other than those of ids, in their order."""
+    found = []
+    for each in stored:
+        lines = each.header.decode().split("\r\n")[1:-2]
+        kept = [line for line in lines if not line.startswith("Nats-Msg-Id:")]
+        found.append((each.subject, each.data, kept))
+    return found
+
+
+def error_of(action: Any, *arguments: Any, **options: Any) -> str:
+    with pytest.raises(PySparkException) as caught:
+        action(*arguments, **options)
+    return str(caught.value)
+
+
+def test_a_batch_write_publishes_every_row(spark: SparkSession, server: Server) -> None:
+    server.create_stream(STREAM)
+    frame = spark.range(0, 5000, 1, 3).selectExpr("cast(id as string) data", "'LOG.a' subject")
+    write(frame, server)
+    assert sorted(data(server), key=int) == [b"%d" % number for number in range(5000)]
+
+
+def test_a_streaming_write_publishes_every_row_of_every_batch(
+    spark: SparkSession, server: Server, tmp_path: Path
+) -> None:
+    server.create_stream(STREAM)
+    for batch in range(3):
+        frame = spark.range(batch * 1000, batch * 1000 + 1000, 1, 2).selectExpr(
+            "cast(cast(id as string) as binary) data"
+        )
+        write_stream(spark, frame, server, tmp_path, subject="LOG.fixed")
+    assert sorted(data(server), key=int) == [b"%d" % number for number in range(3000)]
+    assert {each.subject for each in server.stored(STREAM)} == {"LOG.fixed"}
+
+
+def test_columns_become_parts_of_messages(
+    spark: SparkSession, server: Server, tmp_path: Path
+) -> None:
+    server.create_stream(STREAM)
+    frame = spark.sql(
+        """
+        select * from values
+        ('LOG.a', X'00FF', map('A', array('1', '2'), 'B', array('ø'))),
+        ('LOG.b', X'', map()),
+        (null, null, null)
+        as rows(subject, data, headers)
+        """
+    ).coalesce(1)
+    expected = [
+        ("LOG.a", b"\x00\xff", ["A: 1", "A: 2", "B: ø"]),
+        ("LOG.b", b"", []),
+        ("LOG.fixed", b"", []),
+    ]
+    write(frame, server, subject="LOG.fixed")
+    assert without_ids(server.stored(STREAM)) == expected
+    server.purge(STREAM)
+    write_stream(spark, frame, server, tmp_path, subject="LOG.fixed")
+    assert sorted(without_ids(server.stored(STREAM))) == expected
+
+
+def test_a_message_id_of_a_row_is_the_one_that_is_published(
+    spark: SparkSession, server: Server
+) -> None:
+    server.create_stream(STREAM)
+    write(
+        spark.sql(
+            "select 'LOG.a' subject, * from values ('x', 'mine'), ('y', 'mine'), ('z', null)"
+            " as rows(data, message_id)"
+        ).coalesce(1),
+        server,
+    )
+    first, second = server.stored(STREAM)
+    assert (first.data, second.data) == (b"x", b"z")
+    assert first.header == b"NATS/1.0\r\nNats-Msg-Id: mine\r\n\r\n"
+    assert b"Nats-Msg-Id: " in second.header
+
+
+def test_an_expected_sequence_is_asked_for(spark: SparkSession, server: Server) -> None:
+    server.create_stream(STREAM)
+    frame = spark.sql(
+        "select 'LOG.a' subject, * from values ('x', 0L, null), ('y', null, 1L), ('z', 2L, 2L)"
+        " as rows(data, expected_last_sequence, expected_last_subject_sequence)"
+    ).coalesce(1)
+    write(frame, server)
+    assert data(server) == [b"x", b"y", b"z"]
+    text = error_of(write, frame, server)
+    assert "partition 0: row 0 (subject LOG.a) was refused: wrong last sequence: 3" in text
+
+
+def test_orders_in_the_headers_of_what_was_read_are_not_given_again(
+    spark: SparkSession, server: Server
+) -> None:
+    server.create_stream(STREAM)
+    server.create_stream("COPY")
+    block = b"NATS/1.0\r\nNats-Msg-Id: once\r\nNats-Expected-Stream: LOG\r\nKept: yes\r\n\r\n"
+    server.publish([Message("LOG.a", b"x", block)])
+    rows = spark.read.format("headwater").options(url=server.url, stream=STREAM).load()
+    copied = rows.selectExpr("*", "'COPY.a' as renamed").drop("subject")
+    write(copied.withColumnRenamed("renamed", "subject"), server, stream="COPY")
+    assert without_ids(server.stored("COPY")) == [("COPY.a", b"x", ["Kept: yes"])]
+
+
+@pytest.mark.parametrize("streaming", [False, True])
+def test_atomic_batches_are_used_where_the_stream_allows_them(
+    spark: SparkSession, server: Server, tmp_path: Path, streaming: bool
+) -> None:
+    server.create_stream(STREAM, allow_atomic=True)
+    frame = spark.range(0, 2500, 1, 1).selectExpr("cast(id as string) data")
+    if streaming:
+        write_stream(spark, frame, server, tmp_path, subject="LOG.a")
+    else:
+        write(frame, server, subject="LOG.a")
+    stored = server.stored(STREAM)
+    assert [each.data for each in stored] == [b"%d" % number for number in range(2500)]
+    assert sum(b"Nats-Batch-Commit: 1" in each.header for each in stored) == 3
+    write(spark.sql("select 'more' data, 'LOG.a' subject"), server, atomic="never")
+    assert b"Nats-Batch-Id" not in server.stored(STREAM)[-1].header
+
+
+def test_a_batch_without_rows_is_written_too(
+    spark: SparkSession, server: Server, tmp_path: Path
+) -> None:
+    server.create_stream(STREAM)
+    frame = spark.range(0, 10, 1, 2).selectExpr("cast(id as string) data").where("data = 'none'")
+    write(frame, server, subject="LOG.a")
+    write_stream(spark, frame, server, tmp_path, subject="LOG.a")
+    assert server.state(STREAM)["messages"] == 0
+
+
+def test_a_written_batch_leaves_a_marker_for_each_partition_and_one_for_itself(
+    spark: SparkSession, server: Server, tmp_path: Path
+) -> None:
+    server.create_stream(STREAM)
+    frame = spark.range(0, 10, 1, 2).selectExpr("cast(id as string) data")
+    query = write_stream(spark, frame, server, tmp_path, subject="LOG.a")
+    name = str(query.id).replace("-", "")[:16]
+    found = {
+        each.subject.removeprefix("$KV.headwater_sinks."): each for each in server.stored(MARKERS)
+    }
+    assert found[name].data == b'{"batch":0}'
+    assert b'"state":"written"' in found[f"{name}.0"].data
+    assert b'"batch":0' in found[f"{name}.0"].data
+    assert server.consumers(STREAM) == server.consumers(MARKERS) == []
+
+
+# --- what is refused ---------------------------------------------------------------------------
+
+
+def test_errors_come_before_a_job_runs(
+    spark: SparkSession, headwater_server: Server, tmp_path: Path
+) -> None:
+    headwater_server.create_stream(STREAM)
+    frame = spark.sql("select 'x' data, 1 colour")
+    expected = "column 'colour' cannot be written to a stream"
+    assert expected in error_of(write, frame, headwater_server)
+    assert expected in error_of(write_stream, spark, frame, headwater_server, tmp_path)
+
+
+def test_a_row_that_cannot_be_a_message_is_named(
+    spark: SparkSession, headwater_server: Server
+) -> None:
+    headwater_server.create_stream(STREAM)
+    frame = spark.range(0, 10, 1, 1).selectExpr("'x' data", "if(id = 7, 'a b', 'LOG.a') subject")
+    text = error_of(write, frame, headwater_server)
+    assert "partition 0: row 7 has the subject 'a b', which is not one to publish to" in text
+    assert headwater_server.state(STREAM)["messages"] == 0
+
+
+def test_what_the_server_refuses_is_told_with_its_row(
+    spark: SparkSession, headwater_server: Server
+) -> None:
+    headwater_server.create_stream(STREAM, max_msg_size=100)
+    frame = spark.range(0, 10, 1, 1).selectExpr(
+        "if(id = 7, repeat('x', 200), 'x') data", "'LOG.a' subject"
+    )
+    text = error_of(write, frame, headwater_server)
+    assert "partition 0: row 7 (subject LOG.a) was refused: message size exceeds maximum" in text
+
+
+REFUSED_STREAMS: dict[str, tuple[dict[str, object], dict[str, str], str]] = {
+    "missing": ({}, {"stream": "NONE"}, "option stream='NONE': the server at"),
+    "no acks": ({"no_ack": True}, {}, "it sends no acks"),
+    "not its subject": ({}, {"subject": "OTHER.a"}, "none of the stream's subjects"),
+    "not atomic": ({}, {"atomic": "always"}, "does not allow_atomic"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED_STREAMS)
+@pytest.mark.parametrize("make", [batch_writer, stream_writer])
+def test_streams_that_cannot_be_written_to_are_refused(
+    headwater_server: Server, case: str, make: Callable[..., object]
+) -> None:
+    config, options, expected = REFUSED_STREAMS[case]
+    headwater_server.create_stream(STREAM, **config)
+    parsed = SinkOptions.parse({"url": headwater_server.url, "stream": STREAM} | options)
+    with pytest.raises(OptionError, match=re.escape(expected)) as caught:
+        make(parsed, StructType().add("data", "string").add("subject", "string"))
+    assert "\n" not in str(caught.value)
+
+
+def test_a_copy_of_other_streams_and_a_sealed_one_are_refused(oracle_server: Server) -> None:
+    oracle_server.create_stream(STREAM)
+    mirror = {"name": "COPY", "storage": "file", "mirror": {"name": STREAM}}
+    oracle_server.call("STREAM.CREATE.COPY", mirror)
+    schema = StructType().add("data", "string").add("subject", "string")
+    copy = SinkOptions.parse({"url": oracle_server.url, "stream": "COPY"})
+    with pytest.raises(OptionError, match="it is a copy of other streams"):
+        batch_writer(copy, schema)
+    config = oracle_server.call(f"STREAM.INFO.{STREAM}")["config"]
+    oracle_server.call(f"STREAM.UPDATE.{STREAM}", config | {"sealed": True})
+    sealed = SinkOptions.parse({"url": oracle_server.url, "stream": STREAM})
+    with pytest.raises(OptionError, match="it is sealed"):
+        batch_writer(sealed, schema)
+
+
+def test_a_stream_cannot_be_overwritten(headwater_server: Server) -> None:
+    headwater_server.create_stream(STREAM)
+    options = SinkOptions.parse({"url": headwater_server.url, "stream": STREAM})
+    with pytest.raises(OptionError, match="mode overwrite is not possible"):
+        batch_writer(options, StructType().add("data", "string"), overwrite=True)
+
+
+# --- what Spark does not promise ---------------------------------------------------------------
+
+
+def test_spark_tells_tasks_the_query_and_the_batch(spark: SparkSession, tmp_path: Path) -> None:
+    """By names it does not document: if this fails, the sink needs others."""
+    spark.range(3).write.parquet(str(tmp_path / "rows"))
+    rows = spark.readStream.schema("id long").parquet(str(tmp_path / "rows"))
+
+    def told(batches: Any) -> Any:
+        context = TaskContext.get()
+        assert context is not None
+        for batch in batches:
+            names = (QUERY_ID_PROPERTY, BATCH_ID_PROPERTY)
+            batch["query"], batch["batch"] = [context.getLocalProperty(name) for name in names]
+            yield batch
+
+    query = (
+        rows.mapInPandas(told, "id long, query string, batch string")
+        .writeStream.format("memory")
+        .queryName("told")
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()
+    found = spark.table("told").select("query", "batch").distinct().collect()
+    assert [(row.query, row.batch) for row in found] == [(str(query.id), "0")]

@@ -1,0 +1,240 @@
+"""Streaming reads: every message once, in batches of the size asked for, resumed and replayed."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, ReadMaxRows
+from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.readwriter import DataStreamWriter
+from pyspark.sql.types import LongType, StructField, StructType
+
+from headwater.spark.options import SourceOptions
+from headwater.spark.source import RangePartition
+from headwater.spark.stream_source import EMPTY_STRETCH_SEQUENCES, StreamSourceReader
+from tests.spark.servers import Server
+
+SEQUENCES = StructType([StructField("sequence", LongType())])
+
+
+class Run:
+    """A query with a checkpoint, which writes sequences to files; started as often as wanted."""
+
+    def __init__(self, spark: SparkSession, server: Server, directory: Path) -> None:
+        self.spark = spark
+        self.server = server
+        self.directory = directory
+
+    def start(self, **options: object) -> StreamingQuery:
+        """Follow the stream until stopped."""
+        return self._writing(options).start(str(self.directory / "out"))
+
+    def finish(self, **options: object) -> list[int]:
+        """Run until all there is was read; how many rows each batch had."""
+        writing = self._writing(options).trigger(availableNow=True)
+        query = writing.start(str(self.directory / "out"))
+        query.awaitTermination()
+        return [progress.numInputRows for progress in query.recentProgress]
+
+    def _writing(self, options: dict[str, object]) -> DataStreamWriter:
+        texts = {name: str(value) for name, value in options.items()}
+        rows = self.spark.readStream.format("headwater").option("url", self.server.url)
+        writing = rows.options(**texts).load().select("sequence").writeStream.format("parquet")
+        return writing.option("checkpointLocation", str(self.directory / "checkpoint"))
+
+    def sequences(self) -> list[int]:
+        written = self.spark.read.schema("sequence bigint").parquet(str(self.directory / "out"))
+        return sorted(row.sequence for row in written.collect())
+
+    def offsets(self) -> list[dict[str, Any]]:
+        """What the checkpoint holds, batch by batch."""
+        files = sorted((self.directory / "checkpoint" / "offsets").glob("[0-9]*"), key=_number)
+        return [json.loads(file.read_text().splitlines()[-1]) for file in files]
+
+    def forget_commit(self, batch: int) -> None:
+        """As if Spark had died in the middle of this batch, before the sink had it."""
+        for log in ("checkpoint/commits", "out/_spark_metadata"):
+            for name in (str(batch), f".{batch}.crc"):
+                (self.directory / log / name).unlink(missing_ok=True)
+
+
+def _number(path: Path) -> int:
+    return int(path.name)
+
+
+@pytest.fixture
+def run(spark: SparkSession, server: Server, tmp_path: Path) -> Run:
+    return Run(spark, server, tmp_path)
+
+
+def test_batches_have_the_size_asked_for_and_resume(run: Run) -> None:
+    server = run.server
+    server.create_stream("s")
+    server.publish([("s.a", b"x")] * 10)
+    assert run.finish(stream="s", maxMessagesPerTrigger=4) == [4, 4, 2]
+    assert run.sequences() == list(range(1, 11))
+    # A second run takes up where the first ended, with other limits.
+    server.publish([("s.a", b"x")] * 3)
+    server.delete_message("s", 12)
+    assert run.finish(stream="s") == [2]
+    assert run.sequences() == [*range(1, 12), 13]
+    assert server.consumers("s") == []
+
+
+def test_a_running_query_follows_the_stream_and_reports_its_lag(run: Run) -> None:
+    run.server.create_stream("s")
+    run.server.publish([("s.a", b"x")] * 5)
+    query = run.start(stream="s", starting="latest")
+    try:
+        query.processAllAvailable()
+        run.server.publish([("s.a", b"x")] * 7)
+        query.processAllAvailable()
+        assert run.sequences() == list(range(6, 13))
+        progress = query.lastProgress
+        assert progress is not None
+        head = json.loads(progress.sources[0].latestOffset or "")
+        assert (head["next"], head["behind"]) == (13, 0)
+    finally:
+        query.stop()
+
+
+def test_a_replayed_batch_is_cut_as_it_was(run: Run) -> None:
+    run.server.create_stream("s")
+    run.server.publish([("s.a", b"x")] * 20)
+    run.finish(stream="s", minPartitions=4)
+    before = run.offsets()
+    assert [count for _, _, count in before[-1]["ranges"]] == [5, 5, 5, 5]
+    # More messages and other options do not change what the batch was.
+    run.server.publish([("s.a", b"x")] * 20)
+    run.forget_commit(0)
+    rows = run.finish(stream="s", minPartitions=1)
+    assert rows == [20, 20]
+    assert run.offsets()[0] == before[0]
+    assert run.sequences() == list(range(1, 41))
+
+
+def test_filters_and_an_end(run: Run) -> None:
+    run.server.create_stream("s")
+    run.server.publish([(f"s.{i % 10}", b"x") for i in range(100)])
+    batches = run.finish(stream="s", subjects="s.3,s.7", maxMessagesPerTrigger=5, endingSequence=60)
+    assert run.sequences() == [s for s in range(1, 61) if s % 10 in (4, 8)]
+    assert sum(batches) == 12
+    assert max(batches) <= 5
+
+
+# --- the reader itself, without Spark around it ---------------------------------------------------
+
+
+class Planner:
+    """Drives a reader as Spark's planner does."""
+
+    def __init__(self, server: Server, **options: object) -> None:
+        texts = {name: str(value) for name, value in options.items()}
+        self.options = SourceOptions.parse({"url": server.url, "stream": "s", **texts})
+        self.reader = StreamSourceReader(self.options, SEQUENCES)
+        self.offset = self.reader.initialOffset()
+
+    def next(self) -> list[RangePartition]:
+        """The partitions of the next batch, none if there is no batch."""
+        start = self.offset
+        self.offset = self.reader.latestOffset(start, self.reader.getDefaultReadLimit())
+        parts = self.reader.partitions(start, self.offset)
+        assert parts == self.reader.partitions(start, self.offset)
+        return [part for part in parts if isinstance(part, RangePartition)]
+
+    def read(self, parts: list[RangePartition]) -> Iterator[int]:
+        for part in parts:
+            for batch in self.reader.read(part):
+                yield from batch.column("sequence").to_pylist()
+
+
+def test_starts(server: Server) -> None:
+    server.create_stream("s")
+    for _ in range(5):
+        server.publish([("s.a", b"x")])
+    third = server.stored("s")[2].time
+    assert Planner(server).offset["next"] == 1
+    assert Planner(server, starting="latest").offset["next"] == 6
+    assert Planner(server, startingSequence=4).offset["next"] == 4
+    assert Planner(server, startingTime=third).offset["next"] == 3
+    assert Planner(server, startingTime="2120-01-01").offset["next"] == 6
+
+
+def test_a_start_in_the_future_is_waited_for(server: Server) -> None:
+    server.create_stream("s")
+    server.publish([("s.a", b"x")] * 3)
+    planner = Planner(server, startingSequence=6)
+    assert planner.next() == []
+    server.publish([("s.a", b"x")] * 5)
+    assert list(planner.read(planner.next())) == [6, 7, 8]
+
+
+def test_limits(server: Server) -> None:
+    server.create_stream("s")
+    server.publish([("s.a", b"x" * 1000)] * 20)
+    planner = Planner(server)
+    start = planner.offset
+
+    def until(limit: Any) -> int:
+        return int(planner.reader.latestOffset(start, limit)["next"]) - 1
+
+    assert until(ReadAllAvailable()) == 20
+    assert until(ReadMaxRows(7)) == 7
+    # The stream knows its size with some bytes around each message.
+    assert 5 <= until(ReadMaxBytes(10_000)) <= 10
+    assert until(ReadMaxBytes(1)) == 1
+    both = Planner(server, maxMessagesPerTrigger=15, maxBytesPerTrigger=10_000)
+    assert sum(part.range.count or 0 for part in both.next()) <= 10
+
+
+def test_what_does_not_match_makes_no_batches(server: Server) -> None:
+    server.create_stream("s")
+    server.publish([("s.a", b"")] * 50)
+    planner = Planner(server, subjects="s.b")
+    start = planner.offset
+    assert planner.next() == []
+    assert planner.offset == start
+    # What was seen to hold nothing for us may go.
+    server.purge("s", seq=40)
+    assert planner.next() == []
+    server.publish([("s.b", b"")])
+    assert list(planner.read(planner.next())) == [51]
+
+
+def test_a_long_stretch_of_what_does_not_match_is_passed(headwater_server: Server) -> None:
+    server = headwater_server
+    server.create_stream("s")
+    server.publish([("s.a", b"")] * EMPTY_STRETCH_SEQUENCES)
+    planner = Planner(server, subjects="s.b")
+    assert planner.next() == []
+    assert planner.offset["next"] == EMPTY_STRETCH_SEQUENCES + 1
+
+
+def test_a_work_queue_is_read_and_left_alone(server: Server) -> None:
+    server.create_stream("s", retention="workqueue")
+    server.publish([(f"s.{i % 2}", b"") for i in range(20)])
+    before = server.state("s")
+    planner = Planner(server, subjects="s.1", maxMessagesPerTrigger=4)
+    found: list[int] = []
+    while parts := planner.next():
+        assert [part.range.count for part in parts] == [None] * len(parts)
+        found += planner.read(parts)
+    assert found == list(range(2, 21, 2))
+    assert server.state("s") == before
+
+
+def test_sparse_messages_of_a_stream_that_nobody_can_count(server: Server) -> None:
+    """Batches are as large as its subjects say, not as small as its sequences."""
+    server.create_stream("s", retention="workqueue", allow_direct=False)
+    server.publish([(f"s.{'rare' if i % 100 == 0 else 'often'}", b"") for i in range(2_000)])
+    planner = Planner(server, subjects="s.rare", maxMessagesPerTrigger=10)
+    found: list[int] = []
+    batches = 0
+    while parts := planner.next():
+        found += planner.read(parts)
+        batches += 1
+    assert found == list(range(1, 2_001, 100))
+    assert batches == 2

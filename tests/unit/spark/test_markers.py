@@ -1,0 +1,275 @@
+"""Claims to partitions: who may write, who has to stop, and what is known to be written."""
+
+import secrets
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+
+from headwater.spark import markers
+from headwater.spark.link.api import JetStream
+from headwater.spark.link.connection import Connection
+from headwater.spark.link.login import Login
+from headwater.spark.markers import LEASE_S_MAX, Claim, Lease, Outcome, OvertakenError, StalledError
+from tests.spark.servers import KINDS, Server
+
+BUCKET = "markers"
+WINDOW_S = 10.0
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def server(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Server]:
+    server = Server(request.param, tmp_path_factory.mktemp("markers") / "server")
+    server.create_bucket(BUCKET)
+    yield server
+    server.stop()
+
+
+@dataclass(frozen=True)
+class Book:
+    """The markers of one query and the stream it writes to, which no other test has."""
+
+    api: JetStream
+    server: Server
+    query: str
+    stream: str
+
+    def claim(self, batch: int = 0, partition: int = 0) -> Claim:
+        return Claim(self.api, BUCKET, self.query, partition, batch)
+
+    def take(self, claim: Claim) -> Outcome:
+        return claim.take(self.api.stream_info(self.stream))
+
+
+@pytest.fixture
+def book(server: Server) -> Iterator[Book]:
+    token = secrets.token_hex(8)
+    server.create_stream(f"LOG-{token}")
+    with Connection(Login(url=server.url)) as connection:
+        yield Book(JetStream(connection), server, token, f"LOG-{token}")
+
+
+def test_the_first_attempt_begins_behind_the_end_of_the_stream(book: Book) -> None:
+    book.server.publish([(f"{book.stream}.a", b"")] * 5)
+    first = book.claim()
+    assert book.take(first) is Outcome.FIRST
+    assert first.from_sequence == 6
+
+
+def test_a_second_attempt_looks_from_where_the_first_began(book: Book) -> None:
+    book.take(book.claim())
+    book.server.publish([(f"{book.stream}.a", b"")] * 5)
+    second = book.claim()
+    assert book.take(second) is Outcome.AGAIN
+    assert second.from_sequence == 1
+
+
+def test_of_several_attempts_the_latest_writes(book: Book) -> None:
+    first, second = book.claim(), book.claim()
+    book.take(first)
+    assert first.renew() is Outcome.AGAIN
+    book.take(second)
+    with pytest.raises(OvertakenError, match="another attempt"):
+        first.renew()
+    assert second.renew() is Outcome.AGAIN
+
+
+def test_what_was_written_is_told_to_those_who_come_after(book: Book) -> None:
+    first, second, third = book.claim(), book.claim(), book.claim()
+    book.take(first)
+    assert first.written == (0, "")
+    first.finish(5, "abc")
+    assert book.take(second) is Outcome.AGAIN
+    assert second.written == (5, "abc")
+    second.finish(3, "a")
+    book.take(third)
+    assert third.written == (5, "abc")
+
+
+def test_an_attempt_that_was_overtaken_says_no_more(book: Book) -> None:
+    first, second, third = book.claim(), book.claim(), book.claim()
+    book.take(first)
+    book.take(second)
+    first.finish(5, "abc")
+    assert second.renew() is Outcome.AGAIN
+    book.take(third)
+    assert third.written == (0, "")
+
+
+def test_partitions_and_batches_are_claimed_apart(book: Book) -> None:
+    written = book.claim(batch=3, partition=1)
+    book.take(written)
+    written.finish(5, "abc")
+    assert book.take(book.claim(batch=3, partition=2)) is Outcome.FIRST
+    following = book.claim(batch=4, partition=1)
+    assert book.take(following) is Outcome.FIRST
+    assert following.written == (0, "")
+
+
+def test_a_claim_to_an_earlier_batch_finds_it_done(book: Book) -> None:
+    book.take(book.claim(batch=4))
+    assert book.take(book.claim(batch=3)) is Outcome.DONE
+
+
+def test_a_late_finish_leaves_the_next_batch_alone(book: Book) -> None:
+    late, following = book.claim(batch=3), book.claim(batch=4)
+    book.take(late)
+    book.take(following)
+    late.finish(5, "abc")
+    assert following.renew() is Outcome.AGAIN
+
+
+def test_a_committed_batch_is_done_in_all_partitions(book: Book) -> None:
+    markers.commit(book.api, BUCKET, book.query, 5)
+    assert book.take(book.claim(batch=5, partition=9)) is Outcome.DONE
+    assert book.take(book.claim(batch=6)) is Outcome.FIRST
+
+
+def test_commits_only_go_up(book: Book) -> None:
+    markers.commit(book.api, BUCKET, book.query, 5)
+    markers.commit(book.api, BUCKET, book.query, 4)
+    assert book.take(book.claim(batch=5)) is Outcome.DONE
+
+
+def test_a_recreated_stream_is_looked_at_from_its_beginning(book: Book) -> None:
+    book.server.publish([(f"{book.stream}.a", b"")] * 5)
+    book.take(book.claim())
+    book.server.delete_stream(book.stream)
+    book.server.create_stream(book.stream)
+    book.server.publish([(f"{book.stream}.a", b"")] * 2)
+    again = book.claim()
+    assert book.take(again) is Outcome.AGAIN
+    assert again.from_sequence == 1
+
+
+def test_a_marker_that_was_deleted_by_hand_says_nothing(book: Book) -> None:
+    book.take(book.claim())
+    book.server.publish([(f"$KV.{BUCKET}.{book.query}.0", b"")])
+    assert book.take(book.claim()) is Outcome.FIRST
+
+
+def test_an_attempt_outlives_a_restart_of_the_server(book: Book) -> None:
+    mine = book.claim()
+    book.take(mine)
+    book.server.kill()
+    book.server.start()
+    assert mine.renew() is Outcome.AGAIN
+    assert book.take(book.claim()) is Outcome.AGAIN
+
+
+# --- leases ------------------------------------------------------------------------------------
+
+
+class Time:
+    """A clock that goes when it is told to."""
+
+    def __init__(self) -> None:
+        self.s = 1000.0
+
+    def __call__(self) -> float:
+        return self.s
+
+
+class Looks:
+    """Counts looks; each takes `cost_s`."""
+
+    def __init__(self, time: Time, cost_s: float = 0.0) -> None:
+        self.count = 0
+        self._time = time
+        self._cost_s = cost_s
+
+    def __call__(self) -> None:
+        self.count += 1
+        self._time.s += self._cost_s
+
+
+def test_a_lease_lasts_half_the_window_and_then_asks(book: Book) -> None:
+    time = Time()
+    first, second = book.claim(), book.claim()
+    book.take(first)
+    lease = Lease(first, WINDOW_S, time.s, None, time)
+    book.take(second)
+    time.s += WINDOW_S / 2 - 0.1
+    assert lease.ensure() is Outcome.AGAIN
+    time.s += 0.2
+    with pytest.raises(OvertakenError):
+        lease.ensure()
+
+
+def test_a_long_window_does_not_make_a_long_lease(book: Book) -> None:
+    time = Time()
+    first = book.claim()
+    book.take(first)
+    lease = Lease(first, 86_400.0, time.s, None, time)
+    book.take(book.claim())
+    time.s += LEASE_S_MAX
+    with pytest.raises(OvertakenError):
+        lease.ensure()
+
+
+def test_a_lease_ends_with_the_batch(book: Book) -> None:
+    time = Time()
+    first = book.claim()
+    book.take(first)
+    lease = Lease(first, WINDOW_S, time.s, None, time)
+    book.take(book.claim(batch=1))
+    time.s += WINDOW_S
+    assert lease.ensure() is Outcome.DONE
+
+
+def test_looks_end_when_nothing_of_others_can_be_under_way(book: Book) -> None:
+    time = Time()
+    looks = Looks(time)
+    mine = book.claim()
+    book.take(mine)
+    lease = Lease(mine, WINDOW_S, time.s, looks, time)
+    lease.ensure()
+    lease.ensure()
+    assert looks.count == 1
+    time.s += WINDOW_S / 2
+    lease.ensure()
+    assert looks.count == 2
+    time.s += WINDOW_S
+    lease.ensure()
+    assert looks.count == 3
+    time.s += 10 * WINDOW_S
+    lease.ensure()
+    assert looks.count == 3
+
+
+def test_a_doubt_asks_for_a_look_at_once(book: Book) -> None:
+    time = Time()
+    looks = Looks(time)
+    mine = book.claim()
+    book.take(mine)
+    lease = Lease(mine, WINDOW_S, time.s, None, time)
+    lease.ensure()
+    lease.doubt(looks)
+    lease.ensure()
+    assert looks.count == 1
+
+
+def test_looks_that_take_longer_than_the_lease_are_made_until_none_is_needed(
+    book: Book,
+) -> None:
+    time = Time()
+    mine = book.claim()
+    book.take(mine)
+    slow = Looks(time, cost_s=WINDOW_S)
+    assert Lease(mine, WINDOW_S, time.s, slow, time).ensure() is Outcome.AGAIN
+    assert slow.count == 3
+
+
+def test_a_server_that_is_slower_than_the_window_is_not_written_to(book: Book) -> None:
+    class Racing(Time):
+        def __call__(self) -> float:
+            self.s += WINDOW_S
+            return self.s
+
+    time = Racing()
+    mine = book.claim()
+    book.take(mine)
+    with pytest.raises(StalledError, match="duplicate_window"):
+        Lease(mine, WINDOW_S, time.s, None, time).ensure()

@@ -1,0 +1,150 @@
+"""Where batches end and how they are cut, against counts of a stream made up here."""
+
+import bisect
+import itertools
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headwater.spark.offsets import PlannedRange
+from headwater.spark.planning import (
+    PARTITION_MESSAGES_MAX,
+    PARTITION_MESSAGES_WORTH,
+    cut,
+    end_of_batch,
+    partition_count,
+    without_counts,
+)
+
+
+class Counted:
+    """Counts the messages of a list of sequences, and how often it was asked."""
+
+    def __init__(self, sequences: list[int]) -> None:
+        self.sequences = sorted(set(sequences))
+        self.questions = 0
+
+    def __call__(self, first: int, last: int) -> int:
+        self.questions += 1
+        return bisect.bisect_right(self.sequences, last) - bisect.bisect_left(self.sequences, first)
+
+
+def nobody_knows(first: int, last: int) -> int | None:
+    return None
+
+
+SEQUENCES = st.lists(st.integers(1, 5_000), min_size=1, max_size=300)
+
+
+class TestEndOfBatch:
+    def test_without_a_limit_it_is_the_end_of_the_stream(self) -> None:
+        assert end_of_batch(1, 100, None, Counted([5, 50])) == (100, 2)
+
+    def test_a_limit_that_is_not_reached_changes_nothing(self) -> None:
+        assert end_of_batch(1, 100, 2, Counted([5, 50])) == (100, 2)
+
+    def test_a_dense_stream_needs_one_question(self) -> None:
+        count = Counted(list(range(1, 1_001)))
+        assert end_of_batch(1, 1_000, 10, count) == (10, 10)
+        assert count.questions == 1
+
+    def test_a_sparse_filter_is_found_in_few_questions(self) -> None:
+        count = Counted(list(range(1_000, 10_000_000, 100_000)))
+        end, found = end_of_batch(1, 10_000_000, 3, count)
+        assert found == 3
+        assert count(1, end) == 3
+        assert count.questions < 30
+
+    def test_where_nobody_can_count_sequences_are_scaled_by_density(self) -> None:
+        assert end_of_batch(1, 1_000, 10, nobody_knows, density=0.5) == (20, None)
+        assert end_of_batch(1, 15, 10, nobody_knows, density=0.5) == (15, None)
+        assert end_of_batch(1, 1_000, 10, nobody_knows, density=0.0) == (1_000, None)
+        assert end_of_batch(1, 1_000, None, nobody_knows) == (1_000, None)
+
+    @given(SEQUENCES, st.integers(1, 400), st.integers(1, 2_000))
+    def test_never_more_than_the_limit_and_never_stuck(
+        self, sequences: list[int], limit: int, first: int
+    ) -> None:
+        count = Counted(sequences)
+        total = count(first, 5_000)
+        end, found = end_of_batch(first, 5_000, limit, count)
+        assert found == count(first, end)
+        assert found is not None
+        assert found <= limit
+        assert found >= min(total, max(1, limit - limit // 20))
+        assert end >= first
+        assert end == 5_000 or found > 0
+
+
+class TestCut:
+    @given(SEQUENCES, st.integers(1, 40))
+    def test_parts_follow_each_other_and_lose_nothing(
+        self, sequences: list[int], parts: int
+    ) -> None:
+        count = Counted(sequences)
+        total = count(1, 5_000)
+        ranges = cut(1, 5_000, total, parts, count)
+        assert ranges[0].first == 1
+        assert ranges[-1].last == 5_000
+        assert all(a.last + 1 == b.first for a, b in itertools.pairwise(ranges))
+        assert [part.count for part in ranges] == [count(p.first, p.last) for p in ranges]
+        assert len(ranges) <= parts
+
+    @given(SEQUENCES, st.integers(1, 10))
+    def test_parts_are_even(self, sequences: list[int], parts: int) -> None:
+        count = Counted(sequences)
+        total = count(1, 5_000)
+        ranges = cut(1, 5_000, total, parts, count)
+        assert max(part.count or 0 for part in ranges) <= -(-total // parts) + parts + total // 10
+
+    def test_a_dense_stream_is_cut_without_questions(self) -> None:
+        count = Counted(list(range(1, 11)))
+        assert cut(1, 10, 10, 3, count) == (
+            PlannedRange(1, 4, 4),
+            PlannedRange(5, 7, 3),
+            PlannedRange(8, 10, 3),
+        )
+        assert count.questions == 0
+
+    def test_where_nobody_can_count_the_sequences_are_cut(self) -> None:
+        assert cut(1, 10, None, 2, nobody_knows) == (
+            PlannedRange(1, 5, None),
+            PlannedRange(6, 10, None),
+        )
+
+    def test_parts_that_cannot_be_counted_are_guessed(self) -> None:
+        def whole_only(first: int, last: int) -> int | None:
+            return 50 if (first, last) == (1, 100) else None
+
+        assert cut(1, 100, 50, 2, whole_only) == (
+            PlannedRange(1, 50, None),
+            PlannedRange(51, 100, None),
+        )
+        assert end_of_batch(1, 100, 10, whole_only) == (20, None)
+
+    @pytest.mark.parametrize("count", [nobody_knows, Counted([7])])
+    def test_one_sequence_is_one_part(self, count: Callable[[int, int], int | None]) -> None:
+        assert len(cut(7, 7, count(7, 7), 5, count)) == 1
+
+
+class TestPartitionCount:
+    def test_a_handful_of_messages_is_one_task(self) -> None:
+        assert partition_count(0, None) == 1
+        assert partition_count(2 * PARTITION_MESSAGES_WORTH - 1, None) == 1
+
+    def test_more_are_two_and_many_are_many(self) -> None:
+        assert partition_count(2 * PARTITION_MESSAGES_WORTH, None) == 2
+        assert partition_count(10 * PARTITION_MESSAGES_MAX, None) == 10
+        assert partition_count(10 * PARTITION_MESSAGES_MAX + 1, None) == 11
+
+    def test_the_minimum_of_the_user_counts_up_to_the_number_of_messages(self) -> None:
+        assert partition_count(100, 7) == 7
+        assert partition_count(3, 7) == 3
+        assert partition_count(0, 7) == 1
+        assert partition_count(10 * PARTITION_MESSAGES_MAX, 7) == 10
+
+
+def test_without_counts_keeps_the_ranges() -> None:
+    assert without_counts((PlannedRange(1, 2, 2),)) == (PlannedRange(1, 2, None),)
