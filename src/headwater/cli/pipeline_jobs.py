@@ -3,15 +3,13 @@
 The union read is a DataFrame, not a job; here it becomes one, that counts it or writes it out.
 """
 
-import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final
 
 from headwater.cli.exits import CommandFailed
 from headwater.spark.jobs.archive import archive
-from headwater.spark.jobs.pipeline_file import Job, JobSettings
+from headwater.spark.jobs.pipeline_file import Job
 from headwater.spark.jobs.progress import SILENT, Progress
 from headwater.spark.jobs.replay import replay
 from headwater.spark.jobs.stats import stats
@@ -20,9 +18,6 @@ from headwater.spark.jobs.union import UnionSettings, union_read
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-# The settings that name folders, in all kinds of jobs.
-FOLDERS: Final = ("to", "archive", "checkpoint")
 
 
 @dataclass(frozen=True)
@@ -48,28 +43,29 @@ def union(
     refuse_what_is_there(settings)
     progress.stage("union", None)
     frame = rows_of(spark, settings)
-    if settings.to is not None:
+    to = None if settings.root is None else str(settings.root)
+    if to is not None:
         # What is counted is what was written, not what the stream has got in the meantime.
-        exportable(frame, settings.format).write.format(settings.format).save(settings.to)
+        exportable(frame, settings.format).write.format(settings.format).save(to)
     messages, first, last = counted(frame)
     progress.advance(messages)
     rows = frame.orderBy("sequence").limit(rows_max).collect() if rows_max else []
     return UnionResult(
         settings.stream,
-        settings.archive,
+        str(settings.archive_root),
         messages,
         first,
         last,
-        settings.to,
+        to,
         rows=tuple(row.asDict() for row in rows),
     )
 
 
 def refuse_what_is_there(settings: UnionSettings) -> None:
     """Raise CommandFailed where the folder to write into is there already."""
-    if settings.to is not None and Path(settings.to).exists():
+    if settings.root is not None and settings.root.exists():
         raise CommandFailed(
-            f"{settings.to} is there already (to)", "Remove it, or name another folder."
+            f"{settings.root} is there already (to)", "Remove it, or name another folder."
         )
 
 
@@ -78,7 +74,7 @@ def rows_of(spark: "SparkSession", settings: UnionSettings) -> "DataFrame":
     return union_read(
         spark,
         settings.login,
-        settings.archive,
+        str(settings.archive_root),
         settings.stream,
         settings.subjects,
         settings.fail_on_data_loss,
@@ -113,15 +109,4 @@ RUN: Final[Mapping[str, Callable[..., Any]]] = {
 
 def run_job(spark: "SparkSession", job: Job, progress: Progress) -> Any:
     """Run a job, of whatever kind."""
-    return RUN[job.kind](spark, with_whole_paths(job.settings), progress)
-
-
-def with_whole_paths(settings: JobSettings) -> JobSettings:
-    """The settings with their folders as seen from the root.
-
-    Spark and its workers run in folders of their own; only the command knows what its paths mean.
-    """
-    written = {name: getattr(settings, name, None) for name in FOLDERS}
-    whole = {name: str(Path(path).absolute()) for name, path in written.items() if path}
-    replaced: JobSettings = dataclasses.replace(cast(Any, settings), **whole)
-    return replaced
+    return RUN[job.kind](spark, job.settings, progress)

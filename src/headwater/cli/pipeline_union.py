@@ -9,7 +9,7 @@ from headwater.cli.api_command import JSON_OPTION
 from headwater.cli.exits import ExitCode
 from headwater.cli.output import Output
 from headwater.cli.pipeline_commands import only_job, perform
-from headwater.cli.pipeline_jobs import UnionResult, with_whole_paths
+from headwater.cli.pipeline_jobs import UnionResult
 from headwater.cli.pipeline_jobs import union as run_union
 from headwater.cli.pipeline_options import JobOptions, Place, pipeline_command
 from headwater.cli.pipeline_runner import Work
@@ -70,7 +70,7 @@ def union(place: Place, limit: int, only_count: bool, as_json: bool, **parameter
         return perform([job], place.spark, place.output, as_json)
 
     def look(spark: "SparkSession", job: Job, progress: Progress) -> UnionResult:
-        settings = cast(UnionSettings, with_whole_paths(job.settings))
+        settings = cast(UnionSettings, job.settings)
         return run_union(spark, settings, progress, rows_max=0 if only_count else limit)
 
     with Work([job], place.spark, place.output, as_json) as work:

@@ -24,6 +24,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from headwater.base.errors import OperatingError, PeerError
@@ -139,6 +140,11 @@ class ReplaySettings:
         return Bounds(self.from_sequence, self.until_sequence, self.from_time, self.until_time)
 
     @property
+    def archive_root(self) -> Path | None:
+        """The archive, for the workers too, which run in folders of their own."""
+        return None if self.archive is None else Path(self.archive).absolute()
+
+    @property
     def rule(self) -> tuple[str, str] | None:
         if self.subject_from is None or self.subject_to is None:
             return None
@@ -150,8 +156,9 @@ class ReplaySettings:
 
     def what(self) -> str:
         """A short text that differs for replays that publish different messages."""
+        archive = None if self.archive_root is None else str(self.archive_root)
         parts = [
-            *(self.stream, self.archive, self.to_stream, list(self.subjects), self.rule),
+            *(self.stream, archive, self.to_stream, list(self.subjects), self.rule),
             *(self.from_sequence, self.until_sequence, self.from_time, self.until_time),
         ]
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
@@ -415,7 +422,8 @@ class _Run:
                 columns,
                 settings.fail_on_data_loss,
             )
-        return read_archive(self._spark, settings.archive or "", settings.subjects, bounds, columns)
+        root = str(settings.archive_root or "")
+        return read_archive(self._spark, root, settings.subjects, bounds, columns)
 
 
 def _is_dense(source: StreamInfo) -> bool:

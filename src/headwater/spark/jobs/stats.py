@@ -129,9 +129,19 @@ class StatsSettings:
         return Bounds(self.from_sequence, self.until_sequence, self.from_time, self.until_time)
 
     @property
+    def root(self) -> Path:
+        """Where the report goes."""
+        return Path(self.to).absolute()
+
+    @property
+    def archive_root(self) -> Path | None:
+        """The archive, for the workers too, which run in folders of their own."""
+        return None if self.archive is None else Path(self.archive).absolute()
+
+    @property
     def source(self) -> str:
         """What was counted, for people."""
-        return f"stream {self.stream}" if self.stream else f"archive {self.archive}"
+        return f"stream {self.stream}" if self.stream else f"archive {self.archive_root}"
 
 
 @dataclass(frozen=True)
@@ -160,7 +170,7 @@ def stats(
     settings.check()
     figures = figures_of(_messages(spark, settings), settings, progress)
     progress.stage("report", None)
-    directory = Path(settings.to)
+    directory = settings.root
     directory.mkdir(parents=True, exist_ok=True)
     report, document = directory / REPORT, directory / FIGURES
     document.write_text(json.dumps(figures.to_json(), indent=1) + "\n", "utf-8")
@@ -192,7 +202,8 @@ def _messages(spark: "SparkSession", settings: StatsSettings) -> "DataFrame":
         return read_stream(
             spark, settings.login, settings.stream, settings.subjects, bounds, columns
         )
-    return read_archive(spark, settings.archive or "", settings.subjects, settings.bounds, columns)
+    root = str(settings.archive_root or "")
+    return read_archive(spark, root, settings.subjects, settings.bounds, columns)
 
 
 def figures_of(

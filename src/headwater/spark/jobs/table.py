@@ -24,6 +24,7 @@ import json
 import time
 from dataclasses import dataclass, replace
 from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from headwater.spark.jobs.delta_table import Part, Table, write_parts
@@ -114,6 +115,11 @@ class TableSettings:
         if self.keep_versions_h < 0:
             raise OptionError(f"option keep_versions_h={self.keep_versions_h} must be 0 or more")
 
+    @property
+    def root(self) -> Path:
+        """Where the tables go, for the workers too, which run in folders of their own."""
+        return Path(self.to).absolute()
+
 
 @dataclass(frozen=True)
 class TableResult:
@@ -175,7 +181,7 @@ def read_history(
 
 
 def _existing(path: str, name: str) -> Table:
-    table = Table(f"{path}/{name}")
+    table = Table(f"{Path(path).absolute()}/{name}")
     if not table.exists:
         raise OptionError(f"there is no table at {path!r}: let the job table make it first")
     return table
@@ -329,7 +335,7 @@ class _Run:
 
     def _open_history(self, info: StreamInfo) -> Table:
         settings = self._settings
-        history = Table(f"{settings.to}/{HISTORY}")
+        history = Table(f"{settings.root}/{HISTORY}")
         if not history.exists:
             first = _State(settings.bucket, (_first_generation(info),), 0)
             history.create(arrow_schema(HISTORY_COLUMNS), first.properties())
@@ -399,7 +405,7 @@ class _Run:
         from pyspark.sql import functions as f
 
         self._progress.stage("latest", None)
-        latest = Table(f"{self._settings.to}/{LATEST}")
+        latest = Table(f"{self._settings.root}/{LATEST}")
         if not latest.exists:
             latest.create(arrow_schema(LATEST_COLUMNS), {_BUCKET_PROPERTY: state.bucket})
         held = latest.mark(state.current.mark)
@@ -423,7 +429,7 @@ class _Run:
         self._progress.stage("as of", None)
         bound = _bound(settings.as_of_revision, settings.as_of_time)
         frame = _as_of(history, history.read(self._spark), bound)
-        target = Table(f"{settings.to}/{AS_OF}/{_label(bound)}")
+        target = Table(f"{settings.root}/{AS_OF}/{_label(bound)}")
         if not target.exists:
             target.create(arrow_schema(LATEST_COLUMNS), {_BUCKET_PROPERTY: state.bucket})
         self._overwrite(target, frame, (_AS_OF_MARK, state.revision))

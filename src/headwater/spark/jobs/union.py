@@ -77,6 +77,16 @@ class UnionSettings:
                 f" {' or '.join(get_args(ExportFormat))}"
             )
 
+    @property
+    def archive_root(self) -> Path:
+        """The archive, for the workers too, which run in folders of their own."""
+        return Path(self.archive).absolute()
+
+    @property
+    def root(self) -> Path | None:
+        """Where the copy goes, if there shall be one."""
+        return None if self.to is None else Path(self.to).absolute()
+
 
 def union_read(
     spark: "SparkSession",

@@ -8,8 +8,14 @@ Each message comes with lines behind its stored headers that say where it is fro
 
     Nats-Stream, Nats-Subject, Nats-Sequence, Nats-Time-Stamp, Nats-Num-Pending, Nats-Last-Sequence
 
-They are cut off again, from the last line that names the stream on: what is before it is the
-stored block, also if that has lines of the same names.
+They are cut off again, from the last that names a stream on: what is before it is the stored block,
+also if that has lines of the same names. The name itself does not count: a mirror with
+`mirror_direct` answers for its origin, under its own name.
+
+Servers put their lines in place of the last two bytes of a stored block, unseen. Where these were
+not the empty line that ends a block, the lines may not even begin as lines: such a block is asked
+for once more, by STREAM.MSG.GET. Two bytes other than CRLF behind a line that is complete can not
+be told from an empty line, and are read as one.
 """
 
 from collections.abc import Generator
@@ -38,9 +44,12 @@ _NO_RESPONDERS: Final = 503
 _STATUS_START: Final = VERSION + b" "
 
 _CRLF: Final = b"\r\n"
-_BLOCK_END: Final = b"\r\n\r\n"
-# Subject, sequence, time, pending, last sequence, and the empty line behind them.
-_LINES: Final = 6
+_VERSION_LINE: Final = VERSION + _CRLF
+# No line that the server adds behind this one can hold it: subjects have no blanks.
+_MARK: Final = b"Nats-Stream: "
+# Name of the stream, subject, sequence, time, pending, last sequence, and the empty line.
+_LINES: Final = 7
+_SUBJECT_AT: Final = len(b"Nats-Subject: ")
 _SEQUENCE_AT: Final = len(b"Nats-Sequence: ")
 _TIME_AT: Final = len(b"Nats-Time-Stamp: ")
 _SECOND_BYTES: Final = len("2026-11-15T05:00:00")
@@ -68,7 +77,6 @@ class DirectReader:
         # A request has one pattern at the most; several are matched here.
         self._is_matched_here = len(patterns.distinct) > 1
         self._pattern = patterns.distinct[0] if len(patterns.distinct) == 1 else ALL
-        self._mark = b"\r\nNats-Stream: %b\r\nNats-Subject: " % stream.encode()
 
     def read(self, wanted: SequenceRange, last_sequence: int) -> Generator[Columns, None, None]:
         """The messages of the range. Raises IncompleteError if who answered is behind."""
@@ -115,8 +123,10 @@ class DirectReader:
             ours = [at for at, each in enumerate(arrived.sids) if each == sid]
             headers = [arrived.headers[at] for at in ours]
             payloads = [arrived.payloads[at] for at in ours]
-            # A stored block has a bare version line: what has more is the batch's own end.
-            ends = bool(headers) and headers[-1].startswith(_STATUS_START)
+            # Servers store no status, but for one in a block that is broken: that has the mark.
+            ends = (
+                bool(headers) and headers[-1].startswith(_STATUS_START) and _MARK not in headers[-1]
+            )
             end = headers.pop() if ends else b""
             if headers:
                 gathered.add(self._columns(headers, payloads[: len(headers)]))
@@ -136,18 +146,31 @@ class DirectReader:
 
     def _columns(self, headers: list[bytes], payloads: list[bytes]) -> Columns:
         """Messages by their header blocks, all at once."""
-        parts = [header.rpartition(self._mark) for header in headers]
+        parts = [header.rpartition(_MARK) for header in headers]
         lines = b"".join([part[2] for part in parts]).split(_CRLF)
         if len(lines) != _LINES * len(headers) + 1:
             raise IncompleteError(f"a direct get was answered in another form: {headers[0]!r}")
-        stored = [part[0] + _BLOCK_END if part[0] != VERSION else b"" for part in parts]
-        return Columns(
-            lines[0:-1:_LINES],
-            [int(line[_SEQUENCE_AT:]) for line in lines[1::_LINES]],
-            [_time_ns(line[_TIME_AT:]) for line in lines[2::_LINES]],
+        stored = [part[0] + _CRLF if part[0] != _VERSION_LINE else b"" for part in parts]
+        columns = Columns(
+            [line[_SUBJECT_AT:] for line in lines[1::_LINES]],
+            [int(line[_SEQUENCE_AT:]) for line in lines[2::_LINES]],
+            [_time_ns(line[_TIME_AT:]) for line in lines[3::_LINES]],
             stored,
             [b""] * len(stored) if self._headers_only else payloads,
         )
+        for at, part in enumerate(parts):
+            if not part[0].endswith(_CRLF):
+                stored[at] = self._stored_block(columns.sequences[at])
+        return columns
+
+    def _stored_block(self, sequence: int) -> bytes:
+        """The header block of one message as the leader has it. Raises IncompleteError."""
+        found = JetStream(self._connection).message(self._stream, {"seq": sequence})
+        if found is None:
+            raise IncompleteError(
+                f"sequence {sequence} of stream {self._stream} was deleted while it was read"
+            )
+        return found.header
 
     def _check_complete(self, first: int, last: int) -> None:
         """That the leader has no more either. Raises IncompleteError."""

@@ -3,6 +3,10 @@
 Requests for consecutive sequences are under way together, as many as fit in some megabytes if all
 messages are as large as they may be. Where many sequences are missing the leader is asked for the
 next one that matches, so that a long gap costs one request.
+
+The answers are JSON, where a subject has to be UTF-8. Servers put U+FFFD in place of what is not,
+so such a subject comes out changed here, and is matched as it comes out; the other ways of reading
+give it as it is stored.
 """
 
 from collections.abc import Generator
@@ -13,7 +17,7 @@ import msgspec
 from headwater.jetstream.times import parse_time
 from headwater.spark.link.api import MESSAGE_NOT_FOUND, PREFIX, JetStream, StreamInfo
 from headwater.spark.link.connection import Connection, Reply
-from headwater.spark.link.errors import ApiError, NoRespondersError
+from headwater.spark.link.errors import ApiError, LinkError, NoRespondersError
 from headwater.spark.link.patterns import ALL, Patterns
 from headwater.spark.link.pipelined import ask_all
 from headwater.spark.link.ranges import Columns, Gathering, SequenceRange
@@ -105,10 +109,13 @@ class MessageGetReader:
         """The message of an answer; none if there is none of that sequence."""
         if reply.status == _NO_RESPONDERS and not reply.payload:
             raise NoRespondersError("the server has no JetStream for this account")
-        answer = _decode(reply.payload)
-        if answer.error is not None and answer.error.err_code != MESSAGE_NOT_FOUND:
-            error = answer.error
-            raise ApiError(error.code, error.err_code, error.description)
+        try:
+            answer = _decode(reply.payload)
+        except msgspec.DecodeError as error:
+            raise LinkError(f"{self._subject} was answered in another form: {error}") from error
+        refusal = answer.error
+        if refusal is not None and refusal.err_code != MESSAGE_NOT_FOUND:
+            raise ApiError(refusal.code, refusal.err_code, refusal.description)
         return [] if answer.message is None else [answer.message]
 
     def _columns(self, found: list[_Message]) -> Columns:

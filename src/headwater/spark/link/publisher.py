@@ -5,10 +5,10 @@ bounded number of messages and bytes is under way; while one flight waits for it
 are built. The messages of a flight share one reply subject, so acks are counted rather than told
 apart, and a server that remembers control lines reads most of them but once.
 
-If an ack of a flight is an error, nobody knows whose: SendApartError, and from then on every message
-has a reply subject of its own. What is in doubt is sent once more, so that the message that was
-refused is named with the reason; the others are known to the server by their ids. `numbered` tells
-messages apart from the beginning, for those that may not be sent twice.
+If an ack of a flight is an error, nobody knows whose: SendApartError, and from then on every
+message has a reply subject of its own. What is in doubt is sent once more, so that the message that
+was refused is named with the reason; the others are known to the server by their ids. `numbered`
+tells messages apart from the beginning, for those that may not be sent twice.
 
 With `atomic` a flight is an atomic batch: stored wholly or not at all, with one ack. If the server
 refuses one, for whatever reason, that is a SendApartError too, and no more batches are made.

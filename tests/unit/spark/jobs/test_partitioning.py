@@ -62,9 +62,7 @@ def test_a_directory_of_something_else_has_no_values(directory: str) -> None:
     assert Partitioning.parse(("hour",)).values(directory) is None
 
 
-TOKENS = st.text(st.characters(codec="utf-8"), min_size=1).filter(
-    lambda text: "." not in text
-)
+TOKENS = st.text(st.characters(codec="utf-8"), min_size=1).filter(lambda text: "." not in text)
 
 
 @given(TOKENS)

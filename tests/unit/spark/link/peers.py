@@ -44,18 +44,24 @@ def settle(connection: Connection) -> None:
 
 
 class Responder:
-    """Answers what is sent to a subject with the same headers and payload, until it is left.
+    """Answers what is sent to a subject, until it is left.
 
-    Before each answer `before` is called with the number of the request, from 1 on.
+    With the same headers and payload, unless it is given another payload to answer with. Before
+    each answer `before` is called with the number of the request, from 1 on.
     """
 
     def __init__(
-        self, login: Login, subject: str, before: Callable[[int], None] = lambda number: None
+        self,
+        login: Login,
+        subject: str,
+        before: Callable[[int], None] = lambda number: None,
+        payload: bytes | None = None,
     ) -> None:
         self._connection = Connection(login)
         self._sid = self._connection.subscribe(subject)
         settle(self._connection)
         self._before = before
+        self._payload = payload
         self._thread = threading.Thread(target=self._serve, daemon=True)
 
     def __enter__(self) -> Self:
@@ -93,7 +99,8 @@ class Responder:
                         return
                     taken += 1
                     self._before(taken)
-                    connection.send(publish_frame(reply, b"", header, payload))
+                    answer = payload if self._payload is None else self._payload
+                    connection.send(publish_frame(reply, b"", header, answer))
 
 
 class Peer:

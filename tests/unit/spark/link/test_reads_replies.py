@@ -6,7 +6,6 @@ import pytest
 
 from headwater.spark.link.api import JetStream
 from headwater.spark.link.connection import Connection
-
 from headwater.spark.link.consumer_reads import reply_numbers
 from headwater.spark.link.fetch import SequenceRange, Way, read_range
 from headwater.spark.link.login import Login

@@ -1,0 +1,51 @@
+"""Single gets: answers that are no messages, and subjects that JSON can not say."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from headwater.spark.link.api import JetStream, StreamInfo
+from headwater.spark.link.connection import Connection, publish_frame
+from headwater.spark.link.errors import LinkError
+from headwater.spark.link.login import Login
+from headwater.spark.link.message_gets import MessageGetReader
+from headwater.spark.link.patterns import Patterns
+from headwater.spark.link.ranges import SequenceRange
+from tests.interop.server_process import HEADWATER
+from tests.spark.servers import KINDS, Server
+from tests.unit.spark.link.peers import Responder, running, settle, url_of
+
+INFO = StreamInfo("LOG", "", {}, 1, 1, 1, 1, 0, "", "")
+
+
+@pytest.mark.parametrize("answer", [b"", b"no JSON", b'{"message": {"seq": 1}}', b"[1]"])
+def test_an_answer_of_another_form_is_an_error_of_the_link(tmp_path: Path, answer: bytes) -> None:
+    with running(HEADWATER, tmp_path / "server") as server:
+        login = Login(url=url_of(server))
+        with (
+            Responder(login, "$JS.API.STREAM.MSG.GET.LOG", payload=answer),
+            Connection(login) as connection,
+        ):
+            reader = MessageGetReader(connection, INFO, Patterns(()), headers_only=False)
+            with pytest.raises(LinkError, match="LOG was answered in another form"):
+                list(reader.read(SequenceRange(1, 1), 1))
+
+
+@pytest.fixture(params=KINDS)
+def server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Server]:
+    server = Server(request.param, tmp_path / "server")
+    yield server
+    server.stop()
+
+
+def test_a_subject_that_is_not_utf_8_has_replacement_characters(server: Server) -> None:
+    server.create_stream("LOG")
+    with Connection(Login(url=server.url)) as connection:
+        connection.send(publish_frame(b"LOG.\xff", b"", b"", b"x"))
+        settle(connection)
+        info = JetStream(connection).stream_info("LOG")
+        reader = MessageGetReader(connection, info, Patterns(("LOG.*",)), headers_only=False)
+        [chunk] = reader.read(SequenceRange(1, 1), 1)
+    assert chunk.subjects == ["LOG.\N{REPLACEMENT CHARACTER}".encode()]
+    assert chunk.payloads == [b"x"]
