@@ -5,6 +5,7 @@ when it is stopped, killed or restarted, so that a query that was running finds 
 are filled and read back through the bytes of the protocol, never through the code under test.
 """
 
+import itertools
 import json
 import random
 import signal
@@ -30,7 +31,10 @@ STORE: Final = "store"
 # port of a server that is down for a moment.
 PORTS: Final = range(20_000, 32_000)
 
-SEND_BYTES: Final = 1 << 20
+PUBLISH_AHEAD_COUNT: Final = 5_000
+"""How many messages are under way at once: nats-server drops what is more than 10,000 ahead of a
+stream."""
+
 READ_AHEAD_COUNT: Final = 512
 """How many messages are asked for at once when a stream is read back."""
 
@@ -178,25 +182,18 @@ class Server:
         return state
 
     def publish(self, messages: Iterable[Message | tuple[str, bytes]]) -> int:
-        """Fast, without acks but for the last one, whose sequence is returned.
+        """Fast, with an ack now and then and for the last one, whose sequence is returned.
 
-        All of them belong to one stream: when it has the last message it has those before it.
+        All of them belong to one stream: when it has a message it has those before it.
         """
+        sequence = 0
+        coming = iter(messages)
         with self._connect() as client:
-            frames, size = [], 0
-            last: Message | None = None
-            for message in messages:
-                if last is not None:
-                    frames.append(last.frame())
-                    size += len(frames[-1])
-                    if size >= SEND_BYTES:
-                        client.send(b"".join(frames))
-                        frames, size = [], 0
-                last = message if isinstance(message, Message) else Message(*message)
-            client.send(b"".join(frames))
-            if last is None:
-                return 0
-            return int(_answer(client, last)["seq"])
+            while part := [*itertools.islice(coming, PUBLISH_AHEAD_COUNT)]:
+                made = [each if isinstance(each, Message) else Message(*each) for each in part]
+                client.send(b"".join([each.frame() for each in made[:-1]]))
+                sequence = int(_answer(client, made[-1])["seq"])
+        return sequence
 
     def stored(self, name: str, first: int = 1, last: int | None = None) -> list[Stored]:
         """All messages of a stream, read one by one: slow, and free of any cleverness."""

@@ -98,7 +98,8 @@ def a_bit_of_everything(subjects: int) -> list[Message]:
     ]
     payloads = [b"", bytes(range(256)), b"text", b"\xff\xfe\x00", b"x" * 70_000]
     return [
-        Message(f"all.{i % subjects}.{i % 3}", payloads[i % 5] + b"%d" % (i // 7), blocks[i % 5])
+        # The one does not go with the other: each payload comes with each of the headers.
+        Message(f"all.{i % subjects}.{i % 3}", payloads[i % 5], blocks[i // 5 % 5])
         for i in range(subjects * 2 + 40)
     ]
 
@@ -107,7 +108,7 @@ def a_bit_of_everything(subjects: int) -> list[Message]:
 def test_every_message_bit_for_bit(spark: SparkSession, server: Server, subjects: int) -> None:
     server.create_stream("all")
     last = server.publish(a_bit_of_everything(subjects))
-    for gap in (1, 2, 5, 6, 7, last // 2):
+    for gap in (1, 2, 5, 6, 7, last // 2, last):
         server.delete_message("all", gap)
     rows = table(spark, server, stream="all", minPartitions=3)
     assert rows.columns == COLUMNS
@@ -115,6 +116,20 @@ def test_every_message_bit_for_bit(spark: SparkSession, server: Server, subjects
     expected = as_told_by_the_server("all", server.stored("all"))
     assert as_told_by_spark(rows) == expected
     assert server.consumers("all") == []
+
+
+@pytest.mark.parametrize("config", [{}, {"allow_direct": False}, {"retention": "workqueue"}])
+def test_gaps_longer_than_a_partition(server: Server, config: dict[str, object]) -> None:
+    server.create_stream("gaps", **config)
+    kept = [sequence for sequence in range(1, 3001) if sequence % 1000 < 10]
+    names = ["gaps.kept" if each % 1000 < 10 else "gaps.gone" for each in range(1, 3001)]
+    server.publish((name, b"%d" % sequence) for sequence, name in enumerate(names, 1))
+    server.purge("gaps", filter="gaps.gone")
+    server.delete_message("gaps", 3000)
+    rows = read(server, ["subject", "sequence", "data"], stream="gaps", minPartitions=8)
+    assert [row["sequence"] for row in rows] == kept[:-1]
+    assert all(row["data"] == b"%d" % row["sequence"] for row in rows)
+    assert {row["subject"] for row in rows} == {"gaps.kept"}
 
 
 @pytest.mark.parametrize("config", [{"allow_direct": False}, {"retention": "workqueue"}])

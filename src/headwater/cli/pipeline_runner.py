@@ -229,7 +229,6 @@ def attempt(spark: "SparkSession", job: Job, display: Display, run: RunJob) -> O
     """Run one job, in the thread that is its own."""
     progress = display.progress_of(job.name)
     try:
-        make_active(spark)
         result = run(spark, job, progress)
         return Outcome(job, result, was_stopped=display.stopping.is_set())
     except StopRequested:
@@ -241,12 +240,6 @@ def attempt(spark: "SparkSession", job: Job, display: Display, run: RunJob) -> O
         return Outcome(job, error=error)
     finally:
         progress.end()
-
-
-def make_active(spark: "SparkSession") -> None:
-    """Make the session that of this thread: Spark looks for registered formats in no other."""
-    # There is no call for it; every call that makes a DataFrame of rows does it.
-    spark.createDataFrame([], "nothing int")
 
 
 def stop(spark: "SparkSession", display: Display) -> None:

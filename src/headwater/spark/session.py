@@ -85,6 +85,16 @@ def session(
         ) from error
 
 
+def make_active(spark: SparkSession) -> None:
+    """Make the session that of this thread.
+
+    Spark finds the formats that are written in Python for `writeStream` in no other session than
+    that of the thread, and only the thread that made a session has it from the start.
+    """
+    # There is no call for just this; making a DataFrame out of rows begins with it.
+    spark.createDataFrame([], "nothing int")
+
+
 def configuration(
     master: str | None, driver_memory: str, environment: Mapping[str, str]
 ) -> dict[str, str]:

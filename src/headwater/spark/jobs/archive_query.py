@@ -12,6 +12,7 @@ One run at a time: a lock inside the archive is held from the first step to the 
 """
 
 import contextlib
+import json
 import time
 import uuid
 from collections.abc import Iterator
@@ -19,6 +20,7 @@ from pathlib import Path
 from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.listener import StreamingQueryProgress
 from pyspark.sql.streaming.query import StreamingQuery
 
 from headwater.spark.jobs.archive import ArchiveResult, ArchiveSettings
@@ -34,6 +36,7 @@ from headwater.spark.jobs.spark_checkpoint import query_id
 from headwater.spark.link.api import JetStream, StreamInfo
 from headwater.spark.link.connection import Connection
 from headwater.spark.options import OptionError
+from headwater.spark.session import make_active
 
 SOURCE_NAME: Final = "headwater"
 POLL_S: Final = 1
@@ -112,6 +115,7 @@ class ArchiveRun:
             committed=NO_BATCH if record.batch is None else record.batch,
             shape=FileShape(self._settings.file_mb << 20, self._settings.row_group_rows),
         )
+        make_active(self._spark)
         self._spark.dataSource.register(ArchiveSink)
         writer = (
             self._source(record)
@@ -153,13 +157,17 @@ class ArchiveRun:
                 self._maintain(SILENT)
 
     def _count(self, query: StreamingQuery) -> None:
-        for each in query.recentProgress:
+        recent = query.recentProgress
+        for each in recent:
             # While there is nothing to do Spark reports the batch to come, again and again.
             if each.batchId > self._last_batch and "addBatch" in each.durationMs:
                 self._last_batch = each.batchId
                 self._batches += 1
                 self._messages += each.numInputRows
                 self._progress.advance(each.numInputRows)
+        lag = None if not recent else lag_of(recent[-1])
+        if lag is not None:
+            self._progress.note(f"lag {lag:,}")
 
     def _maintain(self, progress: Progress) -> None:
         if not self._settings.compact:
@@ -195,3 +203,10 @@ class ArchiveRun:
             files_removed=self._removed,
             seconds=round(seconds, 3),
         )
+
+
+def lag_of(progress: StreamingQueryProgress) -> int | None:
+    """How many sequences the query was behind its stream; None if nobody could say."""
+    head = progress.sources[0].latestOffset
+    # PySpark makes a text of nothing as well.
+    return int(json.loads(head)["behind"]) if head.startswith("{") else None

@@ -31,7 +31,7 @@ from headwater.spark.link.errors import (
     UnreachableError,
 )
 from headwater.spark.link.login import Login
-from headwater.spark.link.publisher import Messages, NotServedError, Publisher
+from headwater.spark.link.publisher import Messages, NotServedError, Publisher, SendApartError
 from headwater.spark.tail import Tail
 from headwater.subjects.transform import SubjectTransform
 from headwater.wire.headers import VERSION
@@ -51,11 +51,12 @@ _ALLOWED_BY: Final = (
     ("nats-schedule", "allow_msg_schedules"),
     ("nats-incr", "allow_msg_counter"),
 )
-# What another connection, or another moment, may mend.
+# What another connection, or another moment, may mend; or at least say of which message it is.
 _PASSING: Final = (
     ConnectionLostError,
     NoRespondersError,
     NotServedError,
+    SendApartError,
     TimedOutError,
     UnreachableError,
 )
