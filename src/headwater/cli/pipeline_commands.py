@@ -65,6 +65,7 @@ ARCHIVE: Final = JobOptions(
         "partition_by": "Folders by date, hour and token:N, the N-th word of the subject.",
         "follow": "Go on with what is published, until Ctrl-C.",
         "max_messages_per_trigger": "The most one batch takes.",
+        "min_partitions": "Into how many tasks a batch is cut at least; take as many as cores.",
         "fail_on_data_loss": "Go on when messages are gone before they were read.",
         "checkpoint": "Where Spark keeps how far it is.  [default inside the archive]",
         "compact": "Leave small files as they are.",

@@ -31,7 +31,8 @@ class ArchiveSettings:
 
     `to` is a directory that the driver and all executors can write to; a stream, format, subjects
     and partitioning of its own belong to it for good. `follow`: go on until stopped, instead of up
-    to the end the stream has now. `checkpoint` is a directory for Spark's own notes.
+    to the end the stream has now. `min_partitions`: into how many tasks a batch is cut at least,
+    else two if that is worth it. `checkpoint` is a directory for Spark's own notes.
 
     After every `compact_every` batches (0: never meanwhile) and at the end, small files are merged
     into files of up to `file_mb`, unless `compact` is off. `replaced_age_s`: how long a Delta table
@@ -47,6 +48,7 @@ class ArchiveSettings:
     partition_by: tuple[str, ...] = ("date",)
     follow: bool = False
     max_messages_per_trigger: int = 500_000
+    min_partitions: int | None = None
     fail_on_data_loss: bool = True
     checkpoint: str | None = None
     compact: bool = True
@@ -96,6 +98,8 @@ class ArchiveSettings:
             "maxMessagesPerTrigger": str(self.max_messages_per_trigger),
             "failOnDataLoss": "true" if self.fail_on_data_loss else "false",
         }
+        if self.min_partitions is not None:
+            options["minPartitions"] = str(self.min_partitions)
         if self.subjects:
             options["subjects"] = ",".join(self.subjects)
         return options

@@ -33,6 +33,7 @@ def test_the_defaults_pass() -> None:
         ("format", "iceberg"),
         ("partition_by", ("week",)),
         ("max_messages_per_trigger", 0),
+        ("min_partitions", 0),
         ("compact_every", -1),
         ("file_mb", 0),
         ("row_group_rows", 0),
