@@ -53,6 +53,9 @@ FIRST_PULL_ROWS: Final = 500
 # A pull whose messages are as large as the largest so far stays below this; if it would not, the
 # server is told to count bytes, which costs it more.
 UNCOUNTED_BYTES_MAX: Final = 16 << 20
+# The next pull is asked for when this part of the one before is on its way. Servers share messages
+# out among pulls that wait at the same time, one by one, which costs more: so it is a small part.
+AHEAD_PART: Final = 16
 # Statuses of earlier pulls come no more.
 PULLS_REMEMBERED: Final = 8
 # What a message costs beside its payload, roughly: subject, reply and the line they are in.
@@ -279,7 +282,7 @@ class _Pulls:
 
     def _ask_ahead(self, size: _PullSize) -> None:
         """Ask for more if little is on its way."""
-        if self._owed and (self._is_alone or self._owed > self._last_rows // 2):
+        if self._owed and (self._is_alone or self._owed > self._last_rows // AHEAD_PART):
             return
         rows, bytes_max = size.next(self.rest.last - self.rest.first + 1, self._owed)
         if rows > 0 and not (self._owed and bytes_max):
