@@ -41,6 +41,8 @@ _SPACE: Final = b" "
 _GATEWAY_PREFIX: Final = b"_GR_."
 _RAFT_PREFIX: Final = b"$NRG."
 _SERVICE_REPLY_PREFIX: Final = b"_R_."
+# Fewer replies than this are not looked through for some that go to one requester.
+_REPLIES_PARTED_MIN: Final = 32
 _ACK_FAMILY: Final = b"$JS.ACK"
 _ACK_PREFIX: Final = _ACK_FAMILY + b"."
 _RESERVED_SUBJECTS: Final = (_GATEWAY_PREFIX, _RAFT_PREFIX)
@@ -382,13 +384,20 @@ class Broker:
     ) -> None:
         """Deliver many messages of the server's own, such as acks; `headers` of all, or of none."""
         index = account.index
-        if len(subjects) > 1:
+        count = len(subjects)
+        if count > 1:
             route = index.match_all(subjects)
             if route is not None and len(route.plain) == 1 and not route.groups:
                 sub = route.plain[0]
                 if sub.plain and not sub.client.congested:
                     self._send_all(sub, subjects, payloads, headers)
                     return
+        if count >= _REPLIES_PARTED_MIN:
+            # The replies of a turn come requester by requester: halves may be of one each.
+            half = count // 2
+            self.send_replies(account, subjects[:half], payloads[:half], headers[:half])
+            self.send_replies(account, subjects[half:], payloads[half:], headers[half:])
+            return
         for subject, payload, header in zip_longest(subjects, payloads, headers, fillvalue=b""):
             self.send(index.match(subject), subject, None, payload, header)
 

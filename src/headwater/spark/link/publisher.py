@@ -236,7 +236,7 @@ class Publisher:
         """Wait until so much more may be under way. Raises as `publish` does."""
         if not self._sid:
             self._inbox = self._connection.new_inbox().encode()
-            self._sid = self._connection.subscribe(f"{self._inbox.decode()}.>")
+            self._sid = self._connection.subscribe(f"{self._inbox.decode()}.*")
         while self._flights and (
             self._count + len(part) > self._in_flight_max
             or self._byte_count + part.byte_count > IN_FLIGHT_BYTES_MAX
@@ -313,7 +313,7 @@ class Publisher:
             self.last_sequence = max(self.last_sequence, _decode_ack(payloads[-1]).seq)
             skipped = len(self._inbox) + 1
             for subject, count in Counter(arrived.subjects).items():
-                self._count_down(subject[skipped:].partition(b".")[0], count)
+                self._count_down(subject[skipped:].partition(b"-")[0], count)
             return
         for subject, header, payload in zip(
             arrived.subjects, arrived.headers, payloads, strict=True
@@ -322,7 +322,7 @@ class Publisher:
 
     def _take_ack(self, subject: bytes, header: bytes, payload: bytes) -> None:
         """One ack, looked at closely."""
-        token, _, place = subject[len(self._inbox) + 1 :].partition(b".")
+        token, _, place = subject[len(self._inbox) + 1 :].partition(b"-")
         flight = self._flights.get(token)
         if flight is None:
             return
@@ -403,7 +403,7 @@ def _numbered_frames(messages: Messages, reply: bytes) -> bytes:
     """All messages in one piece, with their place at the end of the reply subject."""
     return b"".join(
         [
-            publish_frame(subject, b"%b.%d" % (reply, place), header, payload)
+            publish_frame(subject, b"%b-%d" % (reply, place), header, payload)
             for place, (subject, header, payload) in enumerate(_zipped(messages))
         ]
     )
