@@ -44,13 +44,19 @@ PUBLISHED_AT_ONCE: Final = 1000
 NATS_PY_SHARE: Final = 10
 """The loop in nats-py gets one message in so many, or it would take most of the time."""
 NATS_PY_BATCH: Final = 1000
+MS_PER_S: Final = 1000
 
 NOOP: Final = "source to noop"
 DELTA: Final = "source to Delta"
 SINK: Final = "files to sink, exactly once"
+SINK_BATCHES: Final = "the same, batches alone"
 REPLAY: Final = "Delta to stream, replay"
 LOOP: Final = "nats-py, pull and no acks"
-AIM_ROWS: Final = {NOOP: 250_000, SINK: 100_000}
+AIM_ROWS: Final = {NOOP: 250_000, SINK: 100_000, SINK_BATCHES: 100_000}
+
+
+Rates = dict[str, float]
+"""Rows a second, by what was measured."""
 
 
 @dataclass(frozen=True)
@@ -101,7 +107,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--quick", action="store_true", help="a tenth of the rows, one round")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures there")
     options = parser.parse_args(arguments)
-    rows = {100: 500_000, 1024: 250_000}
+    rows = {100: 1_000_000, 1024: 300_000}
     rounds = options.rounds
     if options.quick:
         rows, rounds = {size: count // 10 for size, count in rows.items()}, 1
@@ -138,15 +144,15 @@ def measured(spark: SparkSession, size: int, rows: int, rounds: int) -> list[Fig
             way(ours, partitions, "warm-up")
             for number in range(rounds):
                 for server, place in ((HEADWATER, ours), (NATS_SERVER, theirs)):
-                    rate = way(place, partitions, f"{number}")
-                    rates.setdefault((name, server, partitions), []).append(rate)
+                    for figure_name, rate in way(place, partitions, f"{number}").items():
+                        rates.setdefault((figure_name, server, partitions), []).append(rate)
     return [
         Figure(name, server, size, partitions, rows, each)
         for (name, server, partitions), each in rates.items()
     ]
 
 
-def ways() -> Iterator[tuple[str, Callable[[Place, int, str], float], int]]:
+def ways() -> Iterator[tuple[str, Callable[[Place, int, str], Rates], int]]:
     """What is measured, in an order in which later ones find what earlier ones wrote."""
     for partitions in PARTITIONS:
         yield NOOP, to_noop, partitions
@@ -173,16 +179,16 @@ def source(place: Place, partitions: int) -> DataFrame:
     return place.spark.read.format("headwater").options(**options).load()
 
 
-def to_noop(place: Place, partitions: int, label: str) -> float:
+def to_noop(place: Place, partitions: int, label: str) -> Rates:
     """Read, and look at nothing."""
 
     def run() -> None:
         source(place, partitions).write.format("noop").mode("overwrite").save()
 
-    return rate_of(place.rows, run)
+    return {NOOP: rate_of(place.rows, run)}
 
 
-def to_delta(place: Place, partitions: int, label: str) -> float:
+def to_delta(place: Place, partitions: int, label: str) -> Rates:
     """The archive job, into a table of its own."""
     settings = ArchiveSettings(
         login=place.login,
@@ -191,10 +197,10 @@ def to_delta(place: Place, partitions: int, label: str) -> float:
         min_partitions=partitions,
         compact=False,
     )
-    return rate_of(place.rows, lambda: archive(place.spark, settings))
+    return {DELTA: rate_of(place.rows, lambda: archive(place.spark, settings))}
 
 
-def to_sink(place: Place, partitions: int, label: str) -> float:
+def to_sink(place: Place, partitions: int, label: str) -> Rates:
     """A streaming query from files into a stream, exactly once."""
     files = place.folder / f"files-{partitions}"
     if not files.exists():
@@ -204,7 +210,10 @@ def to_sink(place: Place, partitions: int, label: str) -> float:
     prefix = f"sink{partitions}{label}".replace("-", "")
     place.create(name, f"{prefix}.>")
 
+    batches_ms = 0
+
     def run() -> None:
+        nonlocal batches_ms
         rows = place.spark.readStream.schema("subject string, data binary").parquet(str(files))
         query = (
             rows.selectExpr(f"concat('{prefix}.', subject) as subject", "data")
@@ -216,15 +225,16 @@ def to_sink(place: Place, partitions: int, label: str) -> float:
             .start()
         )
         query.awaitTermination()
+        batches_ms = sum(each.durationMs.get("addBatch", 0) for each in query.recentProgress)
 
     rate = rate_of(place.rows, run)
     written = place.messages_in(name)
     if written != place.rows:
         raise SystemExit(f"{written} messages in {name}, not {place.rows}")
-    return rate
+    return {SINK: rate, SINK_BATCHES: place.rows / batches_ms * MS_PER_S}
 
 
-def to_replay(place: Place, partitions: int, label: str) -> float:
+def to_replay(place: Place, partitions: int, label: str) -> Rates:
     """The replay job, from the table that `to_delta` has written."""
     name = f"REPLAY-{label}"
     place.create(name, f"replay{label}.>".replace("-", ""))
@@ -239,10 +249,10 @@ def to_replay(place: Place, partitions: int, label: str) -> float:
     if not Path(str(settings.archive)).exists():
         to_delta(place, partitions, "0")
     read_archive(place.spark, str(settings.archive))
-    return rate_of(place.rows, lambda: replay(place.spark, settings))
+    return {REPLAY: rate_of(place.rows, lambda: replay(place.spark, settings))}
 
 
-def by_nats_py(place: Place, partitions: int, label: str) -> float:
+def by_nats_py(place: Place, partitions: int, label: str) -> Rates:
     """What a program without Spark would do."""
     rows = place.rows // NATS_PY_SHARE
 
@@ -259,7 +269,7 @@ def by_nats_py(place: Place, partitions: int, label: str) -> float:
         await context.delete_consumer("SOURCE", f"loop-{label}")
         await client.close()
 
-    return rate_of(rows, lambda: asyncio.run(consume()))
+    return {LOOP: rate_of(rows, lambda: asyncio.run(consume()))}
 
 
 # --- what there is to read -----------------------------------------------------------------------
