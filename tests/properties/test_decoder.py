@@ -162,6 +162,8 @@ def test_runs_with_strangers_and_look_alikes(frames: list[tuple[bytes, bytes]]) 
 @example(b"PUB a 1\r\nx\r\nPUB a 1\r\nx\rPUB a 1\r\nx\r\n", [])
 @example(b"PUB a 10\nPUB a 10\r\n\r\n", [])
 @example(b"PUB a 1\r\nx\n", [10])
+@example(b"INFO {}\x0c\n", [])
+@example(b"CONNECT {}\x0c\r\n", [])
 def test_mutilated_streams_fail_as_the_plain_decoder_says(stream: bytes, places: list[int]) -> None:
     expected = decode_plainly(stream, MAX_PAYLOAD)
     assert decode([stream], MAX_CONTROL_LINE, MAX_PAYLOAD) == expected

@@ -42,6 +42,8 @@ from headwater.wire.batch import (
 from headwater.wire.info import decode_object
 
 CRLF: Final = b"\r\n"
+# What may stand around a JSON document and is not a part of it; other white space is an error.
+_BLANKS: Final = b" \t\r\n"
 
 UNKNOWN_OPERATION: Final = "Unknown Protocol Operation"
 MAX_PAYLOAD: Final = "Maximum Payload Violation"
@@ -392,17 +394,17 @@ class ClientDecoder:
         elif operation.startswith(b"PONG"):
             segments.append(Pong())
         elif operation.startswith(b"CONNECT"):
-            document = line[7:].strip()
+            document = line[7:].strip(_BLANKS)
             self._check_length(document, first)
             segments.append(Connect(document))
             self.stopped = True
         elif operation.startswith(b"INFO"):
-            segments.append(self._parse_info(line[4:].strip()))
+            segments.append(self._parse_info(line[4:].strip(_BLANKS)))
         elif operation.startswith(b"+OK"):
             segments.append(Meaningless())
         elif operation.startswith((b"-ERR ", b"-ERR\t")):
-            self._check_length(line[5:].strip(), first)
-            segments.append(ClientError(line[5:].strip()))
+            self._check_length(line[5:].strip(_BLANKS), first)
+            segments.append(ClientError(line[5:].strip(_BLANKS)))
         else:
             raise _unknown(line, 0, first)
 

@@ -103,7 +103,11 @@ def _control(name: bytes, arguments: bytes) -> list[Operation]:
         return [SILENT]
     if name in (b"INFO", b"+OK"):
         return [("MEANINGLESS",)]
-    return [(name.decode(),) if name in (b"PING", b"PONG") else (name.decode(), arguments.strip())]
+    return [
+        (name.decode(),)
+        if name in (b"PING", b"PONG")
+        else (name.decode(), arguments.strip(b" \t\r\n"))
+    ]
 
 
 def _is_object(document: bytes) -> bool:
