@@ -26,7 +26,7 @@ RUNS_MAX: Final = 5
 
 LOOK_S: Final = 0.1
 
-Victim: TypeAlias = Literal["worker", "driver", "server", "task", "attempt"]
+Victim: TypeAlias = Literal["worker", "driver", "server", "task"]
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,6 @@ class Program:
         self._command = [sys.executable, "-m", "tests.spark.sweep.program"]
         self._command += [master, json.dumps(conf)]
         self._process: subprocess.Popen[str] | None = None
-        os.mkfifo(folder / "meeting")
 
     def order(self, strike: Strike) -> None:
         """From now on."""

@@ -27,8 +27,7 @@ from types import ModuleType
 from typing import Any
 
 ORDERS = "HEADWATER_SWEEP"
-"""The folder with `order.json`, `passings`, `meeting`, `program.pgid` and `server.pid`."""
-MEETING_S_MAX = 60
+"""The folder with `order.json`, `passings`, `program.pgid` and `server.pid`."""
 
 POINTS = {
     "headwater.spark.link.fetch": ("read_range",),
@@ -73,22 +72,14 @@ def pass_by(point: str, when: str) -> None:
         os.close(passings)
     if number == order["nth"]:
         strike(order["victim"], folder)
-    elif number == order["nth"] + 1 and order["victim"] == "attempt":
-        # The one that was held up: both go on now.
-        os.close(os.open(folder / "meeting", os.O_WRONLY))
 
 
 def strike(victim: str, folder: Path) -> None:
-    """Kill, fail, or hold up."""
+    """Kill, or fail."""
     if victim == "task":
         raise StruckError("it was this task's turn to fail")
     if victim == "server":
         os.kill(int((folder / "server.pid").read_text()), signal.SIGKILL)
-    elif victim == "attempt":
-        # Opening ends when another attempt opens the other end; if none comes, the alarm kills.
-        signal.alarm(MEETING_S_MAX)
-        os.close(os.open(folder / "meeting", os.O_RDONLY))
-        signal.alarm(0)
     else:
         if victim == "driver":
             os.killpg(int((folder / "program.pgid").read_text()), signal.SIGKILL)
