@@ -14,11 +14,12 @@ from headwater.spark.jobs.archive import ArchiveSettings, archive
 from headwater.spark.jobs.pacing import FULL_SPEED, Anchor
 from headwater.spark.jobs.replay import ReplayResult, ReplaySettings, replay
 from headwater.spark.jobs.replay_lane import LanePlan, header_block, publish_lane, refused_headers
-from headwater.spark.jobs.replay_marker import Claim, Marker, MarkerEntry, OvertakenError
+from headwater.spark.jobs.replay_marker import Claim, Marker, MarkerEntry
 from headwater.spark.link.api import JetStream
 from headwater.spark.link.connection import Connection
 from headwater.spark.link.login import Login
 from headwater.spark.link.publisher import Publisher
+from headwater.spark.markers import OvertakenError
 from headwater.spark.offsets import DataLossError
 from headwater.spark.options import OptionError
 from tests.spark import servers

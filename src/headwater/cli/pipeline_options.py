@@ -24,7 +24,7 @@ from headwater.cli.parameters import (
     connection_options,
     target_of,
 )
-from headwater.cli.settings_options import split_words
+from headwater.cli.settings_options import Pair, split_words
 from headwater.cli.units import NANOSECONDS_PER_SECOND, duration_ns_text, parse_duration_ns
 from headwater.spark.jobs.pipeline_file import LOGIN_FIELD, SparkSettings
 from headwater.spark.link.login import Login
@@ -157,20 +157,7 @@ def tls_options(function: F) -> F:
     return function
 
 
-class Conf(click.ParamType[tuple[str, str]]):
-    """A pair, from `NAME=VALUE`."""
-
-    name = "name=value"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[str, str]:
-        if isinstance(value, tuple):
-            return value[0], value[1]
-        name, equals, text = str(value).partition("=")
-        if not equals or not name.startswith("spark."):
-            self.fail(f"{value!r} is not a setting of Spark; write spark.NAME=VALUE", param, ctx)
-        return name, text
+CONF: Final = Pair("spark.", "a setting of Spark; write spark.NAME=VALUE")
 
 
 def spark_options(function: F) -> F:
@@ -183,7 +170,11 @@ def spark_options(function: F) -> F:
         ),
         click.option("--memory", metavar="SIZE", help="Of Spark's driver.  [default 2g]"),
         click.option(
-            "--conf", type=Conf(), multiple=True, help="A setting of Spark; as often as needed."
+            "--conf",
+            type=CONF,
+            metavar="NAME=VALUE",
+            multiple=True,
+            help="A setting of Spark; as often as needed.",
         ),
     ]
     for option in reversed(options):

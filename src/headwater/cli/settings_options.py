@@ -113,20 +113,28 @@ class Source(click.ParamType[Config]):
             self.fail(f"{value!r} is not a JSON object: {error}", param, ctx)
 
 
-class Metadata(click.ParamType[tuple[str, str]]):
-    """A pair, from `KEY=VALUE`."""
+class Pair(click.ParamType[tuple[str, str]]):
+    """A pair, from `KEY=VALUE`; `refusal` says what else it should have been."""
 
     name = "key=value"
+
+    def __init__(self, prefix: str, refusal: str) -> None:
+        """Keys begin with `prefix`, and have more than nothing."""
+        self._prefix = prefix
+        self._refusal = refusal
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> tuple[str, str]:
         if isinstance(value, tuple):
             return value[0], value[1]
-        name, equals, text = str(value).partition("=")
-        if not equals or not name:
-            self.fail(f"{value!r} is not metadata; write --metadata KEY=VALUE", param, ctx)
-        return name, text
+        key, equals, text = str(value).partition("=")
+        if not (equals and key and key.startswith(self._prefix)):
+            self.fail(f"{value!r} is not {self._refusal}", param, ctx)
+        return key, text
+
+
+METADATA: Final = Pair("", "metadata; write --metadata KEY=VALUE")
 
 
 def option_of(setting: Setting) -> Callable[[F], F]:
@@ -146,7 +154,7 @@ def option_of(setting: Setting) -> Callable[[F], F]:
         Kind.PAIR: {"nargs": 2},
         Kind.SOURCE: {"type": Source()},
         Kind.SOURCES: {"type": Source(), "multiple": True},
-        Kind.METADATA: {"type": Metadata(), "multiple": True},
+        Kind.METADATA: {"type": METADATA, "multiple": True},
     }
     arguments = {"metavar": METAVARS.get(setting.kind), **kinds[setting.kind]}
     return click.option(setting.flag, setting.parameter, help=setting.help, **arguments)

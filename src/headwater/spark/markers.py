@@ -47,11 +47,10 @@ LEASE_S_MAX: Final = 30.0
 CLAIM_TRIES_MAX: Final = 100
 # A lease that ends before it can be used, so often in a row, will not be usable at all.
 RENEWALS_MAX: Final = 100
-NS_PER_S: Final = 1_000_000_000
 
 
 class OvertakenError(OperatingError):
-    """Another attempt writes this partition now."""
+    """Another attempt, or another run, does this work now."""
 
 
 class StalledError(OperatingError):

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final, TypeVar, final
 
+from headwater.base.clock import NS_PER_S
 from headwater.spark.link.api import JetStream, StreamInfo
 from headwater.spark.link.connection import PAUSE_S_MAX, PAUSE_S_MIN, Connection
 from headwater.spark.link.errors import (
@@ -28,7 +29,7 @@ from headwater.spark.link.publisher import (
     Publisher,
     SendApartError,
 )
-from headwater.spark.markers import NS_PER_S, Claim, Lease, Outcome, now_s
+from headwater.spark.markers import Claim, Lease, Outcome, now_s
 from headwater.spark.row_ids import RowIds
 from headwater.spark.rows import Rows
 from headwater.spark.tail import InOrder, Tail

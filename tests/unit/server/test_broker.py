@@ -678,3 +678,32 @@ class TestMessagesOfAStream:
         world.node.broker.send_messages(route, *self.SENT)
         world.settle()
         assert sub.take() == b"MSG s.a 1 r.1 3\r\none\r\n"
+
+
+class TestReplies:
+    """Whoever shares a turn gets his own, in order, however they lie beside each other."""
+
+    @pytest.mark.parametrize("neighbours", [1, 3, 40, 100])
+    def test_go_to_whom_they_are_for(self, world: World, neighbours: int) -> None:
+        peers = {name: listener(world, b"_INBOX.%b.*" % name) for name in (b"a", b"b", b"c")}
+        names = [name for name in peers for _ in range(neighbours)] * 2
+        subjects = [b"_INBOX.%b.%d" % (name, number) for number, name in enumerate(names)]
+        payloads = [b"ack %d" % number for number in range(len(names))]
+        account = peers[b"a"].client.account
+        for headers in ([], [HEADERS] * len(names)):
+            world.node.broker.send_replies(account, subjects, payloads, headers)
+            world.settle()
+            for name, peer in peers.items():
+                wanted = [
+                    (subject, payload)
+                    for subject, payload in zip(subjects, payloads, strict=True)
+                    if subject.startswith(b"_INBOX.%b." % name)
+                ]
+                sizes = len(HEADERS)
+                assert peer.take() == b"".join(
+                    b"HMSG %b 1 %d %d\r\n%b%b\r\n"
+                    % (subject, sizes, sizes + len(payload), HEADERS, payload)
+                    if headers
+                    else msg(subject, b"1", payload)
+                    for subject, payload in wanted
+                )

@@ -16,25 +16,19 @@ server within the duplicate window.
 """
 
 import secrets
-import time
 from dataclasses import asdict, dataclass, replace
 from typing import Final
 
 import msgspec
 
 from headwater.base.clock import NS_PER_S
-from headwater.base.errors import OperatingError
 from headwater.spark.link.api import WRONG_LAST_SEQUENCE, JetStream, StreamInfo
 from headwater.spark.link.errors import ApiError
+from headwater.spark.markers import LEASE_S_MAX, OvertakenError, now_s
 from headwater.spark.options import OptionError
 
-LEASE_S_MAX: Final = 30.0
 DUPLICATE_WINDOW_S: Final = 120.0
 """What a server takes when a stream does not say."""
-
-
-class OvertakenError(OperatingError):
-    """Another run of the same replay is at work."""
 
 
 @dataclass(frozen=True)
@@ -129,14 +123,14 @@ class Fence:
 
     def check(self, server: JetStream) -> None:
         """Before sending: make sure, if that was not done just now. Raises OvertakenError."""
-        now_s = time.monotonic()
-        if now_s - self._checked_s < self._claim.lease_s:
+        asked_s = now_s()
+        if asked_s - self._checked_s < self._claim.lease_s:
             return
         entry = server.kv_get(self._claim.bucket, self._claim.name)
         if entry is None or entry.sequence != self._claim.revision:
             raise overtaken(self._claim.name)
         # The time before the question: the answer was true at some moment after it.
-        self._checked_s = now_s
+        self._checked_s = asked_s
 
 
 def overtaken(name: str) -> OvertakenError:
