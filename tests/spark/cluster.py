@@ -1,4 +1,4 @@
-"""A standalone Spark cluster on the loopback address: one master and one worker, as daemons.
+"""A standalone Spark cluster on the loopback address: one master and its workers, as daemons.
 
 The pip package has no scripts that start them, but it has their classes. Nothing here is specific
 to Headwater: what runs on this cluster runs on any whose Python has the package installed.
@@ -8,7 +8,7 @@ import re
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from os import environ
@@ -21,7 +21,6 @@ from headwater.spark.java import java_home
 
 LOOPBACK: Final = "127.0.0.1"
 DAEMON_MEMORY: Final = "256m"
-WORKER_CORES: Final = 2
 WORKER_MEMORY: Final = "1g"
 START_S_MAX: Final = 60.0
 STOP_S_MAX: Final = 20.0
@@ -31,41 +30,46 @@ _SPARK_HOME: Final = Path(pyspark.__file__).parent
 
 @dataclass(frozen=True)
 class Cluster:
-    """Where jobs are sent to, and where the worker keeps the logs of its executors."""
+    """Where jobs are sent to, and where the workers keep the logs of their executors."""
 
     master: str
     work: Path
 
     def executors(self) -> list[Path]:
         """One folder for every executor there has been."""
-        return sorted(self.work.glob("app-*/*"))
+        return sorted(self.work.glob("*/app-*/*"))
 
 
 @contextmanager
-def standalone_cluster(directory: Path) -> Iterator[Cluster]:
-    """A master with one worker registered; both are gone afterwards, and their executors."""
+def standalone_cluster(
+    directory: Path, hosts: Sequence[str] = (LOOPBACK,), cores: int = 2
+) -> Iterator[Cluster]:
+    """A master with a worker of so many cores for each host; afterwards all are gone.
+
+    Spark takes two names of one host for two hosts.
+    """
     work = directory / "work"
     with ExitStack() as running:
-        master = running.enter_context(_daemon("master.Master", "--port", "0"))
+        master = running.enter_context(_daemon("master.Master", LOOPBACK, "--port", "0"))
         url = master.wait_for(r"Starting Spark master at (spark://\S+)")[1]
-        size = ("--cores", str(WORKER_CORES), "--memory", WORKER_MEMORY)
-        worker = running.enter_context(
-            _daemon("worker.Worker", *size, "--work-dir", str(work), url)
-        )
-        worker.wait_for("Successfully registered with master")
+        size = ("--cores", str(cores), "--memory", WORKER_MEMORY)
+        for number, host in enumerate(hosts):
+            place = ("--work-dir", str(work / str(number)))
+            worker = running.enter_context(_daemon("worker.Worker", host, *size, *place, url))
+            worker.wait_for("Successfully registered with master")
         yield Cluster(url, work)
 
 
 class _Daemon:
     """A JVM of Spark's and what it has said."""
 
-    def __init__(self, name: str, *arguments: str) -> None:
+    def __init__(self, name: str, host: str, *arguments: str) -> None:
         self._name = name
         self._process = subprocess.Popen(
             [
                 _SPARK_HOME / "bin" / "spark-class",
                 f"org.apache.spark.deploy.{name}",
-                *("--host", LOOPBACK, "--webui-port", "0"),
+                *("--host", host, "--webui-port", "0"),
                 *arguments,
             ],
             stdin=subprocess.DEVNULL,
@@ -124,8 +128,8 @@ class _Daemon:
 
 
 @contextmanager
-def _daemon(name: str, *arguments: str) -> Iterator[_Daemon]:
-    daemon = _Daemon(name, *arguments)
+def _daemon(name: str, host: str, *arguments: str) -> Iterator[_Daemon]:
+    daemon = _Daemon(name, host, *arguments)
     try:
         yield daemon
     finally:

@@ -21,6 +21,9 @@ so that of several attempts each knows whether it is the latest. Rules:
    copies of a row that are not told apart by looking into the stream reach the server within one
    window, and the server stores one of them.
 4. Batches only go up: a marker of a later batch means that this one was committed.
+5. An attempt that finds itself overtaken waits, as long as the later one is heard of. Spark ends
+   the slower of two attempts itself when the other is through; one that failed instead would count
+   against its task, and a task that is slow for its size alone would be given up in the end.
 
 What remains outside: an attempt that is frozen between its look at the clock and the server's
 receipt of what it sends, for more than half the window, and then goes on.
@@ -43,6 +46,10 @@ from headwater.spark.link.errors import ApiError
 
 # A claim is renewed at least this often, so that an attempt that was overtaken stops soon.
 LEASE_S_MAX: Final = 30.0
+# An attempt that was overtaken looks so often, and believes that the other one is gone when it has
+# not heard of it for so long.
+LOOK_S: Final = 0.5
+SILENCE_S_MAX: Final = 2 * LEASE_S_MAX
 # Others may put a marker between our read and our put; not so often that this is in earnest.
 CLAIM_TRIES_MAX: Final = 100
 # A lease that ends before it can be used, so often in a row, will not be usable at all.
@@ -64,6 +71,8 @@ class Outcome(Enum):
     FIRST = "first"
     # Somebody has begun: rows may be there.
     AGAIN = "again"
+    # Somebody has begun after us.
+    OVERTAKEN = "overtaken"
     # The batch was committed.
     DONE = "done"
 
@@ -135,8 +144,7 @@ class Claim:
 
     def take(self, target: StreamInfo) -> Outcome:
         """Claim the partition. `target` has to have been asked for just now."""
-        entry = self._api.kv_get(self._bucket, self._query)
-        if entry is not None and _committed(entry.data) >= self._batch:
+        if self._is_committed():
             return Outcome.DONE
         for _ in range(CLAIM_TRIES_MAX):
             found, revision = self._read()
@@ -160,10 +168,7 @@ class Claim:
         return replace(self._first(target), from_sequence=target.first_seq)
 
     def renew(self) -> Outcome:
-        """Make sure that no later attempt has begun. Raises OvertakenError if one has.
-
-        DONE if the batch was committed: then there is nothing left to do.
-        """
+        """AGAIN, if no later attempt has begun; DONE, if there is nothing left to do."""
         if self._mine is None:
             raise ProgrammerError("a claim that was not taken cannot be renewed")
         if self._put(self._mine, self._revision):
@@ -175,9 +180,14 @@ class Claim:
             # Our own put, whose answer was lost.
             self._revision = revision
             return Outcome.AGAIN
-        raise OvertakenError(
-            f"another attempt has taken over batch {self._batch} of {self._key}: this one stops"
-        )
+        return Outcome.OVERTAKEN
+
+    def others(self) -> int | None:
+        """The revision that those who have taken over are at; None if the batch was committed."""
+        if self._is_committed():
+            return None
+        found, revision = self._read()
+        return None if found is not None and found.batch > self._batch else revision
 
     def finish(self, rows: int, digest: str) -> None:
         """Say that the first `rows` rows are there, unless a later attempt has begun."""
@@ -185,6 +195,10 @@ class Claim:
             self._put(
                 replace(self._mine, state="written", rows=rows, digest=digest), self._revision
             )
+
+    def _is_committed(self) -> bool:
+        entry = self._api.kv_get(self._bucket, self._query)
+        return entry is not None and _committed(entry.data) >= self._batch
 
     def _read(self) -> tuple[Marker | None, int]:
         entry = self._api.kv_get(self._bucket, self._key)
@@ -234,12 +248,14 @@ class Lease:
         claimed_s: float,
         look: Callable[[], None] | None,
         clock: Callable[[], float] = now_s,
+        pause: Callable[[float], None] = time.sleep,
     ) -> None:
         self._claim = claim
         self._window_s = window_s
         self._span_s = min(window_s / 2, LEASE_S_MAX)
         self._look = look
         self._clock = clock
+        self._pause = pause
         # Since when others know, if they ask, that they have been overtaken.
         self._others_since_s = clock()
         # A claim that has just been put needs no renewal, unless there is something to look for.
@@ -252,12 +268,18 @@ class Lease:
         self._ends_s = 0.0
 
     def ensure(self) -> Outcome:
-        """Return when rows may be sent, or DONE when none have to. Raises OvertakenError."""
+        """Return when rows may be sent, or DONE when none have to.
+
+        Raises OvertakenError when a later attempt has begun and is not heard of any more.
+        """
         for _ in range(RENEWALS_MAX):
             if self._clock() < self._ends_s:
                 return Outcome.AGAIN
             asked_s = self._clock()
-            if self._claim.renew() is Outcome.DONE:
+            outcome = self._claim.renew()
+            if outcome is Outcome.OVERTAKEN:
+                self._give_way()
+            if outcome is not Outcome.AGAIN:
                 return Outcome.DONE
             if self._look is not None:
                 self._look()
@@ -269,3 +291,17 @@ class Lease:
             f"the server needs longer for an answer than half the duplicate window"
             f" ({self._window_s:g} s): set a longer duplicate_window on the stream"
         )
+
+    def _give_way(self) -> None:
+        """Wait for the commit (rule 5). Raises OvertakenError after a long silence."""
+        heard, heard_s = self._claim.others(), self._clock()
+        while heard is not None:
+            if self._clock() - heard_s > SILENCE_S_MAX:
+                raise OvertakenError(
+                    "another attempt has taken over this partition, and was not heard of for"
+                    f" {SILENCE_S_MAX:g} s: this one stops"
+                )
+            self._pause(LOOK_S)
+            before, heard = heard, self._claim.others()
+            if heard != before:
+                heard_s = self._clock()

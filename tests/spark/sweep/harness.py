@@ -26,7 +26,7 @@ RUNS_MAX: Final = 5
 
 LOOK_S: Final = 0.1
 
-Victim: TypeAlias = Literal["worker", "driver", "server", "task"]
+Victim: TypeAlias = Literal["worker", "driver", "server", "task", "attempt"]
 
 
 @dataclass(frozen=True)
@@ -48,9 +48,16 @@ class Program:
 
     def __init__(self, folder: Path, master: str = "local[2,4]", **conf: str) -> None:
         self.folder = folder
+        self._environment = {
+            "PYTHONPATH": f"{HOOK}{os.pathsep}{ROOT}",
+            ORDERS: str(folder),
+        }
+        # Executors elsewhere do not have the driver's environment by themselves.
+        conf |= {f"spark.executorEnv.{name}": text for name, text in self._environment.items()}
         self._command = [sys.executable, "-m", "tests.spark.sweep.program"]
         self._command += [master, json.dumps(conf)]
         self._process: subprocess.Popen[str] | None = None
+        os.mkfifo(folder / "meeting")
 
     def order(self, strike: Strike) -> None:
         """From now on."""
@@ -62,12 +69,19 @@ class Program:
     def withdraw(self) -> None:
         (self.folder / "order.json").unlink(missing_ok=True)
         (self.folder / "passings").unlink(missing_ok=True)
+        (self.folder / "held").unlink(missing_ok=True)
+        (self.folder / "met").unlink(missing_ok=True)
 
     @property
     def passings(self) -> int:
         """How often anybody has come by the point."""
         path = self.folder / "passings"
         return path.stat().st_size if path.exists() else 0
+
+    @property
+    def have_met(self) -> bool:
+        """Whether a second attempt has come to where the first was held up."""
+        return (self.folder / "met").exists()
 
     def run(self, job: dict[str, str]) -> list[str]:
         """Tell the job until it is through; what ended it the times before."""
@@ -93,7 +107,6 @@ class Program:
 
     def _running(self) -> "subprocess.Popen[str]":
         if self._process is None:
-            path = f"{HOOK}{os.pathsep}{ROOT}"
             with (self.folder / "program.log").open("a") as log:
                 self._process = subprocess.Popen(
                     self._command,
@@ -102,7 +115,7 @@ class Program:
                     stderr=log,
                     text=True,
                     cwd=ROOT,
-                    env={**os.environ, "PYTHONPATH": path, ORDERS: str(self.folder)},
+                    env={**os.environ, **self._environment},
                     # So that the whole of it, the JVM included, can be killed at once.
                     start_new_session=True,
                 )

@@ -55,6 +55,7 @@ def archived(spark: SparkSession, order: dict[str, str]) -> None:
         format="delta" if order["format"] == "delta" else "parquet",
         partition_by=("token:2",),
         max_messages_per_trigger=MESSAGES_PER_BATCH,
+        min_partitions=2,
     )
     archive(spark, settings)
 

@@ -67,10 +67,10 @@ def check_archive(
     folder: Path,
 ) -> None:
     """Archive a stream with one strike, then look at the archive."""
-    stream = "SOURCE"
-    sent = [(f"s.{number % 3}", b"message %d" % number) for number in range(MESSAGES)]
+    stream = "ARCHIVED"
+    sent = [(f"a.{number % 3}", b"message %d" % number) for number in range(MESSAGES)]
     if stream not in (server.call("STREAM.NAMES", {})["streams"] or ()):
-        server.create_stream(stream, "s.>")
+        server.create_stream(stream, "a.>")
         server.publish(sent)
     program.order(strike)
     to = str(folder / "archive")
@@ -79,6 +79,7 @@ def check_archive(
             job = {"job": "archive", "url": server.url, "stream": stream}
             program.run({**job, "to": to, "format": file_format})
         assert program.passings >= strike.nth, "it never came to that point"
+        assert program.have_met is (strike.victim == "attempt")
     finally:
         program.withdraw()
     rows = read_archive(spark, to).select("sequence", "subject", "data").collect()

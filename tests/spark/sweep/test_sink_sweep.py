@@ -72,6 +72,7 @@ def check_sink(server: Server, program: Program, strike: Strike, folder: Path) -
         with revived(server, program.folder):
             program.run({**job, "checkpoint": str(folder / "checkpoint")})
         assert program.passings >= strike.nth, "it never came to that point"
+        assert program.have_met is (strike.victim == "attempt")
         copied = [(each.subject, each.data) for each in server.stored(target)]
     finally:
         program.withdraw()

@@ -8,9 +8,12 @@ moment, which a file says that the test rewrites from case to case.
     {"point": "headwater.spark.markers:commit", "when": "before", "nth": 2, "victim": "driver"}
 
 The n-th passing is counted over all processes, by the length of a file that each of them appends
-a byte to; whoever makes it n long strikes, and nobody after it.
+a byte to; whoever makes it n long strikes, and nobody after it. The victim `attempt` is the first
+at a task: it is held up until a second attempt at the same task, which Spark starts because the
+first is slow, comes to the same point. Second attempts do not count as passings then.
 
-It must not know: pytest, Spark, or anything that is not in the standard library.
+It must not know: pytest, or anything else that is not in the standard library; Spark only in a
+task, which has loaded it.
 """
 
 import functools
@@ -27,7 +30,9 @@ from types import ModuleType
 from typing import Any
 
 ORDERS = "HEADWATER_SWEEP"
-"""The folder with `order.json`, `passings`, `program.pgid` and `server.pid`."""
+"""The folder with `order.json`, `passings`, `meeting`, `held`, `met`, `program.pgid` and
+`server.pid`."""
+MEETING_S_MAX = 60
 
 POINTS = {
     "headwater.spark.link.fetch": ("read_range",),
@@ -64,6 +69,9 @@ def pass_by(point: str, when: str) -> None:
         return
     if order["point"] != point or order["when"] != when:
         return
+    if order["victim"] == "attempt" and this_task().attemptNumber() > 0:
+        meet(folder)
+        return
     passings = os.open(folder / "passings", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     try:
         os.write(passings, b".")
@@ -75,15 +83,47 @@ def pass_by(point: str, when: str) -> None:
 
 
 def strike(victim: str, folder: Path) -> None:
-    """Kill, or fail."""
+    """Kill, fail, or hold up."""
     if victim == "task":
         raise StruckError("it was this task's turn to fail")
-    if victim == "server":
+    if victim == "attempt":
+        hold_up(folder)
+    elif victim == "server":
         os.kill(int((folder / "server.pid").read_text()), signal.SIGKILL)
     else:
         if victim == "driver":
             os.killpg(int((folder / "program.pgid").read_text()), signal.SIGKILL)
         os.kill(os.getpid(), signal.SIGKILL)
+
+
+def hold_up(folder: Path) -> None:
+    """Wait for a second attempt at this task; if none comes, the alarm kills."""
+    (folder / "held.new").write_text(task_name())
+    (folder / "held.new").rename(folder / "held")
+    signal.alarm(MEETING_S_MAX)
+    os.close(os.open(folder / "meeting", os.O_RDONLY))
+    signal.alarm(0)
+    (folder / "met").touch()
+
+
+def meet(folder: Path) -> None:
+    """Release the first attempt at this task, if it was held up."""
+    held = folder / "held"
+    if held.exists() and held.read_text() == task_name():
+        held.unlink()
+        signal.alarm(MEETING_S_MAX)
+        os.close(os.open(folder / "meeting", os.O_WRONLY))
+        signal.alarm(0)
+
+
+def task_name() -> str:
+    """The same for all attempts at a task."""
+    return f"{this_task().stageId()}.{this_task().partitionId()}"
+
+
+def this_task() -> Any:
+    """What Spark says of the task that this process has in hand."""
+    return sys.modules["pyspark"].TaskContext.get()
 
 
 def watched(point: str, function: Callable[..., Any]) -> Callable[..., Any]:
