@@ -69,7 +69,7 @@ def pass_by(point: str, when: str) -> None:
         return
     if order["point"] != point or order["when"] != when:
         return
-    if order["victim"] == "attempt" and this_task().attemptNumber() > 0:
+    if order["victim"] == "attempt" and is_second_attempt():
         meet(folder)
         return
     passings = os.open(folder / "passings", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
@@ -116,13 +116,18 @@ def meet(folder: Path) -> None:
         signal.alarm(0)
 
 
+def is_second_attempt() -> bool:
+    """Or a later one; not if this is no task at all, but a process of the driver's."""
+    return this_task() is not None and this_task().attemptNumber() > 0
+
+
 def task_name() -> str:
     """The same for all attempts at a task."""
     return f"{this_task().stageId()}.{this_task().partitionId()}"
 
 
 def this_task() -> Any:
-    """What Spark says of the task that this process has in hand."""
+    """What Spark says of the task that this process has in hand, None if it has none."""
     return sys.modules["pyspark"].TaskContext.get()
 
 
