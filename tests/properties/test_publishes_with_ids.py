@@ -1,16 +1,20 @@
 """Publishes that ask for nothing are let in all at once; nobody can tell that from one by one."""
 
 from typing import Any
+from unittest.mock import patch
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from headwater.jetstream.admission import Admission
 from headwater.jetstream.config import Storage
 from headwater.jetstream.dedupe import DedupeWindow, id_in, ids_in
 from headwater.jetstream.header_names import MSG_ID, read_control_headers
-from headwater.jetstream.publish_checks import hold_only_ids
+from headwater.jetstream.publish_checks import BATCH_LINES, ID_LINES, hold_only
 from headwater.wire.headers import without_status
 from tests.unit.jetstream.shadow import Driver, Publish
+
+BATCH_ID, SEQUENCE = "Nats-Batch-Id", "Nats-Batch-Sequence"
 
 # What a header block may be made of, sound or not.
 PIECES = st.sampled_from(
@@ -27,10 +31,18 @@ BLOCKS = st.lists(PIECES, max_size=5).map(b"".join) | st.lists(PIECES, max_size=
 @given(st.lists(BLOCKS, min_size=1, max_size=4))
 def test_headers_that_hold_only_ids_say_nothing_else(blocks: list[bytes]) -> None:
     assert ids_in(blocks) == [id_in(block) for block in blocks]
-    if hold_only_ids(blocks):
+    if hold_only(blocks, ID_LINES):
         for block, message_id in zip(blocks, ids_in(blocks), strict=True):
             assert read_control_headers(block) == ({MSG_ID: message_id} if message_id else {})
             assert without_status(block) == block
+
+
+def test_headers_of_a_batch_are_its_own_affair() -> None:
+    block = b"NATS/1.0\r\nNats-Batch-Id: b\r\nNats-Batch-Sequence: 1\r\n%b\r\n"
+    plain = [block % b"", block % b"Nats-Msg-Id: a\r\nNats-Batch-Commit: 1\r\n"]
+    assert hold_only(plain, BATCH_LINES)
+    assert not hold_only(plain, ID_LINES)
+    assert not hold_only([*plain, block % b"Nats-TTL: 1s\r\n"], BATCH_LINES)
 
 
 HEADERS: dict[str, st.SearchStrategy[str]] = {
@@ -67,6 +79,79 @@ def test_all_at_once_is_as_one_by_one(
         looked_at.advance(seconds)
         at_once.publish_together(messages)
         looked_at.publish_together([*messages, REFUSED])
+    at_once.check()
+    assert at_once.stream.dump(at_once.now_ns) == looked_at.stream.dump(looked_at.now_ns)
+    assert at_once.answers == looked_at.answers
+
+
+IDS = st.sampled_from(["u", "v", "w", "x", "y", "z"])
+# What makes a message be looked at after all, and tells what is believed to be stored.
+RULED: dict[str, st.SearchStrategy[str]] = {
+    "Nats-TTL": st.sampled_from(["1s", "nonsense"]),
+    "Nats-Rollup": st.just("sub"),
+    "Nats-Expected-Last-Sequence": st.sampled_from(["0", "2", "4"]),
+    "Nats-Expected-Last-Subject-Sequence": st.sampled_from(["0", "1", "2"]),
+    "Nats-Expected-Last-Msg-Id": IDS,
+}
+
+
+def publishes(headers: st.SearchStrategy[dict[str, str]]) -> st.SearchStrategy[Publish]:
+    subjects, bodies = st.sampled_from(["S.a", "S.b"]), st.sampled_from([b"", b"x" * 40])
+    return st.builds(Publish, subjects, bodies, headers)
+
+
+PLAIN = publishes(st.fixed_dictionaries({}, optional={"Nats-Msg-Id": IDS}))
+LOOKED_AT = st.sampled_from([*RULED]).flatmap(
+    lambda name: publishes(st.fixed_dictionaries({name: RULED[name]}, optional=HEADERS))
+)
+BATCHED = st.lists(PLAIN, min_size=1, max_size=4) | st.lists(
+    PLAIN | LOOKED_AT, min_size=1, max_size=4
+)
+# How a batch ends, if it is committed, and what is published between it and the next.
+BATCHES = st.lists(
+    st.tuples(
+        st.integers(0, 3),
+        BATCHED,
+        st.sampled_from(["1", "1", "eob", None]),
+        st.lists(PLAIN | LOOKED_AT, max_size=2),
+    ),
+    max_size=5,
+)
+
+
+def batch_of(number: int, messages: list[Publish], commit: str | None) -> list[Publish]:
+    """The messages with the headers of a batch."""
+    if commit == "eob":
+        messages = [*messages, Publish("S.a", b"")]
+    numbered = [
+        each._replace(headers={**each.headers, BATCH_ID: f"b{number}", SEQUENCE: str(place)})
+        for place, each in enumerate(messages, 1)
+    ]
+    if commit is not None:
+        numbered[-1].headers["Nats-Batch-Commit"] = commit
+    return numbered
+
+
+@given(
+    st.sampled_from([{}, {"max_msgs": 3}, {"allow_rollup_hdrs": True}, {"allow_msg_ttl": True}]),
+    st.sampled_from([*Storage]),
+    BATCHES,
+)
+@settings(deadline=None)
+def test_a_batch_taken_at_once_is_as_one_that_is_looked_at(
+    config: dict[str, Any],
+    storage: Storage,
+    batches: list[tuple[int, list[Publish], str | None, list[Publish]]],
+) -> None:
+    config = {"duplicate_window": 4 * 10**9, "allow_atomic": True, **config}
+    at_once, looked_at = Driver(storage, **config), Driver(storage, **config)
+    for number, (seconds, messages, commit, others) in enumerate(batches):
+        at_once.advance(seconds)
+        looked_at.advance(seconds)
+        turn = [*batch_of(number, messages, commit), *others]
+        at_once.publish_together(turn)
+        with patch.object(Admission, "_take_all", lambda self, messages: False):
+            looked_at.publish_together(turn)
     at_once.check()
     assert at_once.stream.dump(at_once.now_ns) == looked_at.stream.dump(looked_at.now_ns)
     assert at_once.answers == looked_at.answers

@@ -7,18 +7,19 @@ over the log, so that each message is judged as if those before it were stored.
 It changes nothing: what was let in is told as records.
 """
 
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final, final
 
 from headwater.jetstream import error_codes
 from headwater.jetstream import header_names as names
 from headwater.jetstream import publish_checks as checks
+from headwater.jetstream.dedupe import ids_in
 from headwater.jetstream.errors import ApiError
 from headwater.jetstream.overlay import Overlay
 from headwater.jetstream.publish_checks import Control, DuplicateError, purges_of
 from headwater.jetstream.records import Passed, Published, Record
 from headwater.jetstream.schedule import Copy, check_schedule, check_scheduler
 from headwater.jetstream.ttl import NEVER, expiry_ns, raised_to_marker
+from headwater.store.format import SUBJECT_BYTES_MAX
 from headwater.store.message_log import Batch
 from headwater.wire.headers import without
 
@@ -89,7 +90,7 @@ class Admission:
                 header, control = self._ruled(subject, header, control)
         if config.allow_msg_counter:
             header, body = self._counted(subject, header, body, increment)
-        self._check_server()
+        self.check_server()
         return self._let_in(subject, header, body, control), body
 
     def _ruled(self, subject: bytes, header: bytes, control: Control) -> tuple[bytes, Control]:
@@ -140,12 +141,14 @@ class Admission:
             checks.check_rollup_in_batch(overlay, control, subject)
         return self._let_in(subject, header, body, control, is_in_batch=True)
 
-    def admit_together(self, messages: Iterable[tuple[bytes, bytes, bytes]]) -> int:
+    def admit_together(self, messages: list[tuple[bytes, bytes, bytes]]) -> int:
         """Let subjects, headers and bodies in all or not at all; returns the last sequence.
 
         Raises ApiError if one of them may not come in.
         """
         self._end_record()
+        if self._take_all(messages):
+            return self.overlay.next_sequence - 1
         records, republished = len(self._records), len(self.republished)
         self.overlay = self.overlay.begin()
         self._is_atomic = True
@@ -166,6 +169,31 @@ class Admission:
         self.overlay = self.overlay.merged()
         return last
 
+    def _take_all(self, messages: list[tuple[bytes, bytes, bytes]]) -> bool:
+        """Take a batch none of whose messages needs a look by itself; whether it is such."""
+        stream, overlay = self._stream, self.overlay
+        if not stream.takes_plain or stream.looks_at_contents:
+            return False
+        subjects, headers, bodies = map(list, zip(*messages, strict=True))
+        if max(map(len, subjects)) > SUBJECT_BYTES_MAX:
+            return False
+        if not checks.hold_only(headers, checks.BATCH_LINES):
+            return False
+        ids = ids_in(headers)
+        sizes = [*map(stream.stored_size, subjects, headers, bodies)]
+        if max(sizes) > checks.RECORD_BYTES_MAX or not overlay.are_new(ids):
+            return False
+        try:
+            stream.check_account_limits(overlay.byte_count + sum(sizes))
+        except ApiError:
+            return False
+        overlay.add_all(subjects, sizes, ids)
+        self._subjects += subjects
+        self._headers += headers
+        self._payloads += bodies
+        self._expiries_ns += [0] * len(messages)
+        return True
+
     def admit_copy(self, copy: Copy) -> None:
         """Let in what a schedule publishes; it may ask for anything, and limits hold for it.
 
@@ -177,7 +205,7 @@ class Admission:
         checks.check_not_sealed(stream.config)
         checks.check_message_size(stream.config, copy.block, copy.body)
         checks.check_header_size(copy.block)
-        self._check_server()
+        self.check_server()
         self._let_in(subject, copy.block, copy.body, names.read_control_headers(copy.block))
 
     def place(self, subject: bytes, header: bytes) -> None:
@@ -216,8 +244,11 @@ class Admission:
             stream.config, self.overlay, subject, header, body, increment, stream.max_payload
         )
 
-    def _check_server(self) -> None:
-        """The server is not full: a question for the whole turn, which nothing in it changes."""
+    def check_server(self) -> None:
+        """The server is not full: a question for the whole turn, which nothing in it changes.
+
+        Raises ApiError.
+        """
         if self._server_refusal is not None:
             raise self._server_refusal
 

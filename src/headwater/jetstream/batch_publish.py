@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 ID_BYTES_MAX: Final = 64
 _SEQUENCE_MAX: Final = (1 << 64) - 1
+_SEQUENCE_DIGITS_MAX: Final = len(str(_SEQUENCE_MAX))
 
 _COMMIT: Final = b"1"
 # The message itself is not stored.
@@ -73,9 +74,9 @@ class AtomicBatches:
         body: bytes,
     ) -> bytes:
         """A message of a batch; returns what it is answered. Raises ApiError."""
-        self._check_message(batch_id, subject, header, body)
+        self._check_message(admission, batch_id, subject, header, body)
         sequence = _sequence_in(header)
-        commit = value_of(header, names.BATCH_COMMIT)
+        commit = value_of(header, names.BATCH_COMMIT) if names.BATCH_COMMIT in header else None
         ends_without = commit == _COMMIT_WITHOUT
         size = sequence - ends_without
         # Put back behind all others, because it was heard of last.
@@ -104,10 +105,12 @@ class AtomicBatches:
 
     # --- on the way in -------------------------------------------------------------------------
 
-    def _check_message(self, batch_id: bytes, subject: bytes, header: bytes, body: bytes) -> None:
+    def _check_message(
+        self, admission: Admission, batch_id: bytes, subject: bytes, header: bytes, body: bytes
+    ) -> None:
         stream = self._stream
         check_not_sealed(stream.config)
-        stream.check_server_limits()
+        admission.check_server()
         stream.check_account_limits(stream.stored_size(subject, header, body))
         check_message_size(stream.config, header, body)
         if not stream.config.allow_atomic:
@@ -142,6 +145,8 @@ class AtomicBatches:
 
     def _check_level(self, batch_id: bytes, header: bytes, decision: Decision) -> bytes:
         """Refuse what asks for more than we know; the header that asks is not stored."""
+        if names.REQUIRED_API_LEVEL not in header:
+            return header
         level = value_of(header, names.REQUIRED_API_LEVEL)
         if not level:
             return header
@@ -184,8 +189,9 @@ class AtomicBatches:
 def _sequence_in(header: bytes) -> int:
     """Which message of its batch it is. Raises ApiError."""
     value = value_of(header, names.BATCH_SEQUENCE) or b""
-    if value.isdigit() and len(value.lstrip(b"0")) <= len(str(_SEQUENCE_MAX)):
-        sequence = int(value)
-        if sequence <= _SEQUENCE_MAX:
-            return sequence
+    if value.isdigit():
+        if len(value) > _SEQUENCE_DIGITS_MAX:
+            value = value.lstrip(b"0") or b"0"
+        if len(value) <= _SEQUENCE_DIGITS_MAX and int(value) <= _SEQUENCE_MAX:
+            return int(value)
     raise ApiError.of(error_codes.ATOMIC_PUBLISH_MISSING_SEQ)

@@ -7,6 +7,7 @@ in, and otherwise dropped.
 """
 
 from collections.abc import Iterator
+from itertools import compress
 from typing import Final, final
 
 from headwater.base.invariants import InvariantViolation
@@ -99,6 +100,19 @@ class Overlay:
             self._forecast.add(sequence, subject, size)
         return sequence
 
+    def add_all(self, subjects: list[bytes], sizes: list[int], ids: list[bytes]) -> None:
+        """More messages; those without an id have an empty one."""
+        begin = self.next_sequence
+        self.next_sequence = begin + len(subjects)
+        sequences = range(begin, self.next_sequence)
+        self.last_id = ids[-1]
+        self._ids.update(compress(zip(ids, sequences, strict=True), ids))
+        self._lasts.update(zip(subjects, sequences, strict=True))
+        self.byte_count += sum(sizes)
+        if self._forecast is not None:
+            for sequence, subject, size in zip(sequences, subjects, sizes, strict=True):
+                self._forecast.add(sequence, subject, size)
+
     def pass_by(self, message_id: bytes) -> int:
         """A message takes a sequence and is not kept; returns the sequence."""
         sequence = self.next_sequence
@@ -126,6 +140,15 @@ class Overlay:
             if found:
                 return found
         return self._dedupe.find(message_id, now_ns)
+
+    def are_new(self, ids: list[bytes]) -> bool:
+        """Whether no id is there twice, here or below, past the window or not; empty ones are."""
+        some = [*filter(None, ids)]
+        return (
+            len(set(some)) == len(some)
+            and all(layer._ids.keys().isdisjoint(some) for layer in self._layers())
+            and not self._dedupe.has_any(some)
+        )
 
     def last_sequence_of(self, pattern: bytes) -> int:
         """The last message of a subject, or of all that match a pattern; 0 if there is none."""

@@ -59,7 +59,14 @@ _NOT_WITH_INCREMENT: Final = (
 _HEADER_BEGINS: Final = VERSION + b"\r\n"
 # Whatever a stream may know begins so.
 _KNOWN_BEGINS: Final = b"Nats-"
-_ID_LINE: Final = b"\r\n" + names.MSG_ID + b":"
+# Lines of a header that no rule looks at; those of a batch only where they are the batch's affair.
+ID_LINES: Final = (b"\r\n" + names.MSG_ID + b":",)
+BATCH_LINES: Final = (
+    *ID_LINES,
+    b"\r\n" + names.BATCH_ID + b":",
+    b"\r\n" + names.BATCH_SEQUENCE + b":",
+    b"\r\n" + names.BATCH_COMMIT + b":",
+)
 
 
 class DuplicateError(Exception):
@@ -107,15 +114,15 @@ def check_header_size(header: bytes) -> None:
         raise ApiError.of(error_codes.STREAM_HEADER_EXCEEDS_MAXIMUM)
 
 
-def hold_only_ids(headers: list[bytes]) -> bool:
-    """Whether no rule looks at these headers: of all that streams know, they have ids at most.
+def hold_only(headers: list[bytes], lines: tuple[bytes, ...]) -> bool:
+    """Whether no rule looks at these headers: of all that streams know, they have `lines` at most.
 
     Told by one look at all of them together. A header that only seems to have more, such as one
     with an id that looks like a name, is judged by itself, which is slower and gives the same.
     """
     joined = b"".join(headers)
     return (
-        joined.count(_KNOWN_BEGINS) == joined.count(_ID_LINE)
+        joined.count(_KNOWN_BEGINS) == sum(map(joined.count, lines))
         and max(map(len, headers)) <= HEADER_BYTES_MAX
         and all(header.startswith(_HEADER_BEGINS) for header in headers if header)
     )

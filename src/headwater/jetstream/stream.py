@@ -37,8 +37,9 @@ from headwater.jetstream.go_json import write
 from headwater.jetstream.in_flight import InFlight, purges_of_passed, roll_ups_in
 from headwater.jetstream.limits import Unseen, beyond_limits, has_limits, has_to_go_singly
 from headwater.jetstream.publish_checks import (
+    ID_LINES,
     DuplicateError,
-    hold_only_ids,
+    hold_only,
     may_roll_up,
     refuses_when_full,
 )
@@ -156,7 +157,7 @@ class Stream(StreamView):
         said = f'"domain":"{domain}",' if domain else ""
         self._ack_begins = f'{{"stream":"{self.name}",{said}"seq":'.encode()
         # Whether a message without headers, or with a new id, can come in without a look at it.
-        self._takes_plain = not (
+        self.takes_plain = not (
             config.sealed
             or config.allow_msg_counter
             or config.retention is Retention.INTEREST
@@ -175,7 +176,7 @@ class Stream(StreamView):
     def decide(self, incoming: Incoming, now_ns: int) -> Decision:
         """What becomes of publishes: records for those that come in, replies for all that asked."""
         decision = Decision()
-        if self._takes_plain and self._has_room(incoming):
+        if self.takes_plain and self._has_room(incoming):
             headers, bodies = incoming.parted()
             if self._are_new(headers):
                 self._take_all(incoming, headers, bodies, now_ns, decision)
@@ -223,7 +224,7 @@ class Stream(StreamView):
         """Whether headers ask for nothing, and no id in them was seen before."""
         if not any(headers):
             return True
-        if not hold_only_ids(headers):
+        if not hold_only(headers, ID_LINES):
             return False
         ids = [*filter(None, ids_in(headers))]
         return len(set(ids)) == len(ids) and not self.dedupe.has_any(ids)

@@ -62,7 +62,7 @@ LINE_KNOWN_BYTES_MAX: Final = 256
 # Lines that hardly ever come again: what clients call the subjects they want replies on, and those
 # by which messages are acknowledged.
 _ACK_LINE: Final = b"PUB $JS.ACK."
-_PASSING_LINES: Final = (b"PUB _INBOX.", _ACK_LINE)
+_PASSING_LINES: Final = (b"PUB _INBOX.", b"HPUB _INBOX.", _ACK_LINE)
 
 # Acknowledgements in a row, as clients write them: what follows the subject of each of them is the
 # same. Longer subjects go the general way, whatever a control line may have.
@@ -110,23 +110,32 @@ class PublishLines:
     """Publish lines read before, and what they said; one for all connections of a server.
 
     Most publishers use few subjects and sizes, and a line met again costs one look-up. Requests and
-    replies are hardly ever met again and do not enter.
+    replies are hardly ever met again and do not enter. Connections that may not send headers have a
+    table of their own: what others were allowed does not help them.
     """
 
-    __slots__ = ("known",)
+    __slots__ = ("_tables",)
 
     def __init__(self) -> None:
-        self.known: dict[bytes, _PublishLine] = {}
+        self._tables: tuple[dict[bytes, _PublishLine], ...] = ({}, {})
 
-    def remember(self, line: bytes, said: _PublishLine) -> None:
-        """Keep a line; all are forgotten when there are too many."""
-        if len(self.known) >= LINES_KNOWN_MAX:
-            self.known.clear()
-        self.known[line] = said
+    def known(self, headers: bool) -> dict[bytes, _PublishLine]:
+        """The table of connections that may, or may not, send headers."""
+        return self._tables[headers]
+
+    def remember(self, headers: bool, line: bytes, said: _PublishLine) -> None:
+        """Keep a line unless it is long; all are forgotten when there are too many."""
+        if len(line) > LINE_KNOWN_BYTES_MAX or line.startswith(_PASSING_LINES):
+            return
+        table = self._tables[headers]
+        if len(table) >= LINES_KNOWN_MAX:
+            table.clear()
+        table[line] = said
 
     def forget(self) -> None:
         """A limit has changed, and what was read under another may not be let through by this."""
-        self.known.clear()
+        for table in self._tables:
+            table.clear()
 
 
 @final
@@ -226,7 +235,7 @@ class ClientDecoder:
     def _decode(self, data: bytes, position: int, segments: list[Segment]) -> int:
         """Decode the whole operations from `position` on; return where the next one starts."""
         end = len(data)
-        known = self._lines.known
+        known = self._lines.known(self.headers)
         max_payload = self.max_payload
         last_line = self._last_line
         said = self._last_said
@@ -313,13 +322,12 @@ class ClientDecoder:
                     return fields[0], fields[1], NO_HEADERS, token, int(token)
                 if len(fields) == 2:
                     said: _PublishLine = (fields[0], None, NO_HEADERS, token, int(token))
-                    if len(line) <= LINE_KNOWN_BYTES_MAX and not line.startswith(_PASSING_LINES):
-                        self._lines.remember(line, said)
+                    self._lines.remember(self.headers, line, said)
                     return said
         elif line[:5] == b"HPUB " and line[-2:] == CRLF and b"\t" not in line:
             fields = line[5:-2].split(b" ")
-            if len(fields) == 4 and b"" not in fields and len(line) <= self.max_control_line:
-                _, _, header_size, size = fields
+            if len(fields) in (3, 4) and b"" not in fields and len(line) <= self.max_control_line:
+                header_size, size = fields[-2:]
                 if (
                     header_size.isdigit()
                     and size.isdigit()
@@ -328,7 +336,11 @@ class ClientDecoder:
                     and self.headers
                 ):
                     tokens = header_size + b" " + size
-                    return fields[0], fields[1], int(header_size), tokens, int(size)
+                    if len(fields) == 4:
+                        return fields[0], fields[1], int(header_size), tokens, int(size)
+                    said = (fields[0], None, int(header_size), tokens, int(size))
+                    self._lines.remember(self.headers, line, said)
+                    return said
         return self._parse_unusual_publish(line)
 
     def _parse_unusual_publish(self, line: bytes) -> _PublishLine | None:

@@ -105,6 +105,60 @@ def test_roll_ups_of_a_dropped_batch_remove_nothing(drive: Drive) -> None:
     assert driver.sequences == [1, 2, 3]
 
 
+PLAIN = [
+    Publish("S.a", b"1", member(1, Nats_Msg_Id="p")),
+    Publish("S.b", b"2", member(2)),
+    Publish("S.a", b"3", member(3, "1", Nats_Msg_Id="q")),
+]
+"""A batch that asks for nothing, and is not looked at message by message."""
+
+
+@pytest.mark.parametrize(
+    ("headers", "code"),
+    [
+        ({"Nats-Expected-Last-Sequence": "4"}, 0),
+        ({"Nats-Expected-Last-Sequence": "1"}, 10071),
+        ({"Nats-Expected-Last-Subject-Sequence": "4"}, 0),
+        ({"Nats-Expected-Last-Subject-Sequence": "1"}, 10071),
+        ({"Nats-Expected-Last-Msg-Id": "q"}, 0),
+        ({"Nats-Expected-Last-Msg-Id": "first"}, 10070),
+    ],
+)
+def test_what_follows_a_plain_batch_in_its_turn_finds_it_stored(
+    drive: Drive, headers: dict[str, str], code: int
+) -> None:
+    driver = drive(allow_atomic=True)
+    driver.publish("S.a", Nats_Msg_Id="first")
+    answers = driver.publish_together([*PLAIN, Publish("S.a", b"4", headers)])
+    assert answers[-2].document == {"stream": "S", "seq": 4, "batch": "b", "count": 3}
+    assert answers[-1].error == code
+
+
+@pytest.mark.parametrize("same_turn", [True, False])
+def test_an_id_of_a_plain_batch_is_known_before_and_after(drive: Drive, same_turn: bool) -> None:
+    driver = drive(allow_atomic=True)
+    turns = [
+        [Publish("S.c", b"", {"Nats-Msg-Id": "q"})],
+        PLAIN,
+        [PLAIN[1]._replace(headers=member(1, "1", Nats_Msg_Id="r"))],
+        [Publish("S.c", b"", {"Nats-Msg-Id": "r"})],
+    ]
+    if same_turn:
+        turns = [[message for turn in turns for message in turn]]
+    answers = [answer for turn in turns for answer in driver.publish_together(turn)]
+    assert answers[3].error == 10201
+    assert answers[4].document["seq"] == 2
+    assert answers[5].document == {"stream": "S", "seq": 2, "duplicate": True}
+
+
+def test_a_plain_batch_makes_others_go_as_its_messages_would_alone(drive: Drive) -> None:
+    driver = drive(allow_atomic=True, max_msgs=3)
+    driver.fill("S.c")
+    gone = Publish("S.c", b"", {"Nats-Expected-Last-Subject-Sequence": "0"})
+    assert driver.publish_together([*PLAIN, gone])[-1].document == {"stream": "S", "seq": 5}
+    assert driver.sequences == [3, 4, 5]
+
+
 # --- mistakes -------------------------------------------------------------------------------------
 
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.wire import decoder as decoder_module
-from headwater.wire.batch import Malformed, MalformedError, Run
+from headwater.wire.batch import Malformed, MalformedError, Publishes, Run
 from headwater.wire.decoder import (
     LINE_KNOWN_BYTES_MAX,
     ClientDecoder,
@@ -428,18 +428,35 @@ class TestKnownLines:
         for _ in range(2):
             decoder = ClientDecoder(MAX_CONTROL_LINE, MAX_PAYLOAD, lines)
             assert flat(decoder.feed(b"PUB foo 5\r\nhello\r\n")) == [HELLO]
-        assert list(lines.known) == [b"PUB foo 5\r\n"]
+        assert list(lines.known(headers=False)) == [b"PUB foo 5\r\n"]
+
+    def test_a_line_with_headers_is_known_where_headers_are_allowed(self) -> None:
+        lines = PublishLines()
+        frame = b"HPUB foo 12 14\r\nNATS/1.0\r\n\r\nhi\r\n"
+        for _ in range(2):
+            decoder = ClientDecoder(MAX_CONTROL_LINE, MAX_PAYLOAD, lines)
+            decoder.headers = True
+            [segment] = decoder.feed(frame)
+            assert isinstance(segment, Publishes)
+            assert segment.header_sizes == [12]
+        assert list(lines.known(headers=True)) == [b"HPUB foo 12 14\r\n"]
+        [malformed] = ClientDecoder(MAX_CONTROL_LINE, MAX_PAYLOAD, lines).feed(frame)
+        assert isinstance(malformed, Malformed)
 
     @pytest.mark.parametrize(
         "line",
-        [b"PUB foo reply 0", b"PUB _INBOX.me.1 0", b"HPUB foo 0 0", b"pub foo 0", b"PUB  foo 0"],
+        [
+            *(b"PUB foo reply 0", b"PUB _INBOX.me.1 0", b"pub foo 0", b"PUB  foo 0"),
+            *(b"HPUB foo 0 0", b"HPUB foo reply 1 1", b"HPUB _INBOX.me.1 1 1", b"hpub foo 1 1"),
+        ],
     )
     def test_lines_that_hardly_come_again_do_not_enter(self, line: bytes) -> None:
         lines = PublishLines()
         decoder = ClientDecoder(MAX_CONTROL_LINE, MAX_PAYLOAD, lines)
         decoder.headers = True
-        decoder.feed(line + b"\r\n\r\n")
-        assert lines.known == {}
+        payload = b"x" if line.endswith(b"1") else b""
+        assert len(decoder.feed(line + b"\r\n%b\r\n" % payload)) == 1
+        assert lines.known(headers=True) == {}
 
     @pytest.mark.parametrize(("excess", "known"), [(0, 1), (1, 0)])
     def test_long_lines_do_not_enter(self, excess: int, known: int) -> None:
@@ -447,7 +464,7 @@ class TestKnownLines:
         decoder = ClientDecoder(4096, MAX_PAYLOAD, lines)
         subject = b"x" * (LINE_KNOWN_BYTES_MAX + excess - len(b"PUB  0\r\n"))
         assert len(decoder.feed(b"PUB %b 0\r\n\r\n" % subject)) == 1
-        assert len(lines.known) == known
+        assert len(lines.known(headers=False)) == known
 
     def test_all_are_forgotten_when_there_are_too_many(
         self, monkeypatch: pytest.MonkeyPatch
@@ -457,7 +474,7 @@ class TestKnownLines:
         decoder = ClientDecoder(MAX_CONTROL_LINE, MAX_PAYLOAD, lines)
         for number in range(10):
             decoder.feed(b"PUB s%d 0\r\n\r\n" % number)
-            assert 1 <= len(lines.known) <= 3
+            assert 1 <= len(lines.known(headers=False)) <= 3
 
     def test_the_payload_limit_is_each_connection_s_own(self) -> None:
         lines = PublishLines()
