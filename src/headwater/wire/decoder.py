@@ -20,7 +20,7 @@ one read.
 """
 
 import re
-from typing import Final, TypeAlias, final
+from typing import Final, TypeAlias, TypeVar, final
 
 from headwater.base.errors import PeerError
 from headwater.base.quoting import quote_bytes
@@ -100,8 +100,11 @@ def parse_size(token: bytes) -> int:
     return -1
 
 
-# What a publish line says: subject, reply, header size, size token(s) as written, size.
+# What a publish line says: subject, reply, header size, size token(s) as written, size; and of it
+# what is behind subject and reply.
 _PublishLine: TypeAlias = tuple[bytes, bytes | None, int, bytes, int]
+_Sizes: TypeAlias = tuple[int, bytes, int]
+_Value = TypeVar("_Value")
 _NO_LINE: Final[_PublishLine] = (b"", None, NO_HEADERS, b"", 0)
 
 
@@ -110,32 +113,45 @@ class PublishLines:
     """Publish lines read before, and what they said; one for all connections of a server.
 
     Most publishers use few subjects and sizes, and a line met again costs one look-up. Requests and
-    replies are hardly ever met again and do not enter. Connections that may not send headers have a
-    table of their own: what others were allowed does not help them.
+    replies are hardly ever met again and do not enter; of a line with a reply only the sizes at its
+    end are kept. Connections that may not send headers have tables of their own: what others were
+    allowed does not help them.
     """
 
-    __slots__ = ("_tables",)
+    __slots__ = ("_known", "_sizes")
 
     def __init__(self) -> None:
-        self._tables: tuple[dict[bytes, _PublishLine], ...] = ({}, {})
+        self._known: tuple[dict[bytes, _PublishLine], ...] = ({}, {})
+        self._sizes: tuple[dict[bytes, _Sizes], ...] = ({}, {})
 
     def known(self, headers: bool) -> dict[bytes, _PublishLine]:
-        """The table of connections that may, or may not, send headers."""
-        return self._tables[headers]
+        """Whole lines, for connections that may, or may not, send headers."""
+        return self._known[headers]
+
+    def sizes(self, headers: bool) -> dict[bytes, _Sizes]:
+        """Of lines with a reply: the operation, a blank, and what comes behind the reply."""
+        return self._sizes[headers]
 
     def remember(self, headers: bool, line: bytes, said: _PublishLine) -> None:
         """Keep a line unless it is long; all are forgotten when there are too many."""
-        if len(line) > LINE_KNOWN_BYTES_MAX or line.startswith(_PASSING_LINES):
-            return
-        table = self._tables[headers]
-        if len(table) >= LINES_KNOWN_MAX:
-            table.clear()
-        table[line] = said
+        if len(line) <= LINE_KNOWN_BYTES_MAX and not line.startswith(_PASSING_LINES):
+            _keep(self._known[headers], line, said)
+
+    def remember_sizes(self, headers: bool, ending: bytes, said: _Sizes) -> None:
+        """Keep the sizes of a line with a reply."""
+        _keep(self._sizes[headers], ending, said)
 
     def forget(self) -> None:
         """A limit has changed, and what was read under another may not be let through by this."""
-        for table in self._tables:
-            table.clear()
+        for known, sizes in zip(self._known, self._sizes, strict=True):
+            known.clear()
+            sizes.clear()
+
+
+def _keep(table: dict[bytes, _Value], key: bytes, value: _Value) -> None:
+    if len(table) >= LINES_KNOWN_MAX:
+        table.clear()
+    table[key] = value
 
 
 @final
@@ -309,6 +325,17 @@ class ClientDecoder:
 
     def _parse_publish(self, line: bytes) -> _PublishLine | None:
         """A PUB or HPUB line; None if it is another operation."""
+        parts = line.split(b" ", 3)
+        if len(parts) == 4:
+            operation, subject, reply, rest = parts
+            sizes = self._lines.sizes(self.headers).get(b"%b %b" % (operation, rest))
+            is_usual = subject and reply and b"\t" not in line
+            if sizes is not None and is_usual and len(line) <= self.max_control_line:
+                return subject, reply, *sizes
+        return self._parse_new_publish(line)
+
+    def _parse_new_publish(self, line: bytes) -> _PublishLine | None:
+        """The same for one that is not known, and is kept if it is as usual."""
         if line[:4] == b"PUB " and line[-2:] == CRLF and b"\t" not in line:
             fields = line[4:-2].split(b" ")
             token = fields[-1]
@@ -319,7 +346,9 @@ class ClientDecoder:
                 and len(line) <= self.max_control_line
             ):
                 if len(fields) == 3:
-                    return fields[0], fields[1], NO_HEADERS, token, int(token)
+                    sizes: _Sizes = (NO_HEADERS, token, int(token))
+                    self._lines.remember_sizes(self.headers, b"PUB %b\r\n" % token, sizes)
+                    return fields[0], fields[1], *sizes
                 if len(fields) == 2:
                     said: _PublishLine = (fields[0], None, NO_HEADERS, token, int(token))
                     self._lines.remember(self.headers, line, said)
@@ -331,14 +360,17 @@ class ClientDecoder:
                 if (
                     header_size.isdigit()
                     and size.isdigit()
+                    and len(header_size) <= SIZE_DIGITS_MAX
                     and len(size) <= SIZE_DIGITS_MAX
                     and 0 < int(header_size) <= int(size)
                     and self.headers
                 ):
                     tokens = header_size + b" " + size
+                    sizes = (int(header_size), tokens, int(size))
                     if len(fields) == 4:
-                        return fields[0], fields[1], int(header_size), tokens, int(size)
-                    said = (fields[0], None, int(header_size), tokens, int(size))
+                        self._lines.remember_sizes(self.headers, b"HPUB %b\r\n" % tokens, sizes)
+                        return fields[0], fields[1], *sizes
+                    said = (fields[0], None, *sizes)
                     self._lines.remember(self.headers, line, said)
                     return said
         return self._parse_unusual_publish(line)

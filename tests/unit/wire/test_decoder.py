@@ -4,7 +4,7 @@ import itertools
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headwater.wire import decoder as decoder_module
@@ -483,25 +483,41 @@ class TestKnownLines:
         assert isinstance(malformed, Malformed)
 
 
-_FIELDS = st.lists(
-    st.sampled_from(
-        [b"a", b"a.b", b"_INBOX.x.1", b"0", b"12", b"012", b"20", b"-1", b"x", b"", b"\t"]
+# Mostly in good order, and with few sizes, so that what was met before comes again.
+_WORDS = st.sampled_from([b"a", b"a", b"a", b"", b"a\tb", b"long." * 5])
+_ENDS = st.sampled_from([b"12", b"12 20", b"12 20", b"20 12", b"0000000012 20", b"0 20", b"x"])
+_FREE = st.lists(_WORDS | _ENDS, max_size=6)
+_LINES = st.builds(
+    lambda fields, end: b" ".join(fields) + end,
+    st.one_of(
+        st.tuples(st.just(b"HPUB"), _WORDS, _WORDS, _ENDS),
+        st.tuples(st.sampled_from([b"PUB", b"HPUB"]), _WORDS, _WORDS, _ENDS),
+        st.tuples(st.sampled_from([b"PUB", b"HPUB", b"hpub"]), _WORDS, _ENDS),
+        _FREE.map(lambda fields: (b"HPUB", *fields)),
     ),
-    min_size=1,
-    max_size=6,
+    st.sampled_from([b"\r\n", b"\r\n", b"\r\n", b"\n"]),
 )
 
 
-@given(_FIELDS, st.booleans())
-def test_the_short_way_of_hpub_is_the_long_one(fields: list[bytes], has_headers: bool) -> None:
-    decoder = ClientDecoder(4096, 1_000_000)
-    decoder.headers = has_headers
-    line = b"HPUB " + b" ".join(fields) + b"\r\n"
+@given(
+    st.lists(st.tuples(_LINES, st.booleans()), min_size=5, max_size=20), st.sampled_from([30, 99])
+)
+@settings(max_examples=500)
+def test_the_short_ways_of_a_publish_are_the_long_one(
+    given: list[tuple[bytes, bool]], max_control_line: int
+) -> None:
+    """Also where a line, or sizes as in it, were met before."""
+    lines = PublishLines()
 
-    def outcome(parse: Callable[[bytes], object]) -> object:
+    def outcome(parse: Callable[[bytes], object], line: bytes) -> object:
         try:
             return parse(line)
         except MalformedError as error:
             return str(error)
 
-    assert outcome(decoder._parse_publish) == outcome(decoder._parse_unusual_publish)
+    for line, has_headers in given * 2:
+        decoder = ClientDecoder(max_control_line, 1_000_000, lines)
+        decoder.headers = has_headers
+        said = outcome(decoder._parse_unusual_publish, line)
+        assert outcome(decoder._parse_publish, line) == said
+        assert lines.known(has_headers).get(line, said) == said
