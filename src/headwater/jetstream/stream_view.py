@@ -11,7 +11,7 @@ from typing import Final
 from headwater.jetstream.api.documents import StreamState
 from headwater.jetstream.limits import NOTHING_UNSEEN, Unseen
 from headwater.jetstream.times import ZERO_TIME_NS, format_time
-from headwater.store.message_log import MessageLog, StoredMessage
+from headwater.store.message_log import ALL_SUBJECTS, MessageBatch, MessageLog, StoredMessage
 
 DUMP_BYTES_MAX: Final = 1 << 62
 
@@ -39,6 +39,30 @@ class StreamView:
     def next_message(self, pattern: bytes, sequence: int) -> StoredMessage | None:
         """The first message at or after a sequence on a matching subject."""
         return self.message(self.log.next_sequence_of((pattern,), sequence))
+
+    def messages_from(
+        self, pattern: bytes, sequence: int, end: int, count_max: int, bytes_max: int
+    ) -> MessageBatch:
+        """Messages from a sequence to another on matching subjects; none if there is none left."""
+        log, end = self.log, min(end, self.visible_sequence)
+        found = MessageBatch()
+        if pattern == ALL_SUBJECTS:
+            if sequence <= end:
+                found = log.read(sequence, min(count_max, end - sequence + 1), bytes_max)
+                found.cut_behind(end)
+            return found
+        while not len(found):
+            wanted: list[int] = []
+            while len(wanted) < count_max:
+                sequence = log.next_sequence_of((pattern,), sequence)
+                if not 0 < sequence <= end:
+                    break
+                wanted.append(sequence)
+                sequence += 1
+            if not wanted:
+                break
+            found = log.read_at(wanted, bytes_max)
+        return found
 
     def last_message(self, pattern: bytes) -> StoredMessage | None:
         """The last message on a matching subject."""

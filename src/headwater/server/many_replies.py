@@ -59,7 +59,7 @@ class ManyReplies:
         try:
             is_left = self._send_slice()
         except StoreError:
-            self._send(UNREADABLE, b"")
+            self._send([UNREADABLE], [b""])
             return
         if is_left:
             self._scheduler.call_soon(self._go_on)
@@ -67,16 +67,28 @@ class ManyReplies:
     def _send_slice(self) -> bool:
         """Send some; whether there may be more."""
         size, size_max = 0, min(SLICE_BYTES_MAX, self._broker.unread_bytes_max)
-        for count, found in enumerate(self._replies, 1):
-            if found is None:
-                # It took a while to find nothing.
-                return True
-            self._send(*found)
-            size += len(found[0]) + len(found[1])
-            if count == SLICE_REPLIES_MAX or size >= size_max:
-                return True
-        return False
+        blocks: list[bytes] = []
+        payloads: list[bytes] = []
+        try:
+            for found in self._replies:
+                if found is None:
+                    # It took a while to find nothing.
+                    return True
+                blocks.append(found[0])
+                payloads.append(found[1])
+                size += len(found[0]) + len(found[1])
+                if len(blocks) == SLICE_REPLIES_MAX or size >= size_max:
+                    return True
+            return False
+        finally:
+            # Also what was found before something could not be read.
+            self._send(blocks, payloads)
 
-    def _send(self, block: bytes, payload: bytes) -> None:
+    def _send(self, blocks: list[bytes], payloads: list[bytes]) -> None:
+        subjects = [self._subject] * len(blocks)
+        if len(blocks) > 1 and all(blocks):
+            self._broker.send_replies(self._account, subjects, payloads, blocks)
+            return
         route = self._account.index.match(self._subject)
-        self._broker.send(route, self._subject, None, payload, block)
+        for block, payload in zip(blocks, payloads, strict=True):
+            self._broker.send(route, self._subject, None, payload, block)

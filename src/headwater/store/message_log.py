@@ -6,7 +6,8 @@ and where, is theirs (`headwater.store.log`, `headwater.store.memory`).
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final, final
 
 from headwater.base.errors import OperatingError
@@ -73,6 +74,22 @@ class MessageBatch:
 
     def __len__(self) -> int:
         return len(self.sequences)
+
+    def __iter__(self) -> Iterator[StoredMessage]:
+        return map(
+            StoredMessage,
+            self.sequences,
+            self.subjects,
+            self.headers,
+            self.payloads,
+            self.timestamps_ns,
+        )
+
+    def cut_behind(self, sequence: int) -> None:
+        """Leave out what comes after a sequence."""
+        count = bisect_right(self.sequences, sequence)
+        del self.sequences[count:], self.timestamps_ns[count:]
+        del self.subjects[count:], self.headers[count:], self.payloads[count:]
 
 
 @final

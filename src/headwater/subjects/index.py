@@ -204,9 +204,12 @@ class SubscriptionIndex(Generic[M]):
         """The route of many subjects, if one look-up tells that it is the same for all.
 
         So it is for replies to one requester: they differ in their last token, and one
-        subscription ending in `*` takes them.
+        subscription ending in `*` takes them; and for those to one request.
         """
         first = subjects[0]
+        if subjects[-1] == first and subjects.count(first) == len(subjects):
+            self.matches += len(subjects) - 1
+            return self.match(first)
         dot = first.rfind(b".") + 1
         prefix = first[:dot]
         by_prefix = self._prefixes.get(prefix)

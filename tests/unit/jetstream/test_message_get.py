@@ -12,6 +12,7 @@ from headwater.jetstream.api.message_get import (
     BAD_REQUEST,
     EMPTY_REQUEST,
     MALFORMED_REQUEST,
+    MESSAGES_AT_A_TIME,
     NO_RESULTS,
     NOT_FOUND,
     PATTERNS_AT_A_TIME,
@@ -212,14 +213,40 @@ def test_many_patterns_leave_others_their_turn(drive: Drive) -> None:
     assert len(replies) == 4
 
 
-def test_a_batch_is_of_what_was_visible_and_leaves_out_what_has_gone(drive: Drive) -> None:
+@pytest.mark.parametrize("pattern", [">", "S.*", "S.a"])
+def test_a_batch_is_of_what_was_visible_and_leaves_out_what_has_gone(
+    drive: Drive, pattern: str
+) -> None:
     driver = drive()
-    driver.fill("S.a", "S.b", "S.c")
-    replies = get_direct(driver.stream, b'{"seq":1,"batch":9}', MAX_PENDING)
+    count = MESSAGES_AT_A_TIME
+    driver.fill(*["S.a"] * (count + 3))
+    body = json.dumps({"seq": 1, "next_by_subj": pattern, "batch": 2 * count}).encode()
+    replies = get_direct(driver.stream, body, MAX_PENDING)
     first = next(replies)
-    driver.delete(2)
-    driver.fill("S.d")
-    assert sequences([each for each in (first, *replies) if each is not None]) == [1, 3]
+    driver.delete(count + 2)
+    driver.fill("S.a")
+    assert sequences([each for each in (first, *replies) if each is not None]) == [
+        *range(1, count + 2),
+        count + 3,
+    ]
+
+
+@pytest.mark.parametrize("pattern", [">", "S.*", "S.a", "S.b"])
+def test_a_batch_is_what_its_messages_are_one_by_one(drive: Drive, pattern: str) -> None:
+    driver = drive()
+    driver.fill(*["S.a", "S.b", "S.b"] * 200)
+    for sequence in (1, 2, 5, *range(250, 280), 599):
+        driver.delete(sequence)
+    driver.hold()
+    driver.fill("S.a", "S.b")
+    single: list[int] = []
+    while found := sequences(direct(driver, seq=(single or [0])[-1] + 1, next_by_subj=pattern)):
+        single += found
+    assert sequences(direct(driver, seq=1, next_by_subj=pattern, batch=10_000)) == single
+    assert (
+        sequences(direct(driver, seq=7, next_by_subj=pattern, batch=300))
+        == [each for each in single if each >= 7][:300]
+    )
 
 
 def test_the_last_of_each_are_of_one_moment(drive: Drive) -> None:

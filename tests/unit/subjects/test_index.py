@@ -273,3 +273,16 @@ def test_many_subjects_have_one_route_only_if_each_alone_has_it() -> None:
     index.remove(b"_INBOX.a.22", None, "literal")
     index.insert(b"_INBOX.>", None, "everything")
     assert index.match_all(replies) is None
+
+
+@pytest.mark.parametrize("subject", [b"_INBOX.a.1", b"_INBOX.b", b"reply", b"$G.x"])
+def test_one_subject_many_times_has_the_route_it_has_once(subject: bytes) -> None:
+    index: SubscriptionIndex[str] = SubscriptionIndex()
+    index.insert(b"_INBOX.*", None, "star")
+    index.insert(b"_INBOX.>", b"group", "everything")
+    index.insert(b"reply", None, "literal")
+    many, once = index.match_all([subject] * 3), index.match(subject)
+    assert many is not None
+    assert (many.plain, many.groups) == (once.plain, once.groups)
+    assert index.matches == 4
+    assert index.match_all([subject, b"x", subject]) is None

@@ -41,6 +41,9 @@ _MIN_LAST_SEQ: Final = b"min_last_seq"
 # many subjects take longer.
 PATTERNS_AT_A_TIME: Final = 32
 LITERALS_AT_A_TIME: Final = 1024
+# So much of a batch is read at once.
+MESSAGES_AT_A_TIME: Final = 256
+BYTES_AT_A_TIME: Final = 256 * 1024
 
 # A header block, or none, and a body.
 Reply = tuple[bytes, bytes]
@@ -233,25 +236,28 @@ def _batch(stream: Stream, request: MessageGetRequest, bytes_max: int) -> Iterat
         sequence = stream.sequence_at(request.start_time.unix_ns)
     pattern = _pattern(request.next_by_subj) or ALL_SUBJECTS
     pending = stream.count_from(pattern, sequence)
-    last = sent_bytes = 0
+    last = sent = sent_bytes = 0
     end = stream.visible_sequence
-    for position in range(request.batch):
-        message = stream.next_message(pattern, sequence)
-        if message is None or message.sequence > end:
-            if position == 0:
-                yield NOT_FOUND, b""
-                return
+    while sent < request.batch and (not sent or sent_bytes < bytes_max):
+        count = min(request.batch - sent, MESSAGES_AT_A_TIME)
+        found = stream.messages_from(pattern, sequence, end, count, BYTES_AT_A_TIME)
+        if not len(found):
             break
-        sequence = message.sequence + 1
-        if request.no_hdr:
-            yield b"", message.payload
-        else:
-            pending = max(pending - 1, 0)
-            yield _in_batch(stream, message, pending, last)
-        last = message.sequence
-        sent_bytes += len(message.subject) + len(message.header) + len(message.payload)
-        if sent_bytes >= bytes_max:
-            break
+        for message in found:
+            if request.no_hdr:
+                yield b"", message.payload
+            else:
+                pending = max(pending - 1, 0)
+                yield _in_batch(stream, message, pending, last)
+            last = message.sequence
+            sent += 1
+            sent_bytes += len(message.subject) + len(message.header) + len(message.payload)
+            if sent_bytes >= bytes_max:
+                break
+        sequence = last + 1
+    if not sent and request.batch > 0:
+        yield NOT_FOUND, b""
+        return
     lines = b"Nats-Num-Pending: %d\r\nNats-Last-Sequence: %d\r\n" % (pending, last)
     yield b"NATS/1.0 204 EOB\r\n%b\r\n" % lines, b""
 
