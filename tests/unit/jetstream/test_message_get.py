@@ -138,6 +138,9 @@ def test_a_batch_has_a_limit_of_bytes(drive: Drive) -> None:
     driver = drive()
     driver.publish_together([Publish("S.a", b"x" * 100) for _ in range(4)])
     assert sequences(direct(driver, seq=1, batch=9, max_bytes=150)) == [1, 2]
+    assert sequences(direct(driver, seq=1, batch=9, max_bytes=1)) == [1]
+    assert sequences(direct(driver, seq=1, batch=9, max_bytes=-1)) == [1]
+    assert sequences(direct(driver, seq=2, batch=2, max_bytes=1 << 40)) == [2, 3]
 
 
 def test_a_batch_counts_what_is_visible(drive: Drive) -> None:
@@ -243,6 +246,7 @@ def test_a_batch_is_what_its_messages_are_one_by_one(drive: Drive, pattern: str)
     while found := sequences(direct(driver, seq=(single or [0])[-1] + 1, next_by_subj=pattern)):
         single += found
     assert sequences(direct(driver, seq=1, next_by_subj=pattern, batch=10_000)) == single
+    assert sequences(direct(driver, next_by_subj=pattern, batch=10_000)) == single
     assert (
         sequences(direct(driver, seq=7, next_by_subj=pattern, batch=300))
         == [each for each in single if each >= 7][:300]

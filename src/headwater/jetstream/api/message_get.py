@@ -240,7 +240,8 @@ def _batch(stream: Stream, request: MessageGetRequest, bytes_max: int) -> Iterat
     end = stream.visible_sequence
     while sent < request.batch and (not sent or sent_bytes < bytes_max):
         count = min(request.batch - sent, MESSAGES_AT_A_TIME)
-        found = stream.messages_from(pattern, sequence, end, count, BYTES_AT_A_TIME)
+        size = max(min(bytes_max - sent_bytes, BYTES_AT_A_TIME), 1)
+        found = stream.messages_from(pattern, sequence, end, count, size)
         if not len(found):
             break
         for message in found:
