@@ -43,8 +43,8 @@ class Replicas:
                     return question(server)
                 except (ApiRefusal, AssertionError, OSError) as error:
                     refused = error
+                assert not server.has_exited(wait_s=PAUSE_S), f"{server.directory.name} is gone"
             assert time.monotonic() < deadline, refused
-            time.sleep(PAUSE_S)
 
     def create_stream(self, name: str, **config: object) -> None:
         """A stream that all of them keep."""
