@@ -76,7 +76,7 @@ class AtomicBatches:
         """A message of a batch; returns what it is answered. Raises ApiError."""
         self._check_message(admission, batch_id, subject, header, body)
         sequence = _sequence_in(header)
-        commit = value_of(header, names.BATCH_COMMIT) if names.BATCH_COMMIT in header else None
+        commit = value_of(header, names.BATCH_COMMIT)
         ends_without = commit == _COMMIT_WITHOUT
         size = sequence - ends_without
         # Put back behind all others, because it was heard of last.
@@ -145,8 +145,6 @@ class AtomicBatches:
 
     def _check_level(self, batch_id: bytes, header: bytes, decision: Decision) -> bytes:
         """Refuse what asks for more than we know; the header that asks is not stored."""
-        if names.REQUIRED_API_LEVEL not in header:
-            return header
         level = value_of(header, names.REQUIRED_API_LEVEL)
         if not level:
             return header

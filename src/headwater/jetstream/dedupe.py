@@ -106,6 +106,11 @@ class DedupeWindow:
         """Whether one of these ids is kept, past the window or not."""
         return not self._positions.keys().isdisjoint(ids)
 
+    def are_new(self, ids: list[bytes]) -> bool:
+        """Whether no id is among these twice, or kept; those that are empty do not count."""
+        some = [*filter(None, ids)]
+        return len(set(some)) == len(some) and not self.has_any(some)
+
     def forget_before(self, now_ns: int) -> bool:
         """Drop what is past the window at `now_ns`; whether more is left than one call drops."""
         return self._forget(now_ns, FORGOTTEN_PER_CALL_MAX)

@@ -143,11 +143,8 @@ class Overlay:
 
     def are_new(self, ids: list[bytes]) -> bool:
         """Whether no id is there twice, here or below, past the window or not; empty ones are."""
-        some = [*filter(None, ids)]
-        return (
-            len(set(some)) == len(some)
-            and all(layer._ids.keys().isdisjoint(some) for layer in self._layers())
-            and not self._dedupe.has_any(some)
+        return self._dedupe.are_new(ids) and all(
+            layer._ids.keys().isdisjoint(ids) for layer in self._layers()
         )
 
     def last_sequence_of(self, pattern: bytes) -> int:

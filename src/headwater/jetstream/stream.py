@@ -224,10 +224,7 @@ class Stream(StreamView):
         """Whether headers ask for nothing, and no id in them was seen before."""
         if not any(headers):
             return True
-        if not hold_only(headers, ID_LINES):
-            return False
-        ids = [*filter(None, ids_in(headers))]
-        return len(set(ids)) == len(ids) and not self.dedupe.has_any(ids)
+        return hold_only(headers, ID_LINES) and self.dedupe.are_new(ids_in(headers))
 
     def _take_all(
         self,

@@ -45,24 +45,17 @@ class StreamView:
     ) -> MessageBatch:
         """Messages from a sequence to another on matching subjects; none if there is none left."""
         log, end = self.log, min(end, self.visible_sequence)
-        found = MessageBatch()
-        if pattern == ALL_SUBJECTS:
-            if sequence <= end:
-                found = log.read(sequence, min(count_max, end - sequence + 1), bytes_max)
-                found.cut_behind(end)
+        if pattern == ALL_SUBJECTS and sequence <= end:
+            found = log.read(sequence, min(count_max, end - sequence + 1), bytes_max)
+            found.cut_behind(end)
             return found
-        while not len(found):
-            wanted: list[int] = []
-            while len(wanted) < count_max:
-                sequence = log.next_sequence_of((pattern,), sequence)
-                if not 0 < sequence <= end:
-                    break
-                wanted.append(sequence)
-                sequence += 1
-            if not wanted:
-                break
+        while wanted := log.filter((pattern,)).take(sequence, end + 1, count_max):
             found = log.read_at(wanted, bytes_max)
-        return found
+            if len(found):
+                return found
+            # None of these can be read.
+            sequence = wanted[-1] + 1
+        return MessageBatch()
 
     def last_message(self, pattern: bytes) -> StoredMessage | None:
         """The last message on a matching subject."""

@@ -85,8 +85,8 @@ class ManyReplies:
             self._send(blocks, payloads)
 
     def _send(self, blocks: list[bytes], payloads: list[bytes]) -> None:
-        subjects = [self._subject] * len(blocks)
         if len(blocks) > 1 and all(blocks):
+            subjects = [self._subject] * len(blocks)
             self._broker.send_replies(self._account, subjects, payloads, blocks)
             return
         route = self._account.index.match(self._subject)

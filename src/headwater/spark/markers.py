@@ -168,7 +168,7 @@ class Claim:
         return replace(self._first(target), from_sequence=target.first_seq)
 
     def renew(self) -> Outcome:
-        """AGAIN, if no later attempt has begun; DONE, if there is nothing left to do."""
+        """AGAIN if no later attempt has begun, OVERTAKEN if one has, DONE if nothing is left."""
         if self._mine is None:
             raise ProgrammerError("a claim that was not taken cannot be renewed")
         if self._put(self._mine, self._revision):

@@ -133,7 +133,7 @@ class PublishLines:
         return self._sizes[headers]
 
     def remember(self, headers: bool, line: bytes, said: _PublishLine) -> None:
-        """Keep a line unless it is long; all are forgotten when there are too many."""
+        """Keep a line that is short and may come again; with too many of them all are forgotten."""
         if len(line) <= LINE_KNOWN_BYTES_MAX and not line.startswith(_PASSING_LINES):
             _keep(self._known[headers], line, said)
 

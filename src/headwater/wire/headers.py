@@ -27,6 +27,8 @@ _TRIMMED: Final = b" \t\r\n"
 
 def value_of(block: bytes, name: bytes) -> bytes | None:
     """The value of the first header of this name, blanks before it left out; None without one."""
+    if name not in block:
+        return None
     line = block.find(b"\r\n" + name + b":")
     if line < 0:
         return None
