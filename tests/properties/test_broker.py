@@ -9,10 +9,12 @@ how many messages all members got together is compared.
 
 import re
 from dataclasses import dataclass, field
+from unittest.mock import patch
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from headwater.server import broker, intake
 from headwater.server.options import (
     Options,
     Permissions,
@@ -20,6 +22,8 @@ from headwater.server.options import (
     SubjectPermission,
     UserOptions,
 )
+from headwater.subjects import index
+from headwater.wire import decoder
 from tests.scenarios.world import Peer, World
 
 RIGHTS = {
@@ -150,6 +154,51 @@ def test_together_or_one_by_one(clients: list[Guest], batches: list[list[bytes]]
     assert sum(one.grouped for one in together) == sum(one.grouped for one in apart)
 
 
+@settings(max_examples=100)
+@given(
+    st.lists(guests, min_size=1, max_size=4),
+    st.lists(frames(), min_size=1, max_size=4),
+    st.integers(1, 12),
+)
+def test_a_small_budget_changes_no_byte_that_anybody_reads(
+    clients: list[Guest], batches: list[list[bytes]], units: int
+) -> None:
+    clients = without_chance(clients)
+    read = b"".join(frame for batch in batches for frame in batch)
+    at_once, reasons = play(clients, [read])
+    with (
+        patch.object(intake, "TURN_UNITS", units),
+        patch.object(intake, "SLICE_UNITS", units),
+        patch.object(decoder, "OPERATIONS_MAX", 3),
+    ):
+        in_slices, reasons_in_slices = play(clients, [read])
+    assert reasons == reasons_in_slices
+    assert [one.alone for one in at_once] == [one.alone for one in in_slices]
+    assert sum(one.grouped for one in at_once) == sum(one.grouped for one in in_slices)
+
+
+@settings(max_examples=100)
+@given(
+    st.lists(guests, min_size=1, max_size=4),
+    st.lists(frames(), min_size=1, max_size=4),
+    st.sampled_from([0, 4096]),
+)
+def test_a_crowd_reads_the_bytes_that_its_members_would_read(
+    clients: list[Guest], batches: list[list[bytes]], copied_bytes_max: int
+) -> None:
+    clients = without_chance(clients)
+    reads = [frame for batch in batches for frame in batch]
+    one_by_one, reasons = play(clients, reads)
+    with (
+        patch.object(index, "LARGE_FAN_OUT_MIN", 0),
+        patch.object(broker, "COPIED_BYTES_MAX", copied_bytes_max),
+    ):
+        as_a_crowd, reasons_as_a_crowd = play(clients, reads)
+    assert reasons == reasons_as_a_crowd
+    assert [one.alone for one in one_by_one] == [one.alone for one in as_a_crowd]
+    assert sum(one.grouped for one in one_by_one) == sum(one.grouped for one in as_a_crowd)
+
+
 @settings(max_examples=50)
 @given(st.lists(st.integers(1, 6), min_size=1, max_size=5), st.integers(1, 40))
 def test_a_group_with_limits_takes_no_more_and_no_less(limits: list[int], count: int) -> None:
@@ -192,8 +241,8 @@ def test_whatever_clients_send_the_books_stay_in_order(
     asks_for_users: bool, steps: list[tuple[int, bytes, bool]]
 ) -> None:
     world = World(OPTIONS if asks_for_users else Options())
-    index = world.node.accounts.default.index
-    of_the_server_itself = index.count
+    subscriptions = world.node.accounts.default.index
+    of_the_server_itself = subscriptions.count
     peers = [world.open() for _ in range(3)]
     for who, data, turn_ends in steps:
         peers[who].push(data)
@@ -202,7 +251,7 @@ def test_whatever_clients_send_the_books_stay_in_order(
         if peers[who].connection.ended:
             world.settle()
             peers[who] = world.open()
-        assert index.count - of_the_server_itself == sum(
+        assert subscriptions.count - of_the_server_itself == sum(
             len(peer.client.subscriptions) for peer in peers if not peer.reason
         )
     world.settle()
@@ -211,4 +260,4 @@ def test_whatever_clients_send_the_books_stay_in_order(
     world.settle()
     assert world.node.clients == {}
     assert world.node.accounts.default.clients == {}
-    assert index.count == of_the_server_itself
+    assert subscriptions.count == of_the_server_itself

@@ -102,6 +102,11 @@ class ManualScheduler:
         """Timers that would still fire."""
         return sum(not timer.cancelled for _, _, timer in self._later)
 
+    def run_turn(self) -> None:
+        """Only calls that were planned before; what they plan belongs to the next turn."""
+        for _ in range(len(self._soon)):
+            self._soon.popleft().fire()
+
     def run_turns(self) -> None:
         while self._soon:
             self._soon.popleft().fire()

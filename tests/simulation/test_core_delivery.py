@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from headwater.server.broker import Broker
+from headwater.server.out_buffers import OutBuffers
 from headwater.subjects.index import Route, SubscriptionIndex
 from headwater.testing import World, seeds
 from headwater.testing.checkers.delivery import DeliveryViolation
@@ -97,14 +97,14 @@ def test_a_planted_routing_bug_is_found(
 
 def test_a_planted_reordering_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """Flushing a client's frames in the wrong order is noticed."""
-    flush_client = Broker.flush_client
+    flush_client = OutBuffers.flush_client
 
-    def planted(self: Broker, client: Any) -> None:
+    def planted(self: OutBuffers, client: Any) -> None:
         frames = b"".join(client.out).split(b"MSG data.")
         if len(frames) > 2 and not frames[0]:
             client.out[:] = [b"".join(b"MSG data." + frame for frame in reversed(frames[1:]))]
         flush_client(self, client)
 
-    monkeypatch.setattr(Broker, "flush_client", planted)
+    monkeypatch.setattr(OutBuffers, "flush_client", planted)
     with pytest.raises(DeliveryViolation, match="out of order"):
         run_seeds(SEEDS_FOR_PLANTED_BUGS)

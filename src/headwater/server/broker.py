@@ -1,13 +1,9 @@
 """From a publish to the out-buffers of everyone who listens.
 
 The broker takes whole segments. It looks a subject up once per message, or once per run, appends
-encoded frames to each receiver's `out` list and remembers who became dirty; at the end of the turn
-`flush` joins each list into one write. Nothing here waits, and nothing is copied on the way: the
-payload object that the decoder cut out is the one that is joined into every receiver's write.
-
-Bounds: what one turn makes for a client is written in parts where it is much, and large fan-outs
-are written before the turn ends, so that `max_pending` ends a client with thousands of equal
-subscriptions before its copies of a message fill the memory.
+encoded frames to each receiver's `out` list; at the end of the turn `headwater.server.out_buffers`
+joins each list into one write. Nothing here waits, and payloads are not copied on the way: the
+object that the decoder cut out is the one that is joined into every receiver's write.
 
 Two ways to a receiver. `plain` subscriptions, nearly all, get their frame appended right in the
 loop. Those with a limit, a filter, tracked replies, a client without headers or a handler of the
@@ -15,7 +11,8 @@ server's own go through `_deliver`, which looks at everything.
 """
 
 from collections.abc import Callable, Sequence
-from itertools import takewhile, zip_longest
+from itertools import count, groupby, takewhile, zip_longest
+from operator import attrgetter
 from typing import Final, final
 
 from headwater.base.clock import Clock
@@ -24,8 +21,25 @@ from headwater.base.quoting import quote_bytes
 from headwater.jetstream.decision import Incoming
 from headwater.runtime.environment import Scheduler
 from headwater.server.accounts import Account
+from headwater.server.budget import (
+    CROWD_DELIVERIES_PER_UNIT,
+    NS_PER_UNIT,
+    PUBLISH_UNITS,
+    REQUEST_UNITS,
+    RUN_DELIVERIES_PER_UNIT,
+    Budget,
+)
 from headwater.server.client import Client, Subscription
 from headwater.server.ingest import Ingest
+from headwater.server.out_buffers import DELIVERY_BYTES, WRITE_BYTES_MAX, OutBuffers
+from headwater.server.reserved_subjects import (
+    ACK_FAMILY,
+    ACK_PREFIX,
+    RESERVED_REPLIES,
+    RESERVED_SUBJECTS,
+    is_reserved,
+    is_reserved_reply,
+)
 from headwater.server.tracing import Tracer
 from headwater.subjects.grammar import is_valid_literal
 from headwater.subjects.index import Route
@@ -37,33 +51,16 @@ _MSG: Final = b"MSG "
 _HMSG: Final = b"HMSG "
 _SPACE: Final = b" "
 
-# Subjects clients may not publish to, and replies they may not name: servers use them.
-_GATEWAY_PREFIX: Final = b"_GR_."
-_RAFT_PREFIX: Final = b"$NRG."
-_SERVICE_REPLY_PREFIX: Final = b"_R_."
 # Fewer replies than this are not looked through for some that go to one requester.
 _REPLIES_PARTED_MIN: Final = 32
-_ACK_FAMILY: Final = b"$JS.ACK"
-_ACK_PREFIX: Final = _ACK_FAMILY + b"."
-_RESERVED_SUBJECTS: Final = (_GATEWAY_PREFIX, _RAFT_PREFIX)
-_RESERVED_REPLIES: Final = (_SERVICE_REPLY_PREFIX, _ACK_PREFIX, _GATEWAY_PREFIX)
 
 INVALID_PUBLISH_SUBJECT: Final = "Invalid Publish Subject"
 
 # A publisher to a client that does not keep up waits this long after each read.
 STALL_S: Final = 0.010
 
-# More than this for one client is written in several parts, each checked against `max_pending`:
-# bytes of payload, or pieces of frames, of which no other is longer than a control line.
-WRITE_BYTES_MAX: Final = 8 * 1024 * 1024
-WRITE_PIECES_MAX: Final = 128 * 1024
-# What large fan-outs may let wait for the end of the turn: payloads, and what each delivery takes
-# besides. Small ones are bounded by the read that brought them.
-WAITING_BYTES_MAX: Final = 64 * 1024 * 1024
-_DELIVERY_BYTES: Final = 64
-# Who has more than this part of `max_pending` to read is behind, and is looked at again after this.
-UNREAD_PART: Final = 4
-UNREAD_LOOK_S: Final = 0.005
+# A larger payload is not copied for each of many subscriptions, but shared by their frames.
+COPIED_BYTES_MAX: Final = 4096
 
 
 @final
@@ -84,22 +81,22 @@ class Counters:
 class Broker:
     """The router of one server.
 
-    `unsubscribe` is called when a subscription reaches its limit, `overflow` when more waits for a
-    client than `max_pending`.
+    `unsubscribe` is called when a subscription reaches its limit, `overflow` when more than
+    `max_pending` bytes wait for a client, `resume` when a stalled publisher may go on.
     """
 
     __slots__ = (
+        "_budget",
         "_clock",
-        "_dirty",
         "_entropy",
         "_flush_planned",
         "_ingests",
         "_last_works",
-        "_overflow",
+        "_resume",
         "_scheduler",
         "_unsubscribe",
+        "buffers",
         "counters",
-        "max_pending",
         "stalls_publishers",
         "tracer",
     )
@@ -113,91 +110,118 @@ class Broker:
         max_pending: int,
         unsubscribe: Callable[[Subscription], None],
         overflow: Callable[[Client], None],
+        resume: Callable[[Client], None],
     ) -> None:
         self._clock = clock
         self._entropy = entropy
         self._scheduler = scheduler
         self._unsubscribe = unsubscribe
-        self._overflow = overflow
-        self._dirty: list[Client] = []
         self._flush_planned = False
         # Streams that were published to in this turn.
         self._ingests: list[Ingest] = []
         # What is done when everything that came in this turn has been taken in.
         self._last_works: list[Callable[[], object]] = []
+        # The budget of the connection that is served now.
+        self._budget = Budget()
+        self._resume = resume
         self.tracer = tracer
-        self.max_pending = max_pending
+        self.buffers = OutBuffers(max_pending, overflow, self._plan_flush)
         self.stalls_publishers = True
         self.counters = Counters()
 
     # --- publishing ----------------------------------------------------------------------------
 
-    def publish_many(self, source: Client, batch: Publishes) -> None:
-        """Route publishes that share nothing but the read they came in."""
-        if not source.guarded:
-            if batch.subjects[0].startswith(_ACK_PREFIX):
-                batch = self._ingest_acks(source, batch)
-            if not batch.subjects:
-                return
-            if self._ingest_all(source, batch) or self._request_all(source, batch):
-                return
-        self._publish_each(source, batch)
+    def publish_many(self, source: Client, batch: Publishes, budget: Budget) -> Publishes | None:
+        """Route publishes that share nothing but the read they came in.
 
-    def _publish_each(self, source: Client, batch: Publishes) -> None:
+        Returns those for which the budget was too small.
+        """
+        self._budget = budget
+        rest: Publishes | None = None
+        affordable = max(1, budget.units // PUBLISH_UNITS)
+        if len(batch.subjects) > affordable:
+            batch, rest = batch.parted(affordable)
+        taken = len(batch.subjects)
+        if not source.guarded:
+            if batch.subjects[0].startswith(ACK_PREFIX):
+                batch = self._ingest_acks(source, batch)
+            if not batch.subjects or (
+                self._ingest_all(source, batch) or self._request_all(source, batch)
+            ):
+                budget.charge(PUBLISH_UNITS * taken)
+                return rest
+        done = self._publish_each(source, batch)
+        left = len(batch.subjects) - done
+        budget.charge(PUBLISH_UNITS * (taken - left))
+        if not left:
+            return rest
+        undone = batch.parted(done)[1]
+        return undone if rest is None else undone.followed_by(rest)
+
+    def _publish_each(self, source: Client, batch: Publishes) -> int:
+        """Route publishes one by one until the budget is spent; returns how many were routed."""
         account = source.account
         match = account.index.match
         guarded = source.guarded
         echo = source.connect.echo
-        waiting_bytes = 0
+        budget = self._budget
         self._count_in(source, len(batch.payloads), sum(map(len, batch.payloads)))
-        for subject, reply, header_size, size, payload in zip(
+        done = 0
+        for done, subject, reply, header_size, size, payload in zip(  # noqa: B007
+            count(1),
             batch.subjects,
             batch.replies,
             batch.header_sizes,
             batch.sizes,
             batch.payloads,
-            strict=True,
         ):
             if (
                 guarded
-                or subject.startswith(_RESERVED_SUBJECTS)
-                or (reply is not None and reply.startswith(_RESERVED_REPLIES))
+                or subject.startswith(RESERVED_SUBJECTS)
+                or (reply is not None and reply.startswith(RESERVED_REPLIES))
             ) and not self._admits(source, subject, reply):
                 continue
             route = match(subject)
             delivered = False
-            for sub in route.plain:
-                target = sub.client
-                if sub.plain and not target.congested and (echo or target is not source):
-                    if not target.dirty:
-                        self.touch(target)
-                    kind = _MSG if header_size < 0 else _HMSG
-                    if reply is None:
-                        target.out += (kind, subject, sub.tail, size, CRLF, payload, CRLF)
-                    else:
-                        back = (reply, _SPACE, size)
-                        target.out += (kind, subject, sub.tail, *back, CRLF, payload, CRLF)
-                    sub.delivered += 1
-                    target.out_msgs += 1
-                    target.out_bytes += len(payload)
-                    delivered = True
-                elif sub.ingest is not None:
-                    self._ingest(sub.ingest).add(subject, reply, header_size, payload)
-                    delivered = True
-                elif self._deliver(source, sub, subject, reply, header_size, size, payload):
-                    delivered = True
+            if route.is_large:
+                delivered = self._deliver_to_crowd(
+                    source, route.plain, subject, reply, header_size, size, payload
+                )
+            else:
+                for sub in route.plain:
+                    target = sub.client
+                    if sub.plain and not target.congested and (echo or target is not source):
+                        if not target.dirty:
+                            self.buffers.touch(target)
+                        kind = _MSG if header_size < 0 else _HMSG
+                        if reply is None:
+                            target.out += (kind, subject, sub.tail, size, CRLF, payload, CRLF)
+                        else:
+                            back = (reply, _SPACE, size)
+                            target.out += (kind, subject, sub.tail, *back, CRLF, payload, CRLF)
+                        sub.delivered += 1
+                        target.out_msgs += 1
+                        target.out_bytes += len(payload)
+                        delivered = True
+                    elif sub.ingest is not None:
+                        self._ingest(sub.ingest).add(subject, reply, header_size, payload)
+                        delivered = True
+                    elif self._deliver(source, sub, subject, reply, header_size, size, payload):
+                        delivered = True
             for group in route.groups:
                 if self._deliver_to_one(source, group, subject, reply, header_size, size, payload):
                     delivered = True
+            if route.is_large:
+                self.buffers.add_waiting(len(route.groups) * (len(payload) + DELIVERY_BYTES))
             if not delivered and reply is not None and source.no_responders:
                 self._answer_no_responders(source, subject, reply)
-            if route.is_large:
-                waiting_bytes += route.fan_out * (len(payload) + _DELIVERY_BYTES)
-                if waiting_bytes > WAITING_BYTES_MAX:
-                    waiting_bytes = 0
-                    self.flush()
-                    if source.close_reason:
-                        return
+            if budget.units <= 0:
+                break
+        undone = batch.payloads[done:]
+        if undone:
+            # They are counted when they are routed.
+            self._count_in(source, -len(undone), -sum(map(len, undone)))
+        return done
 
     def _ingest_all(self, source: Client, batch: Publishes) -> bool:
         """Hand over publishes that all go to one stream and nowhere else; whether they do."""
@@ -207,10 +231,10 @@ class Broker:
         if len(route.plain) != 1 or route.groups or route.plain[0].ingest is None:
             return False
         ingest = route.plain[0].ingest
-        if subjects.count(subject) != len(subjects) or subject.startswith(_RESERVED_SUBJECTS):
+        if subjects.count(subject) != len(subjects) or subject.startswith(RESERVED_SUBJECTS):
             return False
         for reply in batch.replies:
-            if reply is not None and reply.startswith(_RESERVED_REPLIES):
+            if reply is not None and reply.startswith(RESERVED_REPLIES):
                 return False
         self._count_in(source, len(subjects), sum(map(len, batch.payloads)))
         self._ingest(ingest).add_all(subjects, batch.replies, batch.header_sizes, batch.payloads)
@@ -221,19 +245,18 @@ class Broker:
 
         Returns what is left: what comes after them, or all where one of them needs a look.
         """
-        route = source.account.index.match_below(_ACK_FAMILY)
+        route = source.account.index.match_below(ACK_FAMILY)
         if route is None or len(route.plain) != 1 or route.groups:
             return batch
         ingest = route.plain[0].ingest
         if ingest is None:
             return batch
-        count = sum(1 for _ in takewhile(_is_ack, batch.subjects))
-        acks, rest = batch.parted(count)
+        acks, rest = batch.parted(sum(1 for _ in takewhile(_is_ack, batch.subjects)))
         row = b" ".join(acks.subjects) + b" "
         if b".." in row or b". " in row or acks.replies.count(None) != len(acks.replies):
             # Some have no valid subject, or who waits for an answer may not have it there.
             return batch
-        self._count_in(source, count, sum(map(len, acks.payloads)))
+        self._count_in(source, len(acks.subjects), sum(map(len, acks.payloads)))
         self._ingest(ingest).add_all(acks.subjects, acks.replies, acks.header_sizes, acks.payloads)
         return rest
 
@@ -250,7 +273,7 @@ class Broker:
         if (
             sub.answer_all is None
             or any(match(subject) is not route for subject in subjects)
-            or any(reply.startswith(_RESERVED_REPLIES) for reply in replies)
+            or any(reply.startswith(RESERVED_REPLIES) for reply in replies)
         ):
             return False
         unanswered = sub.answer_all(subjects, replies)
@@ -292,21 +315,27 @@ class Broker:
                     self._ingests = ingests[done:] + self._ingests
                     self._plan_flush()
 
-    def publish_run(self, source: Client, run: Run) -> None:
+    def publish_run(self, source: Client, run: Run, budget: Budget) -> Publishes | Run | None:
         """Route publishes with one control line: one look-up, one join per receiver.
 
-        Where it could show that they are not routed one by one, they are.
+        They are routed one by one if a receiver could tell the difference. Returns those for which
+        the budget was too small.
         """
         route: Route[Subscription] = source.account.index.match(run.subject)
         if (
             source.guarded
             or run.reply is not None
-            or run.subject.startswith(_RESERVED_SUBJECTS)
+            or run.subject.startswith(RESERVED_SUBJECTS)
             or not _is_simple(route)
         ):
-            self.publish_many(source, run.spread())
-            return
+            return self.publish_many(source, run.spread(), budget)
+        rest: Run | None = None
+        deliveries = 1 + route.fan_out
+        affordable = max(1, budget.units * RUN_DELIVERIES_PER_UNIT // deliveries)
+        if len(run.payloads) > affordable:
+            run, rest = run.parted(affordable)
         payloads = run.payloads
+        budget.charge(len(payloads) * deliveries // RUN_DELIVERIES_PER_UNIT)
         self._count_in(source, len(payloads), len(payloads) * len(payloads[0]))
         encoded: dict[bytes, bytes] = {}
         for sub in route.plain:
@@ -314,6 +343,7 @@ class Broker:
                 self._deliver_run(source, sub, run, payloads, encoded)
         for group in route.groups:
             self._share_run(source, group, run)
+        return rest
 
     def send(
         self,
@@ -410,7 +440,7 @@ class Broker:
     ) -> None:
         """Append many messages to one plain subscription."""
         target = sub.client
-        self.touch(target)
+        self.buffers.touch(target)
         tail = sub.tail
         if headers:
             target.out += [
@@ -456,20 +486,11 @@ class Broker:
     ) -> None:
         """Append messages of a stream to one plain subscription."""
         target = sub.client
-        self.touch(target)
+        self.buffers.touch(target)
         target.out.append(encoder.stored_messages(sub.tail, subjects, replies, headers, payloads))
         sub.delivered += len(subjects)
         target.out_msgs += len(subjects)
         target.out_bytes += sum(map(len, payloads)) + sum(map(len, headers))
-
-    def is_behind(self, client: Client) -> bool:
-        """Whether a client has so much to read that it should get no more than it must."""
-        return client.connection.buffered_bytes() > self.unread_bytes_max
-
-    @property
-    def unread_bytes_max(self) -> int:
-        """What a client may have to read without being behind."""
-        return self.max_pending // UNREAD_PART
 
     # --- admission -----------------------------------------------------------------------------
 
@@ -478,14 +499,14 @@ class Broker:
         if source.connect.pedantic and not is_valid_literal(subject):
             self.refuse(source, INVALID_PUBLISH_SUBJECT)
         permissions = source.permissions
-        if _is_reserved(subject, source.is_system) or (
+        if is_reserved(subject, source.is_system) or (
             permissions is not None
             and permissions.restricts_publishing
             and not permissions.may_publish(subject, self._clock.monotonic_ns())
         ):
             self.refuse(source, f"Permissions Violation for Publish to {quote_bytes(subject)}")
             return False
-        if reply is not None and _is_reserved_reply(reply):
+        if reply is not None and is_reserved_reply(reply):
             self.refuse(
                 source, f"Permissions Violation for Publish with Reply of {quote_bytes(reply)}"
             )
@@ -520,7 +541,11 @@ class Broker:
         if sub.limit and sub.delivered >= sub.limit:
             self._unsubscribe(sub)
         if sub.handler is not None:
-            return sub.handler(source, subject, reply, header_size, payload) is not False
+            began_ns = self._clock.monotonic_ns()
+            taken = sub.handler(source, subject, reply, header_size, payload)
+            took_ns = self._clock.monotonic_ns() - began_ns
+            self._budget.charge(max(REQUEST_UNITS, took_ns // NS_PER_UNIT))
+            return taken is not False
         if sub.ingest is not None:
             self._ingest(sub.ingest).add(subject, reply, header_size, payload)
             return True
@@ -537,10 +562,58 @@ class Broker:
         target.out += (line, payload, CRLF)
         target.out_msgs += 1
         target.out_bytes += len(payload)
-        self.touch(target)
+        self.buffers.touch(target)
         if target.congested and source is not None:
             self._stall(source)
         return True
+
+    def _deliver_to_crowd(
+        self,
+        source: Client,
+        subs: list[Subscription],
+        subject: bytes,
+        reply: bytes | None,
+        header_size: int,
+        size: bytes,
+        payload: bytes,
+    ) -> bool:
+        """Deliver one message to many subscriptions; whether anybody got it.
+
+        Neighbours in the list are often of one client, and get their frames at once.
+        """
+        self._budget.charge(len(subs) // CROWD_DELIVERIES_PER_UNIT)
+        begin = (_MSG if header_size < 0 else _HMSG) + subject
+        back = b"" if reply is None else reply + _SPACE
+        end = b"%b%b\r\n%b\r\n" % (back, size, payload)
+        copies_max = WRITE_BYTES_MAX // (len(begin) + len(end) + DELIVERY_BYTES)
+        buffers = self.buffers
+        delivered = False
+        for target, group in groupby(subs, _client_of):
+            mine = list(group)
+            if (
+                target.congested
+                or (target is source and not source.connect.echo)
+                or len(payload) > COPIED_BYTES_MAX
+                or not all(map(_is_plain, mine))
+            ):
+                for sub in mine:
+                    if self._deliver(source, sub, subject, reply, header_size, size, payload):
+                        delivered = True
+                buffers.add_waiting(len(mine) * (len(payload) + DELIVERY_BYTES))
+                continue
+            delivered = True
+            for start in range(0, len(mine), copies_max):
+                some = mine[start : start + copies_max]
+                if target.close_reason:
+                    break
+                target.out.append(encoder.copies_of_message(begin, [*map(_tail_of, some)], end))
+                for sub in some:
+                    sub.delivered += 1
+                target.out_msgs += len(some)
+                target.out_bytes += len(some) * len(payload)
+                buffers.touch(target)
+                buffers.add_waiting(len(some) * (len(payload) + DELIVERY_BYTES))
+        return delivered
 
     def _accepts(self, source: Client | None, sub: Subscription, subject: bytes) -> bool:
         target = sub.client
@@ -591,12 +664,12 @@ class Broker:
             self._stall(source)
         data = encoded.get(sub.sid)
         if data is None:
-            data = encoded[sub.sid] = _encode_run(run, sub, payloads)
+            data = encoded[sub.sid] = encoder.run_of_messages(run, sub.sid, payloads)
         target.out.append(data)
         sub.delivered += len(payloads)
         target.out_msgs += len(payloads)
         target.out_bytes += len(payloads) * len(payloads[0])
-        self.touch(target)
+        self.buffers.touch(target)
 
     def _share_run(self, source: Client, group: list[Subscription], run: Run) -> None:
         """Spread a run over a queue group; each message goes to one member."""
@@ -634,15 +707,7 @@ class Broker:
             if client.traced:
                 self.tracer.told(client, data)
             client.out.append(data)
-            self.touch(client)
-
-    def touch(self, client: Client) -> None:
-        """Remember that a client has bytes to write this turn."""
-        if client.dirty:
-            return
-        client.dirty = True
-        self._dirty.append(client)
-        self._plan_flush()
+            self.buffers.touch(client)
 
     def _plan_flush(self) -> None:
         if not self._flush_planned:
@@ -661,74 +726,14 @@ class Broker:
             # A bug that shows at one of them must not silence the rest.
             if self._last_works:
                 self._plan_flush()
-            self._flush_dirty()
-
-    def _flush_dirty(self) -> None:
-        dirty = self._dirty
-        self._dirty = []
-        done = 0
-        try:
-            for client in dirty:
-                done += 1
-                self.flush_client(client)
-        finally:
-            # A bug that shows at one client must not silence the rest.
-            if done < len(dirty):
-                self._dirty = dirty[done:] + self._dirty
-                self._plan_flush()
-
-    def flush_client(self, client: Client) -> None:
-        """Write what one client has waiting."""
-        client.dirty = False
-        pieces = client.out
-        payload_bytes = client.out_bytes - client.written_bytes
-        client.written_bytes = client.out_bytes
-        if payload_bytes > WRITE_BYTES_MAX or len(pieces) > WRITE_PIECES_MAX:
-            client.out = []
-            self._write_in_parts(client, pieces)
-            return
-        data = b"".join(pieces)
-        pieces.clear()
-        if data and not client.close_reason:
-            self._write(client, data)
-
-    def _write_in_parts(self, client: Client, pieces: list[bytes]) -> None:
-        part: list[bytes] = []
-        size = 0
-        for piece in pieces:
-            part.append(piece)
-            size += len(piece)
-            if size > WRITE_BYTES_MAX:
-                if client.close_reason:
-                    return
-                self._write(client, b"".join(part))
-                part.clear()
-                size = 0
-        if part and not client.close_reason:
-            self._write(client, b"".join(part))
-
-    def _write(self, client: Client, data: bytes) -> None:
-        connection = client.connection
-        connection.write(data)
-        buffered = connection.buffered_bytes()
-        if buffered > self.max_pending:
-            self._overflow(client)
-        else:
-            client.congested = self._is_congested(buffered)
-
-    def drained(self, client: Client) -> None:
-        """A client has read what was queued for it."""
-        client.congested = False
+            self.buffers.flush()
 
     def _drops(self, target: Client) -> bool:
         """Whether a message to a client that does not keep up is dropped instead of waiting."""
         if self.stalls_publishers:
             return False
-        target.congested = self._is_congested(target.connection.buffered_bytes())
+        target.congested = self.buffers.is_congested(target)
         return target.congested
-
-    def _is_congested(self, buffered_bytes: int) -> bool:
-        return buffered_bytes > self.max_pending // 4 * 3
 
     def _stall(self, source: Client) -> None:
         """Read no more from a publisher for a moment, so that its receivers can catch up."""
@@ -737,13 +742,12 @@ class Broker:
         source.stalled = True
         self.counters.stalled_clients += 1
         source.connection.pause_reading()
-        source.stall_timer = self._scheduler.call_later(STALL_S, lambda: self._resume(source))
+        source.stall_timer = self._scheduler.call_later(STALL_S, lambda: self._end_stall(source))
 
-    def _resume(self, source: Client) -> None:
+    def _end_stall(self, source: Client) -> None:
         source.stalled = False
         source.stall_timer = None
-        if not source.close_reason and not source.authenticating:
-            source.connection.resume_reading()
+        self._resume(source)
 
     def _count_in(self, source: Client, messages: int, size: int) -> None:
         source.in_msgs += messages
@@ -768,27 +772,10 @@ def _is_simple(route: Route[Subscription]) -> bool:
     )
 
 
+_client_of: Final = attrgetter("client")
+_is_plain: Final = attrgetter("plain")
+_tail_of: Final = attrgetter("tail")
+
+
 def _is_ack(subject: bytes) -> bool:
-    return subject.startswith(_ACK_PREFIX)
-
-
-def _is_reserved(subject: bytes, is_system: bool) -> bool:
-    if len(subject) > len(_GATEWAY_PREFIX) and subject.startswith(_GATEWAY_PREFIX):
-        return True
-    return subject.startswith(_RAFT_PREFIX) and not is_system
-
-
-def _is_reserved_reply(reply: bytes) -> bool:
-    if reply.startswith(_SERVICE_REPLY_PREFIX):
-        return True
-    return any(
-        len(reply) > len(prefix) and reply.startswith(prefix)
-        for prefix in (_ACK_PREFIX, _GATEWAY_PREFIX)
-    )
-
-
-def _encode_run(run: Run, sub: Subscription, payloads: list[bytes]) -> bytes:
-    """All frames of a run for one subscription."""
-    kind = b"MSG" if run.header_size < 0 else b"HMSG"
-    line = encoder.message_line(kind, run.subject, sub.sid, run.reply, run.size)
-    return b"".join((line, (CRLF + line).join(payloads), CRLF))
+    return subject.startswith(ACK_PREFIX)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Protocol, final
 from headwater.server.accounts import Account
 from headwater.server.ingest import Ingest
 from headwater.server.permissions import ConnectionPermissions
+from headwater.wire.batch import Segment
 from headwater.wire.decoder import ClientDecoder
 from headwater.wire.info import ConnectOptions
 
@@ -135,13 +136,14 @@ class Client:
         "first_pong_sent",
         "guarded",
         "headers",
-        "held",
         "in_bytes",
         "in_msgs",
+        "is_queued",
         "is_system",
         "label",
         "last_activity_wall_ns",
         "last_in_ns",
+        "lost_reason",
         "max_payload",
         "max_subscriptions",
         "no_responders",
@@ -152,7 +154,9 @@ class Client:
         "ping_sent_ns",
         "ping_timer",
         "pings_out",
+        "reads",
         "rtt_ns",
+        "segments",
         "stall_timer",
         "stalled",
         "started_ns",
@@ -175,8 +179,13 @@ class Client:
         self.connect = ConnectOptions()
         self.connect_received = False
         self.authenticating = False
-        # Bytes that arrived while a password was being checked elsewhere.
-        self.held: list[bytes] = []
+        # The backlog: bytes that were read and not decoded, and operations not performed, in order.
+        self.reads: list[bytes] = []
+        self.segments: list[Segment] = []
+        # The backlog waits for its turn.
+        self.is_queued = False
+        # The connection was lost for this reason while there was a backlog.
+        self.lost_reason = ""
         self.first_pong_sent = False
         self.username = ""
         self.permissions: ConnectionPermissions | None = None
@@ -218,6 +227,16 @@ class Client:
         self.ping_timer: TimerHandle | None = None
         self.stall_timer: TimerHandle | None = None
         self.write_timer: TimerHandle | None = None
+
+    @property
+    def has_backlog(self) -> bool:
+        """Whether the client sent operations that have not been performed."""
+        return bool(self.segments or self.reads) or self.decoder.stopped
+
+    @property
+    def is_held_back(self) -> bool:
+        """Whether the client has to wait before more of its operations are performed."""
+        return self.is_queued or self.authenticating or self.stalled
 
     @property
     def is_closed(self) -> bool:

@@ -21,8 +21,9 @@ from headwater.jetstream.consumer.records import ConsumerDeleted
 from headwater.jetstream.stream import Stream
 from headwater.runtime.environment import Scheduler, TimerHandle
 from headwater.server.accounts import Account
-from headwater.server.broker import UNREAD_LOOK_S, Broker
+from headwater.server.broker import Broker
 from headwater.server.jetstream_advisories import Advisories
+from headwater.server.out_buffers import UNREAD_LOOK_S
 from headwater.store.message_log import StoreError
 
 # Acknowledgements that nobody waits for are in the journal after this, if nothing is written first.
@@ -400,7 +401,7 @@ class ConsumerRunner:
 
     def _is_unread(self, consumer: Consumer) -> bool:
         """Whether a receiver has so much to read that it gets no more for now."""
-        is_behind = self._broker.is_behind
+        is_behind = self._broker.buffers.is_behind
         for subject in consumer.receivers():
             route = self._account.index.match(subject)
             if any(is_behind(sub.client) for sub in route.plain):

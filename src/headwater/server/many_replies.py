@@ -11,7 +11,8 @@ from typing import Final, final
 from headwater.jetstream.api.message_get import UNREADABLE, Reply
 from headwater.runtime.environment import Scheduler
 from headwater.server.accounts import Account
-from headwater.server.broker import UNREAD_LOOK_S, Broker
+from headwater.server.broker import Broker
+from headwater.server.out_buffers import UNREAD_LOOK_S
 from headwater.store.message_log import StoreError
 
 # One slice; it ends with the first of the two.
@@ -50,7 +51,7 @@ class ManyReplies:
         route = self._account.index.match(self._subject)
         if not route.fan_out or not self._is_wanted():
             return
-        if any(self._broker.is_behind(sub.client) for sub in route.plain):
+        if any(self._broker.buffers.is_behind(sub.client) for sub in route.plain):
             self._scheduler.call_later(UNREAD_LOOK_S, self._go_on)
             return
         self._send_some()
@@ -66,7 +67,7 @@ class ManyReplies:
 
     def _send_slice(self) -> bool:
         """Send some; whether there may be more."""
-        size, size_max = 0, min(SLICE_BYTES_MAX, self._broker.unread_bytes_max)
+        size, size_max = 0, min(SLICE_BYTES_MAX, self._broker.buffers.unread_bytes_max)
         blocks: list[bytes] = []
         payloads: list[bytes] = []
         try:

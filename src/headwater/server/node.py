@@ -24,8 +24,10 @@ from headwater.server import closing
 from headwater.server.accounts import Account, Accounts
 from headwater.server.auth import Authenticator, SlowCheck, Verdict
 from headwater.server.broker import Broker
+from headwater.server.budget import CONNECT_UNITS, OPERATION_UNITS, Budget
 from headwater.server.client import Client, Connection, Subscription
 from headwater.server.identity import new_server_id
+from headwater.server.intake import Intake
 from headwater.server.jetstream import JetStream
 from headwater.server.log import Log
 from headwater.server.options import Options, UserOptions
@@ -62,6 +64,9 @@ INVALID_SUBJECT: Final = "Invalid Subject"
 # Queue groups of servers; clients may not join them.
 _SYSTEM_QUEUE: Final = b"_sys_"
 
+# A client may leave 500,000 subscriptions behind; so many are removed in about 3 ms.
+REMOVED_SUBSCRIPTIONS_MAX: Final = 1_000
+
 # The first ping measures the round trip, so it comes early, spread so that clients that all
 # reconnect at once are not all pinged at once.
 FIRST_PING_S_MAX: Final = 2.0
@@ -83,6 +88,7 @@ class Node:
         self.config_loaded_wall_ns = self.started_wall_ns
         self.accounts = Accounts(options)
         self.authenticator = Authenticator(options)
+        self.intake = Intake(environment.scheduler, self)
         self.broker = Broker(
             environment.clock,
             environment.entropy,
@@ -91,6 +97,7 @@ class Node:
             options.max_pending,
             self._end_subscription,
             self._slow_consumer,
+            self.intake.resume,
         )
         self.broker.stalls_publishers = not options.no_fast_producer_stall
         self._publish_lines = PublishLines()
@@ -209,28 +216,16 @@ class Node:
 
     def receive(self, client: Client, data: bytes) -> None:
         """Bytes arrived from a client."""
-        if client.close_reason:
-            return
-        if client.authenticating:
-            # Reading is paused; a loop may still hand over what it had already read.
-            client.held.append(data)
-            return
-        decoder = client.decoder
-        self._process(client, decoder.feed(data))
-        while decoder.stopped and not client.authenticating and not client.close_reason:
-            self._process(client, decoder.feed(b""))
-        first = decoder.unfinished
-        if first and first not in b"Cc" and self._awaits_connect(client):
-            self._without_connect(client)
+        self.intake.receive(client, data)
 
     def lost(self, client: Client, was_broken: bool = False) -> None:
         """The connection is gone, by the client's doing or the network's."""
         if not client.close_reason:
-            self._forget(client, closing.READ_ERROR if was_broken else closing.CLIENT_CLOSED)
+            self.intake.lose(client, closing.READ_ERROR if was_broken else closing.CLIENT_CLOSED)
 
     def writable(self, client: Client) -> None:
         """What was queued for the client has been taken."""
-        self.broker.drained(client)
+        self.broker.buffers.drained(client)
         if client.write_timer is not None:
             client.write_timer.cancel()
             client.write_timer = None
@@ -248,10 +243,10 @@ class Node:
             return
         if error_text:
             self.broker.tell(client, encoder.error(error_text))
-        self.broker.flush_client(client)
+        self.broker.buffers.flush_client(client)
         if client.close_reason:
             return
-        self._forget(client, reason)
+        self.forget(client, reason)
         client.connection.close()
 
     def close_all(self, reason: str) -> None:
@@ -260,7 +255,7 @@ class Node:
         for client in [*self.clients.values()]:
             self.close(client, reason)
 
-    def _forget(self, client: Client, reason: str) -> None:
+    def forget(self, client: Client, reason: str) -> None:
         """Take a client out of everything."""
         client.close_reason = reason
         # Whoever has it on a route in hand takes the long way, and finds it closed.
@@ -269,20 +264,30 @@ class Node:
         client.cancel_timers()
         # The client itself is kept for a while, for /connz; its buffers and caches are not.
         client.out.clear()
-        client.held.clear()
+        client.reads, client.segments = [], []
         client.decoder.close()
         client.connect.forget_secrets()
         if client.permissions is not None:
             client.permissions.forget()
-        for sub in client.subscriptions.values():
-            client.account.index.remove(sub.subject, sub.queue, sub)
-            if client.account.watched:
-                client.account.interest_changed(sub.subject)
+        self._remove_subscriptions(client.account, [*client.subscriptions.values()])
         self._leave(client)
         self.clients.pop(client.cid, None)
         self.closed_clients.append(client)
         self.log.debug(f"{client.label} - Client connection closed: {reason}")
         self.system_services.client_disconnected(client)
+
+    def _remove_subscriptions(self, account: Account, subs: list[Subscription]) -> None:
+        """Take the subscriptions of a client that is gone out of the index, so many per turn.
+
+        Those that wait get no messages any more: their client is closed.
+        """
+        for sub in subs[-REMOVED_SUBSCRIPTIONS_MAX:]:
+            account.index.remove(sub.subject, sub.queue, sub)
+            if account.watched:
+                account.interest_changed(sub.subject)
+        del subs[-REMOVED_SUBSCRIPTIONS_MAX:]
+        if subs:
+            self.environment.scheduler.call_soon(lambda: self._remove_subscriptions(account, subs))
 
     def _move(self, client: Client, account: Account) -> None:
         """Put a client into an account, out of the one it was in."""
@@ -310,7 +315,7 @@ class Node:
             f"{client.label} - Slow Consumer Detected: MaxPending of "
             f"{self.options.max_pending} Exceeded"
         )
-        self._forget(client, closing.SLOW_CONSUMER_PENDING)
+        self.forget(client, closing.SLOW_CONSUMER_PENDING)
         client.connection.abort()
 
     def _write_deadline(self, client: Client) -> None:
@@ -322,31 +327,27 @@ class Node:
             f"{self.options.write_deadline_s:g}s exceeded with 1 chunks of "
             f"{client.connection.buffered_bytes()} total bytes."
         )
-        self._forget(client, closing.SLOW_CONSUMER_DEADLINE)
+        self.forget(client, closing.SLOW_CONSUMER_DEADLINE)
         client.connection.abort()
 
     # --- operations ----------------------------------------------------------------------------
 
-    def _process(self, client: Client, segments: list[Segment]) -> None:
-        for segment in segments:
+    def perform(self, client: Client, segment: Segment, budget: Budget) -> Segment | None:
+        """Do what a segment asks for; return the publishes the budget was too small for."""
+        if client.traced:
+            self.broker.tracer.received(client, segment)
+        if self._awaits_connect(client) and not _begins_connect(segment):
+            self._without_connect(client)
             if client.close_reason:
-                return
-            if client.traced:
-                self.broker.tracer.received(client, segment)
-            if self._awaits_connect(client) and not _begins_connect(segment):
-                self._without_connect(client)
-                if client.close_reason:
-                    return
-            self._perform(client, segment)
-
-    def _perform(self, client: Client, segment: Segment) -> None:
+                return None
         if isinstance(segment, Publishes):
             self._heard(client)
-            self.broker.publish_many(client, segment)
-        elif isinstance(segment, Run):
+            return self.broker.publish_many(client, segment, budget)
+        if isinstance(segment, Run):
             self._heard(client)
-            self.broker.publish_run(client, segment)
-        elif isinstance(segment, Subscribe):
+            return self.broker.publish_run(client, segment, budget)
+        budget.charge(OPERATION_UNITS)
+        if isinstance(segment, Subscribe):
             self._on_subscribe(client, segment)
         elif isinstance(segment, Unsubscribe):
             self._on_unsubscribe(client, segment)
@@ -355,11 +356,19 @@ class Node:
         elif isinstance(segment, Pong):
             self._on_pong(client)
         elif isinstance(segment, Connect):
+            budget.charge(CONNECT_UNITS)
             self._on_connect(client, segment)
         elif isinstance(segment, ClientError):
             self._on_client_error(client, segment)
         elif isinstance(segment, Malformed):
             self._on_malformed(client, segment)
+        return None
+
+    def decoded(self, client: Client) -> None:
+        """Every whole operation has been performed; the beginning of the next one may tell."""
+        first = client.decoder.unfinished
+        if first and first not in b"Cc" and self._awaits_connect(client):
+            self._without_connect(client)
 
     def _heard(self, client: Client) -> None:
         """The client did something of its own accord, so it need not be pinged for a while."""
@@ -429,11 +438,7 @@ class Node:
             verdict = judged
         client.authenticating = False
         self._finish_connect(client, verdict)
-        if not client.stalled and not client.close_reason:
-            client.connection.resume_reading()
-        data = b"".join(client.held)
-        client.held.clear()
-        self.receive(client, data)
+        self.intake.resume(client)
 
     def _finish_connect(self, client: Client, verdict: Verdict) -> None:
         connect = client.connect
@@ -686,7 +691,7 @@ class Node:
             self.jetstream.reload()
         self.authenticator = Authenticator(options)
         self.broker.tracer = Tracer(self.log, options)
-        self.broker.max_pending = options.max_pending
+        self.broker.buffers.max_pending = options.max_pending
         if old.max_control_line != options.max_control_line:
             self._publish_lines.forget()
         self.broker.stalls_publishers = not options.no_fast_producer_stall

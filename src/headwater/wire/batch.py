@@ -42,6 +42,16 @@ class Publishes:
         first.payloads, rest.payloads = self.payloads[:count], self.payloads[count:]
         return first, rest
 
+    def followed_by(self, later: "Publishes") -> "Publishes":
+        """These publishes and then others; the lists of both stay as they are."""
+        both = Publishes()
+        both.subjects = self.subjects + later.subjects
+        both.replies = self.replies + later.replies
+        both.header_sizes = self.header_sizes + later.header_sizes
+        both.sizes = self.sizes + later.sizes
+        both.payloads = self.payloads + later.payloads
+        return both
+
 
 @final
 class Run:
@@ -62,6 +72,11 @@ class Run:
         self.header_size = header_size
         self.size = size
         self.payloads = payloads
+
+    def parted(self, count: int) -> "tuple[Run, Run]":
+        """The first so many, and the rest."""
+        head = (self.subject, self.reply, self.header_size, self.size)
+        return Run(*head, self.payloads[:count]), Run(*head, self.payloads[count:])
 
     def spread(self) -> Publishes:
         """The same publishes, each for itself."""

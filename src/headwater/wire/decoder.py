@@ -11,8 +11,9 @@ find, split and slice. The rest goes by the operation's name, in any mixture of 
 as the protocol allows.
 
 CONNECT changes what may follow it (headers, for one), so decoding stops behind a CONNECT; the
-caller acts on it, sets `headers`, and feeds nothing to go on. What is left of the read is not
-copied for that: a read may be full of CONNECTs.
+caller acts on it, sets `headers`, and feeds nothing to go on. Decoding stops likewise behind every
+`OPERATIONS_MAX` operations, so that no read keeps the caller for long. The rest of the read is not
+copied for either: a read may be full of CONNECTs.
 
 Bounds: an unfinished control line is at most `max_control_line` bytes of arguments, an unfinished
 payload at most `max_payload`, so a connection can not make the decoder hold more than their sum and
@@ -20,6 +21,7 @@ one read.
 """
 
 import re
+from itertools import repeat
 from typing import Final, TypeAlias, TypeVar, final
 
 from headwater.base.errors import PeerError
@@ -78,6 +80,9 @@ _ACK_RUN: Final = re.compile(
 )
 # The most that a line of those has.
 _ACK_LINE_BYTES_MAX: Final = len(_ACK_LINE) + _ACK_SUBJECT_BYTES_MAX + len(b" 4\r\n")
+
+# Operations decoded by one call; a run counts as one. A read may hold 40,000, which take 50 ms.
+OPERATIONS_MAX: Final = 512
 
 # The first window of a run: what a wrong guess costs, in frames.
 _RUN_WINDOW_MIN: Final = 8
@@ -182,13 +187,13 @@ class ClientDecoder:
         self._held = bytearray()
         # Bytes that operation needs; decoding again before they are there is wasted.
         self._needed = 0
-        # Where a read was left behind a CONNECT. Nothing is held at the same time.
+        # Where a read was left when decoding stopped. Nothing is held at the same time.
         self._rest = b""
         self._rest_start = 0
         self.set_limits(max_control_line, max_payload)
         # Whether HPUB is allowed; settled by CONNECT.
         self.headers = False
-        # Decoding stopped behind a CONNECT; feeding nothing goes on.
+        # Decoding stopped before the end of the read; feeding nothing goes on.
         self.stopped = False
 
     def set_limits(self, max_control_line: int, max_payload: int) -> None:
@@ -212,6 +217,7 @@ class ClientDecoder:
     def close(self) -> None:
         """Accept no more, and let go of what was kept."""
         self._dead = True
+        self.stopped = False
         self._held.clear()
         self._rest, self._rest_start = b"", 0
 
@@ -256,7 +262,9 @@ class ClientDecoder:
         last_line = self._last_line
         said = self._last_said
         publishes: Publishes | None = None
-        while position < end:
+        for _ in repeat(None, OPERATIONS_MAX):
+            if position >= end:
+                break
             start = data.find(b"\n", position) + 1
             if start == 0:
                 self._check_unfinished(data, position)
@@ -306,6 +314,8 @@ class ClientDecoder:
             publishes.sizes.append(size_token)
             publishes.payloads.append(data[start:after])
             position = after + 2
+        else:
+            self.stopped = position < end
         self._last_line, self._last_said = last_line, said
         return position
 

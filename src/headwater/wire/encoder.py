@@ -1,6 +1,9 @@
 """What a server says to a client, as bytes."""
 
+from collections.abc import Sequence
 from typing import Final
+
+from headwater.wire.batch import Run
 
 CRLF: Final = b"\r\n"
 OK: Final = b"+OK\r\n"
@@ -20,6 +23,22 @@ def message_line(
     if reply is None:
         return b"%b %b %b %b\r\n" % (kind, subject, sid, size)
     return b"%b %b %b %b %b\r\n" % (kind, subject, sid, reply, size)
+
+
+def run_of_messages(run: Run, sid: bytes, payloads: list[bytes]) -> bytes:
+    """Messages of a run, or a part of them, for one subscription."""
+    kind = b"MSG" if run.header_size < 0 else b"HMSG"
+    line = message_line(kind, run.subject, sid, run.reply, run.size)
+    return b"".join((line, (CRLF + line).join(payloads), CRLF))
+
+
+def copies_of_message(begin: bytes, tails: Sequence[bytes], end: bytes) -> bytes:
+    """One message for several subscriptions of one client.
+
+    `begin` is the frame before the subscription's id, a tail that id between blanks, `end` the rest
+    of the frame. All frames come of one join: a client may have 100,000 equal subscriptions.
+    """
+    return b"".join((begin, (end + begin).join(tails), end))
 
 
 def no_responders_block(subject: bytes) -> bytes:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from headwater.server import broker as broker_module
+from headwater.server import out_buffers
 from headwater.server.options import Permissions, ResponsePermission, SubjectPermission, UserOptions
 from tests.scenarios.world import Peer, World
 from tests.unit.server.conftest import MakeWorld
@@ -437,8 +437,8 @@ class TestSlowConsumers:
     def test_equal_subscriptions_can_not_make_more_copies_than_may_wait(
         self, make_world: MakeWorld, monkeypatch: pytest.MonkeyPatch, queue: bytes
     ) -> None:
-        monkeypatch.setattr(broker_module, "WRITE_BYTES_MAX", 64 * KIB)
-        monkeypatch.setattr(broker_module, "WAITING_BYTES_MAX", 64 * KIB)
+        monkeypatch.setattr(out_buffers, "WRITE_BYTES_MAX", 64 * KIB)
+        monkeypatch.setattr(out_buffers, "WAITING_BYTES_MAX", 64 * KIB)
         _, slow, source = self.slow(make_world)
         for sid in range(2, 200):
             slow.push(b"SUB foo%b %d\r\n" % (queue and queue % sid, sid))
@@ -451,7 +451,7 @@ class TestSlowConsumers:
     def test_much_is_written_in_parts_and_arrives_whole(
         self, world: World, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(broker_module, "WRITE_BYTES_MAX", 1000)
+        monkeypatch.setattr(out_buffers, "WRITE_BYTES_MAX", 1000)
         sub, source = listener(world, b">"), world.modern()
         before = sub.connection.writes
         sent = [(b"s%d" % number, b"x" * number) for number in range(100)]

@@ -11,13 +11,13 @@ from headwater.jetstream import error_codes
 from headwater.jetstream.consumer.delivery import TURN_MESSAGES_MAX
 from headwater.runtime.upkeep import begin_journal_rewrite
 from headwater.server.accounts import Account
-from headwater.server.broker import UNREAD_LOOK_S
 from headwater.server.consumer_runner import (
     DUE_MAX,
     JOURNAL_S_MAX,
     STALE_MAX,
 )
 from headwater.server.options import Options
+from headwater.server.out_buffers import UNREAD_LOOK_S
 from headwater.server.stream_runner import StreamRunner
 from headwater.store.log import FileLog
 from tests.scenarios.world import Peer

@@ -3,9 +3,9 @@
 import json
 from typing import Any
 
-from headwater.server.broker import UNREAD_LOOK_S
 from headwater.server.many_replies import SLICE_REPLIES_MAX
 from headwater.server.options import Options
+from headwater.server.out_buffers import UNREAD_LOOK_S
 from tests.scenarios.world import Peer
 from tests.unit.server.stored_world import StoredWorld, streaming
 

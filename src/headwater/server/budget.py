@@ -1,0 +1,45 @@
+"""How much work one turn of the loop does, and how much of it one connection may ask for.
+
+Work is counted in units of about a microsecond of one core of the machine the figures in
+docs/performance.md are from. The counts are estimates, but for requests to the server itself, whose
+time is measured: they alone differ among each other by more than a factor of ten.
+"""
+
+from typing import Final, final
+
+# Others wait for as long as this when one connection floods the server, and for what the turn's
+# last operation takes beyond it. Shorter turns would share writes among fewer messages.
+TURN_UNITS: Final = 4_000
+# The slice of a connection where several wait: a hundred that flood come round in 50 ms.
+SLICE_UNITS: Final = 500
+
+# Reading and decoding bytes costs next to nothing, but not nothing.
+BYTES_PER_UNIT: Final = 1_000
+# A subscription, a ping; and a CONNECT besides.
+OPERATION_UNITS: Final = 4
+CONNECT_UNITS: Final = 100
+# A publish, with what a stream does with it when the turn ends.
+PUBLISH_UNITS: Final = 4
+# Deliveries of a run, whose frames are made at once, and of a message to a crowd.
+RUN_DELIVERIES_PER_UNIT: Final = 4
+CROWD_DELIVERIES_PER_UNIT: Final = 2
+# A request to the server itself, where the clock has not moved meanwhile.
+REQUEST_UNITS: Final = 20
+NS_PER_UNIT: Final = 1_000
+
+
+@final
+class Budget:
+    """The units of work left to the connection that is served now.
+
+    An operation is not cut in two, so the last one may take the units below zero.
+    """
+
+    __slots__ = ("units",)
+
+    def __init__(self, units: int = 0) -> None:
+        self.units = units
+
+    def charge(self, units: int) -> None:
+        """Work of so many units was done."""
+        self.units -= units

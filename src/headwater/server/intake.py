@@ -1,0 +1,172 @@
+"""The bytes of all clients on their way into the server: whose turn it is, and for how long.
+
+One connection that sends as fast as it can must not hold up the others. So a turn of the loop has a
+budget of work, and connections that bring more than fits are served in turn: each has its backlog
+(reads, and segments decoded from them, in the order they came), its socket is not read while there
+is one, and a queue hands out slices until the turn's budget is spent. A connection without a
+backlog is served as its bytes arrive, while the turn has budget left; that is the usual way.
+
+    read ──▶ no backlog, budget left ──▶ decoded and performed at once
+      └────▶ backlog ──▶ queue ──▶ a slice per round, until the turn is over ──▶ read again
+
+Nothing here knows what an operation means: a `Performer` does. `headwater.server.budget` has the
+units in which work is counted.
+"""
+
+from collections import deque
+from typing import Protocol, final
+
+from headwater.runtime.environment import Scheduler
+from headwater.server.budget import BYTES_PER_UNIT, SLICE_UNITS, TURN_UNITS, Budget
+from headwater.server.client import Client
+from headwater.wire.batch import Segment
+
+
+class Performer(Protocol):
+    """The part of a server that knows what operations mean."""
+
+    def perform(self, client: Client, segment: Segment, budget: Budget) -> Segment | None:
+        """Do what a segment asks for, and charge it.
+
+        Returns the publishes of the segment for which the budget was too small.
+        """
+        ...
+
+    def decoded(self, client: Client) -> None:
+        """Every whole operation of a client has been performed; a part of one may be left."""
+        ...
+
+    def forget(self, client: Client, reason: str) -> None:
+        """A connection that was lost while it had a backlog has none any more."""
+        ...
+
+
+@final
+class Intake:
+    """What clients have sent and the server has not done yet."""
+
+    __slots__ = ("_budget", "_is_planned", "_performer", "_queue", "_scheduler", "_spent")
+
+    def __init__(self, scheduler: Scheduler, performer: Performer) -> None:
+        self._scheduler = scheduler
+        self._performer = performer
+        # Clients with a backlog, each of them once.
+        self._queue: deque[Client] = deque()
+        self._is_planned = False
+        self._budget = Budget()
+        # Units spent since the queue was last served.
+        self._spent = 0
+
+    def receive(self, client: Client, data: bytes) -> None:
+        """Bytes arrived from a client."""
+        if client.close_reason:
+            return
+        if client.is_queued or client.authenticating or client.stalled:
+            # Reading is paused; a loop may still hand over what it had already read.
+            client.reads.append(data)
+        elif self._spent >= TURN_UNITS:
+            client.reads.append(data)
+            self._enqueue(client)
+        else:
+            client.segments = client.decoder.feed(data)
+            self._spent += len(data) // BYTES_PER_UNIT
+            self._serve(client, SLICE_UNITS if self._queue else TURN_UNITS - self._spent)
+
+    def resume(self, client: Client) -> None:
+        """Nothing but its own backlog holds a client back any more."""
+        if client.close_reason or client.is_held_back:
+            return
+        if client.has_backlog:
+            self._enqueue(client)
+        else:
+            self._release(client)
+
+    def lose(self, client: Client, reason: str) -> None:
+        """A connection is gone; the client is forgotten when its backlog has been performed.
+
+        A client that is not authenticated yet has nothing performed any more.
+        """
+        if client.authenticating or not client.has_backlog:
+            self._performer.forget(client, reason)
+        else:
+            client.lost_reason = reason
+            self.resume(client)
+
+    def _enqueue(self, client: Client) -> None:
+        client.is_queued = True
+        client.connection.pause_reading()
+        self._queue.append(client)
+        if not self._is_planned:
+            self._is_planned = True
+            self._scheduler.call_soon(self._take_turn)
+
+    def _release(self, client: Client) -> None:
+        """A client has no backlog: its socket is read again, if it has one."""
+        if client.lost_reason:
+            self._performer.forget(client, client.lost_reason)
+        else:
+            client.connection.resume_reading()
+
+    def _take_turn(self) -> None:
+        """Serve the queue until the turn's budget is spent."""
+        self._is_planned = False
+        self._spent = 0
+        queue = self._queue
+        try:
+            while queue and self._spent < TURN_UNITS:
+                client = queue.popleft()
+                client.is_queued = False
+                if client.close_reason:
+                    continue
+                self._serve(client, SLICE_UNITS if queue else TURN_UNITS - self._spent)
+                if not client.has_backlog and not client.is_held_back:
+                    self._release(client)
+        finally:
+            # A bug that shows at one client must not silence the rest.
+            if queue and not self._is_planned:
+                self._is_planned = True
+                self._scheduler.call_soon(self._take_turn)
+
+    def _serve(self, client: Client, units: int) -> None:
+        """Perform a client's backlog until it is empty, or the budget spent, or it has to wait."""
+        budget = self._budget
+        budget.units = units
+        try:
+            while budget.units > 0 and not client.is_held_back and not client.close_reason:
+                if client.segments:
+                    self._perform_some(client, budget)
+                elif not self._decode_some(client, budget):
+                    self._performer.decoded(client)
+                    return
+        finally:
+            self._spent += units - budget.units
+        if client.has_backlog and not client.is_held_back and not client.close_reason:
+            self._enqueue(client)
+
+    def _perform_some(self, client: Client, budget: Budget) -> None:
+        perform = self._performer.perform
+        segments = client.segments
+        client.segments = []
+        for done, segment in enumerate(segments, start=1):
+            rest = perform(client, segment, budget)
+            if client.close_reason:
+                return
+            if rest is not None:
+                client.segments = [rest, *segments[done:]]
+                return
+            if budget.units <= 0 or client.is_held_back:
+                client.segments = segments[done:]
+                return
+
+    def _decode_some(self, client: Client, budget: Budget) -> bool:
+        """Decode the next part of the oldest read; False if there is none."""
+        decoder = client.decoder
+        if decoder.stopped:
+            client.segments = decoder.feed(b"")
+            return True
+        if not client.reads:
+            return False
+        data = client.reads.pop(0)
+        budget.charge(len(data) // BYTES_PER_UNIT)
+        client.segments = decoder.feed(data)
+        return True
