@@ -23,7 +23,6 @@ from headwater.runtime.environment import Scheduler
 from headwater.server.accounts import Account
 from headwater.server.budget import (
     CROWD_DELIVERIES_PER_UNIT,
-    NS_PER_UNIT,
     PUBLISH_UNITS,
     REQUEST_UNITS,
     RUN_DELIVERIES_PER_UNIT,
@@ -397,9 +396,14 @@ class Broker:
     ) -> bool:
         """Deliver to everyone on a route, looking at everything; whether anybody got it."""
         delivered = False
-        for sub in route.plain:
-            if self._deliver(source, sub, subject, reply, header_size, size, payload):
-                delivered = True
+        if route.is_large:
+            delivered = self._deliver_to_crowd(
+                source, route.plain, subject, reply, header_size, size, payload
+            )
+        else:
+            for sub in route.plain:
+                if self._deliver(source, sub, subject, reply, header_size, size, payload):
+                    delivered = True
         for group in route.groups:
             if self._deliver_to_one(source, group, subject, reply, header_size, size, payload):
                 delivered = True
@@ -543,8 +547,7 @@ class Broker:
         if sub.handler is not None:
             began_ns = self._clock.monotonic_ns()
             taken = sub.handler(source, subject, reply, header_size, payload)
-            took_ns = self._clock.monotonic_ns() - began_ns
-            self._budget.charge(max(REQUEST_UNITS, took_ns // NS_PER_UNIT))
+            self._budget.charge_time(self._clock.monotonic_ns() - began_ns, REQUEST_UNITS)
             return taken is not False
         if sub.ingest is not None:
             self._ingest(sub.ingest).add(subject, reply, header_size, payload)
@@ -569,7 +572,7 @@ class Broker:
 
     def _deliver_to_crowd(
         self,
-        source: Client,
+        source: Client | None,
         subs: list[Subscription],
         subject: bytes,
         reply: bytes | None,
@@ -592,7 +595,7 @@ class Broker:
             mine = list(group)
             if (
                 target.congested
-                or (target is source and not source.connect.echo)
+                or (source is not None and target is source and not source.connect.echo)
                 or len(payload) > COPIED_BYTES_MAX
                 or not all(map(_is_plain, mine))
             ):

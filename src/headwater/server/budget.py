@@ -25,7 +25,7 @@ RUN_DELIVERIES_PER_UNIT: Final = 4
 CROWD_DELIVERIES_PER_UNIT: Final = 2
 # A request to the server itself, where the clock has not moved meanwhile.
 REQUEST_UNITS: Final = 20
-NS_PER_UNIT: Final = 1_000
+_NS_PER_UNIT: Final = 1_000
 
 
 @final
@@ -43,3 +43,7 @@ class Budget:
     def charge(self, units: int) -> None:
         """Work of so many units was done."""
         self.units -= units
+
+    def charge_time(self, took_ns: int, units_min: int) -> None:
+        """Work was done that took this long by the clock, which may stand still in a test."""
+        self.units -= max(units_min, took_ns // _NS_PER_UNIT)

@@ -346,12 +346,18 @@ class Node:
         if isinstance(segment, Run):
             self._heard(client)
             return self.broker.publish_run(client, segment, budget)
+        if isinstance(segment, Subscribe | Unsubscribe):
+            # Consumers that deliver to the subject may begin or end to do so.
+            clock = self.environment.clock
+            began_ns = clock.monotonic_ns()
+            if isinstance(segment, Subscribe):
+                self._on_subscribe(client, segment)
+            else:
+                self._on_unsubscribe(client, segment)
+            budget.charge_time(clock.monotonic_ns() - began_ns, OPERATION_UNITS)
+            return None
         budget.charge(OPERATION_UNITS)
-        if isinstance(segment, Subscribe):
-            self._on_subscribe(client, segment)
-        elif isinstance(segment, Unsubscribe):
-            self._on_unsubscribe(client, segment)
-        elif isinstance(segment, Ping):
+        if isinstance(segment, Ping):
             self._on_ping(client)
         elif isinstance(segment, Pong):
             self._on_pong(client)
