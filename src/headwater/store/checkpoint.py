@@ -113,7 +113,10 @@ def _decode_subjects(data: bytes, start: int, count: int) -> tuple[SubjectTable,
     while len(subjects.names) < count:
         here, size = SUBJECTS.unpack_from(data, start)
         start += SUBJECTS.size
-        subjects.names += data[start : start + size].split(b"\n")
+        names = data[start : start + size].split(b"\n")
+        if len(names) != here:
+            raise FormatError(f"{here} subjects are written as {len(names)}: one has a line end")
+        subjects.names += names
         start += size
         for column in (subjects.firsts, subjects.lasts, subjects.counts):
             start = _take_column(column, data, start, here)

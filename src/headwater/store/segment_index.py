@@ -476,4 +476,7 @@ def decode_footer(data: bytes, name: str) -> Footer:
         column.frombytes(data[start : start + width * count])
         start += width * count
     index.distances.frombytes(bytes(4 * count))
+    if table and len(table) != max(index.subject_ids) + 1:
+        # An older version took line ends in subjects.
+        raise FormatError(f"{name}: footer whose subjects can not be told apart")
     return Footer(index, table, expiries)

@@ -270,3 +270,20 @@ def test_subjects_that_are_gone_stay_gone(monkeypatch: pytest.MonkeyPatch) -> No
     pair.check(again)
     pair.append(30)
     pair.check(pair.reopened())
+
+
+def test_subjects_with_line_ends_are_found_again_in_the_records() -> None:
+    """An older version stored such messages: neither checkpoint nor footer can tell them apart."""
+    pair = Pair()
+    subjects = [b"s.\n.a", b"s.b", b"\n", b"s.c\nMSG x 1 0"]
+    for turn in range(20):
+        batch = Batch(subjects, [b""] * 4, [bytes(40)] * 4, [turn + 1] * 4)
+        pair.twin.append(batch)
+        pair.log.append(batch)
+    assert len(pair.log.index.segments) > 2
+    pair.log.checkpoint()
+    log = pair.reopened()
+    assert log.checkpoint_sequence == 0
+    pair.check(log)
+    pair.append(4)
+    pair.check(pair.reopened())
