@@ -339,14 +339,14 @@ class ClientDecoder:
         if len(parts) == 4:
             operation, subject, reply, rest = parts
             sizes = self._lines.sizes(self.headers).get(b"%b %b" % (operation, rest))
-            is_usual = subject and reply and b"\t" not in line
+            is_usual = subject and reply and b"\t" not in line and _has_one_end(line)
             if sizes is not None and is_usual and len(line) <= self.max_control_line:
                 return subject, reply, *sizes
         return self._parse_new_publish(line)
 
     def _parse_new_publish(self, line: bytes) -> _PublishLine | None:
         """The same for one that is not known, and is kept if it is as usual."""
-        if line[:4] == b"PUB " and line[-2:] == CRLF and b"\t" not in line:
+        if line[:4] == b"PUB " and line[-2:] == CRLF and b"\t" not in line and _has_one_end(line):
             fields = line[4:-2].split(b" ")
             token = fields[-1]
             if (
@@ -363,7 +363,9 @@ class ClientDecoder:
                     said: _PublishLine = (fields[0], None, NO_HEADERS, token, int(token))
                     self._lines.remember(self.headers, line, said)
                     return said
-        elif line[:5] == b"HPUB " and line[-2:] == CRLF and b"\t" not in line:
+        elif (
+            line[:5] == b"HPUB " and line[-2:] == CRLF and b"\t" not in line and _has_one_end(line)
+        ):
             fields = line[5:-2].split(b" ")
             if len(fields) in (3, 4) and b"" not in fields and len(line) <= self.max_control_line:
                 header_size, size = fields[-2:]
@@ -410,7 +412,7 @@ class ClientDecoder:
 
     def _check_publish(self, fields: list[bytes], arguments: bytes) -> None:
         self._check_length(arguments, b"P")
-        if len(fields) not in (2, 3):
+        if len(fields) not in (2, 3) or b"\r" in arguments:
             raise _bad("processPub Parse Error", arguments, b"P")
         if parse_size(fields[-1]) < 0:
             raise _bad("processPub Bad or Missing Size", arguments, b"P")
@@ -420,7 +422,7 @@ class ClientDecoder:
         self._check_length(arguments, b"H")
         if not self.headers:
             raise MalformedError("", HEADERS_NOT_SUPPORTED, b"H")
-        if len(fields) not in (3, 4):
+        if len(fields) not in (3, 4) or b"\r" in arguments:
             raise _bad("processHeaderPub Parse Error", arguments, b"H")
         header_size = parse_size(fields[-2])
         if header_size < 0:
@@ -500,6 +502,14 @@ class ClientDecoder:
         unfinished = len(data) - position
         if unfinished > self.max_control_line + _LINE_BYTES_EXTRA:
             raise _too_long(unfinished, self.max_control_line, partial[:1])
+
+
+def _has_one_end(line: bytes) -> bool:
+    """Whether no carriage return stands before the end of a line.
+
+    Many clients end a word there: what follows would be read as the id of a subscription.
+    """
+    return line.find(b"\r", 0, -len(CRLF)) < 0
 
 
 def _fields(arguments: bytes) -> list[bytes]:

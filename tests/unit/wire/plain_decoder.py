@@ -74,7 +74,7 @@ def decode_plainly(stream: bytes, max_payload: int) -> list[Operation]:
 def _publish(name: bytes, arguments: bytes) -> tuple[str, bytes, bytes | None, int, bytes] | None:
     fields = [field for field in re.split(rb"[ \t]", arguments) if field]
     sizes = 1 if name == b"PUB" else 2
-    if len(fields) not in (1 + sizes, 2 + sizes):
+    if len(fields) not in (1 + sizes, 2 + sizes) or b"\r" in arguments:
         return None
     if not all(re.fullmatch(rb"[0-9]{1,9}", token) for token in fields[-sizes:]):
         return None

@@ -114,6 +114,13 @@ REFUSED = [
     (b"HPUB foo x 1\r\n", ""),
     (b"HPUB foo 1 x\r\n", ""),
     (b"HPUB foo 2 1\r\n", ""),
+    # A carriage return ends a word for many clients, so none may stand in a subject or a reply.
+    (b"PUB foo\rbar 1\r\n", ""),
+    (b"PUB \rfoo 1\r\n", ""),
+    (b"PUB foo in\rbox 1\r\n", ""),
+    (b"PUB\tfoo\rbar 1\r\n", ""),
+    (b"HPUB foo\rbar 1 1\r\n", ""),
+    (b"HPUB foo in\rbox 1 1\r\n", ""),
     (b"SUB foo\r\n", ""),
     (b"SUB \r\n", ""),
     (b"SUB foo bar baz 1\r\n", ""),
@@ -174,6 +181,12 @@ class TestRefusals:
         assert isinstance(segments[-1], Malformed)
         assert decoder.feed(b"PING\r\n") == []
         assert (decoder.unfinished, decoder.held_bytes) == (b"", 0)
+
+
+@pytest.mark.parametrize("words", [b"f\roo inbox", b"foo in\rbox", b"\rfoo inbox", b"foo inbox\r"])
+def test_a_carriage_return_is_found_where_only_sizes_are_known(words: bytes) -> None:
+    known = b"PUB foo inbox 1\r\nx\r\n"
+    assert small([known, b"PUB %b 1\r\nx\r\n" % words]) == [*small([known]), ("ERROR", "")]
 
 
 def test_a_mixed_stream_cut_at_every_pair_of_positions() -> None:
