@@ -22,15 +22,20 @@ from headwater.jetstream.config_checks_subjects import (
     pedantic_error,
 )
 from headwater.jetstream.errors import ApiError
+from headwater.subjects.grammar import has_blank_or_control
 
 API_PREFIX: Final = "$JS.API"
 
-_NAME_BANS: Final = " \t\r\n\f.*>\\/"
+_NAME_BANS: Final = ".*>\\/"
 
 
 def is_valid_name(name: str) -> bool:
     """Whether a stream or consumer may be called so."""
-    return bool(name) and not any(character in name for character in _NAME_BANS)
+    return (
+        bool(name)
+        and not any(character in name for character in _NAME_BANS)
+        and not has_blank_or_control(name)
+    )
 
 
 def with_mirror(
@@ -48,7 +53,7 @@ def with_mirror(
     if config.subject_delete_marker_ttl > 0:
         raise invalid("subject delete markers forbidden on mirrors")
     _check_mirror_filters(mirror)
-    if mirror.external is not None:
+    if mirror.external is not None and not has_blank_or_control(mirror.name):
         return config
     if not is_valid_name(mirror.name):
         raise ApiError.of(error_codes.MIRROR_INVALID_STREAM_NAME)

@@ -22,12 +22,16 @@ from headwater.jetstream.config_checks_overlap import (
 from headwater.jetstream.errors import ApiError
 from headwater.jetstream.stream_subjects import StreamSubjects
 from headwater.subjects import grammar
-from headwater.subjects.transform import SubjectTransform, TransformError, validate_mapping
+from headwater.subjects.transform import (
+    SubjectTransform,
+    TransformError,
+    check_characters,
+    validate_mapping,
+)
 
 BAD_SUBJECT: Final = "invalid subject"
 TOO_MANY_SUBJECTS: Final = "too many subjects to compare"
 
-_SPACE: Final = "\t\n\f\r "
 _JETSTREAM_SPACES: Final = ("$JS.>", "$JSC.>", "$NRG.>")
 _EVENTS: Final = "$JS.EVENT.>"
 _SYSTEM_SPACE: Final = "$SYS.>"
@@ -46,7 +50,7 @@ def pedantic_error(reason: str) -> ApiError:
 
 def is_valid_subject(subject: str) -> bool:
     """Whether a stream may listen to it."""
-    if any(character in subject for character in _SPACE):
+    if grammar.has_blank_or_control(subject):
         return False
     return grammar.is_valid_pattern(subject.encode())
 
@@ -135,14 +139,23 @@ def with_republish(config: StreamConfig, pedantic: bool) -> StreamConfig:
     republish = _following_transform(republish, config, pedantic)
     if any(collide(republish.dest, subject) for subject in config.subjects):
         raise invalid("stream configuration for republish destination forms a cycle")
-    try:
-        SubjectTransform.parse(republish.src.encode(), republish.dest.encode())
-    except TransformError:
+    if not _is_publishable_again(republish):
         raise invalid(
             f"stream configuration for republish with transform from '{republish.src}'"
             f" to '{republish.dest}' not valid"
-        ) from None
+        )
     return msgspec.structs.replace(config, republish=republish)
+
+
+def _is_publishable_again(republish: Republish) -> bool:
+    if grammar.has_blank_or_control(republish.src):
+        return False
+    try:
+        SubjectTransform.parse(republish.src.encode(), republish.dest.encode())
+        check_characters(republish.dest.encode())
+    except TransformError:
+        return False
+    return True
 
 
 def with_republish_everywhere(config: StreamConfig) -> StreamConfig:

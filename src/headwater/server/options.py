@@ -21,7 +21,7 @@ from headwater.base.quoting import quote
 from headwater.jetstream.account import AccountLimits as JetStreamLimits
 from headwater.jetstream.batch_limits import BatchLimits
 from headwater.server.go_text import format_duration
-from headwater.subjects.grammar import is_valid_pattern
+from headwater.subjects.grammar import has_blank_or_control, is_valid_pattern
 
 KIB: Final = 1024
 MIB: Final = 1024 * KIB
@@ -429,8 +429,7 @@ class Options:
         if not domain:
             return
         subject = f"$JS.{domain}.API.>"
-        has_space = any(char in " \t\n\f\r" for char in domain)
-        if has_space or not is_valid_pattern(subject.encode()):
+        if has_blank_or_control(domain) or not is_valid_pattern(subject.encode()):
             raise OptionsError(
                 f"invalid domain name: derived {quote(subject)} is not a valid subject"
             )

@@ -15,7 +15,13 @@ from typing import Final, NamedTuple, final
 from headwater.base.entropy import Entropy
 from headwater.base.errors import PeerError
 from headwater.base.invariants import InvariantViolation
-from headwater.subjects.grammar import FULL, SEPARATOR, STAR
+from headwater.subjects.grammar import (
+    FULL,
+    SEPARATOR,
+    STAR,
+    has_blank_or_control,
+    is_one_word,
+)
 
 _INT32_MAX: Final = (1 << 31) - 1
 _INT32_MIN: Final = -(1 << 31)
@@ -26,7 +32,6 @@ _DIGITS_MAX: Final = 4000
 
 _ARGUMENT_SEPARATOR: Final = re.compile(rb",[\t\n\f\r ]*")
 _INTEGER: Final = re.compile(rb"[+-]?[0-9]+")
-_BLANKS_IN_SUBJECT: Final = re.compile(rb"[\t\n\f\r ]")
 
 _NOT_ENOUGH: Final = "not enough arguments passed to the function"
 _TOO_MANY: Final = "too many arguments passed to the function"
@@ -305,7 +310,8 @@ class SubjectTransform:
     def parse(cls, source: bytes, destination: bytes) -> "SubjectTransform":
         """Read a rule. Raises TransformError.
 
-        No source is `>`. No destination is a rule that matches nothing.
+        No source is `>`. No destination is a rule that matches nothing. Of a subject that is one
+        word every rule makes one word: a frame may be made of it without another look.
         """
         source = source or FULL
         if not destination:
@@ -319,6 +325,9 @@ class SubjectTransform:
             calls = [_bound(token, _read_token(token), wildcards) for token in wanted]
         else:
             calls = [_bound_to_literal(token, _read_token(token)) for token in wanted]
+        for token, call in calls:
+            if call.function is Function.LITERAL and not is_one_word(token):
+                raise TransformError("invalid subject")
         return cls(source, destination, calls)
 
     @property
@@ -385,8 +394,7 @@ def _called(call: _Call, tokens: list[bytes], subject: bytes, dice: Entropy | No
 def validate_mapping(source: bytes, destination: bytes) -> None:
     """Refuse what may not stand in a stream's configuration. Raises TransformError.
 
-    The same rules as `parse`, but blanks are refused and the texts differ. What a republish says is
-    only parsed.
+    The rules of `parse` and `check_characters`, with other texts.
     """
     if not destination:
         return
@@ -398,6 +406,21 @@ def validate_mapping(source: bytes, destination: bytes) -> None:
         if _is_call(token):
             if not any(pattern.search(token) for pattern in _KNOWN):
                 raise _bad_destination(_UNKNOWN_FUNCTION, token)
-        elif _BLANKS_IN_SUBJECT.search(token):
-            raise _bad_destination(_INVALID_TRANSFORM)
+        else:
+            _check_characters_of(token)
     SubjectTransform.parse(source, destination)
+
+
+def check_characters(destination: bytes) -> None:
+    """Refuse characters that no configuration may have in a destination. Raises TransformError.
+
+    Calls of functions may be written with blanks: nothing but their results is in a subject.
+    """
+    for token in destination.split(SEPARATOR):
+        if not _is_call(token):
+            _check_characters_of(token)
+
+
+def _check_characters_of(token: bytes) -> None:
+    if has_blank_or_control(token):
+        raise _bad_destination(_INVALID_TRANSFORM)

@@ -4,7 +4,9 @@ import pytest
 
 from headwater.subjects.grammar import (
     collide,
+    has_blank_or_control,
     has_wildcard,
+    is_one_word,
     is_subset,
     is_valid_literal,
     is_valid_pattern,
@@ -121,3 +123,16 @@ def test_subsets(inner: bytes, outer: bytes, expected: bool) -> None:
 def test_collisions(left: bytes, right: bytes, expected: bool) -> None:
     assert collide(left, right) is expected
     assert collide(right, left) is expected
+
+
+@pytest.mark.parametrize("code", range(256))
+def test_one_word_is_what_no_reader_of_a_control_line_ends_early(code: int) -> None:
+    character = bytes([code])
+    for subject in (character, b"a" + character, character + b"a", b"a." + character + b".b"):
+        assert is_one_word(subject) == (character not in b" \t\r\n")
+    assert has_blank_or_control(character) == (code <= 0x20 or code == 0x7F)
+    assert has_blank_or_control(f"a{chr(code)}b") == (code <= 0x20 or code == 0x7F)
+
+
+def test_nothing_is_not_a_word() -> None:
+    assert not is_one_word(b"")

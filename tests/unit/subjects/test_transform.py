@@ -5,7 +5,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.base.invariants import InvariantViolation
-from headwater.subjects.transform import SubjectTransform, TransformError, validate_mapping
+from headwater.subjects.transform import (
+    SubjectTransform,
+    TransformError,
+    check_characters,
+    validate_mapping,
+)
 from headwater.testing.entropy import SeededEntropy, labelled_dice
 
 SUBJECT = "invalid subject"
@@ -168,10 +173,30 @@ def test_a_rule_is_refused_with_the_text_of_nats_server(
     assert refused.value.reply == (reason if place is None else f"{reason} in {place}")
 
 
-def test_a_republish_may_have_blanks_where_a_stream_may_not() -> None:
-    assert SubjectTransform.parse(b"in.*", b"x y").apply(b"in.a") == b"x y"
+@pytest.mark.parametrize("source", [b"in.*", b"in.a"])
+@pytest.mark.parametrize("character", [b" ", b"\t", b"\r", b"\n"])
+@pytest.mark.parametrize("token", [b"%b", b"x%by", b"%bx", b"$1%b", b"{{x}}%b"])
+def test_no_rule_makes_more_than_one_word(source: bytes, token: bytes, character: bytes) -> None:
+    destination = b"out." + token % character
+    for read in (SubjectTransform.parse, validate_mapping):
+        with pytest.raises(TransformError):
+            read(source, destination)
+
+
+@pytest.mark.parametrize("character", [b"\0", b"\x0b", b"\x1b", b"\x7f"])
+def test_a_configuration_has_no_control_character_in_a_destination(character: bytes) -> None:
+    destination = b"out.x" + character
     with pytest.raises(TransformError):
-        validate_mapping(b"in.*", b"x y")
+        validate_mapping(b"in.*", destination)
+    with pytest.raises(TransformError):
+        check_characters(destination)
+    # A rule that an older version stored is carried out: it breaks no frame.
+    assert SubjectTransform.parse(b"in.*", destination).apply(b"in.a") == destination
+
+
+def test_a_call_may_be_written_with_blanks() -> None:
+    check_characters(b"out.{{ partition(3, 1) }}")
+    assert SubjectTransform.parse(b"in.*", b"out.{{ wildcard( 1 ) }}").apply(b"in.a") == b"out.a"
 
 
 def test_a_rule_without_destination_is_about_nothing() -> None:

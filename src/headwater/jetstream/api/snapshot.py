@@ -19,7 +19,7 @@ from headwater.jetstream.config import StreamConfig
 from headwater.jetstream.errors import ApiError
 from headwater.jetstream.go_json import OMIT_EMPTY, Int
 from headwater.store.message_log import StoreError
-from headwater.subjects.grammar import is_valid_literal
+from headwater.subjects.grammar import has_blank_or_control, is_valid_literal
 from headwater.wire.headers import status_block
 
 CHUNK_BYTES_DEFAULT: Final = 128 * 1024
@@ -32,8 +32,6 @@ WINDOW_BYTES_MAX: Final = 32 * 1024 * 1024
 ACK_TIMEOUT_NS: Final = 5 * NS_PER_S
 # Sent before others have their turn.
 TURN_BYTES: Final = 256 * 1024
-
-_SPACES: Final = (b" ", b"\t", b"\r", b"\n", b"\f")
 
 NO_FLOW: Final = "no flow response"
 NO_INTEREST: Final = "no interest"
@@ -67,8 +65,10 @@ class SnapshotResponse(Response, kw_only=True):
 
 def check_snapshot(request: SnapshotRequest) -> None:
     """Raises ApiError where chunks could not be sent."""
-    subject = request.deliver_subject.encode(errors="surrogateescape")
-    if not is_valid_literal(subject) or any(space in subject for space in _SPACES):
+    subject = request.deliver_subject
+    if has_blank_or_control(subject) or not is_valid_literal(
+        subject.encode(errors="surrogateescape")
+    ):
         raise ApiError.of(error_codes.SNAPSHOT_DELIVER_SUBJECT_INVALID)
 
 

@@ -5,7 +5,6 @@ out without messages. Nothing that comes from a backup is taken on trust: what a
 have published is refused.
 """
 
-import re
 from typing import Final, final
 
 import msgspec
@@ -16,6 +15,7 @@ from headwater.jetstream.ttl import TtlError, expiry_ns, ttl_seconds
 from headwater.store.format import SUBJECT_BYTES_MAX
 from headwater.store.log import SKIPPED_IN_PLACE_MAX, FileLog
 from headwater.store.message_log import Batch, MessageLog
+from headwater.subjects.grammar import is_one_word
 from headwater.wire.headers import value_of
 
 # Messages are handed to the log when they are this much together.
@@ -27,8 +27,6 @@ TIMESTAMP_NS_MAX: Final = (1 << 63) - 1
 _GAP_LARGE: Final = 1024
 # What a sequence without a message costs in memory, as long as it is in a segment with messages.
 GAP_SEQUENCE_BYTES: Final = 24
-# What can not stand in a protocol line, and would be taken for the end of a subject there.
-_UNSPEAKABLE: Final = re.compile(rb"[ \t\r\n]")
 
 
 class Rules(msgspec.Struct, frozen=True, kw_only=True):
@@ -123,7 +121,7 @@ class Filler:
             raise BackupError(f"message sequence {sequence} exceeds maximum payload size")
         if 0 <= rules.max_msg_size < size:
             raise BackupError(f"message sequence {sequence} exceeds maximum message size")
-        if not 0 < len(subject) <= SUBJECT_BYTES_MAX or _UNSPEAKABLE.search(subject):
+        if len(subject) > SUBJECT_BYTES_MAX or not is_one_word(subject):
             raise BackupError(f"message sequence {sequence} has no valid subject")
 
     def _expiry(self, header: bytes, timestamp_ns: int, sequence: int) -> int:

@@ -17,6 +17,7 @@ from headwater.jetstream.consumer.config_defaults import (
 )
 from headwater.jetstream.durations import format_duration
 from headwater.jetstream.errors import ApiError
+from headwater.subjects.grammar import has_blank_or_control
 
 HEARTBEAT_MIN_NS: Final = 100 * NS_PER_MS
 REQUEST_EXPIRES_MIN_NS: Final = NS_PER_MS
@@ -73,6 +74,8 @@ def _check_push(config: ConsumerConfig, around: ConsumerSurroundings) -> None:
         raise ApiError.of(error_codes.CONSUMER_DELIVER_TO_WILDCARDS)
     if not is_valid_subject(subject):
         raise ApiError.of(error_codes.CONSUMER_INVALID_DELIVER_SUBJECT)
+    if has_blank_or_control(config.deliver_group):
+        raise invalid("consumer deliver group can not contain blanks or control characters")
     if any(is_subset(subject, captured) for captured in around.stream.subjects):
         raise ApiError.of(error_codes.CONSUMER_DELIVER_CYCLE)
     if config.max_waiting != 0:

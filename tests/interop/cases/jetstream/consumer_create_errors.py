@@ -508,6 +508,22 @@ def group_names(session: Session) -> Observation:
     }
 
 
+@catalogue.case("js.consumer.error.blanks")
+def blanks(session: Session) -> Observation:
+    """No blank or line end is in a group or a subject, as a token of its own or inside of one."""
+    js = with_stream(session, "CBLANKS")
+    told_of = {}
+    for text in (" ", "\t", "\r", "\n", "\f", "a\rb", "a\nb", "a\r\nMSG b 1 0\r\n\r\n", "a b"):
+        subject = f"CBLANKS.{text}"
+        told_of[text] = {
+            "filter": told(js, "CBLANKS", filter_subject=subject),
+            "filters": told(js, "CBLANKS", filter_subjects=["CBLANKS.x", subject]),
+            "deliver": told(js, "CBLANKS", deliver_subject=f"out.{text}"),
+            "group": told(js, "CBLANKS", priority_policy="overflow", priority_groups=[text]),
+        }
+    return told_of
+
+
 @catalogue.case("js.consumer.error.enums")
 def enums(session: Session) -> Observation:
     """A policy that is none is bad JSON; the text quotes it, each kind in its own way."""

@@ -376,6 +376,28 @@ def subject_forms(session: Session) -> Observation:
     return {form: told(js, "SUBJECT-FORMS", subjects=[form]) for form in forms}
 
 
+@catalogue.case("js.create.error.blanks")
+def blanks(session: Session) -> Observation:
+    """No blank or line end is in a subject or a prefix, as a token of its own or inside of one."""
+    js = jetstream(session, "BLANKS")
+    told_of = {}
+    for text in (" ", "\t", "\r", "\n", "\f", "a\rb", "a\nb", "a\r\nMSG b 1 0\r\n\r\n", "a b"):
+        subject = f"bl.{text}"
+        external = {"name": "M", "external": {"api": subject}}
+        configs: dict[str, dict[str, object]] = {
+            "subjects": {"subjects": [subject]},
+            "transform source": {"subject_transform": {"src": subject, "dest": "bl.b"}},
+            "transform": {"subjects": ["in.*"], "subject_transform": {"dest": f"{subject}.>"}},
+            "mirror": {"subjects": [], "mirror": {"name": subject}},
+            "mirror filter": {"subjects": [], "mirror": {"name": "M", "filter_subject": subject}},
+            "api prefix": {"subjects": [], "mirror": external},
+            "source": {"subjects": [], "sources": [{"name": subject}]},
+            "source prefix": {"subjects": [], "sources": [external]},
+        }
+        told_of[text] = {key: told(js, "BLANKS", **config) for key, config in configs.items()}
+    return told_of
+
+
 @catalogue.case("js.create.error.order")
 def order(session: Session) -> Observation:
     """Of several broken rules the first in the server's order is told."""
