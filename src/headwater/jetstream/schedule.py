@@ -13,7 +13,6 @@ world knows about time zones is a function it is given. It does not know the str
 called: firing at most once for times that passed unattended is in the arithmetic.
 """
 
-import re
 from collections.abc import Callable, Iterable
 from datetime import UTC, tzinfo
 from typing import Final, NamedTuple, TypeAlias, final
@@ -26,7 +25,7 @@ from headwater.jetstream.durations import parse_duration
 from headwater.jetstream.errors import ApiError
 from headwater.jetstream.times import ZERO_TIME_NS, format_time_in, parse_time
 from headwater.jetstream.ttl import TtlError, ttl_seconds
-from headwater.subjects.grammar import is_valid_literal, matches
+from headwater.subjects.grammar import has_blank_or_control, is_one_word, is_valid_literal, matches
 from headwater.wire.headers import value_of, with_value, without, without_prefix
 
 # Gives the rules of a zone by its name in the IANA database, None if it does not know it.
@@ -53,7 +52,6 @@ _PREDEFINED: Final = {
     "@midnight": "0 0 0 * * *",
     "@hourly": "0 0 * * * *",
 }
-_BLANK: Final = re.compile(rb"[\t\n\f\r ]")
 
 
 class ScheduleError(ValueError):
@@ -273,9 +271,7 @@ def check_scheduler(
 
 
 def _is_publishable(subject: bytes) -> bool:
-    if not is_valid_literal(subject):
-        return False
-    return not any(len(token) > 1 and _BLANK.search(token) for token in subject.split(b"."))
+    return is_valid_literal(subject) and not has_blank_or_control(subject)
 
 
 def _is_covered(subject: bytes, patterns: Iterable[bytes]) -> bool:
@@ -317,7 +313,8 @@ def copy_to_publish(
     except (ApiError, ScheduleError, TtlError):
         return None
     target, source = value_of(block, TARGET), value_of(block, SOURCE)
-    if not target:
+    if not target or not is_one_word(target):
+        # An older version took blanks and line ends in a target: nothing is published there.
         return None
     rollup = value_of(block, SCHEDULED_ROLLUP)
     copied = (last_of(source) if source else None) or (block, body)

@@ -21,6 +21,7 @@ from headwater.jetstream.schedule import (
 
 SECOND = 10**9
 # 2026-11-15T05:15:45.389Z
+BLANKS_AND_CONTROLS = (b" ", b"\t", b"\r", b"\n", b"\f", b"\0", b"\x1b", b"\x7f")
 NOW_NS = 1_794_719_745_389_000_000
 FAR = b"@at 2100-01-01T00:00:00Z"
 ALLOWED = ScheduleRules(allowed=True, ttl_allowed=False, subjects=(b"s.>",))
@@ -129,6 +130,9 @@ def test_a_time_zone_goes_with_cron_and_is_checked_always(
         (b"s.>", None, 10190),
         (b"s..x", None, 10190),
         (b"s.a b", None, 10190),
+        *((b"s.%b.b" % character, None, 10190) for character in BLANKS_AND_CONTROLS),
+        *((b"s.a%bb" % character, None, 10190) for character in BLANKS_AND_CONTROLS),
+        *((b"s.t", b"s.%b.b" % character, 10203) for character in BLANKS_AND_CONTROLS),
         (b"q.a", None, 10190),
         (b"s.ok ", None, 10190),
         (b"s.h", None, 10190),
@@ -187,6 +191,8 @@ def test_a_schedule_takes_the_place_of_the_one_before_it() -> None:
         (b"purge", b"", 10212, 10212),
         (b"purge", b"s.y", 10212, 10212),
         (b"purge", b"s.*", 10212, 10212),
+        (b"purge", b"s. .x", 10212, 10212),
+        (b"purge", b"s.\n.x", 10212, 10212),
         (b"purge", b"s.plain", 10212, 10188),
         (b"purge", b"s.none", 0, 10188),
         (b"purge", b"q.none", 0, 10188),
@@ -339,6 +345,10 @@ def test_a_copy_may_be_of_the_last_message_of_another_subject() -> None:
         {},
         {"Nats_Schedule": b"nonsense", "Nats_Schedule_Target": b"s.t"},
         {"Nats_Schedule": b"@hourly"},
+        # Targets that an older version stored.
+        {"Nats_Schedule": b"@hourly", "Nats_Schedule_Target": b"s. .t"},
+        {"Nats_Schedule": b"@hourly", "Nats_Schedule_Target": b"s.\n.t"},
+        {"Nats_Schedule": b"@hourly", "Nats_Schedule_Target": b"s.\r.t"},
         {"Nats_Schedule": b"@hourly", "Nats_Schedule_Target": b"s.t", "Nats_Schedule_TTL": b"x"},
         {
             "Nats_Schedule": b"@hourly",

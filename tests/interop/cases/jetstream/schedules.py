@@ -18,6 +18,7 @@ from tests.interop.observation import Mask, Observation
 from tests.interop.session import Session
 
 PAST = "@at 2000-01-01T00:00:00Z"
+BLANKS = (" ", "\t", "\r", "\n", "\f", "a b", "a\nb")
 FUTURE = "@at 2100-01-01T00:00:00Z"
 
 catalogue = Catalogue(JETSTREAM)
@@ -247,7 +248,8 @@ def target(session: Session) -> Observation:
     """The target is another literal subject of the stream."""
     js = scheduling(session, "PLANTO")
     targets = ("PLANTO.t", "", "PLANTO.s", "PLANTO.*", "PLANTO.>", "PLANTO..t", "else", "PLANTO")
-    acks = [js.ack_text("PLANTO.s", "", schedule(FUTURE, name)) for name in targets]
+    blanks = [f"PLANTO.{each}.t" for each in BLANKS]
+    acks = [js.ack_text("PLANTO.s", "", schedule(FUTURE, name)) for name in (*targets, *blanks)]
     return [*acks, js.ack_text("PLANTO.s", "", {"Nats-Schedule": FUTURE})]
 
 
@@ -256,9 +258,10 @@ def source(session: Session) -> Observation:
     """A source is a third literal subject of the stream."""
     js = scheduling(session, "PLANFROM")
     sources = ("PLANFROM.x", "", "PLANFROM.s", "PLANFROM.t", "PLANFROM.*", "else", "PLANFROM..x")
+    blanks = [f"PLANFROM.{each}.x" for each in BLANKS]
     return [
         js.ack_text("PLANFROM.s", "", schedule(FUTURE, "PLANFROM.t", Nats_Schedule_Source=name))
-        for name in sources
+        for name in (*sources, *blanks)
     ]
 
 
@@ -393,6 +396,8 @@ def scheduler(session: Session) -> Observation:
         {"Nats-Schedule-Next": "purge", "Nats-Scheduler": ""},
         {"Nats-Schedule-Next": "purge", "Nats-Scheduler": "PLANWHO.t"},
         {"Nats-Schedule-Next": "purge", "Nats-Scheduler": "PLANWHO.*"},
+        {"Nats-Schedule-Next": "purge", "Nats-Scheduler": "PLANWHO. .a"},
+        {"Nats-Schedule-Next": "purge", "Nats-Scheduler": "PLANWHO.\n.a"},
         {"Nats-Schedule-Next": "purge", "Nats-Scheduler": "PLANWHO.plain"},
         {"Nats-Scheduler": "PLANWHO.s"},
         {"Nats-Schedule-Next": ""},
