@@ -7,7 +7,7 @@ from headwater.jetstream.config import StreamConfig
 from headwater.jetstream.times import format_time
 from headwater.subjects.grammar import is_valid_literal
 from headwater.subjects.transform import SubjectTransform
-from headwater.wire.headers import with_lines
+from headwater.wire.headers import one_line, with_lines
 
 
 @final
@@ -23,7 +23,7 @@ class Republisher:
 
     @classmethod
     def of(cls, config: StreamConfig) -> "Republisher | None":
-        """The one of a stream, if it has any."""
+        """The one of a stream, if it has any. Raises TransformError if it can not be safe."""
         republish = config.republish
         if republish is None:
             return None
@@ -52,7 +52,7 @@ class Republisher:
         lines = (
             b"Nats-Stream: %b\r\nNats-Subject: %b\r\nNats-Sequence: %d\r\n"
             b"Nats-Time-Stamp: %b\r\nNats-Last-Sequence: %d\r\n"
-            % (self._name, subject, sequence, format_time(now_ns).encode(), last)
+            % (self._name, one_line(subject), sequence, format_time(now_ns).encode(), last)
         )
         if self._headers_only:
             lines += b"Nats-Msg-Size: %d\r\n" % len(body)

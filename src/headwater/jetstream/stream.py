@@ -16,7 +16,7 @@ from typing import Final, Protocol, final
 
 from headwater.base.entropy import Entropy
 from headwater.base.invariants import check
-from headwater.base.quoting import quote_bytes
+from headwater.base.quoting import quote, quote_bytes
 from headwater.jetstream import header_names as names
 from headwater.jetstream import removed_ids
 from headwater.jetstream.admission import Admission
@@ -59,7 +59,7 @@ from headwater.jetstream.stream_file import encode_body
 from headwater.jetstream.stream_view import StreamView
 from headwater.store.format import SUBJECT_BYTES_MAX
 from headwater.store.message_log import ALL_SUBJECTS, Batch, MessageLog
-from headwater.subjects.transform import SubjectTransform
+from headwater.subjects.transform import SubjectTransform, TransformError
 from headwater.wire.headers import value_of, without_status
 
 # What nats-server counts for a message besides its bytes, by kind of storage.
@@ -130,19 +130,17 @@ class Stream(StreamView):
         self.fast_batches = FastBatches(self, host.batch_room)
         self.scheduling = Scheduling(host.find_zone)
         self.due = DueWork(self)
+        # Which rules of the configuration are not carried out, and why: sentences for the log.
+        self.set_aside: list[str] = []
         self._configure(config)
         self.consumers = Consumers(self)
         log.caller_entries = self._still_true
 
     def _configure(self, config: StreamConfig) -> None:
         self.config = config
-        transform = config.subject_transform
-        self._transform = (
-            None
-            if transform is None
-            else SubjectTransform.parse(transform.src.encode(), transform.dest.encode())
-        )
-        self.republisher = Republisher.of(config)
+        self.set_aside = []
+        self._transform = self._transform_of(config)
+        self.republisher = self._republisher_of(config)
         subjects = tuple(subject.encode() for subject in config.subjects)
         self.schedule_rules = ScheduleRules(
             config.allow_msg_schedules, config.allow_msg_ttl, subjects
@@ -154,8 +152,8 @@ class Stream(StreamView):
         # Whether a message may depend on what is in others.
         self.looks_at_contents = config.allow_msg_counter or config.allow_msg_schedules
         domain = self.host.domain
-        said = f'"domain":"{domain}",' if domain else ""
-        self._ack_begins = f'{{"stream":"{self.name}",{said}"seq":'.encode()
+        said = b'"domain":%b,' % write(domain) if domain else b""
+        self._ack_begins = b'{"stream":%b,%b"seq":' % (write(self.name), said)
         # Whether a message without headers, or with a new id, can come in without a look at it.
         self.takes_plain = not (
             config.sealed
@@ -164,6 +162,33 @@ class Stream(StreamView):
             or self._transform is not None
             or self.republisher is not None
             or self.refuses_when_full
+        )
+
+    def _transform_of(self, config: StreamConfig) -> SubjectTransform | None:
+        transform = config.subject_transform
+        if transform is None:
+            return None
+        try:
+            return SubjectTransform.parse(transform.src.encode(), transform.dest.encode())
+        except TransformError as error:
+            self._set_aside("subject transform", transform.dest, error)
+            return None
+
+    def _republisher_of(self, config: StreamConfig) -> Republisher | None:
+        republish = config.republish
+        if republish is None:
+            return None
+        try:
+            return Republisher.of(config)
+        except TransformError as error:
+            self._set_aside("republish", republish.dest, error)
+            return None
+
+    def _set_aside(self, rule: str, destination: str, error: TransformError) -> None:
+        """Only a configuration that an older version took can have such a rule."""
+        self.set_aside.append(
+            f"its {rule} to {quote(destination)} is not carried out ({error.reply}); "
+            "update the stream with another one"
         )
 
     def retire(self) -> None:

@@ -29,6 +29,7 @@ from headwater.server.budget import (
     Budget,
 )
 from headwater.server.client import Client, Subscription
+from headwater.server.frame_door import FrameDoor
 from headwater.server.ingest import Ingest
 from headwater.server.out_buffers import DELIVERY_BYTES, WRITE_BYTES_MAX, OutBuffers
 from headwater.server.reserved_subjects import (
@@ -96,6 +97,7 @@ class Broker:
         "_unsubscribe",
         "buffers",
         "counters",
+        "door",
         "stalls_publishers",
         "tracer",
     )
@@ -127,6 +129,7 @@ class Broker:
         self.buffers = OutBuffers(max_pending, overflow, self._plan_flush)
         self.stalls_publishers = True
         self.counters = Counters()
+        self.door = FrameDoor()
 
     # --- publishing ----------------------------------------------------------------------------
 
@@ -353,6 +356,8 @@ class Broker:
         header: bytes = b"",
     ) -> bool:
         """Deliver a message of the server's own."""
+        if not self.door.lets_pass(subject, reply):
+            return False
         if reply is None and len(account_route.plain) == 1 and not account_route.groups:
             sub = account_route.plain[0]
             if sub.plain and not sub.client.congested:
@@ -416,7 +421,7 @@ class Broker:
         payloads: Sequence[bytes],
         headers: Sequence[bytes] = (),
     ) -> None:
-        """Deliver many messages of the server's own, such as acks; `headers` of all, or of none."""
+        """Answer many requests; `headers` of all, or of none. Their subjects are the clients'."""
         index = account.index
         count = len(subjects)
         if count > 1:
@@ -472,7 +477,7 @@ class Broker:
         """Deliver messages of a stream to whoever is on a route, under their own subjects."""
         if len(route.plain) == 1 and not route.groups:
             sub = route.plain[0]
-            if sub.plain and not sub.client.congested:
+            if sub.plain and not sub.client.congested and self.door.lets_all_pass(subjects):
                 self._send_stored(sub, subjects, replies, headers, payloads)
                 return
         for subject, reply, header, payload in zip(

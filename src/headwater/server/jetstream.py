@@ -214,6 +214,8 @@ class JetStream:
         self._run(account, state, stream, self._mode_of(config))
         for finding in log.findings.reported:
             self._node.log.warn(f"Stream {key}: {finding}")
+        for reason in stream.set_aside:
+            self._node.log.error(f"Stream {key}: {reason}")
         self._node.log.info(
             f"  Restored {log.messages} messages for stream '{account_name} > {name}'"
         )

@@ -99,6 +99,7 @@ class Node:
             self._slow_consumer,
             self.intake.resume,
         )
+        self.broker.door.report = log.error
         self.broker.stalls_publishers = not options.no_fast_producer_stall
         self._publish_lines = PublishLines()
         self.clients: dict[int, Client] = {}

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from headwater.wire.batch import Run
+from headwater.wire.headers import one_line
 
 CRLF: Final = b"\r\n"
 OK: Final = b"+OK\r\n"
@@ -12,8 +13,8 @@ PONG: Final = b"PONG\r\n"
 
 
 def error(text: str) -> bytes:
-    """-ERR with its text in single quotes."""
-    return b"-ERR '%b'\r\n" % text.encode()
+    """-ERR with its text in single quotes; whatever is in the text, it is one line."""
+    return b"-ERR '%b'\r\n" % one_line(text.encode())
 
 
 def message_line(

@@ -25,6 +25,13 @@ _EMPTY_BLOCK_BYTES: Final = len(_VERSION_LINE + _CRLF)
 _TRIMMED: Final = b" \t\r\n"
 
 
+def one_line(value: bytes) -> bytes:
+    """A value that can not end its line: line ends in it become blanks."""
+    if b"\r" in value or b"\n" in value:
+        return value.replace(b"\r", b" ").replace(b"\n", b" ")
+    return value
+
+
 def value_of(block: bytes, name: bytes) -> bytes | None:
     """The value of the first header of this name, blanks before it left out; None without one."""
     if name not in block:
@@ -42,10 +49,8 @@ def with_value(block: bytes, name: bytes, value: bytes) -> bytes:
 
     The value can not end its line: line ends in it become blanks, blanks around it go.
     """
-    if b"\r" in value or b"\n" in value:
-        value = value.replace(b"\r", b" ").replace(b"\n", b" ")
     before = block[:-2] if len(block) > len(_CRLF) else _VERSION_LINE
-    return b"%b%b: %b\r\n\r\n" % (before, name, value.strip(_TRIMMED))
+    return b"%b%b: %b\r\n\r\n" % (before, name, one_line(value).strip(_TRIMMED))
 
 
 def with_lines(block: bytes, lines: bytes) -> bytes:
@@ -109,7 +114,10 @@ def without_status(block: bytes) -> bytes:
 
 
 def status_block(code: int, text: str, pairs: Iterable[tuple[bytes, bytes]] = ()) -> bytes:
-    """A block that says how a request went: `NATS/1.0 404 Message Not Found`, then headers."""
-    lines = b"".join([b"%b: %b\r\n" % pair for pair in pairs])
+    """A block that says how a request went: `NATS/1.0 404 Message Not Found`, then headers.
+
+    Text and values may show what a client wrote; none of them can end its line.
+    """
+    lines = b"".join([b"%b: %b\r\n" % (name, one_line(value)) for name, value in pairs])
     status = f" {code} {text}" if text else f" {code}"
-    return b"%b%b\r\n%b\r\n" % (VERSION, status.encode(), lines)
+    return b"%b%b\r\n%b\r\n" % (VERSION, one_line(status.encode()), lines)

@@ -13,6 +13,11 @@ def test_errors_are_in_single_quotes() -> None:
     assert encoder.error("Stale Connection") == b"-ERR 'Stale Connection'\r\n"
 
 
+def test_an_error_is_one_line_whatever_it_quotes() -> None:
+    forged = encoder.error("Permissions Violation for 'a\r\nINFO {}\r\n'")
+    assert forged == b"-ERR 'Permissions Violation for 'a  INFO {}  ''\r\n"
+
+
 @pytest.mark.parametrize(
     ("kind", "reply", "size", "line"),
     [

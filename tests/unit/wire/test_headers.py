@@ -130,6 +130,11 @@ def test_a_status_is_not_kept(block: bytes, result: bytes) -> None:
     assert without_status(block) == result
 
 
+def test_a_status_and_its_headers_are_one_line_each_whatever_they_quote() -> None:
+    block = status_block(400, "Bad\r\nForged: 1", [(b"Name", b"a\r\n\r\nb")])
+    assert block == b"NATS/1.0 400 Bad  Forged: 1\r\nName: a    b\r\n\r\n"
+
+
 def test_a_status_says_how_a_request_went() -> None:
     assert status_block(404, "Message Not Found") == b"NATS/1.0 404 Message Not Found\r\n\r\n"
     pairs = [(b"Nats-Num-Pending", b"0"), (b"Nats-Last-Sequence", b"7")]

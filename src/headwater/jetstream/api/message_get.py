@@ -19,7 +19,7 @@ from headwater.jetstream.stream import Stream
 from headwater.jetstream.times import format_time
 from headwater.store.message_log import ALL_SUBJECTS, StoredMessage
 from headwater.subjects.grammar import has_wildcard
-from headwater.wire.headers import status_block, with_lines, with_value, without
+from headwater.wire.headers import one_line, status_block, with_lines, with_value, without
 
 # More subjects than this in one request are refused.
 SUBJECTS_MAX: Final = 1024
@@ -340,7 +340,7 @@ def _origin(stream: Stream, message: StoredMessage) -> bytes:
         b"Nats-Stream: %b\r\nNats-Subject: %b\r\nNats-Sequence: %d\r\nNats-Time-Stamp: %b\r\n"
         % (
             stream.name_bytes,
-            message.subject,
+            one_line(message.subject),
             message.sequence,
             format_time(message.timestamp_ns).encode(),
         )

@@ -21,6 +21,7 @@ from headwater.jetstream.consumer.outbox import Outbox
 from headwater.jetstream.durations import format_duration
 from headwater.jetstream.errors import ApiError
 from headwater.jetstream.go_json import OMIT_EMPTY, Duration, Int, Int64, read_one
+from headwater.wire.headers import status_block
 
 PRIORITY_MAX: Final = 9
 # Behind every request that names one.
@@ -124,7 +125,7 @@ class PullRefusedError(Exception):
 
 
 def _refused(code: int, text: str) -> PullRefusedError:
-    return PullRefusedError(f"NATS/1.0 {code} {text}\r\n\r\n".encode())
+    return PullRefusedError(status_block(code, text))
 
 
 def read_request(reply: bytes, body: bytes, config: ConsumerConfig, now_ns: int) -> PullRequest:

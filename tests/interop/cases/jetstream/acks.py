@@ -24,6 +24,12 @@ def ack(session: Session) -> Observation:
     return [js.ack_text("ACK.a", "one"), js.ack_text("ACK.b", "two")]
 
 
+@catalogue.case("js.publish.ack-quoted")
+def ack_quoted(session: Session) -> Observation:
+    """The ack is JSON whatever the stream is called."""
+    return with_stream(session, 'ACK"Q', subjects=["ACKQ.>"]).ack_text("ACKQ.a")
+
+
 @catalogue.case("js.publish.ack-domain", setup=DOMAIN)
 def ack_domain(session: Session) -> Observation:
     """In a domain the ack names it, between the stream and the sequence."""

@@ -1,0 +1,50 @@
+"""The last look at subjects before the server makes frames of its own with them.
+
+Subjects that the decoder cut out of a control line are one word each. A subject that the server
+takes from anywhere else, such as a configuration or a message that an older version has stored,
+could have a blank or a line end in it, and whatever follows would be read by the receiver as a
+frame that nobody sent. The rules for configurations keep such subjects out; this door is for those
+that got past them, and for messages that are on the disk already.
+"""
+
+from collections.abc import Callable
+from typing import Final, final
+
+from headwater.base.quoting import quote_bytes
+from headwater.subjects.grammar import is_one_word
+
+# A stream full of such messages must not fill the log as well; their count goes on.
+REPORTED_MAX: Final = 32
+
+
+def _say_nothing(_: str) -> None:
+    """For a server without a log."""
+
+
+@final
+class FrameDoor:
+    """Lets messages of the server's own pass, or withholds them; `report` is told which."""
+
+    __slots__ = ("report", "withheld")
+
+    def __init__(self) -> None:
+        self.report: Callable[[str], object] = _say_nothing
+        # How many messages did not pass.
+        self.withheld = 0
+
+    def lets_pass(self, subject: bytes, reply: bytes | None) -> bool:
+        """Whether a frame with this subject and reply is one frame."""
+        if is_one_word(subject) and (reply is None or is_one_word(reply)):
+            return True
+        self.withheld += 1
+        if self.withheld <= REPORTED_MAX:
+            with_reply = "" if reply is None else f" with reply {quote_bytes(reply)}"
+            self.report(
+                f"A message on {quote_bytes(subject)}{with_reply} was not sent: "
+                "no protocol line can carry a blank or a line end in a subject"
+            )
+        return False
+
+    def lets_all_pass(self, subjects: list[bytes]) -> bool:
+        """Whether every one of many does; which of them does not is not told."""
+        return is_one_word(b"".join(subjects))
