@@ -18,13 +18,23 @@ STAR: Final = b"*"
 FULL: Final = b">"
 SEPARATOR: Final = b"."
 
+# What ends a word of a control line. A single byte is found much faster by its number.
+_TAB: Final = 0x09
+_LINE_FEED: Final = 0x0A
+_RETURN: Final = 0x0D
+_BLANK: Final = 0x20
+
 _BLANK_OR_CONTROL: Final = re.compile(r"[\x00-\x20\x7f]")
 
 
 def is_one_word(subject: bytes) -> bool:
     """Whether a control line can carry `subject`: a peer reads it as one word, and nothing else."""
-    return bool(subject) and not (
-        b"\n" in subject or b"\r" in subject or b" " in subject or b"\t" in subject
+    return (
+        bool(subject)
+        and _LINE_FEED not in subject
+        and _RETURN not in subject
+        and _BLANK not in subject
+        and _TAB not in subject
     )
 
 

@@ -44,6 +44,9 @@ from headwater.wire.batch import (
 from headwater.wire.info import decode_object
 
 CRLF: Final = b"\r\n"
+# As numbers: a single byte is found in bytes several times faster by its number.
+_TAB: Final = 0x09
+_RETURN: Final = 0x0D
 # What may stand around a JSON document and is not a part of it; other white space is an error.
 _BLANKS: Final = b" \t\r\n"
 
@@ -339,14 +342,17 @@ class ClientDecoder:
         if len(parts) == 4:
             operation, subject, reply, rest = parts
             sizes = self._lines.sizes(self.headers).get(b"%b %b" % (operation, rest))
-            is_usual = subject and reply and b"\t" not in line and _has_one_end(line)
+            is_usual = subject and reply and _TAB not in line
+            is_usual = is_usual and _RETURN not in subject and _RETURN not in reply
             if sizes is not None and is_usual and len(line) <= self.max_control_line:
                 return subject, reply, *sizes
         return self._parse_new_publish(line)
 
     def _parse_new_publish(self, line: bytes) -> _PublishLine | None:
         """The same for one that is not known, and is kept if it is as usual."""
-        if line[:4] == b"PUB " and line[-2:] == CRLF and b"\t" not in line and _has_one_end(line):
+        if line[-2:] != CRLF or line.find(_RETURN) != len(line) - 2 or _TAB in line:
+            return self._parse_unusual_publish(line)
+        if line[:4] == b"PUB ":
             fields = line[4:-2].split(b" ")
             token = fields[-1]
             if (
@@ -363,9 +369,7 @@ class ClientDecoder:
                     said: _PublishLine = (fields[0], None, NO_HEADERS, token, int(token))
                     self._lines.remember(self.headers, line, said)
                     return said
-        elif (
-            line[:5] == b"HPUB " and line[-2:] == CRLF and b"\t" not in line and _has_one_end(line)
-        ):
+        elif line[:5] == b"HPUB ":
             fields = line[5:-2].split(b" ")
             if len(fields) in (3, 4) and b"" not in fields and len(line) <= self.max_control_line:
                 header_size, size = fields[-2:]
@@ -412,6 +416,8 @@ class ClientDecoder:
 
     def _check_publish(self, fields: list[bytes], arguments: bytes) -> None:
         self._check_length(arguments, b"P")
+        # Many clients end a word at a carriage return, and would read what follows as the id of a
+        # subscription.
         if len(fields) not in (2, 3) or b"\r" in arguments:
             raise _bad("processPub Parse Error", arguments, b"P")
         if parse_size(fields[-1]) < 0:
@@ -502,14 +508,6 @@ class ClientDecoder:
         unfinished = len(data) - position
         if unfinished > self.max_control_line + _LINE_BYTES_EXTRA:
             raise _too_long(unfinished, self.max_control_line, partial[:1])
-
-
-def _has_one_end(line: bytes) -> bool:
-    """Whether no carriage return stands before the end of a line.
-
-    Many clients end a word there: what follows would be read as the id of a subscription.
-    """
-    return line.find(b"\r", 0, -len(CRLF)) < 0
 
 
 def _fields(arguments: bytes) -> list[bytes]:

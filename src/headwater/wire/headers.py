@@ -23,11 +23,14 @@ _VERSION_LINE: Final = VERSION + _CRLF
 # Not longer than a block without a header: nothing is left in it.
 _EMPTY_BLOCK_BYTES: Final = len(_VERSION_LINE + _CRLF)
 _TRIMMED: Final = b" \t\r\n"
+# As numbers: a single byte is found in bytes several times faster by its number.
+_LINE_FEED: Final = 0x0A
+_RETURN: Final = 0x0D
 
 
 def one_line(value: bytes) -> bytes:
     """A value that can not end its line: line ends in it become blanks."""
-    if b"\r" in value or b"\n" in value:
+    if _RETURN in value or _LINE_FEED in value:
         return value.replace(b"\r", b" ").replace(b"\n", b" ")
     return value
 
