@@ -27,6 +27,8 @@ SUBJECT: Final = b"Nats-Subject"
 SEQUENCE: Final = b"Nats-Sequence"
 TIME_STAMP: Final = b"Nats-Time-Stamp"
 LAST_SEQUENCE: Final = b"Nats-Last-Sequence"
+# The sequence up to which a reply to a session read is complete; not a header of nats-server.
+SESSION_SEQUENCE: Final = b"Nats-Session-Sequence"
 
 ROLLUP_SUBJECT: Final = b"sub"
 ROLLUP_ALL: Final = b"all"

@@ -27,6 +27,7 @@ from headwater.jetstream.api.message_get import (
     get_direct,
     get_direct_by_subject,
     get_last,
+    session_block,
 )
 from headwater.jetstream.api.operation import Operation, Request
 from headwater.jetstream.api.router import find_operation
@@ -428,7 +429,7 @@ class JetStreamApi:
         if reply is None:
             return True
         if _requires_more(header):
-            self._send(account, reply, b"", LEVEL_REQUIRED)
+            self._send(account, reply, b"", session_block(stream, body, LEVEL_REQUIRED))
         else:
             read = partial(self._read, account, stream, subject, reply, body)
             self._when_complete(account, stream_name, body, read)

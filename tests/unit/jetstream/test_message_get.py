@@ -25,6 +25,7 @@ from headwater.jetstream.api.message_get import (
 from headwater.jetstream.config import Storage
 from headwater.jetstream.errors import ApiError
 from headwater.jetstream.times import format_time
+from headwater.store.message_log import StoreError
 from headwater.wire.headers import value_of
 from tests.unit.jetstream.conftest import Drive
 from tests.unit.jetstream.shadow import BEGINNING_NS, Driver, Publish
@@ -278,7 +279,7 @@ def test_the_last_of_each_are_of_one_moment(drive: Drive) -> None:
         {},
     ],
 )
-def test_who_says_what_he_has_seen_is_told_what_there_is(
+def test_every_reply_to_a_session_read_carries_the_mark_and_nothing_else_changes(
     drive: Drive, request_: dict[str, Any]
 ) -> None:
     driver = drive()
@@ -286,16 +287,52 @@ def test_who_says_what_he_has_seen_is_told_what_there_is(
     driver.fill("S.a")
     replies = direct(driver, **request_, min_last_seq=2)
     for block, _ in replies:
-        assert block.count(b"Nats-Last-Sequence: ") == 1
-        assert value_of(block, b"Nats-Last-Sequence") == b"2"
+        assert block.count(b"Nats-Session-Sequence: 2\r\n") == 1
     without = direct(driver, **request_)
     assert [payload for _, payload in replies] == [payload for _, payload in without]
+    plain = [block.replace(b"Nats-Session-Sequence: 2\r\n", b"") for block, _ in replies]
+    assert plain == [block or b"NATS/1.0\r\n\r\n" for block, _ in without]
+
+
+def test_a_batch_of_a_session_names_the_sequence_before_by_which_clients_see_gaps(
+    drive: Drive,
+) -> None:
+    driver = drive()
+    driver.fill("S.a", "S.b", "S.a")
+    replies = direct(driver, seq=1, batch=3, next_by_subj="S.a", min_last_seq=3)
+    lasts = [value_of(block, b"Nats-Last-Sequence") for block, _ in replies]
+    assert lasts == [b"0", b"1", b"3"]
+
+
+def test_a_mark_that_a_message_was_stored_with_is_not_the_sessions(drive: Drive) -> None:
+    driver = drive()
+    driver.publish("S.a", b"x", Nats_Session_Sequence="777")
+    ((block, _),) = direct(driver, seq=1, min_last_seq=1)
+    assert block.count(b"Nats-Session-Sequence: ") == 1
+    assert value_of(block, b"Nats-Session-Sequence") == b"1"
+    ((block, _),) = direct(driver, seq=1)
+    assert value_of(block, b"Nats-Session-Sequence") == b"777"
+
+
+def test_a_session_read_of_a_message_that_cannot_be_read_carries_the_mark(
+    drive: Drive, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    driver = drive()
+    driver.fill("S.a")
+
+    def fail(*_: object) -> None:
+        raise StoreError("the disk failed")
+
+    monkeypatch.setattr(type(driver.stream), "message", fail)
+    ((block, _),) = direct(driver, seq=1, min_last_seq=1)
+    assert block.startswith(b"NATS/1.0 500 ")
+    assert value_of(block, b"Nats-Session-Sequence") == b"1"
 
 
 def test_who_has_seen_more_is_refused(drive: Drive) -> None:
     driver = drive()
     driver.fill("S.a")
-    expected = b"NATS/1.0 412 Min Last Sequence\r\nNats-Last-Sequence: 1\r\n\r\n"
+    expected = b"NATS/1.0 412 Min Last Sequence\r\nNats-Session-Sequence: 1\r\n\r\n"
     assert direct(driver, seq=1, min_last_seq=2) == [(expected, b"")]
     driver.hold()
     driver.fill("S.a")

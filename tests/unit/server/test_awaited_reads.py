@@ -12,7 +12,7 @@ from tests.scenarios.world import ManualClock, ManualScheduler, Peer
 from tests.unit.server.stored_world import StoredWorld, streaming
 
 LONGER_S: Final = WAIT_S_MAX + 0.001
-NOT_COMPLETE: Final = b"NATS/1.0 412 Min Last Sequence\r\nNats-Last-Sequence: 0\r\n\r\n"
+NOT_COMPLETE: Final = b"NATS/1.0 412 Min Last Sequence\r\nNats-Session-Sequence: 0\r\n\r\n"
 
 
 # --- reads of one stream --------------------------------------------------------------------------
@@ -75,7 +75,7 @@ def test_a_read_waits_for_the_disk(world: StoredWorld, reader: Peer) -> None:
     world.settle()
     seen = reader.take()
     assert seen.count(b"Nats-Sequence: 1\r\n") == 2
-    assert seen.count(b"Nats-Last-Sequence: 1\r\n") == 2
+    assert seen.count(b"Nats-Session-Sequence: 1\r\n") == 2
 
 
 @pytest.mark.parametrize("subject", ["$JS.API.DIRECT.GET.S", "$JS.API.DIRECT.GET.S.s"])
@@ -90,8 +90,16 @@ def test_a_read_by_the_api_is_refused_with_a_code(world: StoredWorld, reader: Pe
     assert ask(reader, "$JS.API.STREAM.MSG.GET.S", seq=1, min_last_seq=1) == b""
     world.advance(LONGER_S)
     reply = reader.take()
-    assert b"Nats-Last-Sequence: 0\r\n" in reply
+    assert b"Nats-Session-Sequence: 0\r\n" in reply
     assert b'{"code":412,"err_code":10180,"description":"min last sequence"}' in reply
+
+
+def test_a_session_read_that_asks_for_too_high_a_level_carries_the_mark(reader: Peer) -> None:
+    block = b"NATS/1.0\r\nNats-Required-Api-Level: 99\r\n\r\n"
+    body = b'{"seq":1,"min_last_seq":1}'
+    sizes = b"%d %d" % (len(block), len(block) + len(body))
+    reply = reader.ask(b"HPUB $JS.API.DIRECT.GET.S inbox %b\r\n%b%b\r\n" % (sizes, block, body))
+    assert b"NATS/1.0 412 Required Api Level\r\nNats-Session-Sequence: 0\r\n\r\n" in reply
 
 
 def test_nobody_answers_for_a_stream_that_is_not_read_directly(

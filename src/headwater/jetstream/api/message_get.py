@@ -17,7 +17,7 @@ from headwater.jetstream.errors import ApiError
 from headwater.jetstream.go_json import read
 from headwater.jetstream.stream import Stream
 from headwater.jetstream.times import format_time
-from headwater.store.message_log import ALL_SUBJECTS, StoredMessage
+from headwater.store.message_log import ALL_SUBJECTS, StoredMessage, StoreError
 from headwater.subjects.grammar import has_wildcard
 from headwater.wire.headers import one_line, status_block, with_lines, with_value, without
 
@@ -153,21 +153,15 @@ def awaited_sequence(body: bytes) -> int:
         return 0
 
 
-def session_block(stream: Stream, body: bytes) -> bytes:
-    """The header of a reply by the API to a reader who says what he has seen; empty for others."""
-    if not awaited_sequence(body):
-        return b""
-    return with_value(b"", names.LAST_SEQUENCE, b"%d" % stream.visible_sequence)
+def session_block(stream: Stream, body: bytes, block: bytes = b"") -> bytes:
+    """`block` as a reply to `body` carries it: a session read is told the session's mark."""
+    return _marked(block, _mark_of(stream)) if awaited_sequence(body) else block
 
 
 def _in_session(
     stream: Stream, request: MessageGetRequest, refusal: bytes, max_pending: int
 ) -> Replies:
-    """Answer a request; a reader who says what he has seen is told in every reply what there is.
-
-    The header is then the only one of its name: also in batches, where it would be that of the
-    message before, and in place of one that a message was stored with.
-    """
+    """Answer a request. Every reply to a session read carries the session's mark."""
     if refusal:
         replies: Replies = iter(((refusal, b""),))
     elif request.min_last_seq > stream.visible_sequence:
@@ -176,16 +170,29 @@ def _in_session(
         replies = _answer(stream, request, max_pending)
     if not request.min_last_seq:
         return replies
-    return _told_last(replies, b"%d" % stream.visible_sequence)
+    return _with_mark(replies, _mark_of(stream))
 
 
-def _told_last(replies: Replies, last_sequence: bytes) -> Replies:
-    for reply in replies:
-        if reply is None:
-            yield None
-        else:
-            block = without(reply[0], names.LAST_SEQUENCE)
-            yield with_value(block, names.LAST_SEQUENCE, last_sequence), reply[1]
+def _mark_of(stream: Stream) -> bytes:
+    return b"%d" % stream.visible_sequence
+
+
+def _with_mark(replies: Replies, mark: bytes) -> Replies:
+    try:
+        for reply in replies:
+            yield None if reply is None else (_marked(reply[0], mark), reply[1])
+    except StoreError:
+        yield _marked(UNREADABLE, mark), b""
+
+
+def _marked(block: bytes, mark: bytes) -> bytes:
+    """A block with the mark as the only header of its name, also if a message was stored with one.
+
+    The mark has a name of its own because `Nats-Last-Sequence` is taken: in a batch it is the
+    sequence before, by which clients see gaps.
+    """
+    block = without(block, names.SESSION_SEQUENCE)
+    return with_value(block, names.SESSION_SEQUENCE, mark)
 
 
 def _refusal(request: MessageGetRequest) -> bytes:
