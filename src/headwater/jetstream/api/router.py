@@ -47,6 +47,18 @@ class ConsumerLeaderStepDownResponse(Response, kw_only=True):
     type: str = TYPE_PREFIX + "consumer_leader_stepdown_response"
 
 
+class ConsumerRemovePeerResponse(Response, kw_only=True):
+    """The answer of CONSUMER.PEER.REMOVE."""
+
+    type: str = TYPE_PREFIX + "consumer_remove_peer_response"
+
+
+class ConsumerEvacuatePeerResponse(Response, kw_only=True):
+    """The answer of CONSUMER.PEER.EVACUATE."""
+
+    type: str = TYPE_PREFIX + "consumer_evacuate_peer_response"
+
+
 def _refuse(_: StreamApi, __: Request) -> NoReturn:
     raise ApiError.of(error_codes.CLUSTER_REQUIRED)
 
@@ -64,6 +76,8 @@ OPERATIONS: Final = {
     "STREAM.PEER.EVACUATE": _clustered(StreamEvacuatePeerResponse),
     "STREAM.CANCEL_MOVE": _clustered(StreamCancelMoveResponse),
     "CONSUMER.LEADER.STEPDOWN": _clustered(ConsumerLeaderStepDownResponse, words=2),
+    "CONSUMER.PEER.REMOVE": _clustered(ConsumerRemovePeerResponse, words=2),
+    "CONSUMER.PEER.EVACUATE": _clustered(ConsumerEvacuatePeerResponse, words=2),
 }
 
 

@@ -261,7 +261,14 @@ def system_account_any(session: Session) -> Observation:
 def system_account_leader(session: Session) -> Observation:
     """Only the calls for the leader of a cluster are met with silence there."""
     js = jetstream(session, **login("admin"))
-    calls = ("META.LEADER.STEPDOWN", "SERVER.REMOVE", "META.RESCUE", "ACCOUNT.STREAM.MOVE.A.S")
+    calls = (
+        "META.LEADER.STEPDOWN",
+        "SERVER.REMOVE",
+        "SERVER.EVACUATE",
+        "META.RESCUE",
+        "ACCOUNT.STREAM.MOVE.A.S",
+        "ACCOUNT.STREAM.CANCEL_MOVE.A.S",
+    )
     return {call: js.unanswered(f"$JS.API.{call}", "{}") for call in calls}
 
 

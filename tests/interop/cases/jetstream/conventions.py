@@ -125,6 +125,8 @@ def clustering(session: Session) -> Observation:
         "STREAM.PEER.EVACUATE.CLUSTERED",
         "STREAM.CANCEL_MOVE.CLUSTERED",
         "CONSUMER.LEADER.STEPDOWN.CLUSTERED.NONE",
+        "CONSUMER.PEER.REMOVE.CLUSTERED.NONE",
+        "CONSUMER.PEER.EVACUATE.CLUSTERED.NONE",
         "STREAM.LEADER.STEPDOWN.MISSING",
     )
     return {call: js.api(call, "{}", {LEVEL: "6"}) for call in calls}
