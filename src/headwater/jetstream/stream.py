@@ -532,7 +532,9 @@ class Stream(StreamView):
             # What is on its way in is not there yet.
             before = min(before or SEQUENCE_MAX, self.visible_sequence + 1)
         self._purge(record.pattern, before, record.keep, record.now_ns)
-        self.tells_first_sequence = True
+        if record.pattern == ALL_SUBJECTS and not record.keep and record.before != 1:
+            # As in nats-server: any other purge of a stream that never had a message is nothing.
+            self.tells_first_sequence = True
         missing = record.before - 1 - self.log.last_sequence
         if missing > 0 and record.pattern == ALL_SUBJECTS:
             self.log.skip(missing, max(self.last_ns(), 0))

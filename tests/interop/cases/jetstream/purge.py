@@ -45,6 +45,31 @@ def empty(session: Session) -> Observation:
     return [purged(js, "PURGE-EMPTY"), purged(js, "PURGE-EMPTY", seq=5)]
 
 
+@catalogue.case("js.purge.never-filled")
+def never_filled(session: Session) -> Observation:
+    """A purge of a stream that never had a message begins its sequences only if it is of all."""
+    requests: tuple[dict[str, object], ...] = (
+        {"filter": "other"},
+        {"filter": "*.>"},
+        {"filter": ">"},
+        {"filter": ">", "keep": 1},
+        {"filter": ">", "seq": 1},
+        {"filter": ">", "seq": 2},
+        {"filter": "other", "seq": 5},
+        {"keep": 1},
+        {"seq": 1},
+        {"seq": 2},
+    )
+    seen: list[Observation] = []
+    for number, request in enumerate(requests):
+        name = f"PURGE-NEVER-{number}"
+        js = jetstream(session, name)
+        js.create(name, storage="memory" if number % 2 else "file")
+        reply = js.api(f"STREAM.PURGE.{name}", request)
+        seen.append({"reply": reply, "left": js.state(name)})
+    return seen
+
+
 @catalogue.case("js.purge.filter")
 def filtered(session: Session) -> Observation:
     """A filter removes the messages of the subjects it matches."""
