@@ -12,6 +12,7 @@ from enum import Enum
 from typing import Annotated, ClassVar, Final
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from headwater.base.quoting import quote_bytes
 from headwater.jetstream.go_json import (
@@ -108,13 +109,13 @@ class Compression(Choice):
 
 
 class _DefaultedChoice(Choice):
-    """A choice that an empty word leaves at its first member."""
+    """A choice that an empty word, or the word `default`, leaves at its first member."""
 
     @classmethod
     def spelled(cls, literal: bytes) -> bytes:
-        """The empty word stands for the default."""
+        """Both words stand for the default."""
         first = next(iter(cls))
-        return f'"{first.value}"'.encode() if literal == b'""' else literal
+        return f'"{first.value}"'.encode() if literal in (b'""', b'"default"') else literal
 
 
 class PersistMode(_DefaultedChoice):
@@ -200,8 +201,8 @@ class StreamSource(msgspec.Struct, frozen=True, kw_only=True):
     consumer: Annotated[StreamConsumerSource | None, OMIT_EMPTY] = None
 
 
-class StreamConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that is set about a stream. Durations are nanoseconds; -1 is no limit."""
+class NatsStreamConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """All settings of a stream that nats-server has. Durations are nanoseconds; -1 is no limit."""
 
     name: str = ""
     description: Text = ""
@@ -241,6 +242,11 @@ class StreamConfig(msgspec.Struct, frozen=True, kw_only=True):
     persist_mode: Annotated[PersistMode, OMIT_EMPTY] = PersistMode.DEFAULT
     allow_batched: Flag = False
     metadata: Annotated[dict[str, str], OMIT_EMPTY] = {}
+
+
+class StreamConfig(NatsStreamConfig, frozen=True, kw_only=True):
+    """Everything that is set about a stream."""
+
     read_consistency: Annotated[ReadConsistency, OMIT_EMPTY] = ReadConsistency.DEFAULT
     write_consistency: Annotated[WriteConsistency, OMIT_EMPTY] = WriteConsistency.STRONG
     # Unset, the server's own applies; zero switches it off for this stream.
@@ -248,19 +254,31 @@ class StreamConfig(msgspec.Struct, frozen=True, kw_only=True):
     max_staleness: Annotated[Duration, OMIT_EMPTY] = 0
 
 
-class StreamRequest(StreamConfig, frozen=True, kw_only=True):
-    """The body of STREAM.CREATE and STREAM.UPDATE."""
+class StreamRequest(NatsStreamConfig, frozen=True, kw_only=True):
+    """The body of STREAM.CREATE and STREAM.UPDATE.
+
+    A client that was not written for Headwater sends a whole configuration without our settings.
+    It does not mean to reset them, so an absent key is told from one that says the default.
+    """
 
     go_name: ClassVar[str] = "StreamConfigRequest"
 
+    read_consistency: ReadConsistency | UnsetType = UNSET
+    write_consistency: WriteConsistency | UnsetType = UNSET
+    # Null takes back what was set: the server's own applies again.
+    ack_timeout: Duration | None | UnsetType = UNSET
+    max_staleness: Duration | UnsetType = UNSET
     # What would be adjusted silently is refused instead.
     pedantic: Flag = False
 
-    @property
-    def config(self) -> StreamConfig:
-        """The request without what is about the request itself."""
-        fields = StreamConfig.__struct_fields__
-        return StreamConfig(**{name: getattr(self, name) for name in fields})
+    def over(self, existing: StreamConfig | None) -> StreamConfig:
+        """The configuration asked for; settings of ours that it does not name stay as they are."""
+        kept = StreamConfig() if existing is None else existing
+        values = {name: getattr(self, name) for name in StreamConfig.__struct_fields__}
+        for name, value in values.items():
+            if value is UNSET:
+                values[name] = getattr(kept, name)
+        return StreamConfig(**values)
 
 
 def kept_metadata(metadata: dict[str, str], required_level: int) -> dict[str, str]:
@@ -279,7 +297,12 @@ def required_level(config: StreamConfig) -> int:
     """The API level a server needs to run this stream as it is meant."""
     if config.allow_batched:
         return 4
-    if config.read_consistency is not ReadConsistency.DEFAULT:
+    if (
+        config.read_consistency is not ReadConsistency.DEFAULT
+        or config.write_consistency is not WriteConsistency.STRONG
+        or config.ack_timeout is not None
+        or config.max_staleness > 0
+    ):
         return 3
     if (
         config.allow_msg_counter

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 import msgspec
+from msgspec import UNSET
 
 from headwater.base.clock import NS_PER_MS, NS_PER_S
 from headwater.jetstream import error_codes
@@ -98,9 +99,12 @@ def check_addressed(request: StreamRequest, stream_name: str) -> None:
 
 def check_new(request: StreamRequest, surroundings: Surroundings) -> StreamConfig:
     """The configuration of the stream to create; if just this one exists already, its own."""
-    config = normalised(with_required_level(request.config), request.pedantic, surroundings)
+    existing = surroundings.streams.get(request.name)
+    config = with_required_level(request.over(existing))
+    if existing is not None and request.read_consistency is UNSET:
+        config = _with_direct_reads_of(existing, config)
+    config = normalised(config, request.pedantic, surroundings)
     _check_replicas(config, surroundings)
-    existing = surroundings.streams.get(config.name)
     if existing is not None:
         if not identical(existing, config):
             raise ApiError.of(error_codes.STREAM_NAME_EXIST)
@@ -121,7 +125,7 @@ def check_update(
     old: StreamConfig | None, request: StreamRequest, surroundings: Surroundings, stream_name: str
 ) -> StreamConfig:
     """The configuration after STREAM.UPDATE of `stream_name`, which has `old` now, if it exists."""
-    config = normalised(request.config, request.pedantic, surroundings)
+    config = normalised(request.over(old), request.pedantic, surroundings, old)
     if config.name != stream_name:
         raise ApiError.of(error_codes.STREAM_MISMATCH)
     if old is None:
@@ -177,8 +181,16 @@ def _check_changes(old: StreamConfig, new: StreamConfig) -> None:
         raise invalid(f"{update} change persist mode")
 
 
-def normalised(config: StreamConfig, pedantic: bool, surroundings: Surroundings) -> StreamConfig:
-    """`config` with nothing left open, or the first rule that it breaks."""
+def normalised(
+    config: StreamConfig,
+    pedantic: bool,
+    surroundings: Surroundings,
+    old: StreamConfig | None = None,
+) -> StreamConfig:
+    """`config` with nothing left open, or the first rule that it breaks.
+
+    `old` is the configuration of a stream that is updated.
+    """
     streams = surroundings.streams
     _check_texts(config)
     config = _with_counts(config, pedantic)
@@ -192,12 +204,12 @@ def normalised(config: StreamConfig, pedantic: bool, surroundings: Surroundings)
     config = _with_delete_markers(config, pedantic)
     config = _with_schedules(config, pedantic)
     _check_persist_mode(config)
-    _check_consistency(config)
+    _check_consistency(config, old)
     config = with_mirror(config, streams, pedantic)
     check_sources(config, streams)
     check_external(config, streams)
     check_cycles(config, streams)
-    config = _with_direct_reads(with_subjects(config))
+    config = _with_direct_reads(with_subjects(config), pedantic)
     _check_max_bytes(config, surroundings)
     check_transform(config.subject_transform)
     config = with_republish(config, pedantic)
@@ -329,14 +341,21 @@ def _check_persist_mode(config: StreamConfig) -> None:
         raise invalid("async persist mode is not supported on replicated streams")
     if config.allow_atomic:
         raise invalid("async persist mode is not supported with atomic batch publish")
+    if config.write_consistency is WriteConsistency.EVENTUAL:
+        raise invalid("async persist mode is not supported with eventual write consistency")
 
 
-def _check_consistency(config: StreamConfig) -> None:
-    """The rules of our own settings."""
+def _check_consistency(config: StreamConfig, old: StreamConfig | None) -> None:
+    """The rules of our own settings.
+
+    An update may leave direct reads as weak reads had them: the server itself wrote that into the
+    configuration, and a client sends back all of it to change one setting.
+    """
+    was_weak = old is not None and old.read_consistency is ReadConsistency.WEAK
     reads, writes = config.read_consistency, config.write_consistency
     if writes is WriteConsistency.EVENTUAL and reads is not ReadConsistency.DEFAULT:
         raise invalid("eventual write consistency requires default read consistency")
-    if reads is ReadConsistency.STRONG:
+    if reads is ReadConsistency.STRONG and not was_weak:
         if config.allow_direct:
             raise invalid("allow direct can not be set with strong read consistency")
         if config.mirror_direct:
@@ -349,14 +368,30 @@ def _check_consistency(config: StreamConfig) -> None:
         raise invalid("max staleness requires a mirror")
 
 
-def _with_direct_reads(config: StreamConfig) -> StreamConfig:
+def _with_direct_reads(config: StreamConfig, pedantic: bool) -> StreamConfig:
     """Who answers direct reads follows from the read consistency, if one is set."""
     if config.read_consistency is ReadConsistency.DEFAULT:
         return config
     is_weak = config.read_consistency is ReadConsistency.WEAK
-    is_mirror = config.mirror is not None
+    is_weak_mirror = is_weak and config.mirror is not None
+    if pedantic:
+        level = config.read_consistency.value
+        for name, wanted in (("allow_direct", is_weak), ("mirror_direct", is_weak_mirror)):
+            if getattr(config, name) is not wanted:
+                word = "true" if wanted else "false"
+                raise pedantic_error(f"{name} is {word} with {level} read consistency")
+    return msgspec.structs.replace(config, allow_direct=is_weak, mirror_direct=is_weak_mirror)
+
+
+def _with_direct_reads_of(existing: StreamConfig, config: StreamConfig) -> StreamConfig:
+    """`config` for a stream that exists, from a client that does not know its read consistency.
+
+    That level decides who answers direct reads, so the client cannot ask for another answer.
+    """
+    if existing.read_consistency is ReadConsistency.DEFAULT:
+        return config
     return msgspec.structs.replace(
-        config, allow_direct=is_weak, mirror_direct=is_weak and is_mirror
+        config, allow_direct=existing.allow_direct, mirror_direct=existing.mirror_direct
     )
 
 

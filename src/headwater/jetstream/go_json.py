@@ -495,8 +495,12 @@ def _reader(annotation: Any) -> _Reader:
         return _reader(inner)
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin in (Union, types.UnionType):
-        (target,) = (each for each in arguments if each is not types.NoneType)
-        return _PointerReader(_reader(target))
+        # A field that tells an absent key from a default one is read like any other.
+        (target,) = (
+            each for each in arguments if each not in (types.NoneType, msgspec.UnsetType)
+        )
+        reader = _reader(target)
+        return _PointerReader(reader) if types.NoneType in arguments else reader
     if origin is tuple:
         element = _reader(arguments[0])
         return _ManyReader(element, isinstance(element, _PointerReader))

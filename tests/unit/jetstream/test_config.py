@@ -59,7 +59,7 @@ def test_a_full_configuration_has_all_keys_in_the_order_of_nats_server() -> None
         "metadata":{"a":"b"},"read_consistency":"weak","write_consistency":"eventual",
         "ack_timeout":0,"max_staleness":1,"pedantic":true}"""
     request = go_json.read(everything.encode(), StreamRequest, strict=True)
-    assert keys(request.config) == [*ORDER, *OURS]
+    assert keys(request.over(None)) == [*ORDER, *OURS]
     assert request.pedantic
     assert list(StreamConfig.__struct_fields__) == [*ORDER, *OURS]
 
@@ -98,7 +98,9 @@ def test_parts_leave_out_what_is_empty() -> None:
         (StreamConfig(read_consistency=ReadConsistency.STRONG, allow_atomic=True), 3),
         (StreamConfig(allow_batched=True), 4),
         (StreamConfig(allow_batched=True, read_consistency=ReadConsistency.WEAK), 4),
-        (StreamConfig(write_consistency=WriteConsistency.EVENTUAL, ack_timeout=1), 0),
+        (StreamConfig(write_consistency=WriteConsistency.EVENTUAL), 3),
+        (StreamConfig(ack_timeout=0), 3),
+        (StreamConfig(max_staleness=1), 3),
     ],
 )
 def test_the_level_a_stream_requires(config: StreamConfig, level: int) -> None:
@@ -124,8 +126,8 @@ def test_configurations_are_identical_whatever_the_server_added() -> None:
 
 def test_the_request_without_what_is_about_the_request() -> None:
     request = StreamRequest(name="a", pedantic=True, retention=Retention.INTEREST)
-    assert request.config == StreamConfig(name="a", retention=Retention.INTEREST)
-    assert type(request.config) is StreamConfig
+    assert request.over(None) == StreamConfig(name="a", retention=Retention.INTEREST)
+    assert type(request.over(None)) is StreamConfig
 
 
 def test_times_are_equal_when_they_are_written_alike() -> None:

@@ -97,7 +97,7 @@ NOT_TAKEN_AGAIN = ("counter with markers", "republish to nowhere becomes everywh
 )
 def test_what_is_complete_stays_as_it_is(case: Document) -> None:
     name = case["request"]["name"]
-    config = request_of(from_difference(case["reply"]["config"], name)).config
+    config = request_of(from_difference(case["reply"]["config"], name)).over(None)
     kept = with_required_level(config)
     assert normalised(kept, False, Surroundings()) == kept
     assert identical(config, kept)
@@ -127,6 +127,10 @@ MIRROR: Document = {"name": "S", "mirror": {"name": "O"}}
         (
             PLAIN | {"write_consistency": "eventual", "read_consistency": "strong"},
             "eventual write consistency requires default read consistency",
+        ),
+        (
+            PLAIN | {"write_consistency": "eventual", "persist_mode": "async"},
+            "async persist mode is not supported with eventual write consistency",
         ),
         (PLAIN | {"ack_timeout": -1}, "ack timeout can not be negative"),
         (MIRROR | {"max_staleness": -1}, "max staleness can not be negative"),
@@ -186,6 +190,106 @@ def test_consistency_may_change_with_an_update() -> None:
     shown = answer("update", PLAIN | {"read_consistency": "strong"}, "S", around)["config"]
     assert (shown["read_consistency"], shown["allow_direct"]) == ("strong", False)
     assert shown["metadata"]["_nats.req.level"] == "3"
+
+
+OURS = ("read_consistency", "write_consistency", "ack_timeout", "max_staleness")
+
+
+def ours_of(config: Document) -> Document:
+    return {key: config[key] for key in OURS if key in config}
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"read_consistency": "weak"},
+        {"read_consistency": "strong"},
+        {"read_consistency": "strong", "ack_timeout": 5},
+        {"write_consistency": "eventual"},
+        {"write_consistency": "eventual", "ack_timeout": 0},
+    ],
+)
+def test_a_client_that_does_not_know_our_settings_keeps_them(settings: Document) -> None:
+    around = surroundings_of([PLAIN | settings], {})
+    updated = answer("update", PLAIN | {"description": "new"}, "S", around)["config"]
+    assert (updated["description"], ours_of(updated)) == ("new", settings)
+    created = answer("create", PLAIN, "S", around)["config"]
+    assert ours_of(created) == settings
+
+
+def test_a_mirror_keeps_its_staleness_likewise() -> None:
+    around = surroundings_of([MIRROR | {"max_staleness": 7}], {})
+    assert ours_of(answer("update", MIRROR, "S", around)["config"]) == {"max_staleness": 7}
+    said = answer("update", MIRROR | {"max_staleness": 0}, "S", around)["config"]
+    assert ours_of(said) == {}
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"read_consistency": "weak"}, {"read_consistency": "default"}),
+        ({"read_consistency": "strong"}, {"read_consistency": ""}),
+        ({"write_consistency": "eventual"}, {"write_consistency": "default"}),
+        ({"write_consistency": "eventual"}, {"write_consistency": "strong"}),
+        ({"ack_timeout": 5}, {"ack_timeout": None}),
+    ],
+)
+def test_a_setting_of_ours_is_taken_back_by_saying_so(settings: Document, said: Document) -> None:
+    around = surroundings_of([PLAIN | settings], {})
+    assert ours_of(answer("update", PLAIN | said, "S", around)["config"]) == {}
+
+
+def test_creating_with_another_explicit_level_is_a_conflict() -> None:
+    around = surroundings_of([PLAIN | {"read_consistency": "weak"}], {})
+    error = answer("create", PLAIN | {"read_consistency": "default"}, "S", around)["error"]
+    assert error["err_code"] == 10058
+
+
+def test_creating_a_strong_bucket_again_by_a_client_that_wants_direct_reads_is_no_conflict() -> (
+    None
+):
+    around = surroundings_of([PLAIN | {"read_consistency": "strong"}], {})
+    shown = answer("create", PLAIN | {"allow_direct": True}, "S", around)["config"]
+    assert (shown["read_consistency"], shown["allow_direct"]) == ("strong", False)
+
+
+def test_an_update_that_asks_a_strong_stream_for_direct_reads_is_refused() -> None:
+    around = surroundings_of([PLAIN | {"read_consistency": "strong"}], {})
+    error = answer("update", PLAIN | {"allow_direct": True}, "S", around)["error"]
+    assert error["err_code"] == 10052
+
+
+def test_a_weak_streams_own_configuration_may_be_sent_back_as_strong() -> None:
+    around = surroundings_of([PLAIN | {"read_consistency": "weak"}], {})
+    shown = answer("update", PLAIN, "S", around)["config"]
+    assert shown["allow_direct"] is True
+    changed = answer("update", shown | {"read_consistency": "strong"}, "S", around)["config"]
+    assert (changed["read_consistency"], changed["allow_direct"]) == ("strong", False)
+
+
+@pytest.mark.parametrize(
+    ("old", "asked", "complaint"),
+    [
+        ({}, {"read_consistency": "weak"}, "allow_direct is true with weak read consistency"),
+        (
+            {"read_consistency": "weak"},
+            {"read_consistency": "strong", "allow_direct": True},
+            "allow_direct is false with strong read consistency",
+        ),
+    ],
+)
+def test_pedantic_complains_about_direct_reads_that_would_be_adjusted(
+    old: Document, asked: Document, complaint: str
+) -> None:
+    around = surroundings_of([PLAIN | old], {})
+    pedantic = PLAIN | asked | {"pedantic": True, "duplicate_window": 10**9}
+    error = answer("update", pedantic, "S", around)["error"]
+    assert (error["err_code"], error["description"]) == (10157, f"pedantic mode: {complaint}")
+
+
+def test_pedantic_does_not_complain_about_direct_reads_that_fit() -> None:
+    weak = PLAIN | {"read_consistency": "weak", "allow_direct": True, "pedantic": True}
+    assert "config" in answer("create", weak, "S", Surroundings())
 
 
 def test_replicas_are_allowed_in_a_cluster() -> None:
