@@ -45,7 +45,7 @@ headwater account info --json | jq .storage
 @JSON_OPTION
 def info(api: ApiTarget, output: Output, as_json: bool) -> ExitCode:
     """Show what the account uses of JetStream, and what it may use."""
-    answer = api.call(lambda calls: calls.request("INFO"))
+    answer = api.call(lambda calls: calls.account_info())
     if as_json:
         output.result(document(answer))
         return ExitCode.OK
@@ -62,7 +62,7 @@ account.add_command(info)
 
 def usage_table(usage: Mapping[str, Any]) -> Columns:
     """What is used, beside what may be."""
-    limits = usage.get("limits") or {}
+    limits, shared = usage.get("limits") or {}, usage.get("server_limits") or {}
     table = Columns((Column("", is_text=True), Column("used"), Column("reserved"), Column("limit")))
     for label, field, limit in USED:
         is_size = field in SIZES
@@ -71,9 +71,16 @@ def usage_table(usage: Mapping[str, Any]) -> Columns:
             label,
             amount_text(usage.get(field, 0), is_size),
             "" if reserved is None else amount_text(reserved, is_size),
-            amount_text(limits.get(limit, -1), is_size),
+            limit_text(limits.get(limit, -1), shared.get(limit), is_size),
         )
     return table
+
+
+def limit_text(own: int, shared: int | None, is_size: bool) -> str:
+    """A limit; where the account has none of its own, that of the server for all accounts."""
+    if own < 0 and shared is not None:
+        return f"{amount_text(shared, is_size)} (server)"
+    return amount_text(own, is_size)
 
 
 def amount_text(amount: int, is_size: bool) -> str:

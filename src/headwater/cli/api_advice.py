@@ -3,12 +3,22 @@
 `{stream}` and `{consumer}` stand for what the request was about.
 """
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
+
+from headwater.cli.render import size_text
 
 LIST_STREAMS: Final = "See what there is with: headwater stream ls"
 SEE_LIMITS: Final = "See what the account may use with: headwater account info"
 SEE_CONSUMERS: Final = "See the others with: headwater consumer ls {stream}"
 CHANGE_SETTING: Final = "Change the setting; --dry-run shows the configuration."
+
+# Errors that a limit on bytes causes: what is limited in the account's information, how a person
+# calls it, and the server's setting.
+EXCEEDED_LIMITS: Final = {
+    10028: ("memory", "memory", "max_memory_store"),
+    10047: ("storage", "file storage", "max_file_store"),
+}
 
 STREAM_ADVICE: Final = {
     10002: SEE_LIMITS,
@@ -75,3 +85,19 @@ def advice_on(err_code: int, stream: str, consumer: str) -> str:
     text = ADVICE.get(err_code, "")
     # A consumer that the server would have named has no name yet.
     return text.replace("{stream}", stream).replace("{consumer}", consumer).rstrip()
+
+
+def limit_advice(err_code: int, account: Mapping[str, Any]) -> str:
+    """The limit that a stream met, by the information of its account; nothing if it is not told."""
+    field, label, setting = EXCEEDED_LIMITS[err_code]
+    own = (account.get("limits") or {}).get(f"max_{field}", -1)
+    shared = (account.get("server_limits") or {}).get(f"max_{field}")
+    reserved = size_text(account.get(f"reserved_{field}") or 0)
+    if own >= 0:
+        holder, advice = f"The account may use {size_text(own)} of {label}", "Ask for less"
+    elif shared is not None:
+        holder = f"The server has {size_text(shared)} of {label} for all its accounts"
+        advice = f"Ask for less, or raise {setting} in the server's configuration"
+    else:
+        return ""
+    return f"{holder}; this account has set aside {reserved}. {advice}."

@@ -13,7 +13,7 @@ from typing import Any, Final, TypeVar
 
 import nats.errors
 
-from headwater.cli.api_advice import advice_on
+from headwater.cli.api_advice import EXCEEDED_LIMITS, advice_on, limit_advice
 from headwater.cli.durations import duration_text
 from headwater.cli.exits import CommandFailed
 from headwater.cli.model import Target
@@ -23,6 +23,8 @@ T = TypeVar("T")
 Document = dict[str, Any]
 
 DEFAULT_PREFIX: Final = "$JS.API"
+# Asks Headwater for the limits of the server too; nats-server does not look at it.
+ACCOUNT_INFO_BODY: Final = {"server_limits": True}
 
 
 class ApiRefused(CommandFailed):
@@ -58,7 +60,23 @@ class JetStreamApi:
             raise self._silence(operation) from error
         finally:
             asked.cancel()
-        return document_in(answer.data, *names_in(operation))
+        try:
+            return document_in(answer.data, *names_in(operation))
+        except ApiRefused as refused:
+            if refused.err_code in EXCEEDED_LIMITS:
+                refused.advice = await self._limit_advice(refused.err_code) or refused.advice
+            raise
+
+    async def _limit_advice(self, err_code: int) -> str:
+        try:
+            return limit_advice(err_code, await self.account_info())
+        except CommandFailed:
+            # A user who may not ask for it is told no less than before.
+            return ""
+
+    async def account_info(self) -> Document:
+        """The account's information, with the server's limits where it has none of its own."""
+        return await self.request("INFO", ACCOUNT_INFO_BODY)
 
     async def info(self, stream: str, **wanted: Any) -> Document:
         """A stream's information; with a `subjects_filter`, all pages of its subjects."""

@@ -28,7 +28,7 @@ from headwater.cli.output import Output
 from headwater.cli.render import count_text, size_text
 from headwater.cli.sections import differences_text
 from headwater.cli.settings_options import given_settings, read_config, settings_options
-from headwater.cli.stream_settings import SETTINGS
+from headwater.cli.stream_settings import SETTINGS, taken_back, without_effect
 from headwater.cli.tables import terminal_width
 
 # --- making and changing ------------------------------------------------------------------------
@@ -77,6 +77,7 @@ def add(
         return ExitCode.OK
     body = config | ({"pedantic": True} if pedantic else {})
     info = api.call(lambda calls: calls.request(f"STREAM.CREATE.{config['name']}", body))
+    remark_on(info, output)
     if as_json:
         output.result(document(info))
     else:
@@ -128,6 +129,7 @@ def edit(
         **SETTINGS.changed(old if replacement is None else replacement, given, unset),
         "name": name,
     }
+    new |= taken_back(old, new)
     changes = SETTINGS.differences(old, new)
     if not changes:
         output.result(document(info) if as_json else f"Stream {name} is that already")
@@ -145,8 +147,15 @@ def edit(
         return ExitCode.FAILED
     body = new | ({"pedantic": True} if pedantic else {})
     answer = api.call(lambda calls: calls.request(f"STREAM.UPDATE.{name}", body))
+    remark_on(answer, output)
     output.result(document(answer) if as_json else f"Changed stream {name}")
     return ExitCode.OK
+
+
+def remark_on(info: Document, output: Output) -> None:
+    """Say which settings of a stream do nothing yet."""
+    if text := without_effect(info["config"]):
+        output.remark(text)
 
 
 # --- seeing -------------------------------------------------------------------------------------

@@ -1,9 +1,10 @@
 """The settings of a stream."""
 
+from collections.abc import Mapping
 from enum import StrEnum
-from typing import Final
+from typing import Any, Final
 
-from headwater.cli.settings import Kind, Setting, SettingsTable
+from headwater.cli.settings import Config, Kind, Setting, SettingsTable
 
 
 class Section(StrEnum):
@@ -124,12 +125,38 @@ _CONSISTENCY: Final = (
     Setting("read_consistency", "--read-consistency", Kind.CHOICE, Section.CONSISTENCY,
             "Reads", "What a get promises.", ("default", "weak", "strong")),
     Setting("write_consistency", "--write-consistency", Kind.CHOICE, Section.CONSISTENCY,
-            "Writes", "eventual: confirm before the replicas have it.", ("strong", "eventual")),
+            "Writes", "eventual: confirm before the replicas have it. Takes effect with replicas.",
+            ("strong", "eventual")),
     Setting("ack_timeout", "--ack-timeout", Kind.DURATION, Section.CONSISTENCY,
-            "Unknown after", "Answer 'unknown' when replicas are silent this long; 0 is never.",
+            "Unknown after", "Answer 'unknown' when replicas are silent this long; 0 is never. "
+            "Takes effect with replicas.",
             zero="never", has_zero=True),
 )  # fmt: skip
 
 SETTINGS: Final = SettingsTable(
     (*_GENERAL, *_LIMITS, *_PUBLISHING, *_ACCESS, *_REPLICATION, *_CONSISTENCY)
 )
+
+# A stream keeps these where an update does not name them, so to take one back is to say so.
+_TAKEN_BACK: Final[Mapping[str, Any]] = {
+    "read_consistency": "default",
+    "write_consistency": "strong",
+    "ack_timeout": None,
+    "max_staleness": 0,
+}
+
+
+def taken_back(old: Mapping[str, Any], new: Mapping[str, Any]) -> Config:
+    """Settings that `old` has and `new` lacks, in words that take them back."""
+    return {key: value for key, value in _TAKEN_BACK.items() if key in old and key not in new}
+
+
+def without_effect(config: Mapping[str, Any]) -> str:
+    """A sentence about settings that this stream has no use for yet; nothing if all have one."""
+    if config.get("num_replicas", 1) > 1:
+        return ""
+    idle = [key for key in ("write_consistency", "ack_timeout") if config.get(key) is not None]
+    if not idle:
+        return ""
+    verb = "takes" if len(idle) == 1 else "take"
+    return f"{' and '.join(idle)} {verb} effect with replicas; this stream has one."

@@ -266,7 +266,7 @@ class StreamRequest(NatsStreamConfig, frozen=True, kw_only=True):
     read_consistency: ReadConsistency | UnsetType = UNSET
     write_consistency: WriteConsistency | UnsetType = UNSET
     # Null takes back what was set: the server's own applies again.
-    ack_timeout: Duration | None | UnsetType = UNSET
+    ack_timeout: Duration | UnsetType | None = UNSET
     max_staleness: Duration | UnsetType = UNSET
     # What would be adjusted silently is refused instead.
     pedantic: Flag = False

@@ -496,9 +496,7 @@ def _reader(annotation: Any) -> _Reader:
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin in (Union, types.UnionType):
         # A field that tells an absent key from a default one is read like any other.
-        (target,) = (
-            each for each in arguments if each not in (types.NoneType, msgspec.UnsetType)
-        )
+        (target,) = (each for each in arguments if each not in (types.NoneType, msgspec.UnsetType))
         reader = _reader(target)
         return _PointerReader(reader) if types.NoneType in arguments else reader
     if origin is tuple:

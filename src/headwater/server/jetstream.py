@@ -543,6 +543,10 @@ class JetStream:
         """Wait for a backup; the subject its chunks go to."""
         return self._transfers.begin_restore(self._home_of(account), account, config, client)
 
+    def bytes_max(self, storage: Storage) -> int:
+        """How many bytes all accounts together may store."""
+        return self.limits.bytes_max(storage)
+
     def room_left(self, storage: Storage) -> int:
         """How many bytes more all accounts together may store."""
         return self.limits.bytes_max(storage) - self.usage.used(storage)

@@ -705,5 +705,69 @@ def test_an_account_is_shown_with_its_limits(
     assert info["limits"]["max_streams"] == 1
 
 
+def test_a_stream_that_the_server_has_no_room_for_is_told_the_servers_limit(
+    stream: Call, call: Call, tmp_path: Path
+) -> None:
+    config = tmp_path / "server.conf"
+    config.write_text(f'jetstream {{ store_dir: "{tmp_path}", max_mem: 1MB, max_file: 2MB }}')
+    with serving("headwater", "-c", str(config)) as url:
+        assert stream("add", "A", "--max-bytes", "1KB", "--server", url).code == 0
+        wanted = ("add", "B", "--max-bytes", "5MB", "--server", url)
+        on_disk, in_memory = stream(*wanted), stream(*wanted, "--storage", "memory")
+        shown = call("account", "info", "--server", url).out
+    assert on_disk.err.splitlines() == [
+        "Error: insufficient storage resources available (err_code 10047)",
+        "The server has 2.0 MiB of file storage for all its accounts; this account has set aside "
+        "1.0 KiB. Ask for less, or raise max_file_store in the server's configuration.",
+    ]
+    assert in_memory.err.splitlines() == [
+        "Error: insufficient memory resources available (err_code 10028)",
+        "The server has 1.0 MiB of memory for all its accounts; this account has set aside 0 B. "
+        "Ask for less, or raise max_memory_store in the server's configuration.",
+    ]
+    lines = [line.split()[-3:] for line in shown.splitlines()[1:3]]
+    assert lines == [["1.0", "MiB", "(server)"], ["2.0", "MiB", "(server)"]]
+
+
+def test_a_stream_that_its_account_has_no_room_for_is_told_the_accounts_limit(
+    stream: Call, kind: str, tmp_path: Path
+) -> None:
+    config = tmp_path / "server.conf"
+    config.write_text(
+        f'jetstream {{ store_dir: "{tmp_path}" }}\nno_auth_user: ada\n'
+        "accounts { A { users: [ { user: ada, password: pw } ], jetstream { max_file: 2MB } } }"
+    )
+    with serving(kind, "-c", str(config)) as url:
+        refused = stream("add", "B", "--max-bytes", "5MB", "--server", url)
+    assert refused.err.splitlines() == [
+        "Error: insufficient storage resources available (err_code 10047)",
+        "The account may use 2.0 MiB of file storage; this account has set aside 0 B. "
+        "Ask for less.",
+    ]
+
+
+def test_settings_that_need_replicas_say_so_and_are_taken_back_by_edit(
+    stream: Call, kind: str, name: str
+) -> None:
+    made = stream("add", name, "--write-consistency", "eventual", "--ack-timeout", "3s")
+    if kind == "nats-server":
+        assert "(err_code 10025)" in made.err
+        return
+    assert made.err == (
+        "write_consistency and ack_timeout take effect with replicas; this stream has one.\n"
+    )
+    config = config_of(stream, name)
+    assert (config["write_consistency"], config["ack_timeout"]) == ("eventual", 3 * 10**9)
+    assert config["metadata"]["_nats.req.level"] == "3"
+    changed = stream("edit", name, "--unset", "write_consistency", "--force")
+    assert "ack_timeout takes effect with replicas; this stream has one.\n" in changed.err
+    bare = json.dumps({"name": name, "subjects": [name]})
+    assert stream("edit", name, "--config", "-", "--force", stdin=bare).code == 0
+    config = config_of(stream, name)
+    assert "write_consistency" not in config
+    assert "ack_timeout" not in config
+    assert config["metadata"]["_nats.req.level"] == "0"
+
+
 def test_switches_can_be_said_both_ways() -> None:
     assert all("/" in setting.flag for setting in SETTINGS if setting.kind is Kind.SWITCH)

@@ -135,7 +135,7 @@ class Driver:
         self.disk = SimDisk(1)
         self._store: Store | None = None
         asked = StreamRequest(name=NAME, storage=storage, **{"subjects": (f"{NAME}.>",), **config})
-        self.config = normalised(asked.config, False, Surroundings())
+        self.config = normalised(asked.over(None), False, Surroundings())
         self.stream = self._new_stream(self._new_log())
         shadow_log = self._shadow_log(storage)
         self.shadow = Stream(

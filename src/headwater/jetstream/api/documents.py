@@ -274,6 +274,20 @@ class AccountLimitsDocument(msgspec.Struct, kw_only=True):
     max_bytes_required: bool = False
 
 
+class AccountInfoRequest(msgspec.Struct, kw_only=True):
+    """The body of INFO, at which nats-server does not look."""
+
+    # Told only to who asks for it: no other client meets a key that nats-server does not have.
+    server_limits: bool = False
+
+
+class ServerLimitsDocument(msgspec.Struct, kw_only=True):
+    """In INFO: what all accounts together may store, where the account has no limit of its own."""
+
+    max_memory: Annotated[int | None, OMIT_EMPTY] = None
+    max_storage: Annotated[int | None, OMIT_EMPTY] = None
+
+
 class SystemResponse(Response, kw_only=True):
     """What the system account is answered, which has no streams."""
 
@@ -309,3 +323,4 @@ class AccountInfoResponse(Response, kw_only=True):
     limits: Annotated[AccountLimitsDocument | None, OMIT_EMPTY] = None
     domain: Text = ""
     api: Annotated[ApiStats | None, OMIT_EMPTY] = None
+    server_limits: Annotated[ServerLimitsDocument | None, OMIT_EMPTY] = None

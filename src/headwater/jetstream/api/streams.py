@@ -16,6 +16,7 @@ from headwater.jetstream.api.documents import (
     LIST_MAX,
     NAMES_MAX,
     SUBJECT_DETAILS_MAX,
+    AccountInfoRequest,
     AccountInfoResponse,
     AccountLimitsDocument,
     ApiStats,
@@ -28,6 +29,7 @@ from headwater.jetstream.api.documents import (
     MessageGetResponse,
     PurgeRequest,
     Response,
+    ServerLimitsDocument,
     StreamCreateResponse,
     StreamDeleteResponse,
     StreamInfo,
@@ -170,6 +172,10 @@ class StreamKeeper(ConsumerKeeper, Protocol):
 
     def now_ns(self) -> int: ...
 
+    def bytes_max(self, storage: Storage) -> int:
+        """What all accounts together may store."""
+        ...
+
     def check_reservation(
         self, account: JetStreamAccount, config: StreamConfig, old: StreamConfig | None
     ) -> None:
@@ -230,8 +236,13 @@ class StreamApi:
 
     # --- account -------------------------------------------------------------------------------
 
-    def account_info(self, _: Request) -> Response:
+    def account_info(self, request: Request) -> Response:
         """INFO: what the account may use and uses."""
+        try:
+            asked = read(request.body, AccountInfoRequest, strict=False)
+        except ApiError:
+            # As in nats-server, no body is wrong.
+            asked = AccountInfoRequest()
         account = self.account
         limits = account.limits
         names = AccountLimitsDocument.__struct_fields__
@@ -245,7 +256,17 @@ class StreamApi:
             limits=AccountLimitsDocument(**{name: getattr(limits, name) for name in names}),
             domain=account.domain,
             api=ApiStats(level=API_LEVEL, total=account.api_total, errors=account.api_errors),
+            server_limits=self._server_limits() if asked.server_limits else None,
         )
+
+    def _server_limits(self) -> ServerLimitsDocument:
+        """What the server's limit leaves an account to which none of its own applies."""
+
+        def of(storage: Storage) -> int | None:
+            has_own = self.account.limits.bytes_max(storage) >= 0
+            return None if has_own else self.keeper.bytes_max(storage)
+
+        return ServerLimitsDocument(max_memory=of(Storage.MEMORY), max_storage=of(Storage.FILE))
 
     # --- streams -------------------------------------------------------------------------------
 

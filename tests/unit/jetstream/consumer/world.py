@@ -93,7 +93,7 @@ class World:
         )
         asked = {"name": "S", "subjects": ["s.>"], **(stream or {})}
         request = read(json.dumps(asked).encode(), StreamRequest, strict=True)
-        config = normalised(with_required_level(request.config), False, Surroundings())
+        config = normalised(with_required_level(request.over(None)), False, Surroundings())
         self.stream = Stream(config, MemoryLog(1), self.now, cast(Any, self.machine))
         self.account.add(self.stream)
         self._api = StreamApi(self.account, cast(StreamKeeper, self))
