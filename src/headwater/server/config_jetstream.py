@@ -1,7 +1,7 @@
 """The `jetstream` section of a configuration file, of the server and of an account.
 
-What concerns other servers of a cluster is read, checked and kept for display: a nats-server on its
-own makes no use of it either. What a server on its own would act upon is honoured or refused.
+Each key is honoured or refused by name. Two keys of clusters (`unique_tag`, `max_ha_assets`) are
+shown by monitoring, which is all that a nats-server on its own does with them.
 """
 
 import re
@@ -38,8 +38,8 @@ _CIPHERS: Final = {
     "chachapoly": StoreCipher.CHACHA,
     "aes": StoreCipher.AES,
 }
-CONCURRENT_IO_MIN: Final = 4
-CONCURRENT_IO_MAX: Final = 8192
+_NO_QUEUE: Final = "requests are answered in the order in which they are read, none is queued"
+_WITH_CLUSTERS: Final = "it comes with clusters, remove it for now"
 
 
 def jetstream(draft: Draft, key: str, node: Node) -> None:
@@ -169,6 +169,19 @@ def _cipher(draft: Draft, key: str, node: Node) -> None:
     draft.values["cipher"] = _CIPHERS[name.lower()]
 
 
+def _max_buffered_messages(draft: Draft, key: str, node: Node) -> None:
+    count = _plain_integer(key, node)
+    # Zero says nothing and leaves the default.
+    if count:
+        draft.values["max_buffered_messages"] = count
+
+
+def _max_buffered_bytes(draft: Draft, key: str, node: Node) -> None:
+    size = _size(node, key.lower())
+    if size:
+        draft.values["max_buffered_bytes"] = size
+
+
 def _limits(draft: Draft, key: str, node: Node) -> None:
     if not isinstance(node.value, dict):
         raise Refusal(node, f"Expected a map to define JetStreamLimits, got {type_name(node)}")
@@ -197,54 +210,6 @@ def _batch_timeout(draft: Draft, key: str, node: Node) -> None:
     draft.values["idle_ns_max"] = round(seconds * NS_PER_S)
 
 
-# --- keys that one server has no use for -------------------------------------------------------
-
-
-def _checked_string(draft: Draft, key: str, node: Node) -> None:
-    string(node)
-
-
-def _checked_boolean(draft: Draft, key: str, node: Node) -> None:
-    boolean(node)
-
-
-def _checked_integer(draft: Draft, key: str, node: Node) -> None:
-    _plain_integer(key, node)
-
-
-def _checked_size(draft: Draft, key: str, node: Node) -> None:
-    _size(node, key.lower())
-
-
-def _checked_positive(draft: Draft, key: str, node: Node) -> None:
-    size = node.value if key.lower() == "meta_compact" else _size(node, key.lower())
-    if isinstance(size, bool) or not isinstance(size, int) or size < 0:
-        raise Refusal(node, f"Expected an absolute size for {quote(key)}, got {value_text(node)}")
-
-
-def _checked_concurrency(draft: Draft, key: str, node: Node) -> None:
-    """How many threads may be at the disk at once; here it is one."""
-    value = node.value
-    count = value if isinstance(value, int) and not isinstance(value, bool) else 0
-    if not CONCURRENT_IO_MIN <= count <= CONCURRENT_IO_MAX:
-        raise Refusal(
-            node,
-            f"Expected an absolute size for {quote(key)} between {CONCURRENT_IO_MIN} and "
-            f"{CONCURRENT_IO_MAX}, got {value_text(node)}",
-        )
-
-
-def _cluster_traffic(draft: Draft, key: str, node: Node) -> None:
-    value = node.value
-    if not isinstance(value, str):
-        expected = f"either 'system' or 'owner' string value for {quote(key)}"
-        raise Refusal(node, f"Expected {expected}, got {value_text(node)}")
-    if value not in ("system", "", "owner"):
-        raise Refusal(
-            node, f"Expected 'system' or 'owner' string value for {quote(key)}, got {value}"
-        )
-
-
 JETSTREAM: Final[Table] = table(
     ("enable enabled", put("enabled", boolean)),
     ("store store_dir storedir", store_directory),
@@ -258,14 +223,15 @@ JETSTREAM: Final[Table] = table(
     ("prev_key prev_ek prev_encryption_key", put("previous_encryption_key", string)),
     ("cipher", _cipher),
     ("tpm", not_supported("name the key with encryption_key")),
-    # of clusters, or of queues that are not there
+    ("max_buffered_msgs", _max_buffered_messages),
+    ("max_buffered_size", _max_buffered_bytes),
+    ("request_queue_limit info_queue_limit", not_supported(_NO_QUEUE)),
+    ("max_concurrent_io", not_supported("one thread at a time uses the disk")),
+    # of clusters
     ("unique_tag", put("unique_tag", lambda node: string(node).strip().lower())),
-    ("extension_hint", _checked_string),
-    ("max_outstanding_catchup max_buffered_size", _checked_size),
-    ("max_buffered_msgs request_queue_limit info_queue_limit", _checked_integer),
-    ("meta_compact meta_compact_size", _checked_positive),
-    ("meta_compact_sync", _checked_boolean),
-    ("max_concurrent_io", _checked_concurrency),
+    ("max_outstanding_catchup", not_supported(_WITH_CLUSTERS)),
+    ("extension_hint", not_supported(_WITH_CLUSTERS)),
+    ("meta_compact meta_compact_size meta_compact_sync", not_supported(_WITH_CLUSTERS)),
 )
 
 LIMITS: Final[Table] = table(
@@ -299,5 +265,5 @@ ACCOUNT_JETSTREAM: Final[Table] = table(
         _put_integer("storage_max_stream_bytes"),
     ),
     ("max_ack_pending", _put_integer("max_ack_pending")),
-    ("cluster_traffic", _cluster_traffic),
+    ("cluster_traffic", not_supported(_WITH_CLUSTERS)),
 )

@@ -38,6 +38,7 @@ from headwater.server.ack_inlet import AckInlet
 from headwater.server.awaited_reads import AwaitedReads
 from headwater.server.client import Client
 from headwater.server.consumer_runner import ConsumerRunner
+from headwater.server.ingest import RoomLimits
 from headwater.server.jetstream_advisories import Advisories
 from headwater.server.jetstream_api import JetStreamApi
 from headwater.server.jetstream_limits import ServerLimits
@@ -108,7 +109,13 @@ class JetStream:
             self.broker,
             options.sync_interval_s,
             node.log.error,
+            node.log.warn,
             self.advisories,
+            RoomLimits(
+                options.max_buffered_messages,
+                options.max_buffered_bytes,
+                node.options.max_control_line,
+            ),
         )
         self._subscriptions = OwnSubscriptions(self._new_client)
         self._api = JetStreamApi(node, self, self._subscriptions, self.advisories)

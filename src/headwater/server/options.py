@@ -172,6 +172,9 @@ class JetStreamOptions:
     default_max_consumers: int = 1000
     # Replicated streams and consumers; shown, and of no meaning to one server.
     max_ha_assets: int = 0
+    # Publishes that a stream may have taken in and not answered; below zero is no limit.
+    max_buffered_messages: int = 100_000
+    max_buffered_bytes: int = 128 * MIB
     # Of batches that are published, atomic and fast.
     batches: BatchLimits = field(default_factory=BatchLimits)
 

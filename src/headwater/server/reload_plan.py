@@ -217,6 +217,8 @@ JETSTREAM_NEEDS_RESTART: Final[Mapping[str, str]] = {
     "unique_tag": "JetStreamUniqueTag",
     "sync_interval_s": "SyncInterval",
     "sync_always": "SyncAlways",
+    "max_buffered_messages": "StreamMaxBufferedMsgs",
+    "max_buffered_bytes": "StreamMaxBufferedSize",
     "duplicate_window_max_ns": "JetStreamLimits",
     "max_ack_pending": "JetStreamLimits",
     "max_request_batch": "JetStreamLimits",

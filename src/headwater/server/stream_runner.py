@@ -31,7 +31,7 @@ from headwater.server.awaited_reads import AwaitedReads
 from headwater.server.broker import Broker
 from headwater.server.client import Subscription
 from headwater.server.consumer_runner import ConsumerRunner, ConsumerTimers
-from headwater.server.ingest import Ingest
+from headwater.server.ingest import TOO_MANY_REQUESTS, Excess, Ingest, Room, RoomLimits, size_of
 from headwater.server.jetstream_advisories import Advisories
 from headwater.store.log import FileLog
 from headwater.store.message_log import StoreError
@@ -39,6 +39,8 @@ from headwater.store.store import Store, SyncMode
 
 # What is due is looked at no more often than this.
 DUE_S_MIN: Final = 0.010
+# A stream that refuses publishes says so in the log no more often than this.
+REFUSALS_LOGGED_NS: Final = 60 * NS_PER_S
 
 
 @final
@@ -69,6 +71,8 @@ class StreamRunner:
         "_due",
         "_host",
         "_made",
+        "_refusals_logged_ns",
+        "_room",
         "_runners",
         "_undecided",
         "_waiting",
@@ -113,8 +117,12 @@ class StreamRunner:
         )
         self.subscriptions: list[Subscription] = []
         # What waits for a commit, by its number: decisions, changes that come after them, and
-        # publishes that come after changes or after too many others.
-        self._waiting: deque[tuple[int, Decision | Change | Incoming]] = deque()
+        # publishes that come after changes or after too many others; and how many messages and
+        # bytes each holds.
+        self._waiting: deque[tuple[int, Decision | Change | Incoming, int, int]] = deque()
+        self._room = Room(runners.room_limits)
+        # When publishes were last said to be refused, by the limit they met.
+        self._refusals_logged_ns: dict[Excess, int] = {}
         # How many of them are not decisions yet.
         self._undecided = 0
         # Changes that were made and are answered when the disk is sure.
@@ -126,10 +134,29 @@ class StreamRunner:
 
     def process(self, ingest: Ingest) -> None:
         """Take in what was published in this turn."""
-        incoming = ingest.take()
-        if incoming.subjects:
-            for part in incoming.parts(IN_FLIGHT_MESSAGES_MAX):
-                self._take(part)
+        for part in ingest.take().parts(IN_FLIGHT_MESSAGES_MAX):
+            # Part by part: what the stream has taken and answered makes room for the next.
+            incoming, refused, excess = self._room.admit(part)
+            if excess is not None:
+                self._refuse_excess(refused, excess)
+            if incoming.subjects:
+                self._take(incoming)
+
+    def _refuse_excess(self, replies: list[bytes], excess: Excess) -> None:
+        """Answer publishes that there is no room for; also where the stream sends no acks."""
+        stream, runners = self.stream, self._runners
+        answer = stream.refusal(ApiError.of(error_codes.STREAM_TOO_MANY_REQUESTS))
+        count = len(replies)
+        blocks = [TOO_MANY_REQUESTS] * count
+        runners.broker.send_replies(self.account, replies, [answer] * count, blocks)
+        now_ns = runners.now_ns()
+        logged_ns = self._refusals_logged_ns.get(excess)
+        if logged_ns is None or now_ns - logged_ns >= REFUSALS_LOGGED_NS:
+            self._refusals_logged_ns[excess] = now_ns
+            runners.log_warning(
+                "Dropping messages due to excessive stream ingest rate on "
+                f"'{self.account.name}' > '{stream.name}': {excess.value}"
+            )
 
     def _take(self, incoming: Incoming) -> None:
         is_full = self.stream.in_flight.messages >= IN_FLIGHT_MESSAGES_MAX
@@ -140,7 +167,7 @@ class StreamRunner:
         if not self.stream.log.offline:
             decision = self.stream.decide(incoming, self._runners.now_ns())
             if self._append(decision):
-                self.carry_out(decision)
+                self.carry_out(decision, incoming)
                 self._runners.note_due(self)
                 return
             if self.mode is not SyncMode.ALWAYS:
@@ -179,8 +206,22 @@ class StreamRunner:
 
     def _wait(self, step: Change | Incoming) -> None:
         """Do something after all that waits."""
-        self._waiting.append((self._waiting[-1][0], step))
+        self._hold(self._waiting[-1][0], step, step if isinstance(step, Incoming) else None)
         self._undecided += 1
+
+    def _hold(
+        self, number: int, step: Decision | Change | Incoming, incoming: Incoming | None
+    ) -> None:
+        """Have something wait for a commit, with the publishes it is about."""
+        messages, size = (0, 0) if incoming is None else (len(incoming), size_of(incoming))
+        self._room.hold(messages, size)
+        self._waiting.append((number, step, messages, size))
+
+    def _let_go(self) -> Decision | Change | Incoming:
+        """The first that waits, which waits no longer."""
+        _, step, messages, size = self._waiting.popleft()
+        self._room.hold(-messages, -size)
+        return step
 
     def _make(self, change: Change) -> None:
         self.consumers.flush()
@@ -251,16 +292,16 @@ class StreamRunner:
             self._host.settle(self.stream)
         return True
 
-    def carry_out(self, decision: Decision) -> None:
+    def carry_out(self, decision: Decision, incoming: Incoming | None = None) -> None:
         """Let records take effect and send replies, now or when the disk is sure."""
         if self.mode is SyncMode.ALWAYS:
             if decision.has_messages:
-                self._waiting.append((self._runners.next_commit, decision))
+                self._hold(self._runners.next_commit, decision, incoming)
                 self._runners.await_commit(self)
                 return
             if self._waiting:
                 # What was only looked at rests on what was decided before it.
-                self._waiting.append((self._waiting[-1][0], decision))
+                self._hold(self._waiting[-1][0], decision, incoming)
                 return
         if self.mode is SyncMode.ASYNC and decision.records:
             self._runners.flush_wanted()
@@ -275,7 +316,7 @@ class StreamRunner:
             self._made.popleft()[1].answer()
         steps = []
         while self._waiting and self._waiting[0][0] <= number:
-            steps.append(self._waiting.popleft()[1])
+            steps.append(self._let_go())
         self._undecided -= sum(isinstance(step, Change | Incoming) for step in steps)
         for step in steps:
             # Publishes may have to wait once more, and what comes after them then does too.
@@ -310,7 +351,7 @@ class StreamRunner:
         while self._made:
             self._made.popleft()[1].refuse(error)
         while self._waiting:
-            step = self._waiting.popleft()[1]
+            step = self._let_go()
             if isinstance(step, Change):
                 step.refuse(error)
                 continue
@@ -367,10 +408,14 @@ class StreamRunners:
         broker: Broker,
         sync_interval_s: float,
         log_error: Callable[[str], object],
+        log_warning: Callable[[str], object],
         advisories: Advisories,
+        room_limits: RoomLimits,
     ) -> None:
         self.broker = broker
         self.advisories = advisories
+        self.log_warning = log_warning
+        self.room_limits = room_limits
         self._by_key: dict[tuple[str, str], StreamRunner] = {}
         # Those of which something waits for a commit.
         self._awaiting: dict[StreamRunner, None] = {}

@@ -12,6 +12,7 @@ TOPICS: tuple[str, ...] = (
     "acks",
     "advisories",
     "batches",
+    "buffered",
     "consumer_acks",
     "consumer_create",
     "consumer_create_errors",

@@ -108,34 +108,16 @@ add_refusal(
     "jetstream { limits { max_joy: 1 } }\n",
 )
 add_refusal(
-    "error.max-concurrent-io",
-    "`max_concurrent_io` has a range.",
-    'Expected an absolute size for "max_concurrent_io" between 4 and 8192, got 3',
-    "jetstream { max_concurrent_io: 3 }\n",
-)
-add_refusal(
     "error.max-buffered-msgs",
     "A number of messages is a number.",
     'Expected a parseable size for "max_buffered_msgs", got many',
     "jetstream { max_buffered_msgs: many }\n",
 )
 add_refusal(
-    "error.request-queue-limit",
-    "So is the length of a queue.",
-    'Expected a parseable size for "request_queue_limit", got long',
-    "jetstream { request_queue_limit: long }\n",
-)
-add_refusal(
-    "error.meta-compact",
-    "Sizes below zero are none.",
-    'Expected an absolute size for "meta_compact", got -1',
-    "jetstream { meta_compact: -1 }\n",
-)
-add_refusal(
-    "error.max-outstanding-catchup",
+    "error.max-buffered-size",
     "An error about a size has the name of its key.",
-    "max_outstanding_catchup sizes defined as strings must end in K, M, G, T",
-    'jetstream { max_outstanding_catchup: "5X" }\n',
+    "max_buffered_size sizes defined as strings must end in K, M, G, T",
+    'jetstream { max_buffered_size: "5X" }\n',
 )
 add_refusal(
     "error.sync-interval",
@@ -189,8 +171,6 @@ for key, value, text in (
     ("store_dir", "true", "interface conversion: interface {} is bool, not string"),
     ("cipher", "1", ""),
     ("unique_tag", "1", ""),
-    ("extension_hint", "1", ""),
-    ("meta_compact_sync", "1", "interface conversion: interface {} is int64, not bool"),
     ("limits { max_ack_pending", "x }", "interface conversion: interface {} is string, not int64"),
     ("limits { max_ha_assets", "x }", ""),
     ("limits { max_request_batch", "x }", ""),
@@ -228,18 +208,6 @@ add_refusal(
     "`max_bytes_required` is true or false.",
     'Expected a parseable bool for "max_bytes_required", got 5',
     "accounts { A { jetstream { max_bytes_required: 5 } } }\n",
-)
-add_refusal(
-    "account.error.cluster-traffic",
-    "Traffic of a cluster is the system's or the account's.",
-    "Expected 'system' or 'owner' string value for \"cluster_traffic\", got mine",
-    "accounts { A { jetstream { cluster_traffic: mine } } }\n",
-)
-add_refusal(
-    "account.error.cluster-traffic-type",
-    "Traffic of a cluster is a word.",
-    "Expected either 'system' or 'owner' string value",
-    "accounts { A { jetstream { cluster_traffic: 1 } } }\n",
 )
 add_refusal(
     "account.error.word",
@@ -307,7 +275,7 @@ accounts {
   EMPTY { jetstream {}, users: [ { user: empty, password: x } ] }
   ALIASES {
     jetstream { mem: 1000, disk: 2000, streams: 3, consumers: 4, max_stream_bytes: true
-      mem_max_stream_bytes: 5, disk_max_stream_bytes: 6, cluster_traffic: owner }
+      mem_max_stream_bytes: 5, disk_max_stream_bytes: 6 }
     users: [ { user: aliases, password: x } ]
   }
 }
@@ -390,11 +358,9 @@ ON = {
     "sync": "jetstream { store_dir: store, max_mem: 1K, max_file: 1K, sync: '1s' }",
     "sync-always": "jetstream { store_dir: store, max_mem: 1K, max_file: 1K, sync: Always }",
     "lax": "jetstream { store_dir: store, max_mem: 1K, max_file: 1K, strict: false }",
-    "cluster-keys": (
-        "jetstream { store_dir: store, max_mem: 1K, max_file: 1K, extension_hint: no_extend, "
-        "max_outstanding_catchup: '1M', max_buffered_size: 5, max_buffered_msgs: 6, "
-        "request_queue_limit: 7, info_queue_limit: 8, meta_compact: 9, meta_compact_size: '1K', "
-        "meta_compact_sync: true, max_concurrent_io: 4, unique_tag: 'AZ' }"
+    "buffers": (
+        "jetstream { store_dir: store, max_mem: 1K, max_file: 1K, max_buffered_size: 5, "
+        "max_buffered_msgs: 6, unique_tag: 'AZ' }"
     ),
 }
 MACHINE = (
