@@ -123,7 +123,8 @@ _REPLICATION: Final = (
 
 _CONSISTENCY: Final = (
     Setting("read_consistency", "--read-consistency", Kind.CHOICE, Section.CONSISTENCY,
-            "Reads", "What a get promises.", ("default", "weak", "strong")),
+            "Reads", "Reads it offers. weak: from any replica too; strong: linearizable ones only.",
+            ("default", "weak", "strong")),
     Setting("write_consistency", "--write-consistency", Kind.CHOICE, Section.CONSISTENCY,
             "Writes", "eventual: confirm before the replicas have it. Takes effect with replicas.",
             ("strong", "eventual")),
