@@ -20,7 +20,7 @@ from headwater import __version__
 from headwater.cli import pubsub, render
 from headwater.cli.durations import duration_text
 from headwater.cli.exits import CommandFailed, ExitCode, ReaderGone
-from headwater.cli.model import Message, Target
+from headwater.cli.model import Message, StreamTally, Target
 from headwater.cli.output import Output
 from headwater.cli.parameters import (
     CONNECTION_PARAMETERS,
@@ -34,6 +34,7 @@ from headwater.cli.parameters import (
     write_options,
     write_verbatim,
 )
+from headwater.cli.stream_publish import publish_to_streams
 from headwater.cli.templates import expand
 
 DEFAULT_REQUEST_TIMEOUT_S: Final = 5.0
@@ -153,6 +154,7 @@ def serve(ctx: click.Context) -> int:
 headwater pub orders.new 'two pizzas'
 headwater pub orders.new --header 'Priority: high' 'two pizzas'
 date | headwater pub clock                       the body from standard input
+headwater pub orders.new 'two pizzas' --jetstream    wait until a stream has stored it
 headwater pub load 'message {{Count}}' --count 1000
 headwater pub tick '{{Time}}' --count 10 --sleep 500ms
 headwater pub ask 'anyone?' --reply answers      replies go to the subject `answers`
@@ -167,6 +169,14 @@ headwater pub ask 'anyone?' --reply answers      replies go to the subject `answ
     "--sleep", "--interval", "sleep_s", type=Duration(), default=0.0, help="Pause between them."
 )
 @click.option("--no-templates", is_flag=True, help="Send {{...}} as it stands.")
+@click.option("--jetstream", "-J", is_flag=True, help="Wait for the acks of a stream.")
+@click.option(
+    "--timeout",
+    "timeout_s",
+    type=Duration(),
+    default=DEFAULT_REQUEST_TIMEOUT_S,
+    help=f"Longest wait for an ack.  [default {DEFAULT_REQUEST_TIMEOUT_S:g}s]",
+)
 @click.option("--json", "as_json", is_flag=True, help="Report in JSON.")
 async def pub(
     target: Target,
@@ -178,8 +188,12 @@ async def pub(
     count: int,
     sleep_s: float,
     no_templates: bool,
+    jetstream: bool,
+    timeout_s: float,
     as_json: bool,
 ) -> ExitCode:
+    if jetstream and reply:
+        raise click.UsageError("--reply and --jetstream exclude one another: the reply is the ack")
     data, typed = body_of(body)
     pattern = Message(subject, data, reply, headers_of(headers))
     is_template = not no_templates and has_placeholders(pattern, body_too=typed)
@@ -188,11 +202,18 @@ async def pub(
         for number in range(1, count + 1)
     )
     with output.progress("Publishing", count, hidden=as_json) as advance:
-        tally = await pubsub.publish(target, messages, output.remark, sleep_s, advance)
-    if as_json:
+        tally = await (
+            publish_to_streams(target, messages, output.remark, timeout_s, sleep_s, advance)
+            if jetstream
+            else pubsub.publish(target, messages, output.remark, sleep_s, advance)
+        )
+    if isinstance(tally, StreamTally):
+        report_stored(output, tally, subject, timeout_s, as_json)
+    elif as_json:
         output.result(render.tally_json("published", tally))
     else:
-        output.result(render.summary_text("Published", tally))
+        # A stream may have refused them: without an ack nobody knows.
+        output.result(render.summary_text("Sent", tally))
     return ExitCode.INTERRUPTED if tally.interrupted else ExitCode.OK
 
 
@@ -200,7 +221,28 @@ pub.help = f"""Publish a message, or many.
 
 Without BODY, or with - for it, the body is read from standard input.
 
+The command ends well when the server has read the messages. Whether a stream has stored them is
+known only with --jetstream, which waits for an ack of each; the exit code is 1 if one is missing.
+
 {TEMPLATES} What comes from standard input is sent as it is."""
+
+
+def report_stored(
+    output: Output, tally: StreamTally, subject: str, timeout_s: float, as_json: bool
+) -> None:
+    """Say what streams have stored. Raises CommandFailed where that is not all of it."""
+    if as_json:
+        output.result(render.stored_json(tally))
+    elif tally.stored or tally.duplicates:
+        output.result(render.stored_text(tally))
+    sent = render.count_text(tally.messages, "message")
+    if tally.refused:
+        raise CommandFailed(f"{tally.refused:,} of {sent} not stored: {tally.reason}", tally.advice)
+    if tally.unanswered:
+        raise CommandFailed(
+            f"{tally.unanswered:,} of {sent} without an ack within {duration_text(timeout_s)}",
+            f"Does a stream keep {subject}? See: headwater stream ls --subject '{subject}'",
+        )
 
 
 def has_placeholders(pattern: Message, body_too: bool) -> bool:

@@ -10,7 +10,7 @@ from headwater.cli.parameters import write_verbatim
 
 FIRST_SESSION: Final = """
 headwater stream add ORDERS --subjects 'orders.>'   a stream to consume
-headwater pub orders.new 'two pizzas'               something in it
+headwater pub orders.new 'two pizzas' --jetstream   something in it
 headwater consumer add ORDERS WORKER                a consumer that remembers how far it is
 headwater consumer next ORDERS WORKER               the next message, acknowledged
 headwater consumer info ORDERS WORKER               what is left for it

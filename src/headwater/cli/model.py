@@ -50,3 +50,33 @@ class Tally:
         self.messages += 1
         self.data_bytes += len(data)
         return self.messages
+
+
+@dataclass
+class StreamTally(Tally):
+    """The answers that streams gave to the messages of a `pub --jetstream`.
+
+    `messages` counts what was sent; each of them is stored, a duplicate, refused or unanswered.
+    """
+
+    stored: int = 0
+    duplicates: int = 0
+    refused: int = 0
+    unanswered: int = 0
+    # The first and the last sequence that each stream gave to a message.
+    sequences: dict[str, tuple[int, int]] = field(default_factory=dict)
+    # The first reason for a refusal, and the advice that goes with it.
+    reason: str = ""
+    advice: str = ""
+
+    def add_stored(self, stream: str, sequence: int) -> None:
+        """Count a message that `stream` has stored."""
+        self.stored += 1
+        first, last = self.sequences.get(stream, (sequence, sequence))
+        self.sequences[stream] = (min(first, sequence), max(last, sequence))
+
+    def add_refused(self, reason: str, advice: str) -> None:
+        """Count a message that no stream has stored."""
+        self.refused += 1
+        if not self.reason:
+            self.reason, self.advice = reason, advice

@@ -201,7 +201,7 @@ async def publish(
             for message in messages:
                 if tally.messages and pause_s:
                     await asyncio.sleep(pause_s)
-                await _send(session, message)
+                await send(session, message)
                 tally.add(message.data)
                 if on_progress and (pause_s or tally.messages % PROGRESS_EVERY_MESSAGES == 0):
                     on_progress(tally.messages)
@@ -253,7 +253,7 @@ async def reply(
     async def respond(request: Message, number: int, more: bool) -> None:
         response = await answer(number, request)
         if request.reply:
-            await _send(
+            await send(
                 sessions[0],
                 Message(request.reply, response.data, headers=response.headers),
             )
@@ -298,7 +298,7 @@ async def request(
         inbox = session.client.new_inbox()
         await session.client.subscribe(inbox, cb=take)
         sent_at = time.perf_counter()
-        await _send(session, Message(message.subject, message.data, inbox, message.headers))
+        await send(session, Message(message.subject, message.data, inbox, message.headers))
         try:
             await session.until(done, timeout_s)
         except TimeoutError:
@@ -387,7 +387,8 @@ async def _listen(session: Session, subject: str, queue: str, count_max: int) ->
     return subscription
 
 
-async def _send(session: Session, message: Message) -> None:
+async def send(session: Session, message: Message) -> None:
+    """Publish one message. Raises CommandFailed where the client library refuses it."""
     try:
         await session.client.publish(
             message.subject,

@@ -16,7 +16,7 @@ from rich.text import Text
 
 from headwater.cli.durations import duration_text
 from headwater.cli.exits import CommandFailed
-from headwater.cli.model import Message, Tally
+from headwater.cli.model import Message, StreamTally, Tally
 
 SUBJECT_STYLE: Final = "bold cyan"
 NUMBER_STYLE: Final = "dim"
@@ -94,11 +94,30 @@ def summary_text(verb: str, tally: Tally) -> Text:
     """The line a command ends with."""
     text = Text(f"{verb} {count_text(tally.messages, 'message')}")
     text.append(f", {size_text(tally.data_bytes)}")
-    if tally.messages > 1 and tally.seconds > 0:
-        rate = tally.messages / tally.seconds
-        text.append(f", in {duration_text(tally.seconds)} ({rate:,.0f} per second)")
+    text.append(rate_text(tally.messages, tally.seconds))
     if tally.dropped:
         text.append(f"; {count_text(tally.dropped, 'message')} lost here, too fast to show")
+    return text
+
+
+def rate_text(messages: int, seconds: float) -> str:
+    """How fast several messages went; nothing for one."""
+    if messages < 2 or seconds <= 0:
+        return ""
+    return f", in {duration_text(seconds)} ({messages / seconds:,.0f} per second)"
+
+
+def stored_text(tally: StreamTally) -> Text:
+    """What streams have confirmed: how many messages, and under which sequences."""
+    text = Text(f"Stored {count_text(tally.stored, 'message')}")
+    places = []
+    for stream, (first, last) in tally.sequences.items():
+        sequences = f"sequence {first:,}" if first == last else f"sequences {first:,} to {last:,}"
+        places.append(f"stream {stream}, {sequences}")
+    text.append(f" in {'; '.join(places)}" if places else "")
+    text.append(rate_text(tally.stored, tally.seconds))
+    if tally.duplicates:
+        text.append(f"; {count_text(tally.duplicates, 'duplicate')} of what was stored before")
     return text
 
 
@@ -167,13 +186,33 @@ def body_fields(data: bytes) -> dict[str, object]:
 
 def tally_json(verb: str, tally: Tally) -> str:
     """The outcome of a whole command for a program."""
-    fields = {
+    return json.dumps(tally_fields(verb, tally))
+
+
+def tally_fields(verb: str, tally: Tally) -> dict[str, object]:
+    """What every command counts."""
+    return {
         verb: tally.messages,
         "bytes": tally.data_bytes,
         "seconds": round(tally.seconds, 6),
         "interrupted": tally.interrupted,
     }
-    return json.dumps(fields)
+
+
+def stored_json(tally: StreamTally) -> str:
+    """The answers of streams for a program."""
+    fields = tally_fields("published", tally) | {
+        "stored": tally.stored,
+        "duplicates": tally.duplicates,
+        "refused": tally.refused,
+        "unanswered": tally.unanswered,
+        "reason": tally.reason or None,
+        "streams": [
+            {"stream": stream, "first_sequence": first, "last_sequence": last}
+            for stream, (first, last) in tally.sequences.items()
+        ],
+    }
+    return json.dumps(fields, ensure_ascii=False)
 
 
 def failure_json(failure: CommandFailed) -> str:

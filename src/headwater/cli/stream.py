@@ -10,7 +10,7 @@ from headwater.cli.stream_commands import add, edit, get, info, ls, purge, repor
 
 FIRST_SESSION: Final = """
 headwater stream add ORDERS --subjects 'orders.>'   keep what is published there
-headwater pub orders.new 'two pizzas'               publish as ever
+headwater pub orders.new 'two pizzas' --jetstream   publish, and wait until it is stored
 headwater stream get ORDERS 1                       and see it again
 headwater stream info ORDERS                        what it is and what it holds
 """

@@ -198,7 +198,7 @@ def test_ctrl_c_in_the_middle_of_publishing_says_how_far_it_came(tool: Tool) -> 
     ):
         assert sub.line() == "x\n"
         ended = pub.interrupt()
-    assert (ended.code, ended.out, ended.err) == (130, "Published 1 message, 1 B\n", "")
+    assert (ended.code, ended.out, ended.err) == (130, "Sent 1 message, 1 B\n", "")
 
 
 def test_a_reader_that_goes_away_ends_the_command_quietly(tool: Tool) -> None:
