@@ -1,8 +1,10 @@
 """Consumers over the wire: asking a pull consumer, listening to a push consumer, acknowledging.
 
-A message is handed over first and acknowledged then: what could not be shown comes again. Every
-acknowledgement asks the server to confirm it. They are not waited for one by one, only at the
-end: who returns from here knows that the server has them all.
+A message is shown first and acknowledged when its reader has taken it. Whatever ends the work, be
+it Ctrl-C or a reader that has left, everything that was delivered and not taken is given back: the
+subscription ends, the server says that it has sent its last message, and a NAK goes to each of the
+rest. Every acknowledgement asks the server to confirm it. They are not waited for one by one, only
+at the end: who returns from here knows that the server has them all.
 
 A consumer that is followed gives signs of life, which a request asks for and a push consumer has
 by its configuration. When they fail to come, the consumer is looked for: one that is gone ends the
@@ -13,7 +15,8 @@ import asyncio
 import contextlib
 import json
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections import deque
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -41,6 +44,16 @@ ACK_WORDS_V1: Final = 9
 ACK_WORDS_V2_MIN: Final = 11
 
 REQUEST_BATCH_MAX: Final = 500
+# Little is asked for until it is known how fast it is shown: messages that wait here are kept from
+# other workers, and their ack wait runs.
+REQUEST_BATCH_FIRST: Final = 16
+# A request asks for about as much as its reader takes in this time.
+BATCH_SHOWN_WITHIN_S: Final = 1.0
+# Between two looks at a reader that has not taken a message yet.
+READER_PAUSE_MIN_S: Final = 0.0001
+READER_PAUSE_MAX_S: Final = 0.05
+# Looks without a pause before that: most readers take a message at once.
+READER_LOOKS_AT_ONCE: Final = 20
 REQUEST_EXPIRES_MAX_S: Final = 30.0
 HEARTBEAT_S: Final = 5.0
 # Two of them may be late or lost.
@@ -99,53 +112,61 @@ class Incoming:
     def __init__(self, session: Session) -> None:
         self._session = session
         # None where the connection was lost.
-        self._queue: asyncio.Queue[Msg | None] = asyncio.Queue(QUEUE_MESSAGES_MAX)
+        self._waiting: deque[Msg | None] = deque()
+        self._arrived = asyncio.Event()
+        self._room = asyncio.Event()
+        self._is_ending = False
         self._subscription: Subscription | None = None
         session.on_reconnected = self._mark
 
     async def listen(self, subject: str, queue_group: str = "") -> None:
         """Begin to receive, in place of what was received before."""
-        await self.close()
-        self._subscription = await self._session.client.subscribe(
-            subject, queue_group, cb=self._queue.put
-        )
-
-    async def close(self) -> None:
-        """Receive nothing more; what has arrived can still be taken."""
         if self._subscription is not None:
             with contextlib.suppress(nats.errors.Error):
                 await self._subscription.unsubscribe()
-            self._subscription = None
-
-    @property
-    def has_more(self) -> bool:
-        """Whether something has arrived that was not taken."""
-        return not self._queue.empty()
+        self._subscription = await self._session.client.subscribe(
+            subject, queue_group, cb=self._take
+        )
 
     async def next(self, timeout_s: float | None) -> Msg:
         """The next message. Raises TimeoutError, ForgottenError, and what ends the session."""
-        if self.has_more:
-            msg = self._queue.get_nowait()
-        else:
-            coming = asyncio.ensure_future(self._queue.get())
+        # Ctrl-C has to be heard in a long run of messages that are here already.
+        await asyncio.sleep(0)
+        while not self._waiting:
+            self._arrived.clear()
+            coming = asyncio.ensure_future(self._arrived.wait())
             try:
-                msg = await self._session.until(coming, timeout_s)
+                await self._session.until(coming, timeout_s)
             finally:
                 coming.cancel()
+        msg = self._waiting.popleft()
+        self._room.set()
         if msg is None:
             raise ForgottenError
         return msg
 
-    def rest(self) -> Iterator[Msg]:
-        """The messages that have arrived and were not taken."""
-        while self.has_more:
-            if msg := self._queue.get_nowait():
-                yield msg
+    async def end(self) -> list[Msg]:
+        """Receive nothing more; what was sent until then and not taken."""
+        self._is_ending = True
+        self._room.set()
+        if self._subscription is not None and self._session.client.is_connected:
+            # Unlike unsubscribing, it waits for what the server has already sent.
+            with contextlib.suppress(nats.errors.Error):
+                await self._subscription.drain()  # type: ignore[no-untyped-call]
+        rest = [msg for msg in self._waiting if msg is not None]
+        self._waiting.clear()
+        return rest
+
+    async def _take(self, msg: Msg) -> None:
+        while len(self._waiting) >= QUEUE_MESSAGES_MAX and not self._is_ending:
+            self._room.clear()
+            await self._room.wait()
+        self._waiting.append(msg)
+        self._arrived.set()
 
     def _mark(self) -> None:
-        # Where there is no room, silence will tell the same later.
-        with contextlib.suppress(asyncio.QueueFull):
-            self._queue.put_nowait(None)
+        self._waiting.append(None)
+        self._arrived.set()
 
 
 class Acknowledger:
@@ -225,14 +246,18 @@ class EndedError(Exception):
 class Receiver:
     """Hands messages over, acknowledges and counts them."""
 
-    # It returns once the message can not be lost any more on the way to its reader.
     on_delivery: Callable[[int, Delivery], None]
+    # Whether the reader has taken all that was handed over. Raises BrokenPipeError.
+    has_taken_all: Callable[[], bool]
     acks: Acknowledger
     # What is said of each message; nothing where None.
     answer: bytes | None
     count_max: int | None
     patience: Patience
     tally: Tally = field(default_factory=Tally)
+    # The message that is being shown, and whether that is done: its reader may not have it yet.
+    _in_hand: Msg | None = None
+    _is_shown: bool = False
 
     @property
     def left(self) -> int | None:
@@ -240,11 +265,37 @@ class Receiver:
         return None if self.count_max is None else self.count_max - self.tally.messages
 
     async def take(self, msg: Msg) -> None:
-        """One more message."""
+        """One more message; returns when its reader has taken it."""
         delivery = delivery_of(msg)
-        number = self.tally.add(msg.data)
         self.patience.renew()
-        self.on_delivery(number, delivery)
+        self._in_hand = msg
+        self.on_delivery(self.tally.messages + 1, delivery)
+        self._is_shown = True
+        looks, pause_s = 0, READER_PAUSE_MIN_S
+        while not self.has_taken_all():
+            looks += 1
+            await asyncio.sleep(pause_s if looks > READER_LOOKS_AT_ONCE else 0)
+            if looks > READER_LOOKS_AT_ONCE:
+                pause_s = min(pause_s * 2, READER_PAUSE_MAX_S)
+        await self._finish_taking(msg)
+
+    async def let_go(self, rest: Sequence[Msg], *, can_give_back: bool) -> None:
+        """End with what was delivered: acknowledge what has been taken, and give back the rest."""
+        msg, is_taken = self._in_hand, False
+        if msg is not None:
+            with contextlib.suppress(BrokenPipeError):
+                is_taken = self._is_shown and self.has_taken_all()
+            if is_taken:
+                await self._finish_taking(msg)
+            else:
+                rest = [msg, *rest]
+        for each in rest if can_give_back else ():
+            if each.reply.startswith(ACK_PREFIX):
+                await self.acks.send(each, NAK)
+
+    async def _finish_taking(self, msg: Msg) -> None:
+        self._in_hand, self._is_shown = None, False
+        self.tally.add(msg.data)
         if self.answer is not None:
             await self.acks.send(msg, self.answer)
 
@@ -257,25 +308,31 @@ async def receive(
 ) -> Tally:
     """Do `work` until it has what it wants, its patience ends or Ctrl-C; the tally.
 
-    What has arrived and was not handed over by then is given back to the consumer.
+    Whatever ended it, messages that were delivered and not taken are given back to the consumer.
     """
     incoming = Incoming(api.session)
+    can_give_back = info["config"]["ack_policy"] not in UNACKNOWLEDGED
     started = time.perf_counter()
+
+    async def let_go() -> None:
+        receiver.tally.seconds = time.perf_counter() - started
+        rest = await incoming.end()
+        receiver.tally.dropped = api.session.dropped
+        await receiver.let_go(rest, can_give_back=can_give_back)
+        await receiver.acks.finish(api.timeout_s)
+
     try:
         await receiver.acks.start()
         with contextlib.suppress(EndedError):
             await work(incoming)
     except asyncio.CancelledError:
         receiver.tally.interrupted = True
-    finally:
-        await incoming.close()
-        receiver.tally.dropped = api.session.dropped
-        receiver.tally.seconds = time.perf_counter() - started
-    if info["config"]["ack_policy"] not in UNACKNOWLEDGED:
-        for msg in incoming.rest():
-            if msg.reply.startswith(ACK_PREFIX):
-                await receiver.acks.send(msg, NAK)
-    await receiver.acks.finish(api.timeout_s)
+    except BaseException:
+        # The first failure is the one to tell.
+        with contextlib.suppress(CommandFailed, nats.errors.Error):
+            await let_go()
+        raise
+    await let_go()
     return receiver.tally
 
 
@@ -296,6 +353,7 @@ class Pull:
     # The group to ask for, and how.
     group: Mapping[str, Any] = field(default_factory=dict)
     _pin: str = ""
+    _batch: int = REQUEST_BATCH_FIRST
 
     async def run(self, incoming: Incoming) -> None:
         """Ask until there is nothing more to want."""
@@ -323,7 +381,9 @@ class Pull:
         """What to ask for next. Raises EndedError when patience is at its end."""
         config = self.info["config"]
         left, left_s = self.receiver.left, self.receiver.patience.left_s()
-        batch = min(REQUEST_BATCH_MAX, config.get("max_batch") or REQUEST_BATCH_MAX)
+        batch = min(self._batch, config.get("max_batch") or self._batch)
+        if not can_return(config):
+            batch = 1
         batch = batch if left is None else min(batch, left)
         request: dict[str, Any] = {"batch": batch, **self.group}
         if self._pin:
@@ -344,7 +404,7 @@ class Pull:
     async def _answers(self, incoming: Incoming, request: Mapping[str, Any]) -> None:
         """Take what one request brings, to its end. Raises TimeoutError for silence."""
         quiet_s = silence_s(request, self.api.timeout_s)
-        received = 0
+        received, showing_s = 0, 0.0
         while received < request["batch"]:
             try:
                 msg = await incoming.next(quiet_s)
@@ -359,7 +419,10 @@ class Pull:
                 continue
             received += 1
             self._pin = (msg.headers or {}).get(PIN_HEADER, self._pin)
+            began = time.monotonic()
             await self.receiver.take(msg)
+            showing_s += time.monotonic() - began
+        self._batch = next_batch(request["batch"], showing_s)
 
     async def _goes_on(self, msg: Msg, request: Mapping[str, Any]) -> bool:
         """Whether the request goes on after a status. Raises EndedError or CommandFailed."""
@@ -386,6 +449,18 @@ class Pull:
 
     async def _look_for_consumer(self, quiet_s: float | None) -> None:
         await look_for_consumer(self.api, self.info, quiet_s, must_answer=not self.follows)
+
+
+def can_return(config: Mapping[str, Any]) -> bool:
+    """Whether a consumer delivers a message again that was given back."""
+    return config["ack_policy"] not in UNACKNOWLEDGED and config.get("max_deliver") != 1
+
+
+def next_batch(batch: int, showing_s: float) -> int:
+    """How much to ask for after a request for `batch` messages that took so long to show."""
+    if showing_s > BATCH_SHOWN_WITHIN_S:
+        return max(1, batch // 2)
+    return min(batch * 2, REQUEST_BATCH_MAX)
 
 
 def silence_s(request: Mapping[str, Any], timeout_s: float) -> float:

@@ -141,7 +141,7 @@ def next_(
         warn_if_paused(output, info)
         acks = Acknowledger(calls.session)
         patience = Patience(wait_s, renews=False)
-        receiver = Receiver(screen.show, acks, checked(body, info), count, patience)
+        receiver = Receiver(screen.show, output.is_read, acks, checked(body, info), count, patience)
         pull = Pull(calls, info, receiver, follows=False, group=group_of(choices, info))
         tally = await receive(calls, info, receiver, pull.run)
         nothing = not (tally.messages or tally.interrupted)
@@ -199,7 +199,7 @@ def sub(
         info = await calls.consumer(stream, consumer)
         acks = Acknowledger(calls.session)
         patience = Patience(wait_s, renews=True)
-        receiver = Receiver(screen.show, acks, checked(body, info), count, patience)
+        receiver = Receiver(screen.show, output.is_read, acks, checked(body, info), count, patience)
         source: Pull | Push
         if is_push(info["config"]):
             check_unbound(info)
@@ -245,7 +245,7 @@ class Screen:
             yield
 
     def show(self, number: int, delivery: Delivery) -> None:
-        """One message, written out to the end: it is acknowledged next."""
+        """One message, written out to the end: it is acknowledged once it has been read."""
         if self.is_raw:
             self.output.body(delivery.message.data)
         elif self.is_json:

@@ -12,6 +12,8 @@ from typing import Final, TextIO
 from rich.console import Console, RenderableType
 from rich.text import Text
 
+from headwater.cli.pipe_reader import PipeReader
+
 # What takes fewer steps is over before a person has read the bar.
 PROGRESS_FROM_STEPS: Final = 1000
 
@@ -26,6 +28,14 @@ class Output:
                 stream.reconfigure(errors="backslashreplace")
         self._stdout = plain_console(sys.stdout)
         self._stderr = plain_console(sys.stderr)
+        self._reader = PipeReader(sys.stdout)
+
+    def is_read(self) -> bool:
+        """Whether the reader of a pipe has taken every result. Raises BrokenPipeError.
+
+        It is always so where the results go to a terminal or into a file.
+        """
+        return self._reader.has_taken_all()
 
     @property
     def is_terminal(self) -> bool:

@@ -439,7 +439,7 @@ def test_what_arrived_and_was_not_shown_is_given_back(
             api = JetStreamApi(session, DEFAULT_PREFIX, PATIENCE_S)
             info = await api.consumer(stream, "C")
             acks, patience = Acknowledger(session), Patience(None, renews=True)
-            receiver = Receiver(lambda *_: None, acks, ACK, None, patience)
+            receiver = Receiver(lambda *_: None, lambda: True, acks, ACK, None, patience)
 
             async def work(incoming: Incoming) -> None:
                 await incoming.listen(info["config"]["deliver_subject"])
