@@ -36,6 +36,8 @@ from headwater.cli.parameters import (
 )
 from headwater.cli.stream_publish import publish_to_streams
 from headwater.cli.templates import expand
+from headwater.cli.versions import version_line
+from headwater.wire.info import NATS_VERSION
 
 DEFAULT_REQUEST_TIMEOUT_S: Final = 5.0
 
@@ -74,7 +76,7 @@ class TopLevel(click.Group):
         write_options(self, ctx, formatter)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return [*self.commands, "stream", "consumer", "account", "store", "pipeline"]
+        return [*self.commands, "stream", "consumer", "account", "server", "store", "pipeline"]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         # Loaded only when they are called, so that the others start sooner.
@@ -90,6 +92,10 @@ class TopLevel(click.Group):
             from headwater.cli.account import account
 
             return account
+        if cmd_name == "server":
+            from headwater.cli.server import server
+
+            return server
         if cmd_name == "store":
             from headwater.cli.store import store
 
@@ -103,6 +109,7 @@ class TopLevel(click.Group):
 
 @click.group(cls=TopLevel, context_settings={"help_option_names": ["-h", "--help"]})
 @connection_options(with_defaults=True)
+@click.version_option(__version__, message=version_line(), help="Show the version and exit.")
 @click.pass_context
 def headwater(ctx: click.Context, /, **before: Any) -> None:
     """A message server that NATS clients understand, and the tools to talk to it.
@@ -492,7 +499,11 @@ def version(as_json: bool) -> ExitCode:
     """Show the versions of Headwater and of what it stands on."""
     from importlib import metadata
 
-    versions = {"headwater": __version__, "python": platform.python_version()}
+    versions = {
+        "headwater": __version__,
+        "speaks": f"nats-server {NATS_VERSION}",
+        "python": platform.python_version(),
+    }
     for package in ("nats-py", "uvloop"):
         try:
             versions[package] = metadata.version(package)

@@ -9,6 +9,8 @@ import sys
 from collections.abc import Sequence
 from typing import Final
 
+from headwater.cli.versions import version_line
+
 # `pip install headwater` brings what the server needs; these come with the extra `cli`.
 OPTIONAL_PACKAGES: Final = ("click", "rich", "nats")
 MISSING_PACKAGE_EXIT: Final = 1
@@ -17,6 +19,9 @@ MISSING_PACKAGE_EXIT: Final = 1
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
     arguments = list(sys.argv[1:] if argv is None else argv)
+    if arguments == ["--version"]:
+        print(version_line())
+        return 0
     if arguments[:1] == ["serve"]:
         from headwater.cli.serve import main as serve
 

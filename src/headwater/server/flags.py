@@ -49,7 +49,7 @@ class FlagError(OperatingError):
 
 
 class UsageError(OperatingError):
-    """The command line can not be read. Print the text and the help; nats-server exits with 0."""
+    """The command line can not be read. Print the text and the help, and exit with 2."""
 
 
 @dataclass(frozen=True)
@@ -361,7 +361,8 @@ Logging:
 
 Streams:
     -js, --jetstream                 Enable JetStream
-    -sd, --store_dir <dir>           Directory of the store (default: a temporary one)
+    -sd, --store_dir <dir>           Directory of the store (default: headwater, in the directory
+                                     for temporary files)
 
 Authorization:
         --user <user>                User clients have to be
@@ -370,7 +371,7 @@ Authorization:
 
 Other:
     -h, --help                       This text
-    -v, --version                    The version
+    -v, --version                    The versions of nats-server's protocol and of Headwater
 
 A switch is turned off with =false: -T=false. One dash or two, a space or an equals sign before
 the value: all the same.

@@ -1,7 +1,8 @@
 """What JetStream takes of the machine: a folder, memory and disk, and the key its files are under.
 
 What the options leave open is chosen as nats-server chooses it: three quarters of the memory and of
-the free disk, and a folder among the temporary files, with a warning.
+the free disk, and a folder among the temporary files, with a warning. That folder is our own: a
+nats-server on the same machine has another, and neither finds the other's streams in its store.
 
 Knows options and the environment; nothing here opens a store.
 """
@@ -19,8 +20,8 @@ from headwater.store.encoding import Encoding
 from headwater.store.filesystem import FileSystem
 
 STORE_FOLDER: Final = "jetstream"
-# Below the folder for temporary files, where nothing at all was said.
-TEMPORARY_FOLDER: Final = "nats"
+# Below the folder for temporary files, where no folder was named.
+TEMPORARY_FOLDER: Final = "headwater"
 TEMPORARY_WARNING: Final = "Temporary storage directory used, data could be lost on system reboot"
 # A folder of nats-server has one folder per account with this one in it.
 _FOREIGN_STREAMS: Final = "streams"
@@ -69,9 +70,7 @@ def resources_of(options: JetStreamOptions, environment: Environment) -> Resourc
     is_dynamic = options.max_memory_bytes <= 0 or options.max_file_bytes <= 0
     folder = options.store_dir
     if not folder:
-        folder = environment.process.temporary_folder()
-        if is_dynamic:
-            folder = join(folder, TEMPORARY_FOLDER)
+        folder = join(environment.process.temporary_folder(), TEMPORARY_FOLDER)
     folder = normpath(join(folder, STORE_FOLDER))
     prepare_folder(environment.disk, folder)
     max_memory_bytes = options.max_memory_bytes

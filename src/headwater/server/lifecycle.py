@@ -96,7 +96,7 @@ class Server:
 
     def _announce(self) -> None:
         node = self.node
-        self.log.info("Starting nats-server")
+        self.log.info(f"Starting nats-server (Headwater {__version__})")
         self.log.info(f"  Version:  {NATS_VERSION}")
         self.log.info(f"  Headwater: {__version__}")
         self.log.info(f"  Name:     {node.name}")

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Final
 
+from headwater import __version__
 from headwater.base.errors import OperatingError
 from headwater.runtime.environment import Environment
 from headwater.runtime.files import SystemFiles
@@ -22,6 +23,8 @@ from headwater.wire.info import NATS_VERSION
 
 # Harnesses match what follows this name, and some the name itself.
 PROGRAM: Final = "nats-server"
+# nats-server ends with 0. A script that mistypes a flag has to notice that no server is running.
+USAGE_EXIT: Final = 2
 
 _SIGNALS: Final = {
     "ldm": signal.SIGUSR2,
@@ -51,7 +54,7 @@ def main(argv: Sequence[str]) -> int:
     except flags.UsageError as error:
         _print_error(str(error))
         print(flags.HELP)
-        return 0
+        return USAGE_EXIT
     except OperatingError as error:
         _print_error(f"{PROGRAM}: {error}")
         return 1
@@ -65,7 +68,9 @@ def main(argv: Sequence[str]) -> int:
 def _answer(command: flags.Command) -> int:
     """Everything but running a server."""
     if isinstance(command, flags.ShowVersion):
+        # Harnesses read the first line; the second tells a person which server this is.
         print(f"{PROGRAM}: v{NATS_VERSION}")
+        print(f"headwater: v{__version__}")
     elif isinstance(command, flags.ShowHelp):
         print(flags.HELP)
     elif isinstance(command, flags.TestConfig):

@@ -11,9 +11,10 @@ from itertools import takewhile
 import pytest
 
 from headwater import __version__
+from headwater.wire.info import NATS_VERSION
 from tests.unit.cli.conftest import ENVIRONMENT, HEADWATER, PATIENCE_S, Tool
 
-COMMANDS = ("serve", "pub", "sub", "request", "reply", "version")
+COMMANDS = ("serve", "pub", "sub", "request", "reply", "version", "server", "store")
 
 
 def test_serving_loads_no_command_line_toolkit_and_no_client() -> None:
@@ -85,6 +86,43 @@ def test_no_command_is_a_usage_error_that_shows_the_help() -> None:
 def test_versions_are_a_table_for_people_and_json_for_programs() -> None:
     assert re.match(rf"headwater +{re.escape(__version__)}\s", Tool().run("version").out)
     assert json.loads(Tool().run("version", "--json").out)["headwater"] == __version__
+
+
+def test_the_version_names_headwater_and_the_nats_server_it_speaks_as() -> None:
+    line = f"headwater {__version__} (speaks as nats-server {NATS_VERSION})\n"
+    assert Tool().run("--version").out == line
+    assert Tool().run("--server", "nats://h", "--version").out == line
+    speaks = json.loads(Tool().run("version", "--json").out)["speaks"]
+    assert speaks == f"nats-server {NATS_VERSION}"
+
+
+def test_a_server_only_install_has_a_version() -> None:
+    code = "import sys; sys.modules['click'] = None; from headwater.cli.main import main\n"
+    done = subprocess.run(
+        [sys.executable, "-c", code + "sys.exit(main(['--version']))"],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=True,
+    )
+    assert done.stdout.startswith(f"headwater {__version__} ")
+
+
+def test_serve_names_the_version_it_speaks_and_its_own() -> None:
+    lines = Tool().run("serve", "-v").out.splitlines()
+    assert lines == [f"nats-server: v{NATS_VERSION}", f"headwater: v{__version__}"]
+
+
+def test_the_first_line_of_the_log_names_headwater() -> None:
+    with Tool().start("serve", "-a", "127.0.0.1", "-p", "-1") as running:
+        assert f"Starting nats-server (Headwater {__version__})" in running.remark()
+
+
+@pytest.mark.parametrize("flags", [("--nope",), ("-p",), ("-p", "many")])
+def test_a_mistake_in_the_flags_of_serve_is_exit_2(flags: tuple[str, ...]) -> None:
+    ended = Tool().run("serve", *flags)
+    assert ended.code == 2
+    assert ended.err.startswith(("flag ", "invalid value"))
 
 
 def in_terminal(*arguments: str, url: str = "") -> str:

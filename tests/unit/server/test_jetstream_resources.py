@@ -41,12 +41,12 @@ class TestWhatIsLeftOpen:
     @pytest.mark.parametrize(
         ("settings", "folder"),
         [
-            ({}, "/temporary/nats/jetstream"),
-            ({"max_memory_bytes": 1, "max_file_bytes": 1}, "/temporary/jetstream"),
+            ({}, "/temporary/headwater/jetstream"),
+            ({"max_memory_bytes": 1, "max_file_bytes": 1}, "/temporary/headwater/jetstream"),
             ({"store_dir": "/a/../b/"}, "/b/jetstream"),
         ],
     )
-    def test_the_folder_is_where_nats_server_has_it(
+    def test_the_folder_is_the_one_that_was_named_or_our_own(
         self, settings: dict[str, Any], folder: str
     ) -> None:
         chosen = resources(**settings)
