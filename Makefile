@@ -51,7 +51,7 @@ SPARK_PATHS    = src/headwater/spark src/pyspark_headwater tests/spark \
 help: ## Show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-run: $(VENV)/.server ## Start the server on 127.0.0.1:4222, its store in ./data
+run: $(VENV)/.cli ## Start the server on 127.0.0.1:4222, its store in ./data
 	@exec $(BIN)/headwater serve -a $(HOST) -p $(PORT) -js -sd $(STORE) $(ARGS)
 
 test: ## Run every check and every test
@@ -123,7 +123,13 @@ $(VENV)/.server $(SPARK_VENV)/.server: %/.server: requirements/build.txt require
 	@$*/bin/python $(PIP_INSTALL) --no-deps --no-build-isolation -e .
 	@touch $@
 
-$(VENV)/.test $(SPARK_VENV)/.test: %/.test: requirements/test.txt %/.server
+# With the server, so that every command works in a second terminal.
+$(VENV)/.cli $(SPARK_VENV)/.cli: %/.cli: requirements/cli.txt %/.server
+	@echo "Installing what the command line needs"
+	@$*/bin/python $(PIP_INSTALL) --require-hashes --no-deps -r requirements/cli.txt
+	@touch $@
+
+$(VENV)/.test $(SPARK_VENV)/.test: %/.test: requirements/test.txt %/.cli
 	@echo "Installing what the tests need"
 	@$*/bin/python $(PIP_INSTALL) --require-hashes --no-deps -r requirements/test.txt
 	@touch $@
@@ -149,5 +155,5 @@ requirements: PYTHON_CANDIDATES := python3.11
 requirements: ## Renew the pins in requirements/*.txt (needs the network and Python 3.11)
 	@$(FIND_PYTHON); "$$python" -m venv $(VENV)-lock
 	@$(VENV)-lock/bin/python -m pip install --quiet pip-tools
-	@for name in build server test spark-build spark; do \
+	@for name in build server cli test spark-build spark; do \
 	  ( $(PIP_COMPILE) --output-file $$name.txt $$name.in ) || exit 1; done

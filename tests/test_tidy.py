@@ -534,6 +534,24 @@ def test_the_server_installs_exactly_what_the_package_declares() -> None:
     assert distribution_names(locked) == distribution_names(declared)
 
 
+def test_the_command_line_installs_exactly_what_its_extra_declares() -> None:
+    declared = [str(each) for each in project()["optional-dependencies"]["cli"]]  # type: ignore[index]
+    locked = (ROOT / "requirements" / "cli.in").read_text().splitlines()
+    assert distribution_names(locked) == distribution_names(declared)
+
+
+def test_make_run_installs_the_command_line_with_the_server(tmp_path: Path) -> None:
+    plan = subprocess.run(
+        ["make", "--dry-run", "run", f"VENV={tmp_path}/venv"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "-r requirements/server.txt" in plan.stdout
+    assert "-r requirements/cli.txt" in plan.stdout
+
+
 def test_the_spark_environment_installs_exactly_what_its_extras_declare() -> None:
     extras = project()["optional-dependencies"]
     declared = [str(each) for extra in ("spark", "java") for each in extras[extra]]  # type: ignore[attr-defined]
