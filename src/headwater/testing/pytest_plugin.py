@@ -1,7 +1,8 @@
 """pytest fixtures for programs that talk to a server. They come with the package.
 
-async def test_orders(headwater_server):
-    client = await nats.connect(headwater_server.url)
+async def test_orders(headwater_jetstream):
+    client = await nats.connect(headwater_jetstream.url)
+    await client.jetstream().add_stream(name="ORDERS", subjects=["orders.>"])
 """
 
 from collections.abc import Iterator
@@ -15,4 +16,11 @@ from headwater.server.embedded import EmbeddedServer
 def headwater_server() -> Iterator[EmbeddedServer]:
     """A server of this test's own, on a free loopback port."""
     with EmbeddedServer() as server:
+        yield server
+
+
+@pytest.fixture
+def headwater_jetstream() -> Iterator[EmbeddedServer]:
+    """A server with streams of this test's own, on a free loopback port, in a temporary folder."""
+    with EmbeddedServer(jetstream=True) as server:
         yield server
