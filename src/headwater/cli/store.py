@@ -4,6 +4,7 @@ The reading is `store_reader`'s, which changes nothing; this is how it looks and
 """
 
 import json
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
@@ -17,9 +18,12 @@ from headwater.cli.output import Output
 from headwater.cli.parameters import TeachingCommand, write_verbatim
 from headwater.cli.render import ERROR_STYLE, NUMBER_STYLE, SUBJECT_STYLE, printable, size_text
 from headwater.cli.store_reader import NOT_OPENED, StoreReader, StoreSurvey
+from headwater.cli.stream_archive import holds_backup, read_backup
 from headwater.cli.stream_reader import Problem, Ranges, SegmentSurvey, StreamSurvey
+from headwater.server.jetstream_resources import STORE_FOLDER
 from headwater.store.cipher import Cipher, ServerKey
 from headwater.store.message_log import StoreError
+from headwater.store.store import STORE_FILE, STREAMS_FOLDER
 
 EXIT_CODES: Final = """
 0  sound
@@ -59,10 +63,10 @@ def store() -> None:
     "inspect",
     cls=TeachingCommand,
     examples="""
-headwater store inspect data/jetstream             all streams
-headwater store inspect data/jetstream ORDERS      one: its segments and journal
-headwater store inspect data/jetstream --json | jq '.streams[].messages'
-headwater store inspect data/jetstream --strict    refuse while a server has it open
+headwater store inspect data             all streams
+headwater store inspect data ORDERS      one: its segments and journal
+headwater store inspect data --json | jq '.streams[].messages'
+headwater store inspect data --strict    refuse while a server has it open
 """,
 )
 @click.argument("folder", metavar="DIR")
@@ -75,9 +79,19 @@ def inspect(
 ) -> ExitCode:
     """Show what is in the store in DIR, or in one STREAM of it.
 
+    DIR is the folder a server was given with -sd, or the folder `jetstream` in it. The account is
+    part of a stream's name and can be left out where only one has a stream of that name.
+
     Sealed segments are believed by their footers; `headwater store verify` reads every byte.
     """
     output = Output()
+    if holds_backup(Path(folder)):
+        raise CommandFailed(
+            f"{folder} is the backup of a stream, and no store",
+            f"Check it with: headwater store verify {folder}\n"
+            f"Bring its stream back with: headwater stream restore {folder}",
+            NOT_OPENED,
+        )
     reader = opened(folder, thorough=False, strict=strict, key_file=key_file)
     survey = read(reader, stream)
     if as_json:
@@ -103,10 +117,10 @@ def inspect(
     "verify",
     cls=TeachingCommand,
     examples="""
-headwater store verify data/jetstream              every checksum of every file
-headwater store verify data/jetstream | tail -1    2 streams, 1200 messages, 0 problems
-headwater store verify data/jetstream --json | jq '.problems[]'
-headwater store verify backup/ --strict && echo the backup is good
+headwater store verify data              every checksum of every file
+headwater store verify data | tail -1    2 streams, 1200 messages, 0 problems
+headwater store verify data --json | jq '.problems[]'
+headwater store verify backups/orders && echo the backup of the stream is whole
 """,
 )
 @click.argument("folder", metavar="DIR")
@@ -114,12 +128,14 @@ headwater store verify backup/ --strict && echo the backup is good
 @KEY_FILE_OPTION
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def verify(folder: str, strict: bool, key_file: str | None, as_json: bool) -> ExitCode:
-    """Check every checksum in the store in DIR.
+    """Check every checksum in the store in DIR, or the backup of a stream in DIR.
 
     Each finding names the file, where in it, what a server does about it when it opens the store,
     and the sequences that are lost. The last line is for scripts.
     """
     output = Output()
+    if holds_backup(Path(folder)):
+        return verify_backup(output, Path(folder), as_json)
     reader = opened(folder, thorough=True, strict=strict, key_file=key_file)
     with byte_progress(output, reader, hidden=as_json) as advance:
         survey = read(reader, None, advance)
@@ -136,10 +152,46 @@ def verify(folder: str, strict: bool, key_file: str | None, as_json: bool) -> Ex
     return ExitCode.FAILED if survey.problems else ExitCode.OK
 
 
+def verify_backup(output: Output, folder: Path, as_json: bool) -> ExitCode:
+    """Check what `headwater stream backup` or the `nats` tool has left in a folder."""
+    problems, messages, name = [], 0, None
+    try:
+        found = read_backup(folder)
+        messages, name = found.state.get("messages", 0), found.config.get("name")
+    except CommandFailed as failure:
+        detail = failure.problem
+        problems.append(Problem("damaged", str(folder), detail, "does not restore this backup"))
+    if as_json:
+        fields = {
+            "folder": str(folder),
+            "backup_of": name,
+            "messages": messages,
+            "problems": [problem_fields(problem) for problem in problems],
+        }
+        output.result(json.dumps(fields, ensure_ascii=False))
+    else:
+        for problem in problems:
+            output.result(problem_text(problem))
+        output.result(f"1 streams, {messages} messages, {len(problems)} problems")
+    return ExitCode.FAILED if problems else ExitCode.OK
+
+
 def opened(folder: str, thorough: bool, strict: bool, key_file: str | None) -> StoreReader:
     """The store in a folder, or a failure that says what to do."""
+    folder = store_folder(folder)
     with failures_explained(folder):
         return StoreReader(folder, thorough, strict, server_key_in(key_file))
+
+
+def store_folder(folder: str) -> str:
+    """The folder of the store itself, where `folder` is the one that a server was given."""
+    inner = os.path.join(folder, STORE_FOLDER)
+    return inner if has_store(inner) and not has_store(folder) else folder
+
+
+def has_store(folder: str) -> bool:
+    """Whether there is a store in a folder, sound or not."""
+    return any(os.path.exists(os.path.join(folder, name)) for name in (STORE_FILE, STREAMS_FOLDER))
 
 
 def server_key_in(key_file: str | None) -> ServerKey | None:
@@ -158,15 +210,23 @@ def read(
 ) -> StoreSurvey:
     """Read the store; a stream that was asked for has to be there."""
     with failures_explained(reader.folder):
-        names = reader.stream_names()
-        if stream is not None and stream not in names:
-            there = ", ".join(printable(name.encode()) for name in names) or "none"
-            raise CommandFailed(
-                f"There is no stream {stream} in {reader.folder}",
-                f"Streams there: {there}.",
-                ExitCode.USAGE,
-            )
+        if stream is not None:
+            stream = full_name(stream, reader.stream_names(), reader.folder)
         return reader.read(stream, advance)
+
+
+def full_name(stream: str, names: Sequence[str], folder: str) -> str:
+    """The one of `names` that `stream` is, with its account or without. Raises CommandFailed."""
+    if stream in names:
+        return stream
+    found = [name for name in names if name.rpartition("/")[2] == stream]
+    if len(found) == 1:
+        return found[0]
+    there = ", ".join(printable(name.encode()) for name in found or names) or "none"
+    problem = f"There is no stream {stream} in {folder}"
+    if found:
+        problem = f"{len(found)} accounts have a stream {stream} in {folder}"
+    raise CommandFailed(problem, f"Streams there: {there}.", ExitCode.USAGE)
 
 
 @contextmanager

@@ -189,18 +189,28 @@ def sync(file: Any) -> None:
 
 @contextlib.contextmanager
 def archive_writer(folder: Path) -> Iterator[ArchiveWriter]:
-    """Where a backup goes. What was not finished is removed. Raises CommandFailed."""
+    """Where a backup goes. What was not finished is removed, and the folders that were made for it.
+
+    Raises CommandFailed.
+    """
     parts = [folder / (name + PART_SUFFIX) for name in (DATA_FILE, META_FILE)]
-    with written(folder):
-        folder.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
-        file = parts[0].open("wb")
+    new_folders = [each for each in (folder, *folder.parents) if not os.path.lexists(each)]
+    is_finished = False
     try:
+        with written(folder):
+            folder.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
+            file = parts[0].open("wb")
         with file:
             yield ArchiveWriter(folder, file)
+        is_finished = True
     finally:
         for part in parts:
             with contextlib.suppress(OSError):
                 part.unlink(missing_ok=True)
+        for each in () if is_finished else new_folders:
+            # One that somebody has put something into meanwhile stays.
+            with contextlib.suppress(OSError):
+                each.rmdir()
 
 
 def holds_backup(folder: Path) -> bool:

@@ -15,6 +15,7 @@ from headwater.base.checksums import crc32
 from headwater.cli.commands import run
 from headwater.cli.read_only_files import DecodedFiles, ReadOnlyError, lock_holder
 from headwater.cli.store_reader import StoreReader
+from headwater.cli.stream_archive import BEGINNINGS, DATA_FILE, archive_writer
 from headwater.runtime.entropy import SystemEntropy
 from headwater.runtime.filesystem import SystemFileSystem, boot_id
 from headwater.store.cipher import Cipher, ServerKey, StretchingCost
@@ -607,6 +608,76 @@ def test_an_unknown_stream_is_answered_with_those_there_are(command: Command, fo
     told = command("inspect", folder, "ORDER")
     assert told.code == 2
     assert told.err.endswith("Streams there: EVENTS, ORDERS.\n")
+
+
+def test_the_folder_that_a_server_was_given_holds_its_store(
+    command: Command, folder: Path, tmp_path: Path
+) -> None:
+    folder.rename(tmp_path / "jetstream")
+    inspected = command("inspect", tmp_path, "--json")
+    assert (inspected.code, inspected.json["folder"]) == (0, f"{tmp_path}/jetstream")
+    assert [stream["name"] for stream in inspected.json["streams"]] == ["EVENTS", "ORDERS"]
+    assert command("verify", tmp_path).out == "2 streams, 57 messages, 0 problems\n"
+
+
+def test_a_stream_is_found_without_its_account_where_one_account_has_it(
+    command: Command, tmp_path: Path
+) -> None:
+    store = opened(tmp_path)
+    for key in ("$G/ORDERS", "A/EVENTS", "B/EVENTS"):
+        store.create_stream(key)
+    store.close()
+
+    def found(name: str) -> list[str]:
+        streams = command("inspect", tmp_path, name, "--json").json["streams"]
+        return [stream["name"] for stream in streams]
+
+    assert found("ORDERS") == ["$G/ORDERS"]
+    assert found("A/EVENTS") == ["A/EVENTS"]
+    told = command("inspect", tmp_path, "EVENTS")
+    assert (told.code, told.err) == (
+        2,
+        f"Error: 2 accounts have a stream EVENTS in {tmp_path}\n"
+        "Streams there: A/EVENTS, B/EVENTS.\n",
+    )
+    assert command("inspect", tmp_path, "VENTS").code == 2
+
+
+@pytest.fixture
+def backup(tmp_path: Path) -> Path:
+    """The backup of a stream with two messages."""
+    with archive_writer(tmp_path / "backup") as writer:
+        writer.write(BEGINNINGS[0] + b"\x01\x05\x00\x00crc:x")
+        writer.finish({"name": "ORDERS"}, {"messages": 2})
+    return tmp_path / "backup"
+
+
+def test_the_backup_of_a_stream_is_verified_too(command: Command, backup: Path) -> None:
+    told = command("verify", backup)
+    assert (told.code, told.out) == (0, "1 streams, 2 messages, 0 problems\n")
+    assert command("verify", backup, "--json").json == {
+        "folder": str(backup), "backup_of": "ORDERS", "messages": 2, "problems": [],
+    }  # fmt: skip
+
+
+def test_a_damaged_backup_is_a_problem(command: Command, backup: Path) -> None:
+    archive = backup / DATA_FILE
+    archive.write_bytes(archive.read_bytes()[:-1] + b"y")
+    told = command("verify", backup)
+    assert told.code == 1
+    assert "its bytes are not those that were backed up" in told.out
+    assert told.out.endswith("\n1 streams, 0 messages, 1 problems\n")
+    (problem,) = command("verify", backup, "--json").json["problems"]
+    assert problem["kind"] == "damaged"
+
+
+def test_inspecting_a_backup_is_answered_with_the_commands_for_backups(
+    command: Command, backup: Path
+) -> None:
+    told = command("inspect", backup)
+    assert told.code == 3
+    assert f"headwater store verify {backup}\n" in told.err
+    assert f"headwater stream restore {backup}\n" in told.err
 
 
 def test_a_wrong_command_line_ends_with_2(command: Command, folder: Path) -> None:

@@ -254,6 +254,14 @@ def test_what_only_the_server_can_see_it_refuses(
     assert stream("info", filled).code == 1
 
 
+def test_a_backup_that_fails_leaves_no_folder(stream: Callable[..., Ended], tmp_path: Path) -> None:
+    assert stream("backup", "NOPE", tmp_path / "new" / "folder").code == 1
+    assert list(tmp_path.iterdir()) == []
+    (tmp_path / "kept").mkdir()
+    assert stream("backup", "NOPE", tmp_path / "kept").code == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["kept"]
+
+
 def test_a_backup_of_nothing_leaves_nothing(stream: Callable[..., Ended], tmp_path: Path) -> None:
     assert stream("backup", "NOPE", tmp_path).code == 1
     assert stream("restore", tmp_path).code == 1
