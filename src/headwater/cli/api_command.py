@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import Any, Final, TypeVar
 
 import click
+from click.shell_completion import CompletionItem
 
 from headwater.cli.exits import ExitCode, ReaderGone
 from headwater.cli.jetstream_api import DEFAULT_PREFIX, ApiTarget
@@ -43,6 +44,25 @@ class ApiName(click.ParamType[str]):
         if not text or FORBIDDEN_IN_NAMES & set(text) or not text.isprintable():
             self.fail(f"{text!r} is not a {self.name}'s name: no spaces, . * > / or \\", param, ctx)
         return text
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        # Only a shell that completes a command line needs it.
+        from headwater.cli.completion import completed_names
+
+        stream = ctx.params.get("stream") if self.name == "consumer" else None
+        is_new = ctx.info_name == "add" and param.name == "name"
+        if is_new or (self.name == "consumer" and not stream):
+            return []
+        prefix = prefix_of(ctx.params.get("domain"), ctx.params.get("api_prefix"))
+        names = completed_names(
+            ctx,
+            prefix,
+            incomplete,
+            lambda api: api.consumer_names(stream) if stream else api.names(),
+        )
+        return [CompletionItem(name) for name in names]
 
 
 STREAM_NAME: Final = ApiName("stream")

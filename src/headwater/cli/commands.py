@@ -58,6 +58,11 @@ EXIT_CODES: Final = """
 141  whoever read the output went away
 """
 
+COMPLETION: Final = """
+eval "$(_HEADWATER_COMPLETE=bash_source headwater)"    in ~/.bashrc; zsh_source in ~/.zshrc
+_HEADWATER_COMPLETE=fish_source headwater | source     in ~/.config/fish/config.fish
+"""
+
 TEMPLATES: Final = (
     "In SUBJECT, BODY and header values {{Count}} stands for the message's number, "
     "{{Time}} for the time of day and {{ID}} for a fresh unique id."
@@ -65,10 +70,11 @@ TEMPLATES: Final = (
 
 
 class TopLevel(click.Group):
-    """The group, with a first session and the exit codes in its help."""
+    """The group, with a first session, shell completion and the exit codes in its help."""
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         write_verbatim(formatter, "A first session", FIRST_SESSION)
+        write_verbatim(formatter, "Completion in the shell", COMPLETION)
         write_verbatim(formatter, "Exit codes", EXIT_CODES)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
