@@ -535,7 +535,7 @@ def test_the_server_installs_exactly_what_the_package_declares() -> None:
 
 
 def test_the_command_line_installs_exactly_what_its_extra_declares() -> None:
-    declared = [str(each) for each in project()["optional-dependencies"]["cli"]]  # type: ignore[index]
+    declared = [str(each) for each in project()["optional-dependencies"]["cli"]]  # type: ignore[attr-defined]
     locked = (ROOT / "requirements" / "cli.in").read_text().splitlines()
     assert distribution_names(locked) == distribution_names(declared)
 

@@ -53,9 +53,10 @@ class ApiName(click.ParamType[str]):
 
         stream = ctx.params.get("stream") if self.name == "consumer" else None
         is_new = ctx.info_name == "add" and param.name == "name"
-        if is_new or (self.name == "consumer" and not stream):
+        domain, api_prefix = ctx.params.get("domain"), ctx.params.get("api_prefix")
+        if is_new or (self.name == "consumer" and not stream) or (domain and api_prefix):
             return []
-        prefix = prefix_of(ctx.params.get("domain"), ctx.params.get("api_prefix"))
+        prefix = prefix_of(domain, api_prefix)
         names = completed_names(
             ctx,
             prefix,

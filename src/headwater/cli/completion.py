@@ -47,7 +47,7 @@ def completed_names(
         with process_ends_after(COMPLETION_WAIT_MAX_S):
             names = asyncio.run(bounded())
     except Exception:
-        # Whatever it is, the command itself will tell; here it would garble the command line.
+        # The command itself will tell the failure; here a text would garble the command line.
         return []
     return sorted(
         name for name in names if name.startswith(incomplete) and PLAIN_WORD.fullmatch(name)

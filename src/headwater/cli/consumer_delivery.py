@@ -1,10 +1,10 @@
 """Consumers over the wire: asking a pull consumer, listening to a push consumer, acknowledging.
 
-A message is shown first and acknowledged when its reader has taken it. Whatever ends the work, be
-it Ctrl-C or a reader that has left, everything that was delivered and not taken is given back: the
-subscription ends, the server says that it has sent its last message, and a NAK goes to each of the
-rest. Every acknowledgement asks the server to confirm it. They are not waited for one by one, only
-at the end: who returns from here knows that the server has them all.
+A message is shown first and acknowledged when its reader has taken it. When the work ends, also
+by Ctrl-C or because the reader has left, everything that was delivered and not taken is given back:
+the subscription ends, the server says that it has sent its last message, and a NAK goes to each of
+the rest. Every acknowledgement asks the server to confirm it. They are not waited for one by one,
+only at the end: who returns from here knows that the server has them all.
 
 A consumer that is followed gives signs of life, which a request asks for and a push consumer has
 by its configuration. When they fail to come, the consumer is looked for: one that is gone ends the
@@ -308,7 +308,7 @@ async def receive(
 ) -> Tally:
     """Do `work` until it has what it wants, its patience ends or Ctrl-C; the tally.
 
-    Whatever ended it, messages that were delivered and not taken are given back to the consumer.
+    At every end the consumer gets back the messages that were delivered and not taken.
     """
     incoming = Incoming(api.session)
     can_give_back = info["config"]["ack_policy"] not in UNACKNOWLEDGED

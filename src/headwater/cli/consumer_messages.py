@@ -141,7 +141,7 @@ def next_(
         warn_if_paused(output, info)
         acks = Acknowledger(calls.session)
         patience = Patience(wait_s, renews=False)
-        receiver = Receiver(screen.show, output.is_read, acks, checked(body, info), count, patience)
+        receiver = Receiver(screen.show, no_reader, acks, checked(body, info), count, patience)
         pull = Pull(calls, info, receiver, follows=False, group=group_of(choices, info))
         tally = await receive(calls, info, receiver, pull.run)
         nothing = not (tally.messages or tally.interrupted)
@@ -255,6 +255,15 @@ class Screen:
             self.output.result(text)
         if self._advance is not None:
             self._advance(number)
+
+
+def no_reader() -> bool:
+    """The reader's part where a flush is the end.
+
+    `next` takes the messages it was asked for. A program that reads a pipe only after the command
+    has ended gets them; waiting for such a reader would never end.
+    """
+    return True
 
 
 def screen_of(output: Output, choices: Mapping[str, Any], total: int) -> Screen:

@@ -18,7 +18,7 @@ if sys.platform != "win32":
 
 
 class PipeReader:
-    """Whoever reads what is written to a stream, where that is a pipe."""
+    """The process at the other end of a stream that is a pipe."""
 
     def __init__(self, stream: TextIO) -> None:
         self._fd = pipe_of(stream)
@@ -56,7 +56,7 @@ def pipe_of(stream: TextIO) -> int:
 
 
 def waiting_bytes(fd: int) -> int:
-    """How many bytes in a pipe its reader has not taken. Raises OSError where nobody counts."""
+    """The number of bytes that the reader of a pipe has not taken. Raises OSError if unknown."""
     if sys.platform == "win32":
         raise OSError("pipes do not tell on this system")
     count = array.array("i", [0])

@@ -108,7 +108,7 @@ def rate_text(messages: int, seconds: float) -> str:
 
 
 def stored_text(tally: StreamTally) -> Text:
-    """What streams have confirmed: how many messages, and under which sequences."""
+    """The messages that streams have confirmed, and their sequences."""
     text = Text(f"Stored {count_text(tally.stored, 'message')}")
     places = []
     for stream, (first, last) in tally.sequences.items():
@@ -190,7 +190,7 @@ def tally_json(verb: str, tally: Tally) -> str:
 
 
 def tally_fields(verb: str, tally: Tally) -> dict[str, object]:
-    """What every command counts."""
+    """The figures that every command counts."""
     return {
         verb: tally.messages,
         "bytes": tally.data_bytes,

@@ -189,9 +189,9 @@ def sync(file: Any) -> None:
 
 @contextlib.contextmanager
 def archive_writer(folder: Path) -> Iterator[ArchiveWriter]:
-    """Where a backup goes. What was not finished is removed, and the folders that were made for it.
+    """The place of a new backup. Raises CommandFailed.
 
-    Raises CommandFailed.
+    A backup that was not finished is removed, with the folders that were made for it.
     """
     parts = [folder / (name + PART_SUFFIX) for name in (DATA_FILE, META_FILE)]
     new_folders = [each for each in (folder, *folder.parents) if not os.path.lexists(each)]

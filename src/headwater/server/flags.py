@@ -49,7 +49,7 @@ class FlagError(OperatingError):
 
 
 class UsageError(OperatingError):
-    """The command line can not be read. Print the text and the help, and exit with 2."""
+    """The command line cannot be read. Print the text and the help, and exit with 2."""
 
 
 @dataclass(frozen=True)

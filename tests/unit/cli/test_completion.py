@@ -1,4 +1,4 @@
-"""What a shell is told that completes a command line, and what it is not."""
+"""Completion: words that a shell is offered for a command line, and words that it is not."""
 
 import os
 import shutil
@@ -25,7 +25,7 @@ def complete(jetstream: str) -> Callable[..., list[str]]:
 
 
 def completions(url: str, *words: str) -> list[str]:
-    """What bash is told for the last of `words`."""
+    """The words that bash is offered for the last of `words`."""
     done = subprocess.run(
         HEADWATER,
         env=ENVIRONMENT
@@ -82,6 +82,8 @@ def test_options_of_the_command_line_say_which_server(
     assert complete("consumer", "next", streams[0], *options, "b", url=nowhere) == ["billing"]
     assert complete(*options, "consumer", "next", streams[0], "b", url=nowhere) == ["billing"]
     assert complete("consumer", "next", streams[0], "--domain", "hub", "b") == []
+    both = ("--domain", "hub", "--api-prefix", "js")
+    assert complete("consumer", "next", streams[0], *both, "b") == []
 
 
 def test_a_name_that_is_to_be_new_is_not_completed(

@@ -99,6 +99,16 @@ def test_ctrl_c_gives_back_every_message_that_was_not_read(
     assert_all_but_the_first_come_again(call, stream, floor)
 
 
+def test_a_program_may_read_the_messages_it_asked_for_when_the_command_has_ended(
+    call: Call, jetstream: str, made: Callable[..., str]
+) -> None:
+    stream = made()
+    with Tool(jetstream).start("consumer", "next", stream, "C", "--count", "3", "--raw") as running:
+        assert running.process.wait(PATIENCE_S) == 0
+        assert running.end().out == "body 0\nbody 1\nbody 2\n"
+    assert acknowledged(call, stream) == 3
+
+
 def test_a_message_that_can_not_be_given_back_is_not_fetched_ahead(
     jetstream: str, made: Callable[..., str]
 ) -> None:

@@ -41,15 +41,23 @@ def test_serving_loads_no_command_line_toolkit_and_no_client() -> None:
     assert not {"click", "rich", "nats"} & loaded
 
 
-def test_a_server_only_install_says_what_the_other_commands_need() -> None:
-    code = "import sys; sys.modules['click'] = None; from headwater.cli.main import main\n"
-    done = subprocess.run(
-        [sys.executable, "-c", code + "sys.exit(main(['pub', 'a', 'b']))"],
+def run_server_only(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run a command where the packages of the command line are not installed."""
+    code = (
+        "import sys; sys.modules['click'] = None; from headwater.cli.main import main\n"
+        "sys.exit(main(sys.argv[1:]))"
+    )
+    return subprocess.run(
+        [sys.executable, "-c", code, *arguments],
         capture_output=True,
         text=True,
         timeout=PATIENCE_S,
         check=False,
     )
+
+
+def test_a_server_only_install_says_what_the_other_commands_need() -> None:
+    done = run_server_only("pub", "a", "b")
     assert done.returncode == 1
     assert done.stderr == "This command needs click: pip install 'headwater[cli]'\n"
 
@@ -97,14 +105,8 @@ def test_the_version_names_headwater_and_the_nats_server_it_speaks_as() -> None:
 
 
 def test_a_server_only_install_has_a_version() -> None:
-    code = "import sys; sys.modules['click'] = None; from headwater.cli.main import main\n"
-    done = subprocess.run(
-        [sys.executable, "-c", code + "sys.exit(main(['--version']))"],
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-        check=True,
-    )
+    done = run_server_only("--version")
+    assert done.returncode == 0
     assert done.stdout.startswith(f"headwater {__version__} ")
 
 

@@ -19,7 +19,7 @@ def full(call: Call, name: str) -> str:
 
 
 def stored_in(call: Call, stream: str) -> int:
-    """How many messages a stream has."""
+    """The number of messages in a stream."""
     messages: int = json.loads(call("stream", "info", stream, "--json").out)["state"]["messages"]
     return messages
 
