@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import Final
 
 from benchmarks.consumer_scenarios import CONSUMER_SCENARIOS
+from benchmarks.fairness import FAIRNESS_SCENARIOS
 from benchmarks.report import Row, as_json, sentence, table
 from benchmarks.scenarios import CORE_SCENARIOS, FULL, QUICK
 from benchmarks.servers import NATS_SERVER, BenchmarkError
 from benchmarks.stream_scenarios import STREAM_SCENARIOS
 
-SCENARIOS: Final = CORE_SCENARIOS | STREAM_SCENARIOS | CONSUMER_SCENARIOS
+SCENARIOS: Final = CORE_SCENARIOS | STREAM_SCENARIOS | CONSUMER_SCENARIOS | FAIRNESS_SCENARIOS
 
 # More than this before we begin is somebody else's work.
 QUIET_LOAD_MAX: Final = 0.7

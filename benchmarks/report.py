@@ -5,7 +5,7 @@ seconds of each other, so that whatever else the machine did mostly cancels out.
 the median of those ratios, and the lowest and highest as the spread.
 """
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import asdict, dataclass, field
 from statistics import median
 from typing import Any, Final
@@ -100,16 +100,19 @@ def table(rows: Sequence[Row], ours: str = "headwater") -> str:
         )
         for row in rows
     ]
-    widths = [max(len(line[column]) for line in cells) for column in range(len(header))]
-    right_aligned = {1, 2, 4, 5}
-    lines = []
-    for line in cells:
-        padded = [
+    return columns(cells, right_aligned={1, 2, 4, 5})
+
+
+def columns(lines: Sequence[Sequence[str]], right_aligned: Container[int]) -> str:
+    """Lines of cells, each column as wide as its widest cell."""
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    return "\n".join(
+        "  ".join(
             text.rjust(width) if column in right_aligned else text.ljust(width)
             for column, (text, width) in enumerate(zip(line, widths, strict=True))
-        ]
-        lines.append("  ".join(padded).rstrip())
-    return "\n".join(lines)
+        ).rstrip()
+        for line in lines
+    )
 
 
 def verdict(row: Row) -> str:

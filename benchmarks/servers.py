@@ -8,6 +8,7 @@ import os
 import re
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -67,6 +68,8 @@ def running(name: str, *arguments: str) -> Iterator[Server]:
     with subprocess.Popen(command, stderr=subprocess.PIPE) as process:
         try:
             port, seen = wait_until_ready(process)
+            # A server that logs into a pipe nobody reads stands still when the pipe is full.
+            threading.Thread(target=discard_log, args=(process,), daemon=True).start()
             yield Server(name, port, process.pid, seen - started)
         finally:
             stop(process)
@@ -86,11 +89,18 @@ def wait_until_ready(process: "subprocess.Popen[bytes]") -> tuple[int, float]:
     raise BenchmarkError(f"{process.args!r} ended before it was ready:\n{log}")
 
 
+def discard_log(process: "subprocess.Popen[bytes]") -> None:
+    """Read what the server logs until it ends."""
+    assert process.stderr is not None
+    for _ in process.stderr:
+        pass
+
+
 def stop(process: "subprocess.Popen[bytes]") -> None:
     """Ask politely, then insist."""
     process.terminate()
     try:
-        process.communicate(timeout=STOP_PATIENCE_S)
+        process.wait(timeout=STOP_PATIENCE_S)
     except subprocess.TimeoutExpired:
         process.kill()
 
