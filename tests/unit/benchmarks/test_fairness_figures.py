@@ -16,15 +16,16 @@ PAYLOAD_BYTES_MAX = 1 << 20
 
 def operations(data: bytes) -> Iterator[tuple[list[bytes], bytes]]:
     """The words and the payload of each operation; fails where the bytes are not whole ones."""
-    while data:
-        line, end, data = data.partition(b"\r\n")
-        assert end, line
-        words = line.split(b" ")
+    at = 0
+    while at < len(data):
+        end = data.index(b"\r\n", at)
+        words, at = data[at:end].split(b" "), end + 2
         payload = b""
         if words[0] in (b"PUB", b"HPUB"):
-            count = int(words[-1])
-            payload, end, data = data[:count], data[count : count + 2], data[count + 2 :]
-            assert end == b"\r\n", line
+            end = at + int(words[-1])
+            payload = data[at:end]
+            assert data[end : end + 2] == b"\r\n", words
+            at = end + 2
         yield words, payload
 
 
