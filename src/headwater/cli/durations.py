@@ -3,6 +3,8 @@
 import re
 from typing import Final
 
+from headwater.base.quantities import duration_text as duration_text
+
 SECONDS_PER_UNIT: Final = {"": 1.0, "us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 _DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)(us|ms|s|m|h)?")
@@ -14,11 +16,3 @@ def parse_duration_s(text: str) -> float:
     if match is None:
         raise ValueError(f"{text!r} is not a duration; write 2s, 500ms, 1.5m or 1h")
     return float(match[1]) * SECONDS_PER_UNIT[match[2] or ""]
-
-
-def duration_text(seconds: float) -> str:
-    """The shortest readable form, three significant digits."""
-    for unit in ("h", "m", "s", "ms"):
-        if seconds >= SECONDS_PER_UNIT[unit]:
-            return f"{seconds / SECONDS_PER_UNIT[unit]:.3g}{unit}"
-    return f"{seconds / SECONDS_PER_UNIT['us']:.3g}us" if seconds else "0s"

@@ -14,6 +14,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from headwater.base.quantities import size_text as size_text
 from headwater.cli.durations import duration_text
 from headwater.cli.exits import CommandFailed
 from headwater.cli.model import Message, StreamTally, Tally
@@ -28,24 +29,10 @@ _CONTROL_ESCAPES: Final = {
     code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160)) if chr(code) not in "\n\t"
 }
 
-_BYTE_UNITS: Final = ("KiB", "MiB", "GiB", "TiB")
-
 
 def printable(data: bytes) -> str:
     """A body that is safe to show: what is not UTF-8, or would steer a terminal, is escaped."""
     return data.decode("utf-8", "backslashreplace").translate(_CONTROL_ESCAPES)
-
-
-def size_text(size_bytes: int) -> str:
-    """`512 B`, `1.5 KiB`, `20.0 MiB`."""
-    if size_bytes < 1024:
-        return f"{size_bytes} B"
-    size = float(size_bytes)
-    for unit in _BYTE_UNITS:
-        size /= 1024
-        if size < 1024 or unit == _BYTE_UNITS[-1]:
-            break
-    return f"{size:.1f} {unit}"
 
 
 def count_text(count: int, noun: str) -> str:

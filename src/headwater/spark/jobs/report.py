@@ -39,10 +39,10 @@ body { margin: 0 auto; max-width: 60rem; padding: 1.5rem 1rem 3rem; background: 
 h1 { font-size: 1.5rem; margin: 0; overflow-wrap: anywhere; }
 h2 { font-size: 1.15rem; margin: 2.25rem 0 .5rem; }
 p { margin: .25rem 0 .75rem; color: var(--muted); }
-.tiles { display: grid; grid-template-columns: repeat(auto-fit, minmax(7rem, 1fr)); gap: .6rem;
-  margin: 1rem 0; padding: 0; list-style: none; }
-.tiles li { background: var(--card); border-radius: 6px; padding: .55rem .8rem; }
-.tiles b { display: block; font-size: 1.25rem; font-weight: 600; }
+.tiles { display: grid; grid-template-columns: repeat(auto-fit, minmax(6.5rem, 1fr));
+  gap: .6rem; margin: 1rem 0; padding: 0; list-style: none; }
+.tiles li { background: var(--card); border-radius: 6px; padding: .55rem .7rem; }
+.tiles b { display: block; font-size: 1.15rem; font-weight: 600; white-space: nowrap; }
 .tiles span { color: var(--muted); font-size: .85rem; }
 .scroll { overflow-x: auto; }
 table { border-collapse: collapse; font-size: .85rem; min-width: 60%;
@@ -50,7 +50,9 @@ table { border-collapse: collapse; font-size: .85rem; min-width: 60%;
 th, td { padding: .25rem .7rem; text-align: right; border-bottom: 1px solid var(--grid);
   white-space: nowrap; }
 th { color: var(--muted); font-weight: 500; }
-th:first-child, td:first-child { text-align: left; white-space: normal; overflow-wrap: anywhere; }
+th:first-child, td:first-child { text-align: left; white-space: normal; overflow-wrap: anywhere;
+  min-width: 10.5rem; max-width: 24rem; position: sticky; left: 0; background: var(--page); }
+@media (max-width: 40rem) { th, td { padding: .25rem .45rem; } }
 summary { cursor: pointer; color: var(--muted); font-size: .9rem; }
 """
 
@@ -64,7 +66,7 @@ def render(figures: Figures, made_at_s: float) -> str:
         _gaps(figures),
         _latencies(figures) if figures.unreadable is not None else "",
     ]
-    title = escape(figures.source)
+    title = escape(figures.stream)
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
@@ -75,15 +77,17 @@ def render(figures: Figures, made_at_s: float) -> str:
 
 
 def _when(figures: Figures, made_at_s: float) -> str:
-    made = (time_text(made_at_s) or "")[:19].replace("T", " ")
-    if figures.first_s is None:
-        return f"<p>No messages. Made {made} UTC.</p>"
-    first, last = ((time_text(each) or "").replace("T", " ") for each in _ends(figures))
-    return f"<p>{first} to {last}, times in UTC. Made {made} UTC.</p>"
+    source = escape(figures.source[:1].upper() + figures.source[1:])
+    made = f"Made {_moment(made_at_s)[:19]} UTC."
+    if figures.first_s is None or figures.last_s is None:
+        return f"<p>{source}. No messages. {made}</p>"
+    span = f"{_moment(figures.first_s)} to {_moment(figures.last_s)} UTC"
+    return f"<p>{source}. Messages of {span}. {made}</p>"
 
 
-def _ends(figures: Figures) -> tuple[float | None, float | None]:
-    return figures.first_s, figures.last_s
+def _moment(time_s: float) -> str:
+    """A time as the command line writes it: to the millisecond."""
+    return (time_text(time_s) or "")[:23].replace("T", " ")
 
 
 def _tiles(figures: Figures) -> str:
@@ -156,8 +160,7 @@ def _latencies(figures: Figures) -> str:
 def _over_time(title: str, unit: Unit, figures: Figures, count: Callable[[Span], int]) -> str:
     groups = _shown(figures)
     lines = [Series(each.name, _per_second(figures, each, count)) for each in groups]
-    width = value_text(figures.window_s, Unit.SECONDS)
-    text = f"In windows of {width}; of the first and the last one, the part that has messages."
+    text = f"In windows of {value_text(figures.window_s, Unit.SECONDS)}.{_partial_text(figures)}"
     if len(figures.groups) > len(groups):
         text += f" The {len(groups)} largest groups of {len(figures.groups)}."
     plot = line_plot("By group", unit, figures.window_starts_s, figures.window_s, lines)
@@ -165,11 +168,25 @@ def _over_time(title: str, unit: Unit, figures: Figures, count: Callable[[Span],
 
 
 def _per_second(figures: Figures, group: Group, count: Callable[[Span], int]) -> list[float | None]:
-    covered = [figures.covered_s(position) for position in range(len(group.windows))]
     return [
-        None if seconds is None else count(span) / seconds
-        for span, seconds in zip(group.windows, covered, strict=True)
+        count(span) / figures.window_s if figures.is_whole(position) else None
+        for position, span in enumerate(group.windows)
     ]
+
+
+def _partial_text(figures: Figures) -> str:
+    """Why some windows have no rate; nothing if all have one."""
+    whole = [figures.is_whole(position) for position in range(len(figures.window_starts_s))]
+    if all(whole):
+        return ""
+    if not any(whole):
+        return (
+            " Messages came in parts of windows only, of which no rate can be told: take a"
+            " smaller window."
+        )
+    ends = [name for name, is_whole in (("first", whole[0]), ("last", whole[-1])) if not is_whole]
+    verbs = "is partial and has" if len(ends) == 1 else "are partial and have"
+    return f" The {' and the '.join(ends)} window {verbs} no rate."
 
 
 def _spread(
@@ -214,15 +231,20 @@ def _shown(figures: Figures) -> Sequence[Group]:
 def _windows_table(figures: Figures, lines: Sequence[Series], unit: Unit) -> str:
     head = ("window from (UTC)", *(escape(line.name) for line in lines))
     body = (
-        [_window_text(start), *(_text(line.values[position], unit) for line in lines)]
-        for position, start in enumerate(figures.window_starts_s)
+        [
+            _window_text(figures, position),
+            *(_text(line.values[position], unit) for line in lines),
+        ]
+        for position in range(len(figures.window_starts_s))
     )
     count = len(figures.window_starts_s)
     return f"<details><summary>{count:,} windows as a table</summary>{_table(head, body)}</details>"
 
 
-def _window_text(start_s: float) -> str:
-    return (time_text(start_s) or "").replace("T", " ").replace(".000000", "").rstrip("Z")
+def _window_text(figures: Figures, position: int) -> str:
+    start = time_text(figures.window_starts_s[position]) or ""
+    text = start.replace("T", " ").replace(".000000", "").rstrip("Z")
+    return text if figures.is_whole(position) else f"{text} (partial)"
 
 
 def _table(head: Sequence[str], body: Iterable[Sequence[str]]) -> str:

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
+from headwater.spark.jobs.archive_manifest import read_manifest
 from headwater.spark.jobs.progress import SILENT, Progress
 from headwater.spark.jobs.reading import (
     Bounds,
@@ -142,6 +143,13 @@ class StatsSettings:
     def source(self) -> str:
         """What was counted, for people."""
         return f"stream {self.stream}" if self.stream else f"archive {self.archive_root}"
+
+    @property
+    def stream_name(self) -> str:
+        """The stream the messages are of: an archive knows its own. Raises OptionError."""
+        if self.stream is not None:
+            return self.stream
+        return read_manifest(Path(self.archive or "").absolute(), "archive").stream
 
 
 @dataclass(frozen=True)
@@ -412,6 +420,7 @@ def _assembled(
         groups.append(group(f"({merged:,} others)", (False, None)))
     looked_for = settings.producer_time is not None
     return Figures(
+        stream=settings.stream_name,
         source=settings.source,
         first_s=None if extent.first_us is None else extent.first_us / _US_PER_S,
         last_s=None if extent.last_us is None else extent.last_us / _US_PER_S,

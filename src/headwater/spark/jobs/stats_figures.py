@@ -12,9 +12,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
-COVERED_MIN: Final = 0.1
-"""The part of a window that must lie between the first and the last message to speak of a rate."""
-
 
 @dataclass(frozen=True)
 class Distribution:
@@ -59,11 +56,13 @@ class Group:
 class Figures:
     """All there is to say about some messages.
 
+    They are of one `stream`, and were read from `source`, the stream itself or an archive of it.
     `groups` are the largest ones, largest first; if there were more, the last one is of all the
     others, and `groups_merged` says how many they are. `all` is everything in one group.
     `unreadable` messages had no producer's time where it should be; None if none was looked for.
     """
 
+    stream: str
     source: str
     first_s: float | None
     last_s: float | None
@@ -86,17 +85,15 @@ class Figures:
         """Messages per second between the first and the last; None for fewer than two moments."""
         return self.all.total.messages / self.duration_s if self.duration_s > 0 else None
 
-    def covered_s(self, position: int) -> float | None:
-        """How much of a window lies between the first message and the last.
+    def is_whole(self, position: int) -> bool:
+        """Whether a window lies between the first message and the last.
 
-        None for so little that a rate over it would say nothing: at either end only.
+        Nobody knows what came in the rest of any other window, so it has counts and no rate.
         """
         if self.first_s is None or self.last_s is None:
-            return None
+            return False
         begin = self.window_starts_s[position]
-        covered = min(begin + self.window_s, self.last_s) - max(begin, self.first_s)
-        is_only = len(self.window_starts_s) == 1
-        return covered if covered > (0 if is_only else self.window_s * COVERED_MIN) else None
+        return self.first_s <= begin and begin + self.window_s <= self.last_s
 
     def to_json(self) -> dict[str, Any]:
         """As a document: the dataclasses' own fields, and times that people can read."""

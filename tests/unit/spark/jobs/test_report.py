@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
@@ -31,7 +32,8 @@ def figures(*groups: Group, unreadable: int | None = None, merged: int = 0) -> F
     latency = groups[0].total.latency
     sums = [sum(each.windows[at].messages for each in groups) for at in range(count)]
     return Figures(
-        source="stream ORDERS",
+        stream="ORDERS",
+        source="archive /archives/orders",
         first_s=NOON_S,
         last_s=NOON_S + 60 * count,
         window_s=60.0,
@@ -43,7 +45,9 @@ def figures(*groups: Group, unreadable: int | None = None, merged: int = 0) -> F
     )
 
 
-EMPTY = Figures("stream ORDERS", None, None, 1.0, (), Group("all messages", NOTHING, ()), ())
+EMPTY = Figures(
+    "ORDERS", "stream ORDERS", None, None, 1.0, (), Group("all messages", NOTHING, ()), ()
+)
 
 
 class Page(HTMLParser):
@@ -108,10 +112,10 @@ def test_figures_stand_in_tables() -> None:
     page = Page(render(figures(group("a", 60, 0), group("b", 6, 30)), NOON_S))
     assert page.headings == ["Message rate", "Byte rate", "Message size", "Time between messages"]
     assert ["window from (UTC)", "a", "b"] in page.rows
-    assert ["2026-11-15 12:00:00", "1 /s", "0.1 /s"] in page.rows
-    assert ["2026-11-15 12:01:00", "0 /s", "0.5 /s"] in page.rows
-    assert ["b", "36", "3.6 kB", "100 B", "100 B", "200 B", "300 B", "400 B"] in page.rows
-    assert ["all messages", "96", "9.6 kB", *["500 ms"] * 2, "1 s", "1.5 s", "2 s"] in page.rows
+    assert ["2026-11-15 12:00:00", "1/s", "0.1/s"] in page.rows
+    assert ["2026-11-15 12:01:00", "0/s", "0.5/s"] in page.rows
+    assert ["b", "36", "3.5 KiB", "100 B", "100 B", "200 B", "300 B", "400 B"] in page.rows
+    assert ["all messages", "96", "9.4 KiB", *["500ms"] * 2, "1s", "1.5s", "2s"] in page.rows
 
 
 def test_latencies_only_where_they_were_looked_for() -> None:
@@ -119,7 +123,7 @@ def test_latencies_only_where_they_were_looked_for() -> None:
     page = Page(text)
     assert page.headings[-1] == "Latency"
     assert "3 messages had no such time" in text
-    assert ["2026-11-15 12:00:00", "10 ms", "20 ms", "30 ms"] in page.rows
+    assert ["2026-11-15 12:00:00", "10ms", "20ms", "30ms"] in page.rows
     assert "atency" not in render(figures(group("a", 60, 120)), NOON_S)
 
 
@@ -130,15 +134,42 @@ def test_names_are_escaped() -> None:
     assert sorted({row[0] for row in Page(text).rows if "onerror" in row[0]}) == [NASTY]
 
 
-def test_a_window_that_is_hardly_covered_has_no_rate() -> None:
-    """The last message came a second into the last window: five in a second is no rate."""
-    given = figures(group("a", 60, 60, 5))
-    cut = Figures(**{**given.__dict__, "last_s": NOON_S + 121})
-    rows = Page(render(cut, NOON_S)).rows
-    assert ["2026-11-15 12:01:00", "1 /s"] in rows
-    assert ["2026-11-15 12:02:00", "—"] in rows
-    half = Figures(**{**given.__dict__, "last_s": NOON_S + 150})
-    assert half.covered_s(2) == 30
+def of_time(given: Figures, first_s: float, last_s: float) -> Figures:
+    return replace(given, first_s=NOON_S + first_s, last_s=NOON_S + last_s)
+
+
+@pytest.mark.parametrize(
+    ("first_s", "last_s", "rates", "text"),
+    [
+        (0, 180, ["1/s", "1/s", "0.5/s"], "In windows of 1m."),
+        (0, 179, ["1/s", "1/s", "—"], "The last window is partial and has no rate."),
+        (1, 180, ["—", "1/s", "0.5/s"], "The first window is partial and has no rate."),
+        (1, 179, ["—", "1/s", "—"], "The first and the last window are partial and have no rate."),
+    ],
+)
+def test_a_window_that_is_not_whole_has_no_rate(
+    first_s: float, last_s: float, rates: list[str], text: str
+) -> None:
+    """What came in the rest of its time is not known, and thirty in half of it prove nothing."""
+    page = render(of_time(figures(group("a", 60, 60, 30)), first_s, last_s), NOON_S)
+    rows = [row for row in Page(page).rows if row[0].startswith("2026-")]
+    assert [row[1] for row in rows[:3]] == rates
+    assert [row[0].endswith("(partial)") for row in rows[:3]] == [each == "—" for each in rates]
+    assert text in page
+
+
+def test_where_no_window_is_whole_the_report_says_what_to_do() -> None:
+    page = render(of_time(figures(group("a", 60, 60)), 1, 119), NOON_S)
+    assert "take a smaller window" in page
+    assert "There is nothing to show" in page
+
+
+def test_the_title_is_the_stream_and_its_source_stands_below() -> None:
+    text = render(figures(group("a", 60, 120)), NOON_S)
+    assert "<title>ORDERS</title>" in text
+    assert "<h1>ORDERS</h1><p>Archive /archives/orders. Messages of 2026-11-15 12:00:00.000 to" in (
+        text
+    )
 
 
 def test_the_largest_groups_get_lines_and_all_a_row() -> None:
@@ -148,9 +179,7 @@ def test_the_largest_groups_get_lines_and_all_a_row() -> None:
     assert sum(row[0] == f"g{LINES_MAX + 1}" for row in Page(text).rows) == 2
 
 
-@pytest.mark.parametrize(
-    "given", [EMPTY, Figures(**{**EMPTY.__dict__, "unreadable": 0})], ids=["rates", "latencies"]
-)
+@pytest.mark.parametrize("given", [EMPTY, replace(EMPTY, unreadable=0)], ids=["rates", "latencies"])
 def test_no_messages(given: Figures) -> None:
     text = render(given, NOON_S)
     Page(text)
@@ -160,10 +189,10 @@ def test_no_messages(given: Figures) -> None:
 
 def test_one_message() -> None:
     one = Group("a", Span(1, 0, spread(0)), (Span(1, 0, spread(0)),))
-    given = Figures("stream ORDERS", NOON_S, NOON_S, 0.001, (NOON_S,), one, (one,))
+    given = Figures("ORDERS", "stream ORDERS", NOON_S, NOON_S, 0.001, (NOON_S,), one, (one,))
     Page(render(given, NOON_S))
     assert given.rate is None
-    assert given.covered_s(0) is None
+    assert not given.is_whole(0)
 
 
 def test_figures_as_a_document() -> None:
