@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import signal
 from itertools import islice
 from pathlib import Path
 
@@ -38,11 +39,34 @@ def test_no_price_changes_so_often_that_the_bucket_forgets() -> None:
 
 
 def test_the_server_ends_with_the_demo(tmp_path: Path) -> None:
-    with demo_server(tmp_path / "store") as url:
-        login = Login(url, retries=0)
+    with demo_server(tmp_path / "store") as server:
+        login = Login(server.url, retries=0)
         Connection(login).close()
     with pytest.raises(UnreachableError):
         Connection(login)
+
+
+def test_the_server_goes_on_after_the_demo_if_it_was_asked_to(tmp_path: Path) -> None:
+    with demo_server(tmp_path / "store") as server:
+        server.goes_on = True
+    try:
+        Connection(Login(server.url, retries=0)).close()
+    finally:
+        server.end()
+    # It could still write to its log when nobody else had it open.
+    assert "Server Exiting" in (tmp_path / "store" / "server.log").read_text()
+
+
+def test_the_server_ends_with_a_demo_that_failed(tmp_path: Path) -> None:
+    def failing_demo() -> None:
+        with demo_server(tmp_path / "store") as server:
+            server.goes_on = True
+            raise DemoServerError(server.url)
+
+    with pytest.raises(DemoServerError) as failure:
+        failing_demo()
+    with pytest.raises(UnreachableError):
+        Connection(Login(str(failure.value), retries=0))
 
 
 def test_a_server_that_does_not_start_is_told_with_its_log(tmp_path: Path) -> None:
@@ -57,18 +81,25 @@ def test_a_server_that_does_not_start_is_told_with_its_log(tmp_path: Path) -> No
 
 
 def test_a_second_demo_in_the_same_folder_adds_nothing(tmp_path: Path) -> None:
-    with demo_server(tmp_path / "store") as url:
-        first = publish_traffic(Login(url))
-    with demo_server(tmp_path / "store") as url:
-        assert publish_traffic(Login(url)) == first
+    with demo_server(tmp_path / "store") as server:
+        first = publish_traffic(Login(server.url))
+    with demo_server(tmp_path / "store") as server:
+        assert publish_traffic(Login(server.url)) == first
     assert first == {source.stream: source.count for source in SOURCES}
 
 
 def test_the_demo_shows_an_archive_tables_and_a_report(
     spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(["pipeline", "demo", "--folder", str(tmp_path)]) == 0
+    assert run(["pipeline", "demo", "--folder", str(tmp_path), "--keep-running"]) == 0
     out = capsys.readouterr().out
+    (pid,) = re.findall(r"^End it:  kill (\d+)$", out, re.MULTILINE)
+    os.kill(int(pid), signal.SIGTERM)
+    os.waitpid(int(pid), 0)
+    assert re.search(r"^The demo took \S+, \S+ of it until Spark had started$", out, re.MULTILINE)
+    # What was archived to warm Spark up is told nowhere, and gone.
+    assert out.count("\n  Stream: ") == 1
+    assert not (tmp_path / "warm-up").exists()
     counts = {source.stream: source.count for source in SOURCES}
     for stream, count in counts.items():
         assert re.search(rf"^{stream} +{count:,}$", out, re.MULTILINE)

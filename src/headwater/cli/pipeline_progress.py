@@ -12,6 +12,7 @@ from typing import Final
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Task, TextColumn
+from rich.progress_bar import ProgressBar
 from rich.text import Text
 
 from headwater.cli.durations import duration_text
@@ -25,12 +26,23 @@ class StopRequested(Exception):
     """The person at the terminal has had enough; raised in a job's thread by its next report."""
 
 
+class WorkBar(BarColumn):
+    """A bar that moves from the start: Spark takes its time before there is anything to count."""
+
+    def render(self, task: Task) -> ProgressBar:
+        bar = super().render(task)
+        bar.pulse = bar.pulse or not task.completed
+        return bar
+
+
 class CountColumn(ProgressColumn):
-    """`12,000/50,000`, or the count alone where nobody knows the total."""
+    """`12,000/50,000`; where nobody knows the total the count alone, once there is one."""
 
     def render(self, task: Task) -> Text:
         count = f"{int(task.completed):,}"
-        return Text(count if task.total is None else f"{count}/{int(task.total):,}")
+        if task.total is None:
+            return Text(count if task.completed else "")
+        return Text(f"{count}/{int(task.total):,}")
 
 
 class RateColumn(ProgressColumn):
@@ -144,7 +156,7 @@ def new_screen(console: Console) -> Progress:
     return Progress(
         SpinnerColumn(),
         TextColumn("{task.description}", style=SUBJECT_STYLE),
-        BarColumn(bar_width=BAR_WIDTH),
+        WorkBar(bar_width=BAR_WIDTH),
         CountColumn(),
         RateColumn(),
         ElapsedColumn(),

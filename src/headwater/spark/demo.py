@@ -3,7 +3,8 @@
 The traffic is the same every time: sizes, values and order come from a seed. Only the clocks that
 stamp the messages are real.
 
-The server is a process of its own, as servers are; it ends with the demo, whatever happens in it.
+The server is a process of its own, as servers are. It ends with the demo, whatever happens in it,
+unless the demo went well and somebody wants to look at the server afterwards.
 Must not know: how anything is shown.
 """
 
@@ -12,14 +13,14 @@ import random
 import re
 import subprocess
 import sys
-import threading
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import accumulate, islice
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from headwater.base.errors import OperatingError
 from headwater.spark.jobs.archive import ArchiveSettings
@@ -53,6 +54,7 @@ PRICES_HISTORY: Final = 64
 
 SERVER_READY_S_MAX: Final = 30.0
 SERVER_STOP_S_MAX: Final = 10.0
+SERVER_LOOK_S: Final = 0.05
 _PORT: Final = re.compile(r"Listening for client connections on 127\.0\.0\.1:(\d+)")
 _READY: Final = "Server is ready"
 
@@ -245,6 +247,27 @@ class Places:
     def report(self) -> str:
         return str(self.folder / "report")
 
+    @property
+    def warm_up(self) -> Path:
+        """Gone when Spark has started."""
+        return self.folder / "warm-up"
+
+
+# A Spark that has done nothing yet starts its workers, and compiles, during its first job.
+SPARK_START: Final = "Starting Spark"
+
+
+def warm_up_job(login: Login, places: Places) -> Job:
+    """A little of what the archive job does, so that its figures are not those of Spark's start."""
+    settings = ArchiveSettings(
+        login,
+        stream=SENSORS_STREAM,
+        to=str(places.warm_up),
+        subjects=(f"sensors.{SITES[0]}.*",),
+        partition_by=("date", "token:2"),
+    )
+    return Job(SPARK_START, "archive", settings)
+
 
 def demo_jobs(login: Login, places: Places) -> tuple[Job, ...]:
     """Archive the orders, make tables of the prices, and measure the archive."""
@@ -304,59 +327,80 @@ class DemoServerError(OperatingError):
     """The demo's server did not start."""
 
 
+class DemoServer:
+    """The demo's server. It ends with the demo unless it is told to go on."""
+
+    def __init__(self, process: "subprocess.Popen[bytes]", url: str) -> None:
+        self._process = process
+        self.url = url
+        self.goes_on = False
+
+    @property
+    def pid(self) -> int:
+        """The process, for whoever has to end it later."""
+        return self._process.pid
+
+    def end(self) -> None:
+        """Ask the server to end, and insist if it does not."""
+        self._process.terminate()
+        try:
+            self._process.wait(SERVER_STOP_S_MAX)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+
 @contextmanager
-def demo_server(store: Path) -> Iterator[str]:
-    """A `headwater serve` of our own on a free port, with its streams in `store`; its URL."""
+def demo_server(store: Path) -> Iterator[DemoServer]:
+    """A `headwater serve` of our own on a free port, with its streams in `store`.
+
+    Its log is a file from the start: a pipe would end with the demo, and the server with the pipe.
+    """
     store.mkdir(parents=True, exist_ok=True)
     command = [sys.executable, "-m", "headwater", "serve"]
     flags = ["-a", "127.0.0.1", "-p", "-1", "-js", "-sd", str(store)]
-    # A group of its own: Ctrl-C at the terminal must not take the server from under a query that
-    # is being stopped.
-    process = subprocess.Popen(
-        [*command, *flags], stderr=subprocess.PIPE, text=True, start_new_session=True
-    )
-    log = ServerLog(process, store / "server.log")
+    path = store / "server.log"
+    with path.open("ab") as log:
+        begin = log.tell()
+        # A group of its own: Ctrl-C at the terminal must not take the server from under a query
+        # that is being stopped.
+        process = subprocess.Popen(
+            [*command, *flags],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
+    server = DemoServer(process, "")
+    goes_on = False
     try:
-        yield f"nats://127.0.0.1:{log.port()}"
+        server.url = f"nats://127.0.0.1:{_port(process, path, begin)}"
+        yield server
+        # Not where the demo has failed.
+        goes_on = server.goes_on
     finally:
-        process.terminate()
-        try:
-            process.wait(SERVER_STOP_S_MAX)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-        log.join()
+        if goes_on:
+            _GOING_ON.append(server)
+        else:
+            server.end()
 
 
-class ServerLog(threading.Thread):
-    """Copies what the server says into a file, and hears when it is ready."""
+# Python complains of a process that is still running when its object goes; these shall run.
+_GOING_ON: Final[list[DemoServer]] = []
 
-    def __init__(self, process: "subprocess.Popen[str]", path: Path) -> None:
-        super().__init__(daemon=True)
-        assert process.stderr is not None
-        self._lines: IO[str] = process.stderr
-        self._path = path
-        self._port = 0
-        self._is_ready = False
-        self._decided = threading.Event()
-        self.start()
 
-    def port(self) -> int:
-        """The client port, once the server is ready. Raises DemoServerError."""
-        self._decided.wait(SERVER_READY_S_MAX)
-        if not self._is_ready:
-            raise DemoServerError(f"the demo's server did not start; its log is {self._path}")
-        return self._port
-
-    def run(self) -> None:
-        """The thread."""
-        with self._lines, self._path.open("a") as file:
-            for line in self._lines:
-                file.write(line)
-                file.flush()
-                if found := _PORT.search(line):
-                    self._port = int(found[1])
-                if _READY in line:
-                    self._is_ready = True
-                    self._decided.set()
-        self._decided.set()
+def _port(process: "subprocess.Popen[bytes]", log: Path, begin: int) -> int:
+    """The client port, once the log says that the server is ready. Raises DemoServerError."""
+    deadline = time.monotonic() + SERVER_READY_S_MAX
+    while time.monotonic() < deadline:
+        has_ended = process.poll() is not None
+        with log.open("rb") as file:
+            file.seek(begin)
+            text = file.read().decode("utf-8", "replace")
+        found = _PORT.search(text)
+        if found and _READY in text:
+            return int(found[1])
+        if has_ended:
+            break
+        time.sleep(SERVER_LOOK_S)
+    raise DemoServerError(f"the demo's server did not start; its log is {log}")

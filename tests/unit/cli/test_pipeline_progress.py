@@ -6,7 +6,13 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from headwater.cli.pipeline_progress import JobProgress, StopRequested, new_screen
+from headwater.cli.pipeline_progress import (
+    CountColumn,
+    JobProgress,
+    StopRequested,
+    WorkBar,
+    new_screen,
+)
 
 
 def test_a_line_shows_how_much_is_done_and_the_last_note() -> None:
@@ -22,6 +28,39 @@ def test_a_line_shows_how_much_is_done_and_the_last_note() -> None:
     assert "12,000/50,000" in drawn.getvalue()
     assert "lag 38,000" in drawn.getvalue()
     assert "lag 38,001" not in drawn.getvalue()
+
+
+@pytest.mark.parametrize("total", [None, 50_000], ids=["no total", "a total"])
+def test_the_bar_moves_while_there_is_nothing_to_count_yet(total: int | None) -> None:
+    """Spark starts, and its first batch, take long; a bar that stands still looks like a hang."""
+    now_s = 0.0
+    screen = new_screen(Console(file=StringIO(), force_terminal=True, width=120))
+    screen.get_time = lambda: now_s
+    progress = JobProgress("orders", screen, threading.Event())
+    progress.stage("archive", total)
+
+    def bar() -> str:
+        drawn = StringIO()
+        console = Console(file=drawn, force_terminal=True, width=120, color_system="truecolor")
+        (task,) = screen.tasks
+        console.print(WorkBar(bar_width=24).render(task))
+        return drawn.getvalue()
+
+    first = bar()
+    now_s = 0.1
+    assert bar() != first
+    progress.advance(25_000)
+    counted = bar()
+    now_s = 0.2
+    assert (bar() == counted) == (total is not None)
+
+
+def test_what_has_no_count_yet_shows_none() -> None:
+    screen = new_screen(Console(file=StringIO(), force_terminal=True, width=120))
+    task = screen.add_task("Starting Spark", total=None, note="")
+    assert CountColumn().render(screen.tasks[task]).plain == ""
+    screen.advance(task, 12_000)
+    assert CountColumn().render(screen.tasks[task]).plain == "12,000"
 
 
 def test_a_report_ends_a_job_that_is_cut_off() -> None:
