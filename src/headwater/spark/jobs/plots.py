@@ -236,10 +236,10 @@ def _reach(values: Sequence[float]) -> float:
 
 
 def _end(reach: float, values: Sequence[float], ratio: float = CLIP_RATIO) -> float:
-    """The largest value that is not far beyond `reach`; the largest of all if that is no limit."""
+    """`reach`, or the largest value that is not far beyond it; of all if that is no limit."""
     if reach <= 0:
         return max(values)
-    return max((each for each in values if each <= ratio * reach), default=reach)
+    return max([reach, *(each for each in values if each <= ratio * reach)])
 
 
 def time_ticks(first_s: float, last_s: float, count: int = WIDE.ticks_x) -> list[float]:

@@ -44,7 +44,7 @@ p { margin: .25rem 0 .75rem; color: var(--muted); }
 .tiles li { background: var(--card); border-radius: 6px; padding: .55rem .7rem; }
 .tiles b { display: block; font-size: 1.15rem; font-weight: 600; white-space: nowrap; }
 .tiles span { color: var(--muted); font-size: .85rem; }
-.scroll { overflow-x: auto; }
+.scroll { overflow-x: auto; margin-bottom: 1rem; }
 table { border-collapse: collapse; font-size: .85rem; min-width: 60%;
   font-variant-numeric: tabular-nums; }
 th, td { padding: .25rem .7rem; text-align: right; border-bottom: 1px solid var(--grid);

@@ -229,6 +229,12 @@ class TestOutliers:
         assert max(ys) > WIDE.lines_height_px / 2
         assert legend(markup) == ["beyond the axis, as far as -1.39h"]
 
+    def test_an_axis_reaches_the_p99_of_a_row_whose_maximum_it_leaves_out(self) -> None:
+        rows = [Percentiles("a", 50, 80, 100, 5_000), Percentiles("b", 7, 8, 9, 10)]
+        markup = percentile_plot("t", Unit.COUNT, rows)
+        assert "100" in texts(markup)
+        assert len(marks(markup)) == 1
+
     def test_a_maximum_far_beyond_every_p99_is_marked_at_the_end_of_its_row(self) -> None:
         rows = [Percentiles("a", 1, 2, 3, 60), Percentiles("b", 1, 2, 3, 61)]
         markup = percentile_plot("t", Unit.SECONDS, rows)
