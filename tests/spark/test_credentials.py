@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from headwater.spark.link.api import JetStream
 from headwater.spark.link.connection import Connection
 from headwater.spark.link.login import Login
-from headwater.spark.link.nkeys import KeyPair
+from headwater.wire.credentials.nkeys import KeyPair
 from tests.interop.server_process import ORACLE
 from tests.unit.spark.link.credentials import Authority, OperatorTree, user_seed
 from tests.unit.spark.link.peers import running, url_of

@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from headwater.spark.link.nkeys import KeyKind, KeyPair
+from headwater.wire.credentials.nkeys import KeyKind, KeyPair
 
 _SEED_PREFIX = 18 << 3
 _DAY = datetime.timedelta(days=1)

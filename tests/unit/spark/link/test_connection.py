@@ -21,7 +21,7 @@ from headwater.spark.link.errors import (
     UnreachableError,
 )
 from headwater.spark.link.login import Login, LoginError
-from headwater.spark.link.nkeys import KeyPair
+from headwater.wire.credentials.nkeys import KeyPair
 from headwater.wire.server_decoder import Deliveries
 from tests.interop.server_process import HEADWATER, ORACLE, Program, ServerProcess
 from tests.unit.spark.link.credentials import Authority, OperatorTree, user_seed

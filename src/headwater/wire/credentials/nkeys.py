@@ -1,4 +1,4 @@
-"""Nkeys: the ed25519 keys NATS people log in with, and the files they are kept in.
+"""Nkeys: the ed25519 keys NATS people log in with.
 
 A key is written as base32 without padding: a prefix that says what it is, 32 bytes, and a CRC-16
 that catches typing errors. A public key has one prefix byte; a seed has two, of which the first
@@ -13,7 +13,6 @@ Must not know: options, connections, where a text was read from.
 import base64
 import binascii
 import re
-from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final, final
 
@@ -28,14 +27,11 @@ _CRC_BYTES: Final = 2
 SEED_CHARS: Final = 58
 """The length of every seed as text."""
 
-# Shorter words in capitals are somebody's comment, not a damaged seed.
-_SEED_LINE: Final = re.compile(r"^[ \t]*(S[A-Z2-7]{20,})[ \t\r]*$", re.MULTILINE)
-_JWT_LINE: Final = re.compile(r"^[ \t]*([\w-]+\.[\w-]+\.[\w-]+)[ \t\r]*$", re.MULTILINE | re.ASCII)
 _BASE32: Final = re.compile("[A-Z2-7]+")
 
 
 class NkeyError(OperatingError):
-    """A key or a file with one is not what it should be. The message never quotes it."""
+    """A key or a text with one is not what it should be. The message never quotes it."""
 
 
 class KeyKind(Enum):
@@ -80,38 +76,6 @@ class KeyPair:
 
     def __repr__(self) -> str:
         return f"KeyPair({self.public})"
-
-
-@dataclass(frozen=True)
-class Credentials:
-    """What a .creds file holds: who one is, signed by an account, and the key that proves it."""
-
-    jwt: str = field(repr=False)
-    key: KeyPair
-
-
-def user_key(text: str) -> KeyPair:
-    """The user's key in a seed file: the seed alone, or between dashes, or after comments."""
-    found = _SEED_LINE.search(text)
-    if found is None:
-        raise NkeyError("there is no seed (SU…) in it")
-    return _of_a_user(KeyPair.from_seed(found[1]))
-
-
-def parse_credentials(text: str) -> Credentials:
-    """Read the contents of a .creds file. Raises NkeyError."""
-    jwt = _JWT_LINE.search(text)
-    if jwt is None:
-        raise NkeyError("there is no JWT in it")
-    return Credentials(jwt[1], user_key(text))
-
-
-def _of_a_user(key: KeyPair) -> KeyPair:
-    if key.kind is not KeyKind.USER:
-        raise NkeyError(
-            f"it is the seed of another kind ({key.kind.name.lower()}), not a user's (SU…)"
-        )
-    return key
 
 
 def _encoded(data: bytes) -> str:

@@ -8,15 +8,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.spark.link.nkeys import (
-    SEED_CHARS,
-    Credentials,
-    KeyKind,
-    KeyPair,
-    NkeyError,
-    parse_credentials,
-    user_key,
-)
+from headwater.wire.credentials.creds import Credentials, parse_credentials, user_key
+from headwater.wire.credentials.nkeys import SEED_CHARS, KeyKind, KeyPair, NkeyError
 from tests.unit.spark.link.credentials import checked_base32, creds_text, seed_text, user_seed
 
 SEED = user_seed()
