@@ -29,6 +29,7 @@ from headwater.spark.link.errors import (
     NoRespondersError,
     RefusedError,
     TimedOutError,
+    UnknownHostError,
     UnreachableError,
 )
 from headwater.spark.link.login import NO_CREDENTIALS, Login, Server, connect_document
@@ -119,6 +120,7 @@ class Connection:
         self.close()
         servers = self.login.servers()
         reasons: list[str] = []
+        host_was_found = False
         for round_number in range(self.login.retries + 1):
             if round_number:
                 time.sleep(min(PAUSE_S_MIN * 2 ** (round_number - 1), PAUSE_S_MAX))
@@ -130,9 +132,9 @@ class Connection:
                     raise
                 except (OSError, LinkError) as error:
                     reasons.append(f"{server.host}:{server.port}: {_reason(error)}")
-        raise UnreachableError(
-            f"no server answers at url {self.login.shown_url}: {'; '.join(reasons)}"
-        )
+                    host_was_found |= not isinstance(error, socket.gaierror)
+        failure = UnreachableError if host_was_found else UnknownHostError
+        raise failure(f"no server answers at url {self.login.shown_url}: {'; '.join(reasons)}")
 
     def close(self) -> None:
         """End the connection; what has not been read is gone."""
@@ -173,6 +175,8 @@ class Connection:
         if needs_tls(self.login, server, self.info):
             # Nothing of the protocol is under way: the server waits for the handshake now.
             self._socket = secured(connection, self.login, server)
+            # Bytes that came in the clear behind INFO must not become the beginning of a frame.
+            self._decoder = ServerDecoder()
         document = connect_document(self.login, server, self.info) | {"name": self.name}
         try:
             self.send(b"CONNECT %b\r\nPING\r\n" % msgspec.json.encode(document))

@@ -15,6 +15,10 @@ class UnreachableError(LinkError):
     """No server of the list took the connection."""
 
 
+class UnknownHostError(UnreachableError):
+    """No host of the list has an address: a running server would not change that."""
+
+
 class RefusedError(LinkError):
     """A server was reached and would not have us, or would not let us do this."""
 

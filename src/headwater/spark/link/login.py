@@ -25,7 +25,15 @@ from headwater.wire.credentials.creds import Credentials, parse_credentials, use
 from headwater.wire.credentials.nkeys import KeyPair, NkeyError
 from headwater.wire.info import PROTOCOL_INFO
 
-__all__ = ["DEFAULT_URL", "NO_CREDENTIALS", "Login", "LoginError", "Server", "connect_document"]
+__all__ = [
+    "DEFAULT_URL",
+    "NO_CREDENTIALS",
+    "Login",
+    "LoginError",
+    "Server",
+    "connect_document",
+    "login_proof",
+]
 
 DEFAULT_URL: Final = "nats://127.0.0.1:4222"
 DEFAULT_PORT: Final = 4222
@@ -139,7 +147,7 @@ class Login:
         if len(ways) > 1:
             raise LoginError(ways[-1], f"only one way to log in may be given, not {_and(ways)}")
         if self.password is not None and self.user is None:
-            raise LoginError("password", "there is no user to it; set option user")
+            raise LoginError("password", "there is no user to it; give a user as well")
         for option, seconds in (
             ("connectTimeout", self.connect_timeout_s),
             ("requestTimeout", self.request_timeout_s),
@@ -180,12 +188,15 @@ def connect_document(
         "echo": True,
         "headers": True,
         "no_responders": True,
-        **_proof(login, server, str(info.get("nonce", ""))),
+        **login_proof(login, server, str(info.get("nonce", ""))),
     }
 
 
-def _proof(login: Login, server: Server, nonce: str) -> dict[str, str]:
-    """What the server is shown: credentials in its url go before those of the options."""
+def login_proof(login: Login, server: Server, nonce: str) -> dict[str, str]:
+    """The fields of CONNECT that say who connects. Raises LoginError.
+
+    Credentials in the url of a server go before those of the options.
+    """
     if server.token is not None:
         return {"auth_token": server.token}
     if server.user is not None:

@@ -24,7 +24,7 @@ def tls_context(login: "Login") -> ssl.SSLContext:
     `tls_ca` replaces the authorities this machine trusts. The key may be in the certificate's file.
     """
     if login.tls_key is not None and login.tls_cert is None:
-        raise LoginError("tlsKey", "there is no certificate to it; set option tlsCert")
+        raise LoginError("tlsKey", "there is no certificate to it; give the certificate as well")
     authorities = _path("tlsCa", login.tls_ca)
     try:
         context = ssl.create_default_context(cafile=authorities)
@@ -39,7 +39,8 @@ def needs_tls(login: "Login", server: "Server", info: Mapping[str, Any]) -> bool
     """Whether the handshake is next. Raises LoginError if one side wants what the other has not."""
     offered = bool(info.get("tls_required") or info.get("tls_available"))
     if server.tls and not offered:
-        raise LoginError("tls", f"{server.address} does not offer TLS; leave out TLS or secure it")
+        advice = "secure the server, or use nats:// without options of TLS"
+        raise LoginError("tls", f"{server.address} does not offer TLS; {advice}")
     is_next = server.tls or bool(info.get("tls_required"))
     # Said here, because after a handshake without one the server just closes the connection.
     if is_next and info.get("tls_verify") and login.tls_cert is None:
@@ -52,14 +53,21 @@ def secured(connection: socket.socket, login: "Login", server: "Server") -> ssl.
     context = tls_context(login)
     try:
         return context.wrap_socket(connection, server_hostname=server.host)
-    except ssl.SSLCertVerificationError as error:
-        reason = error.verify_message or str(error)
-        raise LoginError("tlsCa", f"{server.address} is not trusted: {reason}") from None
     except ssl.SSLError as error:
-        if isinstance(error, ssl.SSLEOFError | ssl.SSLZeroReturnError):
+        failure = handshake_failure(error, server.address)
+        if failure is None:
             raise
-        message = f"the handshake with {server.address} failed: {_reason(error)}"
-        raise LoginError("tls", message) from None
+        raise failure from None
+
+
+def handshake_failure(error: ssl.SSLError, address: str) -> LoginError | None:
+    """Why the handshake with the server at `address` failed; None if the peer just went away."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        reason = error.verify_message or str(error)
+        return LoginError("tlsCa", f"{address} is not trusted: {reason}")
+    if isinstance(error, ssl.SSLEOFError | ssl.SSLZeroReturnError):
+        return None
+    return LoginError("tls", f"the handshake with {address} failed: {_reason(error)}")
 
 
 def alert_of(error: OSError) -> str | None:
@@ -92,4 +100,5 @@ def _load_own_certificate(context: ssl.SSLContext, cert: str, key: str | None) -
     except ssl.SSLError as error:
         if error.reason == "KEY_VALUES_MISMATCH":
             raise LoginError(key_option, "the key does not belong to the certificate") from None
-        raise LoginError("tlsCert", "wants a certificate and its key as PEM; see tlsKey") from None
+        wanted = "wants a certificate and its key as PEM; the key may be in a file of its own"
+        raise LoginError("tlsCert", wanted) from None

@@ -203,7 +203,7 @@ def test_what_the_settings_refuse_is_a_problem_of_their_table() -> None:
     (problem,) = problems_of(ORDERS + 'partition_by = ["week"]')
     assert problem.startswith("p.toml: [jobs.orders] option partition_by")
     (problem,) = problems_of('[server]\npassword = "x"\n' + ORDERS)
-    assert problem == "p.toml: [server] password: there is no user to it; set option user"
+    assert problem == "p.toml: [server] password: there is no user to it; give a user as well"
     (problem,) = problems_of("[server]\nconnect_timeout_s = -1\n" + ORDERS)
     assert problem.startswith("p.toml: [server] connect_timeout_s: ")
 

@@ -110,9 +110,9 @@ class Peer:
     was heard of all clients is kept.
     """
 
-    def __init__(self, *steps: bytes | str) -> None:
+    def __init__(self, *steps: bytes | str, port: int = 0) -> None:
         self._steps = steps
-        self._listener = socket.create_server(("127.0.0.1", 0))
+        self._listener = socket.create_server(("127.0.0.1", port))
         self.port: int = self._listener.getsockname()[1]
         self.heard = b""
         self.visits = 0

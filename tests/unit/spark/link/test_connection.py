@@ -3,6 +3,7 @@
 import contextlib
 import signal
 import socket
+import ssl
 import threading
 import time
 from collections.abc import Iterator
@@ -18,6 +19,7 @@ from headwater.spark.link.errors import (
     NoRespondersError,
     RefusedError,
     TimedOutError,
+    UnknownHostError,
     UnreachableError,
 )
 from headwater.spark.link.login import Login, LoginError
@@ -25,7 +27,15 @@ from headwater.wire.credentials.nkeys import KeyPair
 from headwater.wire.server_decoder import Deliveries
 from tests.interop.server_process import HEADWATER, ORACLE, Program, ServerProcess
 from tests.unit.spark.link.credentials import Authority, OperatorTree, user_seed
-from tests.unit.spark.link.peers import WAIT_S_MAX, Responder, running, settle, url_of
+from tests.unit.spark.link.peers import (
+    INFO,
+    WAIT_S_MAX,
+    Peer,
+    Responder,
+    running,
+    settle,
+    url_of,
+)
 
 HEADER = b"NATS/1.0\r\nA: b\r\n\r\n"
 MAX_PAYLOAD_BYTES = 8 << 20
@@ -378,6 +388,52 @@ def test_tls_is_not_given_up_if_the_server_has_none(program: Program, tmp_path: 
                 Connection(login)
 
 
+@pytest.mark.parametrize(
+    "login",
+    [
+        Login("tls://ann:hunter2@127.0.0.1:{port}"),
+        Login("127.0.0.1:{port}", tls=True, token="hunter2"),
+        Login("TLS://127.0.0.1:{port}", nkey=user_seed()),
+    ],
+    ids=["password", "token", "nkey"],
+)
+def test_no_word_goes_to_a_server_that_does_not_offer_the_tls_asked_for(login: Login) -> None:
+    info = INFO.replace(b"}", b',"auth_required":true,"nonce":"bm9uY2U"}')
+    with Peer(info, "never") as peer:
+        url = login.url.format(port=peer.port)
+        with pytest.raises(LoginError, match="does not offer TLS") as caught:
+            Connection(replace(login, url=url))
+    assert (peer.visits, peer.heard) == (1, b"")
+    assert "hunter2" not in str(caught.value)
+
+
+def test_bytes_in_the_clear_behind_info_do_not_become_part_of_the_secured_connection(
+    tmp_path: Path,
+) -> None:
+    authority = Authority(tmp_path)
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(*authority.issue("server"))
+    injected = b"-ERR 'said by somebody on the way"
+
+    def serve(listener: socket.socket) -> None:
+        visitor, _ = listener.accept()
+        visitor.settimeout(WAIT_S_MAX)
+        visitor.sendall(INFO.replace(b"}", b',"tls_required":true}') + injected)
+        with context.wrap_socket(visitor, server_side=True) as secured:
+            while not secured.recv(1 << 16).endswith(b"PING\r\n"):
+                pass
+            secured.sendall(b"PONG\r\n")
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=serve, args=(listener,), daemon=True)
+        thread.start()
+        port = listener.getsockname()[1]
+        login = Login(f"tls://127.0.0.1:{port}", tls_ca=authority.path, retries=0)
+        with Connection(login) as connection:
+            assert connection.is_open
+        thread.join(WAIT_S_MAX)
+
+
 PERMISSIONS = """
 authorization { users: [ {user: ann, password: x, permissions: {
     publish: {deny: "secret.>"}, subscribe: {allow: ["_INBOX.>", "open"]} }} ] }
@@ -418,8 +474,14 @@ def test_nobody_there() -> None:
 
 
 def test_a_name_that_does_not_resolve() -> None:
-    with pytest.raises(UnreachableError, match=r"url nats://no-such-host\.invalid:4222: "):
+    with pytest.raises(UnknownHostError, match=r"url nats://no-such-host\.invalid:4222: "):
         Connection(Login("no-such-host.invalid", retries=0))
+
+
+def test_a_server_that_does_not_run_beside_a_name_that_does_not_resolve() -> None:
+    with pytest.raises(UnreachableError) as caught:
+        Connection(Login(f"127.0.0.1:{free_port()},no-such-host.invalid", retries=0))
+    assert not isinstance(caught.value, UnknownHostError)
 
 
 def test_the_next_server_of_the_list_is_tried(server: ServerProcess) -> None:
