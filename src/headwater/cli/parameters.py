@@ -10,8 +10,10 @@ from typing import Any, Final, TypeVar
 
 import click
 
+from headwater.cli.connection_failures import login_failure
 from headwater.cli.durations import parse_duration_s
 from headwater.cli.model import Target
+from headwater.spark.link.login import LoginError
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -24,6 +26,10 @@ CONNECTION_PARAMETERS: Final = (
     "token",
     "creds",
     "nkey",
+    "tls",
+    "tls_ca",
+    "tls_cert",
+    "tls_key",
     "connect_timeout",
 )
 
@@ -100,6 +106,42 @@ def write_verbatim(formatter: click.HelpFormatter, title: str, text: str) -> Non
             formatter.write(f"{indent}{line}\n")
 
 
+def tls_options(variable: Callable[[str], str | None]) -> list[Callable[[F], F]]:
+    """The options that say how the connection is secured; `variable` is None for no variable."""
+    return [
+        click.option(
+            "--tls",
+            is_flag=True,
+            default=None,
+            help="Refuse a connection without TLS, as tls:// in --server does.",
+        ),
+        click.option(
+            "--tlsca",
+            "--tls-ca",
+            "tls_ca",
+            metavar="FILE",
+            envvar=variable("NATS_CA"),
+            help="Trust these authorities only (PEM).  [env NATS_CA]",
+        ),
+        click.option(
+            "--tlscert",
+            "--tls-cert",
+            "tls_cert",
+            metavar="FILE",
+            envvar=variable("NATS_CERT"),
+            help="Certificate to show to the server (PEM).  [env NATS_CERT]",
+        ),
+        click.option(
+            "--tlskey",
+            "--tls-key",
+            "tls_key",
+            metavar="FILE",
+            envvar=variable("NATS_KEY"),
+            help="Key of --tlscert (PEM).  [env NATS_KEY]",
+        ),
+    ]
+
+
 def connection_options(*, with_defaults: bool) -> Callable[[F], F]:
     """The options that say which server and as whom.
 
@@ -137,6 +179,7 @@ def connection_options(*, with_defaults: bool) -> Callable[[F], F]:
             envvar=variable("NATS_NKEY"),
             help="File with an nkey seed.  [env NATS_NKEY]",
         ),
+        *tls_options(variable),
         click.option(
             "--connect-timeout",
             type=Duration(),
@@ -154,15 +197,16 @@ def connection_options(*, with_defaults: bool) -> Callable[[F], F]:
 
 
 def target_of(before: dict[str, Any], after: dict[str, Any]) -> Target:
-    """The target from the options before the command and those after it."""
+    """The target from the options before the command and those after it.
+
+    Raises CommandFailed for what cannot be right whatever the servers say.
+    """
     given = {
         name: before[name] if after.get(name) is None else after[name]
         for name in CONNECTION_PARAMETERS
     }
-    servers = tuple(with_scheme(url.strip()) for url in given["server"].split(",") if url.strip())
-    if not servers:
-        raise click.UsageError("--server names no server")
-    return Target(
+    servers = tuple(url.strip() for url in given["server"].split(",") if url.strip())
+    target = Target(
         servers=servers,
         connect_timeout_s=given["connect_timeout"],
         user=given["user"],
@@ -170,12 +214,16 @@ def target_of(before: dict[str, Any], after: dict[str, Any]) -> Target:
         token=given["token"],
         credentials_path=given["creds"],
         nkey_path=given["nkey"],
+        tls=bool(given["tls"]),
+        tls_ca_path=given["tls_ca"],
+        tls_cert_path=given["tls_cert"],
+        tls_key_path=given["tls_key"],
     )
-
-
-def with_scheme(url: str) -> str:
-    """`host:port` as a URL."""
-    return url if "://" in url else f"nats://{url}"
+    try:
+        target.login.check()
+    except LoginError as error:
+        raise login_failure(error) from None
+    return target
 
 
 def body_of(argument: str | None) -> tuple[bytes, bool]:

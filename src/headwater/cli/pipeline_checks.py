@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from headwater.base.errors import OperatingError
+from headwater.cli.connection_failures import UNKNOWN_HOST_ADVICE
 from headwater.cli.exits import CommandFailed, ExitCode
 from headwater.cli.render import count_text, size_text
 from headwater.spark.java import java_home
@@ -25,6 +26,7 @@ from headwater.spark.link.errors import (
     ApiError,
     NoRespondersError,
     RefusedError,
+    UnknownHostError,
     UnreachableError,
 )
 from headwater.spark.link.login import Login
@@ -140,7 +142,9 @@ def server_checks(login: Login, needs: Sequence[Need]) -> Iterator[Check]:
 def connection_failure(error: OperatingError) -> CommandFailed:
     """Why there is no connection, and what to do."""
     advice = ""
-    if isinstance(error, UnreachableError):
+    if isinstance(error, UnknownHostError):
+        advice = UNKNOWN_HOST_ADVICE
+    elif isinstance(error, UnreachableError):
         advice = "Is it running, and is this its address? Start one here with: headwater serve -js"
     elif isinstance(error, RefusedError):
         advice = "Say who you are with --user, --token, --nkey or --creds, or in [server]."

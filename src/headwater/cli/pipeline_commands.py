@@ -42,7 +42,6 @@ def report(outcome: Outcome, output: Output, as_json: bool) -> None:
 def only_job(kind: str, options: JobOptions, place: Place, parameters: Mapping[str, Any]) -> Job:
     """The one job of a command, from its options."""
     try:
-        place.login.check()
         return Job(kind, kind, options.given(parameters, place.login))
     except OperatingError as error:
         raise CommandFailed(sentence(str(error)), code=ExitCode.USAGE) from error

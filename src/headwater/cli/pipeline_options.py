@@ -16,7 +16,6 @@ from typing import Any, Final, Literal, TypeVar, Union
 import click
 
 from headwater.cli.exits import ExitCode, ReaderGone
-from headwater.cli.model import Target
 from headwater.cli.output import Output
 from headwater.cli.parameters import (
     CONNECTION_PARAMETERS,
@@ -33,7 +32,6 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 # Fields in seconds are written as durations.
 SECONDS_SUFFIX: Final = "_s"
-TLS_PARAMETERS: Final = ("tls", "tls_ca", "tls_cert", "tls_key")
 SPARK_PARAMETERS: Final = ("master", "memory", "conf")
 
 
@@ -144,19 +142,6 @@ def with_default(text: str, each: "dataclasses.Field[Any]", kind: Any) -> str:
 # --- what all commands of the pipeline take -----------------------------------------------------
 
 
-def tls_options(function: F) -> F:
-    """How the connection is made safe."""
-    options: list[Callable[[F], F]] = [
-        click.option("--tls", is_flag=True, help="Speak TLS, as with tls:// in --server."),
-        click.option("--tls-ca", metavar="FILE", help="Trust these certificates (PEM)."),
-        click.option("--tls-cert", metavar="FILE", help="Show this certificate (PEM)."),
-        click.option("--tls-key", metavar="FILE", help="The key of --tls-cert (PEM)."),
-    ]
-    for option in reversed(options):
-        function = option(function)
-    return function
-
-
 CONF: Final = Pair("spark.", "a setting of Spark; write spark.NAME=VALUE")
 
 
@@ -182,20 +167,6 @@ def spark_options(function: F) -> F:
     return function
 
 
-def login_of(target: Target, tls: Mapping[str, Any]) -> Login:
-    """The same server and the same person, as the jobs have them."""
-    return Login(
-        url=",".join(target.servers),
-        user=target.user,
-        password=target.password,
-        token=target.token,
-        nkey=target.nkey_path,
-        creds=target.credentials_path,
-        connect_timeout_s=target.connect_timeout_s,
-        **tls,
-    )
-
-
 class PipelineCommand(TeachingCommand):
     """A command whose help has Spark and the connection in sections of their own."""
 
@@ -205,7 +176,7 @@ class PipelineCommand(TeachingCommand):
             record = parameter.get_help_record(ctx)
             if record is not None and isinstance(parameter, click.Option):
                 is_spark = parameter.name in SPARK_PARAMETERS
-                is_shared = parameter.name in (*CONNECTION_PARAMETERS, *TLS_PARAMETERS)
+                is_shared = parameter.name in CONNECTION_PARAMETERS
                 title = "Connection" if is_shared else "Spark" if is_spark else "Options"
                 records[title].append(record)
         for title, lines in records.items():
@@ -236,10 +207,8 @@ def pipeline_command(
         def call(**parameters: Any) -> ExitCode:
             before = click.get_current_context().obj
             after = {key: parameters.pop(key, None) for key in CONNECTION_PARAMETERS}
-            tls: Mapping[str, Any] = {
-                key: parameters.pop(key) for key in TLS_PARAMETERS if key in parameters
-            }
-            login = login_of(target_of(before, after), tls)
+            # The variables of the environment are of no concern to a command that does not connect.
+            login = target_of(before, after).login if connects else Login()
             spark = SparkSettings(
                 parameters.pop("master", None),
                 parameters.pop("memory", None),
@@ -255,7 +224,7 @@ def pipeline_command(
         if computes:
             decorated = spark_options(decorated)
         if connects:
-            decorated = connection_options(with_defaults=False)(tls_options(decorated))
+            decorated = connection_options(with_defaults=False)(decorated)
         return click.command(name, cls=PipelineCommand, examples=examples)(decorated)
 
     return decorate

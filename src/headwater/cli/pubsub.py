@@ -1,7 +1,7 @@
 """The four messaging commands as coroutines, and the connection every command uses.
 
-With `jetstream_api`, `stream_transfer` and `consumer_delivery` the only modules of the command
-line on nats-py.
+With `login_client`, `connection_failures`, `jetstream_api`, `stream_transfer` and
+`consumer_delivery` the only modules of the command line on nats-py.
 
 Each takes values and callbacks and returns a Tally; none prints. Ctrl-C reaches a coroutine as a
 cancellation: it returns what it had counted, marked `interrupted`, so that the caller can say so.
@@ -9,22 +9,26 @@ cancellation: it returns what it had counted, marked `interrupted`, so that the 
 
 import asyncio
 import contextlib
+import socket
 import time
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, Final, TypeVar
 
 import nats.errors
-from nats.aio.client import Client
 from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 
+from headwater.cli.connection_failures import not_connected, reason
 from headwater.cli.durations import duration_text
 from headwater.cli.exits import CommandFailed, ExitCode
+from headwater.cli.login_client import LoginClient, LoginRefused
 from headwater.cli.model import Message, Tally, Target
 
 T = TypeVar("T")
 
 FLUSH_TIMEOUT_S: Final = 10
+# For a connection that was never made: the socket is closed at once, and nothing is left to write.
+ABANDON_WAIT_S: Final = 0.1
 RECONNECT_WAIT_S: Final = 1
 RECONNECT_ATTEMPTS_MAX: Final = 60
 PROGRESS_EVERY_MESSAGES: Final = 1000
@@ -44,9 +48,10 @@ class Session:
         self._target = target
         self.notice = notice
         self._closing = False
+        self._is_open = False
         self._cause: Exception | None = None
         self._failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.client = Client()
+        self.client = LoginClient(target.login)
         self.dropped = 0
         # Called when a lost connection is back. The server has subscriptions again by then, and
         # has forgotten whatever else it was asked.
@@ -58,31 +63,24 @@ class Session:
             # nats-py retries a first connection for minutes unless told otherwise; a person at a
             # shell wants to know now. Later losses are worth waiting for, so reconnecting is
             # allowed once there was a connection.
-            await self.client.connect(
-                list(target.servers),
-                name="headwater cli",
+            await self.client.open(
                 allow_reconnect=False,
                 max_reconnect_attempts=1,
                 reconnect_time_wait=0,
-                # Annotated as int, used as seconds for asyncio.wait_for.
-                connect_timeout=target.connect_timeout_s,  # type: ignore[arg-type]
-                user=target.user,
-                password=target.password,
-                token=target.token,
-                user_credentials=target.credentials_path,
-                nkeys_seed=target.nkey_path,
+                connect_timeout=target.connect_timeout_s,
                 error_cb=self._on_error,
                 disconnected_cb=self._on_disconnected,
                 reconnected_cb=self._on_reconnected,
                 closed_cb=self._on_closed,
             )
+            if not self.client.is_connected:
+                # nats-py takes the end of the connection for an answer to CONNECT.
+                raise ConnectionResetError
         except (OSError, nats.errors.Error) as error:
             failure = not_connected(target, self._cause or error)
-            self._closing = True
-            await self.client.close()
+            await self._close(ABANDON_WAIT_S)
             raise failure from error
-        except (ValueError, ImportError) as error:
-            raise CommandFailed(str(error), code=ExitCode.USAGE) from error
+        self._is_open = True
         self.client.options.update(
             allow_reconnect=True,
             max_reconnect_attempts=RECONNECT_ATTEMPTS_MAX,
@@ -91,11 +89,17 @@ class Session:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        self._closing = True
-        await self.client.close()
+        await self._close(FLUSH_TIMEOUT_S)
         # Read, so that a failure nobody waited for is not reported as forgotten.
         if self._failed.done() and not self._failed.cancelled():
             self._failed.exception()
+
+    async def _close(self, wait_s: float) -> None:
+        self._closing = True
+        # nats-py writes what is left, and a connection that is gone need not take it. It also
+        # waits for the end of a connection, which after a failed TLS handshake never comes.
+        with contextlib.suppress(OSError):
+            await asyncio.wait_for(self.client.close(), wait_s)
 
     async def until(self, done: "asyncio.Future[T]", timeout_s: float | None = None) -> T:
         """The result of `done`. Raises TimeoutError, or what ended the session meanwhile."""
@@ -114,9 +118,16 @@ class Session:
             await self.client.flush(FLUSH_TIMEOUT_S)
             await self.client.flush(FLUSH_TIMEOUT_S)
         except nats.errors.TimeoutError as error:
+            self.check()
             raise CommandFailed(
                 f"The server did not confirm within {FLUSH_TIMEOUT_S}s",
                 "It may be overloaded or unreachable; some messages may not have arrived.",
+            ) from error
+        except OSError as error:
+            # A broken pipe to the server must not pass for a reader of the output who went away.
+            raise CommandFailed(
+                f"The connection was lost: {error.strerror or reason(error)}",
+                code=ExitCode.NOT_CONNECTED,
             ) from error
         self.check()
 
@@ -129,7 +140,11 @@ class Session:
         if isinstance(error, nats.errors.SlowConsumerError):
             self.dropped += 1
             return
-        self._cause = error
+        # A name that is not found says less than another server's refusal.
+        if self._cause is None or not isinstance(error, socket.gaierror):
+            self._cause = error
+        if self._is_open and isinstance(error, LoginRefused):
+            self._fail(not_connected(self._target, error))
         if "permissions violation" in str(error).lower():
             self._fail(
                 CommandFailed(
@@ -160,30 +175,6 @@ class Session:
     def _fail(self, failure: CommandFailed) -> None:
         if not self._failed.done():
             self._failed.set_exception(failure)
-
-
-def not_connected(target: Target, cause: Exception) -> CommandFailed:
-    """What to tell a person whose connection attempt ended in `cause`."""
-    text = str(cause).lower()
-    if isinstance(cause, nats.errors.AuthorizationError) or "authorization" in text:
-        problem = f"{target.text} refused the credentials"
-        advice = "Give them with --user and --password, --token, --creds or --nkey."
-    elif isinstance(cause, TimeoutError):
-        problem = f"{target.text} did not answer within {duration_text(target.connect_timeout_s)}"
-        advice = "Is the address right? Allow more time with --connect-timeout."
-    elif isinstance(cause, OSError | nats.errors.NoServersError):
-        problem = f"Cannot reach {target.text}: is a server running?"
-        advice = "Start one with: headwater serve"
-    else:
-        problem = f"Cannot connect to {target.text}: {reason(cause)}"
-        advice = "Is there a NATS server at that address?"
-    return CommandFailed(problem, advice, ExitCode.NOT_CONNECTED)
-
-
-def reason(error: Exception) -> str:
-    """The text of `error` without the library's own prefix and quotes."""
-    text = str(error) or type(error).__name__
-    return text.removeprefix("nats: ").strip().strip("'")
 
 
 async def publish(

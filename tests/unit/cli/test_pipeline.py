@@ -155,7 +155,7 @@ def test_without_spark_a_line_says_how_to_install_it(
         ("archive S --to a --format orc", "'orc' is not one of 'delta', 'parquet'"),
         ("archive S --to a --conf x", "write spark.NAME=VALUE"),
         ("archive S --to a --replaced-age x", "'x' is not a duration"),
-        ("archive S --to a --password x", "Option password: there is no user to it"),
+        ("archive S --to a --password x", "--password: there is no user to it"),
         ("table b --to a --as-of-revision 0", "Option as_of_revision=0 is not valid"),
         ("replay B", "Set one of the options stream and archive: neither was"),
         ("stats --to a --stream S --archive b", "Set one of the options stream and archive"),
