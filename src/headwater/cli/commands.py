@@ -6,6 +6,8 @@ and owns the exit codes.
 
 import asyncio
 import functools
+import io
+import itertools
 import os
 import platform
 import sys
@@ -19,7 +21,7 @@ import click
 from headwater import __version__
 from headwater.cli import pubsub, render
 from headwater.cli.durations import duration_text
-from headwater.cli.exits import CommandFailed, ExitCode, ReaderGone
+from headwater.cli.exits import CommandFailed, ExitCode, ReaderGone, without_credentials
 from headwater.cli.model import Message, StreamTally, Target
 from headwater.cli.output import Output
 from headwater.cli.parameters import (
@@ -527,10 +529,15 @@ def run(arguments: Sequence[str]) -> int:
         sys.stdout.flush()
         return int(outcome or ExitCode.OK)
     except click.ClickException as error:
-        error.show()
+        if asks_for_json(arguments):
+            click.echo(render.failure_json(failure_of(error)), err=True)
+        else:
+            shown = io.StringIO()
+            error.show(shown)
+            click.echo(without_credentials(shown.getvalue()), err=True, nl=False)
         return error.exit_code
     except CommandFailed as failure:
-        if "--json" in arguments:
+        if asks_for_json(arguments):
             click.echo(render.failure_json(failure), err=True)
         else:
             Output().remark(render.failure_text(failure))
@@ -541,3 +548,16 @@ def run(arguments: Sequence[str]) -> int:
         return ExitCode.READER_GONE
     except (click.Abort, KeyboardInterrupt):
         return ExitCode.INTERRUPTED
+
+
+def asks_for_json(arguments: Sequence[str]) -> bool:
+    """Whether a program reads what the command says. After -- there are no options."""
+    return "--json" in itertools.takewhile(lambda word: word != "--", arguments)
+
+
+def failure_of(error: click.ClickException) -> CommandFailed:
+    """A mistake in the command line, as all failures are reported."""
+    context = getattr(error, "ctx", None)
+    path = context.command_path if context is not None else "headwater"
+    advice = f"Try: {path} --help"
+    return CommandFailed(error.format_message(), advice, ExitCode(error.exit_code))

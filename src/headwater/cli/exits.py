@@ -1,8 +1,14 @@
 """How a command ends: the exit codes scripts rely on, and the failure that carries one."""
 
+import re
 from enum import IntEnum
+from typing import Final
 
 from headwater.base.errors import OperatingError
+
+# A password may have an @ in it, so the last one before a blank ends the credentials. In a list of
+# URLs that takes the hosts before the last with it: better too much than a part of a password.
+_CREDENTIALS_IN_URL: Final = re.compile(r"(?<=://)\S*@")
 
 
 class ExitCode(IntEnum):
@@ -23,11 +29,17 @@ class ReaderGone(Exception):
 class CommandFailed(OperatingError):
     """A command could not do what was asked.
 
-    `problem` says what went wrong, `advice` what the person can do next.
+    `problem` says what went wrong, `advice` what the person can do next. Neither holds the
+    credentials of a URL, wherever their texts came from.
     """
 
     def __init__(self, problem: str, advice: str = "", code: ExitCode = ExitCode.FAILED) -> None:
-        super().__init__(problem)
-        self.problem = problem
-        self.advice = advice
+        self.problem = without_credentials(problem)
+        self.advice = without_credentials(advice)
         self.code = code
+        super().__init__(self.problem)
+
+
+def without_credentials(text: str) -> str:
+    """`text` with its URLs as people may see them."""
+    return _CREDENTIALS_IN_URL.sub("", text)
