@@ -56,6 +56,10 @@ class SeededEntropy:
         return self._dice.randrange(limit)
 
 
+def _nothing() -> None:
+    """What a cancelled timer does."""
+
+
 class ManualTimer:
     """A call that waits for its time, or for the end of the turn."""
 
@@ -65,11 +69,14 @@ class ManualTimer:
 
     def cancel(self) -> None:
         self.cancelled = True
+        # As timers of an event loop, one that is cancelled holds nothing until its time comes.
+        self._call = _nothing
 
     def fire(self) -> None:
         if not self.cancelled:
-            self.cancelled = True
-            self._call()
+            call = self._call
+            self.cancel()
+            call()
 
 
 class ManualScheduler:
@@ -214,9 +221,12 @@ class FakeConnection:
             self._lose()
 
     def _lose(self) -> None:
-        self._scheduler.call_soon(
-            lambda: self._tell(lambda node, client: node.lost(client)),
-        )
+        self._scheduler.call_soon(self._lost)
+
+    def _lost(self) -> None:
+        self._tell(lambda node, client: node.lost(client))
+        # As a real connection: what it leads to leads back to it.
+        self.node = self.client = None
 
     def _tell(self, what: Callable[[Node, Client], None]) -> None:
         if self.node is not None and self.client is not None:
@@ -289,9 +299,9 @@ class World:
         self._connections += 1
         connection = FakeConnection(self.scheduler, 40_000 + self._connections)
         connection.node = self.node
-        connection.client = self.node.accept(connection)
+        client = connection.client = self.node.accept(connection)
         self.settle()
-        return Peer(connection, connection.client, self)
+        return Peer(connection, client, self)
 
     def connect(self, document: bytes = b'{"verbose":false,"pedantic":false}') -> Peer:
         """A connection that has sent CONNECT; what it was told so far is taken."""

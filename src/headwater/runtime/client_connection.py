@@ -57,7 +57,9 @@ class ClientConnection(asyncio.Protocol):
     def connection_lost(self, error: Exception | None) -> None:
         """The socket is gone."""
         self._transport = None
-        self._handler.lost(self._client, error is not None)
+        # The client leads to this connection: held here, neither would be freed.
+        client, self._client = self._client, None
+        self._handler.lost(client, error is not None)
 
     def pause_writing(self) -> None:
         """The peer reads more slowly than we write."""

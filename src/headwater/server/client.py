@@ -6,7 +6,7 @@ the loop (`headwater.server.broker`).
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol, final
+from typing import TYPE_CHECKING, Final, Protocol, final
 
 from headwater.server.accounts import Account
 from headwater.server.ingest import Ingest
@@ -17,6 +17,9 @@ from headwater.wire.info import ConnectOptions
 
 if TYPE_CHECKING:
     from headwater.runtime.environment import TimerHandle
+
+# What is shown of a client that came with a token.
+_TOKEN_USER: Final = "[REDACTED]"
 
 
 class Connection(Protocol):
@@ -242,6 +245,57 @@ class Client:
     def is_closed(self) -> bool:
         """Whether the server is done with this client."""
         return self.close_reason != ""
+
+    # --- what monitoring shows; `headwater.server.closed_clients` keeps as much of a dead one ----
+
+    @property
+    def peer_host(self) -> str:
+        """The address the client connected from."""
+        return self.connection.peer_host
+
+    @property
+    def peer_port(self) -> int:
+        """The port the client connected from."""
+        return self.connection.peer_port
+
+    @property
+    def account_name(self) -> str:
+        """The name of the account the client is in."""
+        return self.account.name
+
+    @property
+    def authorized_user(self) -> str:
+        """Who a client is, or says it is; a token is not shown."""
+        connect = self.connect
+        user = connect.nkey or self.username or connect.user
+        if user or connect.jwt or not connect.auth_token:
+            return user
+        return _TOKEN_USER
+
+    @property
+    def name(self) -> str:
+        """The name the client gave itself."""
+        return self.connect.name
+
+    @property
+    def lang(self) -> str:
+        """The language of the client library."""
+        return self.connect.lang
+
+    @property
+    def version(self) -> str:
+        """The version of the client library."""
+        return self.connect.version
+
+    @property
+    def pending_bytes(self) -> int:
+        """What is queued for the client and not yet taken by the operating system."""
+        return sum(map(len, self.out)) + self.connection.buffered_bytes()
+
+    @property
+    def subscription_count(self) -> int:
+        """How many subscriptions the client has."""
+        return len(self.subscriptions)
 
     def settle(self) -> None:
         """Recompute what follows from CONNECT and permissions."""

@@ -31,7 +31,6 @@ from headwater.jetstream.go_json import write
 from headwater.jetstream.times import format_time
 from headwater.server.accounts import Account
 from headwater.server.client import Client
-from headwater.server.monitor.connz import authorized_user
 from headwater.server.system_events import new_event_id
 
 if TYPE_CHECKING:
@@ -147,7 +146,7 @@ class Advisories:
             host=client.connection.peer_host,
             id=client.cid,
             acc=client.account.name,
-            user=authorized_user(client),
+            user=client.authorized_user,
             name=connect.name,
             lang=connect.lang,
             ver=connect.version,

@@ -10,7 +10,6 @@ may publish what, who listens to what) have modules of their own; this one owns 
 Until CONNECT is accepted on a server that requires it, nothing but CONNECT is looked at.
 """
 
-from collections import deque
 from collections.abc import Callable
 from typing import Final, final
 
@@ -26,6 +25,7 @@ from headwater.server.auth import Authenticator, SlowCheck, Verdict
 from headwater.server.broker import Broker
 from headwater.server.budget import CONNECT_UNITS, OPERATION_UNITS, Budget
 from headwater.server.client import Client, Connection, Subscription
+from headwater.server.closed_clients import ClosedClients
 from headwater.server.identity import new_server_id
 from headwater.server.intake import Intake
 from headwater.server.jetstream import JetStream
@@ -103,7 +103,7 @@ class Node:
         self.broker.stalls_publishers = not options.no_fast_producer_stall
         self._publish_lines = PublishLines()
         self.clients: dict[int, Client] = {}
-        self.closed_clients: deque[Client] = deque(maxlen=options.max_closed_clients)
+        self.closed_clients = ClosedClients(options.max_closed_clients)
         self.total_connections = 0
         self.slow_consumers = 0
         self.stale_connections = 0
@@ -263,17 +263,18 @@ class Node:
         client.congested = True
         client.stopped_wall_ns = self.environment.clock.wall_ns()
         client.cancel_timers()
-        # The client itself is kept for a while, for /connz; its buffers and caches are not.
         client.out.clear()
         client.reads, client.segments = [], []
         client.decoder.close()
         client.connect.forget_secrets()
         if client.permissions is not None:
             client.permissions.forget()
-        self._remove_subscriptions(client.account, [*client.subscriptions.values()])
+        self.closed_clients.add(client)
+        # A subscription leads back to its client: without this step neither would be freed.
+        subscriptions, client.subscriptions = client.subscriptions, {}
+        self._remove_subscriptions(client.account, [*subscriptions.values()])
         self._leave(client)
         self.clients.pop(client.cid, None)
-        self.closed_clients.append(client)
         self.log.debug(f"{client.label} - Client connection closed: {reason}")
         self.system_services.client_disconnected(client)
 

@@ -15,7 +15,6 @@ from headwater.base.ids import base62
 from headwater.server.accounts import Account
 from headwater.server.client import Client
 from headwater.server.monitor.accountz import Traffic, account_stat
-from headwater.server.monitor.connz import authorized_user
 from headwater.server.monitor.documents import MsgBytes, View, round_trip_ns, timestamp
 from headwater.server.monitor.jsz import JetStreamPart, jetstream_part
 from headwater.server.monitor.varz import (
@@ -239,7 +238,7 @@ def client_identity(client: Client, stop: str = "") -> ClientIdentity:
         host=client.connection.peer_host,
         id=client.cid,
         acc=client.account.name,
-        user=authorized_user(client),
+        user=client.authorized_user,
         name=connect.name,
         lang=connect.lang,
         ver=connect.version,
@@ -326,7 +325,7 @@ def user_info(client: Client) -> UserInfo:
     """What a user may know of itself."""
     permissions = client.permissions
     return UserInfo(
-        user=authorized_user(client),
+        user=client.authorized_user,
         account=client.account.name,
         account_name=client.account.name,
         permissions=UNSET if permissions is None else _permissions(permissions.source),

@@ -1,10 +1,11 @@
 """/connz: connections, open and closed, with what they said, did and subscribed to."""
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from headwater.server.accounts import Account
 from headwater.server.client import Client, Subscription
+from headwater.server.closed_clients import ClosedClient, ClosedSubscription
 from headwater.server.monitor.documents import (
     Refused,
     View,
@@ -33,7 +34,8 @@ STATES: Final = {
     "all": STATE_ANY,
 }
 
-_TOKEN_USER: Final = "[REDACTED]"
+# A connection that is open or has ended; what is shown of both has one name.
+Shown: TypeAlias = Client | ClosedClient
 
 
 class ConnzOptions(View, kw_only=True):
@@ -141,7 +143,9 @@ def connz(node: "Node", options: ConnzOptions) -> Connz:
     return page
 
 
-def subscription_detail(subscription: Subscription, account: str = "") -> SubDetail:
+def subscription_detail(
+    subscription: Subscription | ClosedSubscription, cid: int, account: str = ""
+) -> SubDetail:
     """A subscription, with its account where the list is not one of a connection."""
     return SubDetail(
         account=account,
@@ -151,17 +155,8 @@ def subscription_detail(subscription: Subscription, account: str = "") -> SubDet
         sid=text(subscription.sid),
         msgs=subscription.delivered,
         max=subscription.limit,
-        cid=subscription.client.cid,
+        cid=cid,
     )
-
-
-def authorized_user(client: Client) -> str:
-    """Who a client is, or says it is; a token is not shown."""
-    connect = client.connect
-    user = connect.nkey or client.username or connect.user
-    if user or connect.jwt or not connect.auth_token:
-        return user
-    return _TOKEN_USER
 
 
 # --- selection ----------------------------------------------------------------------------------
@@ -182,16 +177,16 @@ def _open_clients(node: "Node", options: ConnzOptions, account: Account | None) 
     return list(node.clients.values() if account is None else account.clients)
 
 
-def _closed_clients(node: "Node", options: ConnzOptions) -> list[Client]:
+def _closed_clients(node: "Node", options: ConnzOptions) -> list[ClosedClient]:
     if options.state == STATE_OPEN:
         return []
     wanted = options.acc
-    return [client for client in node.closed_clients if wanted in ("", client.account.name)]
+    return [client for client in node.closed_clients if wanted in ("", client.account_name)]
 
 
 def _choose(
-    node: "Node", options: ConnzOptions, opened: list[Client], closed: list[Client]
-) -> list[Client]:
+    node: "Node", options: ConnzOptions, opened: list[Client], closed: list[ClosedClient]
+) -> list[Shown]:
     """Apply the filters that do not change the total."""
     if options.cid:
         found = node.clients.get(options.cid) if options.state != STATE_CLOSED else None
@@ -202,9 +197,9 @@ def _choose(
     if options.filter_subject not in ("", FULL.decode()):
         pattern = options.filter_subject.encode()
         opened = [client for client in opened if _listens(client, pattern)]
-    chosen: Iterable[Client] = [*opened, *closed]
+    chosen: Iterable[Shown] = [*opened, *closed]
     if options.user:
-        chosen = [client for client in chosen if authorized_user(client) == options.user]
+        chosen = [client for client in chosen if client.authorized_user == options.user]
     # No connection of this server speaks MQTT.
     return [] if options.mqtt_client else list(chosen)
 
@@ -215,23 +210,19 @@ def _listens(client: Client, pattern: bytes) -> bool:
 
 # --- order --------------------------------------------------------------------------------------
 
-SortKey = Callable[[Client], int | str]
+SortKey = Callable[[Shown], int | str]
 
 
-def _by_cid(client: Client) -> int:
+def _by_cid(client: Shown) -> int:
     return client.cid
-
-
-def _pending_bytes(client: Client) -> int:
-    return sum(map(len, client.out)) + client.connection.buffered_bytes()
 
 
 # Name of the order -> whether it ascends, and by what.
 _SORT_KEYS: Final[dict[str, tuple[bool, SortKey]]] = {
     "cid": (True, _by_cid),
     "start": (True, _by_cid),
-    "subs": (False, lambda client: len(client.subscriptions)),
-    "pending": (False, _pending_bytes),
+    "subs": (False, lambda client: client.subscription_count),
+    "pending": (False, lambda client: client.pending_bytes),
     "msgs_to": (False, lambda client: client.out_msgs),
     "msgs_from": (False, lambda client: client.in_msgs),
     "bytes_to": (False, lambda client: client.out_bytes),
@@ -249,7 +240,7 @@ def _sort_key(name: str, now_ns: int) -> tuple[bool, SortKey]:
     if name != "uptime":
         return _SORT_KEYS[name or "cid"]
 
-    def lived_ns(client: Client) -> int:
+    def lived_ns(client: Shown) -> int:
         return (client.stopped_wall_ns or now_ns) - client.started_wall_ns
 
     return True, lived_ns
@@ -258,16 +249,15 @@ def _sort_key(name: str, now_ns: int) -> tuple[bool, SortKey]:
 # --- one connection -----------------------------------------------------------------------------
 
 
-def _connection(client: Client, options: ConnzOptions, now_ns: int) -> ConnInfo:
+def _connection(client: Shown, options: ConnzOptions, now_ns: int) -> ConnInfo:
     is_closed = client.stopped_wall_ns != 0
     until_ns = client.stopped_wall_ns if is_closed else now_ns
-    connect = client.connect
     info = ConnInfo(
         cid=client.cid,
         kind="Client",
         type="nats",
-        ip=client.connection.peer_host,
-        port=client.connection.peer_port,
+        ip=client.peer_host,
+        port=client.peer_port,
         start=timestamp(client.started_wall_ns),
         last_activity=timestamp(client.last_activity_wall_ns),
         stop=timestamp(client.stopped_wall_ns) if is_closed else "",
@@ -275,32 +265,37 @@ def _connection(client: Client, options: ConnzOptions, now_ns: int) -> ConnInfo:
         rtt=round_trip(client.rtt_ns),
         uptime=uptime(until_ns - client.started_wall_ns),
         idle=uptime(until_ns - client.last_activity_wall_ns),
-        pending_bytes=_pending_bytes(client),
+        pending_bytes=client.pending_bytes,
         in_msgs=client.in_msgs,
         out_msgs=client.out_msgs,
         in_bytes=client.in_bytes,
         out_bytes=client.out_bytes,
-        subscriptions=len(client.subscriptions),
-        name=connect.name,
-        lang=connect.lang,
-        version=connect.version,
+        subscriptions=client.subscription_count,
+        name=client.name,
+        lang=client.lang,
+        version=client.version,
     )
     if options.subscriptions_detail:
         # nats-server keeps the subscriptions of the dead with their account.
-        account = client.account.name if is_closed else ""
+        account = client.account_name if is_closed else ""
         info.subscriptions_list_detail = tuple(
-            subscription_detail(sub, account) for sub in client.subscriptions.values()
+            subscription_detail(sub, client.cid, account) for sub in _listed(client)
         )
     elif options.subscriptions:
-        info.subscriptions_list = tuple(text(sub.subject) for sub in client.subscriptions.values())
+        info.subscriptions_list = tuple(text(sub.subject) for sub in _listed(client))
     if options.auth:
         _add_identity(info, client, is_closed)
     return info
 
 
-def _add_identity(info: ConnInfo, client: Client, is_closed: bool) -> None:
-    info.authorized_user = authorized_user(client)
-    account = client.account.name
+def _listed(client: Shown) -> Iterable[Subscription | ClosedSubscription]:
+    """The subscriptions of a connection; of one that has ended as many as are remembered."""
+    return client.subscriptions.values() if isinstance(client, Client) else client.subscriptions
+
+
+def _add_identity(info: ConnInfo, client: Shown, is_closed: bool) -> None:
+    info.authorized_user = client.authorized_user
+    account = client.account_name
     if account != GLOBAL_ACCOUNT:
         info.account = account
     # nats-server names the global account of the living only.

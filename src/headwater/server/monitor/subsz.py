@@ -85,7 +85,7 @@ def subsz(node: "Node", options: SubszOptions) -> Subsz:
         ]
         page.total = len(found)
         page.subscriptions_list = tuple(
-            subscription_detail(sub, sub.client.account.name)
+            subscription_detail(sub, sub.client.cid, sub.client.account.name)
             for sub in found[page.offset : page.offset + page.limit]
         )
     return page
