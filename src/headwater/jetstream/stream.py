@@ -196,6 +196,16 @@ class Stream(StreamView):
         self.atomic_batches.clear()
         self.fast_batches.clear()
 
+    def break_cycles(self) -> None:
+        """The stream is deleted and its log closed: let go of what leads back to it.
+
+        So the last one that holds it frees it with its ids and subjects, without a collection.
+        What is left can still say what the stream was, and refuse what comes for it.
+        """
+        self.log.caller_entries = None
+        self.consumers.break_cycles()
+        del self.atomic_batches, self.fast_batches, self.due
+
     # --- publishing ----------------------------------------------------------------------------
 
     def decide(self, incoming: Incoming, now_ns: int) -> Decision:

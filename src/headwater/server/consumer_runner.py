@@ -40,32 +40,46 @@ STALE_MAX: Final = 16
 class ConsumerTimers:
     """When the consumers of a server have something to do without being asked."""
 
-    __slots__ = ("_heap", "_now_ns", "_number", "_planned", "_scheduler", "_timer", "_timer_ns")
+    __slots__ = (
+        "_by_number",
+        "_heap",
+        "_now_ns",
+        "_number",
+        "_planned",
+        "_scheduler",
+        "_timer",
+        "_timer_ns",
+    )
 
     def __init__(self, scheduler: Scheduler, now_ns: Callable[[], int]) -> None:
         self._scheduler = scheduler
         self._now_ns = now_ns
-        self._heap: list[tuple[int, int, Consumer, ConsumerRunner]] = []
+        # Times and numbers, and by number whose they are: a time that does not count any more holds
+        # no consumer, and with it no deleted stream, until it has come.
+        self._heap: list[tuple[int, int]] = []
+        self._by_number: dict[int, tuple[Consumer, ConsumerRunner]] = {}
         # The earliest entry that counts of each consumer.
-        self._planned: dict[Consumer, int] = {}
+        self._planned: dict[Consumer, tuple[int, int]] = {}
         self._number = 0
         self._timer: TimerHandle | None = None
         self._timer_ns = 0
 
     def note(self, consumer: Consumer, runner: "ConsumerRunner") -> None:
         """Something about a consumer has changed."""
-        if consumer.is_gone:
-            self._planned.pop(consumer, None)
-            self._forget_stale()
-            return
-        due_ns = consumer.next_due_ns()
-        planned_ns = self._planned.get(consumer)
-        if not due_ns or (planned_ns is not None and planned_ns <= due_ns):
+        planned = self._planned.get(consumer)
+        due_ns = 0 if consumer.is_gone else consumer.next_due_ns()
+        if not consumer.is_gone and (not due_ns or (planned is not None and planned[0] <= due_ns)):
             # Where it is planned at all it is looked at too early, and then again.
             return
-        self._planned[consumer] = due_ns
+        if planned is not None:
+            del self._planned[consumer], self._by_number[planned[1]]
+        if consumer.is_gone:
+            self._forget_stale()
+            return
         self._number += 1
-        heappush(self._heap, (due_ns, self._number, consumer, runner))
+        self._planned[consumer] = due_ns, self._number
+        self._by_number[self._number] = consumer, runner
+        heappush(self._heap, (due_ns, self._number))
         self._forget_stale()
         self._set_timer()
 
@@ -74,13 +88,13 @@ class ConsumerTimers:
         if self._timer is not None:
             self._timer.cancel()
         self._heap.clear()
+        self._by_number.clear()
         self._planned.clear()
 
     def _forget_stale(self) -> None:
         """Keep entries that do not count from filling the memory until their time has come."""
         if len(self._heap) > 2 * len(self._planned) + STALE_MAX:
-            counts = self._planned.get
-            self._heap = [entry for entry in self._heap if counts(entry[2]) == entry[0]]
+            self._heap = [entry for entry in self._heap if entry[1] in self._by_number]
             heapify(self._heap)
 
     def _set_timer(self) -> None:
@@ -107,10 +121,10 @@ class ConsumerTimers:
         """Those for which the time has come, each once and not too many, in order."""
         due: list[tuple[Consumer, ConsumerRunner]] = []
         while self._heap and self._heap[0][0] <= now_ns and len(due) < DUE_MAX:
-            due_ns, _, consumer, runner = heappop(self._heap)
-            if self._planned.get(consumer) == due_ns:
-                del self._planned[consumer]
-                due.append((consumer, runner))
+            whose = self._by_number.pop(heappop(self._heap)[1], None)
+            if whose is not None:
+                del self._planned[whose[0]]
+                due.append(whose)
         return due
 
 
@@ -212,6 +226,10 @@ class ConsumerRunner:
         """The stream is deleted, or the server ends."""
         for consumer in [*self._stream.consumers]:
             self.end(consumer, is_deleted)
+
+    def break_cycles(self) -> None:
+        """The stream is deleted: let go of what leads back to the runner of the stream."""
+        del self._when_sure, self._settle
 
     def pull(self, consumer: Consumer, reply: bytes, body: bytes) -> None:
         """A client asks for messages; it gets them when all that ask in this turn wait in line."""

@@ -524,10 +524,13 @@ class JetStream:
         stream.retire()
         runner.reads.give_up()
         self._transfers.stream_gone(stream)
-        if runner.mode is None:
-            stream.log.close()
-        else:
-            self._store.remove_stream(account.name + _OF + stream.name)
+        try:
+            if runner.mode is None:
+                stream.log.close()
+            else:
+                self._store.remove_stream(account.name + _OF + stream.name)
+        finally:
+            runner.end()
         self.advisories.stream_action(runner.account, stream.name, Action.DELETE)
 
     # --- backups -------------------------------------------------------------------------------

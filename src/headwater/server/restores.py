@@ -37,7 +37,7 @@ from headwater.jetstream.go_json import write
 from headwater.jetstream.times import format_time
 from headwater.runtime.environment import TimerHandle
 from headwater.server.accounts import Account
-from headwater.server.client import Client
+from headwater.server.client import Client, Subscription
 from headwater.server.system_events import new_event_id
 from headwater.store.log import FileLog
 from headwater.store.log_sync import LogSync
@@ -109,7 +109,9 @@ class Restore:
         self._turn: TimerHandle | None = None
         self._timer: TimerHandle | None = None
         self.subject = f"{_DELIVER_PREFIX}.{config.name}.{new_event_id(world.entropy)}"
-        self._subscription = world.subscriptions.serve(home, self.subject.encode(), self._chunk)
+        self._subscription: Subscription | None = world.subscriptions.serve(
+            home, self.subject.encode(), self._chunk
+        )
         self._announce()
         self._watch()
 
@@ -253,7 +255,9 @@ class Restore:
             if timer is not None:
                 timer.cancel()
         self._turn = self._timer = None
-        self._world.subscriptions.end(self._subscription)
+        if self._subscription is not None:
+            self._world.subscriptions.end(self._subscription)
+            self._subscription = None
 
     def _discard(self) -> None:
         """Leave nothing behind."""

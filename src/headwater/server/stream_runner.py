@@ -334,6 +334,16 @@ class StreamRunner:
         self._send(decision)
         self._runners.note_due(self)
 
+    def end(self) -> None:
+        """The stream was deleted: break every cycle, so that it is freed with all it held.
+
+        An inlet that is still to be processed in this turn keeps the runner until then, and a timer
+        the runner of consumers; neither of them does anything with the stream any more.
+        """
+        del self.ingest
+        self.consumers.break_cycles()
+        self.stream.break_cycles()
+
     @property
     def is_waiting(self) -> bool:
         """Whether anything waits for a commit."""

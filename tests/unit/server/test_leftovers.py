@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 import pytest
 
@@ -10,11 +11,20 @@ from headwater.server.embedded import running
 from headwater.server.lifecycle import Server
 from headwater.server.options import Options, UserOptions
 from tests.scenarios.world import Peer, World
+from tests.unit.server.consumer_world import API, NS, ConsumerWorld
 from tests.unit.server.leftovers import ROUNDS, left_behind, left_behind_by
+from tests.unit.server.stored_world import streaming
 
 BUSY = (
     b"SUB a.b 1\r\nSUB a.* 2\r\nSUB a.> 3\r\nSUB a.b q 4\r\nSUB *.b 5\r\nUNSUB 5 9\r\n"
     b"PUB a.b 1\r\nx\r\nPUB a.c reply 1\r\nx\r\nPING\r\n"
+)
+
+BATCH_HEADER = b"NATS/1.0\r\nNats-Batch-Id: b\r\nNats-Batch-Sequence: 1\r\n\r\n"
+BATCH_BEGUN = b"HPUB s.b inbox.1 %d %d\r\n%b\r\n" % (
+    len(BATCH_HEADER),
+    len(BATCH_HEADER),
+    BATCH_HEADER,
 )
 
 
@@ -62,7 +72,8 @@ def test_a_connection_that_the_server_closes_is_freed() -> None:
 
 async def gone(server: Server) -> None:
     """Every connection has ended, and the loop has let go of it."""
-    while server.node.clients:
+    # The end of a connection is no event that a test could wait for.
+    while server.node.clients or server._http_connections:  # noqa: ASYNC110
         await asyncio.sleep(0)
     for _ in range(4):
         await asyncio.sleep(0)
@@ -77,8 +88,6 @@ def test_a_monitoring_connection_is_freed() -> None:
             writer.write(b"GET /connz?state=closed HTTP/1.0\r\n\r\n")
             await reader.read()
             writer.close()
-            while server._http_connections:
-                await asyncio.sleep(0)
             await gone(server)
 
         return await left_behind_by(visit)
@@ -165,3 +174,151 @@ def test_a_subscription_that_ends_is_freed() -> None:
         peer.connection.received.clear()
 
     assert left_behind(subscribe) == {}
+
+
+# --- consumers ----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def world() -> ConsumerWorld:
+    """A server with a stream of a few messages."""
+    world = ConsumerWorld().with_stream(storage="memory", allow_direct=True)
+    world.publish(5)
+    return world
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {},
+        {"deliver_subject": "push"},
+        {"deliver_subject": "inbox.push", "flow_control": True, "idle_heartbeat": NS},
+        {"priority_groups": ["g"], "priority_policy": "pinned_client", "priority_timeout": NS},
+        {"priority_groups": ["g"], "priority_policy": "overflow"},
+    ],
+)
+def test_a_consumer_that_is_deleted_is_freed(world: ConsumerWorld, config: dict[str, Any]) -> None:
+    def consume() -> None:
+        world.consumer("C", **config)
+        # One waits in vain, and one is served, where the consumer is pulled from.
+        group: dict[str, Any] = {"group": "g"} if "priority_groups" in config else {}
+        world.pull("C", batch=2, expires=3600 * NS, **group)
+        world.pull("C", batch=9, expires=3600 * NS, **group)
+        world.delete("C")
+        world.advance(1)
+        world.caller.connection.received.clear()
+        world.caller.take()
+
+    assert left_behind(consume) == {}
+
+
+def test_a_consumer_that_nobody_uses_is_freed(world: ConsumerWorld) -> None:
+    def consume() -> None:
+        world.consumer("E", durable_name=None, inactive_threshold=NS)
+        world.pull("E", batch=2, expires=NS // 2)
+        world.advance(3)
+        assert len(world.stream().consumers) == 0
+
+    assert left_behind(consume) == {}
+
+
+def test_the_time_of_a_deleted_consumer_holds_nothing(world: ConsumerWorld) -> None:
+    # More of them would be removed together; fewer stay in the row of times.
+    def consume() -> None:
+        world.consumer("E", durable_name=None, inactive_threshold=3600 * NS)
+        world.delete("E")
+        world.advance(1)
+
+    assert left_behind(consume) == {}
+
+
+def test_pull_requests_are_freed(world: ConsumerWorld) -> None:
+    world.consumer("C", ack_policy="none")
+
+    def pull() -> None:
+        world.publish(1)
+        world.pull("C", batch=3, expires=NS)
+        world.pull("C", no_wait=True)
+        world.pull("C", batch=-1)
+        world.advance(2)
+
+    assert left_behind(pull) == {}
+
+
+def test_requests_are_freed(world: ConsumerWorld) -> None:
+    def ask() -> None:
+        for call in (
+            "INFO",
+            "STREAM.NAMES",
+            "STREAM.INFO.S",
+            "STREAM.INFO.NONE",
+            "CONSUMER.LIST.S",
+        ):
+            world.request(API + call)
+        world.request(f"{API}STREAM.MSG.GET.S", {"seq": 1})
+        world.request(f"{API}STREAM.CREATE.X", {"name": "a b"})
+        world.request(f"{API}STREAM.CREATE.X", [])
+        world.say(b"PUB $JS.API.DIRECT.GET.S inbox.1 13\r\n" + b'{"batch":100}' + b"\r\n")
+        world.advance(1)
+
+    assert left_behind(ask) == {}
+
+
+# --- streams ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("storage", ["file", "memory"])
+@pytest.mark.parametrize("sync_always", [False, True])
+def test_a_stream_that_is_deleted_is_freed_with_its_ids_and_consumers(
+    storage: str, sync_always: bool
+) -> None:
+    world = ConsumerWorld(Options(jetstream=streaming(sync_always=sync_always)))
+    header = b"NATS/1.0\r\nNats-Msg-Id: %d\r\n\r\n"
+
+    def churn() -> None:
+        world.with_stream(storage=storage, max_age=10**15, allow_msg_ttl=True, allow_atomic=True)
+        world.consumer("E", durable_name=None, inactive_threshold=3600 * NS)
+        world.consumer("P", deliver_subject="push")
+        for number in range(3):
+            block = header % number
+            line = b"HPUB s.a inbox.1 %d %d\r\n%b\r\n" % (len(block), len(block), block)
+            world.caller.send(line)
+        world.caller.send(BATCH_BEGUN)
+        world.pull("E", batch=9, expires=3600 * NS)
+        # Publishes are on their way in when the stream goes, and some are for the one after it.
+        world.caller.push(b"PUB s.a inbox.1 1\r\nx\r\n")
+        world.request(f"{API}STREAM.DELETE.S")
+        world.caller.send(b"PUB s.a inbox.1 1\r\nx\r\n")
+        world.sync()
+        world.advance(1)
+
+    assert left_behind(churn) == {}
+    assert world.complaints == []
+
+
+def test_a_stream_of_many_subjects_that_is_deleted_is_freed() -> None:
+    world = ConsumerWorld()
+
+    def churn() -> None:
+        world.with_stream()
+        world.caller.send(b"".join(b"PUB s.%d 1\r\nx\r\n" % number for number in range(500)))
+        world.request(f"{API}STREAM.INFO.S", {"subjects_filter": ">"})
+        world.request(f"{API}STREAM.PURGE.S", {"filter": "s.7"})
+        world.request(f"{API}STREAM.DELETE.S")
+        world.advance(1)
+
+    assert left_behind(churn) == {}
+
+
+def test_backups_that_end_are_freed() -> None:
+    world = ConsumerWorld().with_stream(storage="memory")
+    world.publish(5)
+
+    def back_up() -> None:
+        world.request(f"{API}STREAM.SNAPSHOT.S", {"deliver_subject": "inbox.1"})
+        world.advance(60)
+        config = {"name": "R", "subjects": ["r"], "storage": "memory"}
+        world.request(f"{API}STREAM.RESTORE.R", {"config": config, "state": {}})
+        world.advance(60)
+
+    assert left_behind(back_up) == {}

@@ -68,7 +68,7 @@ class Consumers:
         self._groups: dict[bytes, _Group] = {}
         self._index: SubscriptionIndex[_Group] = SubscriptionIndex()
         self._hungry_count = 0
-        self._counts = InterestCounts(self)
+        self._counts = InterestCounts()
         # Entries of records that are not in the journal yet.
         self._unwritten: list[tuple[int, bytes]] = []
         # What happened to consumers because messages left the stream, for whoever tells of it.
@@ -110,6 +110,23 @@ class Consumers:
         if found is None:
             raise ApiError.of(error_codes.CONSUMER_NOT_FOUND)
         return found
+
+    def break_cycles(self) -> None:
+        """The stream is deleted: forget its consumers, and the stream, which leads back here.
+
+        Nothing is left to be written, told or served, and so nothing asks for the stream again.
+        """
+        self.by_name.clear()
+        self._groups.clear()
+        self._index = SubscriptionIndex()
+        self._hungry_count = 0
+        self._counts.clear()
+        self._unwritten.clear()
+        self.events.clear()
+        self._freed.clear()
+        self._holding.clear()
+        self._ahead.clear()
+        del self._stream
 
     # --- by subject ----------------------------------------------------------------------------
 
@@ -316,7 +333,7 @@ class Consumers:
         """Messages became visible; returns those that nobody needs."""
         if self._retention is not Retention.INTEREST:
             return []
-        needless = self._counts.published(first_sequence, subjects)
+        needless = self._counts.published(first_sequence, subjects, self.interested)
         return needless + self._pass_over(first_sequence, subjects) if self._ahead else needless
 
     def _pass_over(self, first_sequence: int, subjects: Sequence[bytes]) -> list[int]:

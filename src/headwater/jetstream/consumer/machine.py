@@ -540,6 +540,14 @@ class Consumer:
         self.is_gone = True
         if self.pulls is not None:
             self.pulls.end_all(is_deleted, out)
+        if is_deleted:
+            self._break_cycles()
+
+    def _break_cycles(self) -> None:
+        """Let go of what leads back to the consumer: nothing is sent or acknowledged any more."""
+        if self.pulls is not None:
+            self.pulls.gate = None
+        del self.delivery, self.acks
 
     # --- pinning -------------------------------------------------------------------------------
 

@@ -7,30 +7,28 @@ from the consumers.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Protocol, final
-
-
-class Interested(Protocol):
-    """All consumers of a stream."""
-
-    def interested(self, subject: bytes) -> int:
-        """How many are about a subject."""
-        ...
+from typing import final
 
 
 @final
 class InterestCounts:
     """How many consumers still need each message."""
 
-    __slots__ = ("_consumers", "_counts")
+    __slots__ = ("_counts",)
 
-    def __init__(self, consumers: Interested) -> None:
-        self._consumers = consumers
+    def __init__(self) -> None:
         self._counts: dict[int, int] = {}
 
-    def published(self, first_sequence: int, subjects: Sequence[bytes]) -> list[int]:
-        """Messages came in; returns those that nobody needs."""
-        interested = self._consumers.interested
+    def published(
+        self,
+        first_sequence: int,
+        subjects: Sequence[bytes],
+        interested: Callable[[bytes], int],
+    ) -> list[int]:
+        """Messages came in; returns those that nobody needs.
+
+        `interested` says how many consumers are about a subject.
+        """
         needless = []
         for sequence, subject in enumerate(subjects, first_sequence):
             count = interested(subject)

@@ -1,5 +1,7 @@
 """When messages leave a stream because they were consumed."""
 
+from collections.abc import Callable
+
 import pytest
 
 from headwater.base.clock import NS_PER_S
@@ -13,26 +15,21 @@ from tests.unit.jetstream.consumer.driving import ConsumerDriver, sequences
 # --- counting -------------------------------------------------------------------------------------
 
 
-class Fixed:
+def interested(**counts: int) -> Callable[[bytes], int]:
     """So many consumers are about each subject."""
-
-    def __init__(self, **counts: int) -> None:
-        self.counts = counts
-
-    def interested(self, subject: bytes) -> int:
-        return self.counts.get(subject.decode(), 0)
+    return lambda subject: counts.get(subject.decode(), 0)
 
 
 def test_a_message_goes_with_the_last_that_needs_it() -> None:
-    counts = InterestCounts(Fixed(a=2, b=1))
-    assert counts.published(5, [b"a", b"b", b"c"]) == [7]
+    counts = InterestCounts()
+    assert counts.published(5, [b"a", b"b", b"c"], interested(a=2, b=1)) == [7]
     assert counts.released([5, 6]) == [6]
     assert counts.released([5]) == [5]
 
 
 def test_who_comes_later_needs_what_is_there() -> None:
-    counts = InterestCounts(Fixed(a=1))
-    counts.published(1, [b"a", b"a"])
+    counts = InterestCounts()
+    counts.published(1, [b"a", b"a"], interested(a=1))
     counts.needed([1, 2])
     assert counts.released([1, 2]) == []
     assert counts.released([2]) == [2]
@@ -40,8 +37,8 @@ def test_who_comes_later_needs_what_is_there() -> None:
 
 
 def test_what_left_is_not_counted() -> None:
-    counts = InterestCounts(Fixed(a=1))
-    counts.published(1, [b"a", b"a", b"a"])
+    counts = InterestCounts()
+    counts.published(1, [b"a", b"a", b"a"], interested(a=1))
     counts.forget([1])
     counts.forget_missing(lambda sequence: sequence != 2)
     assert counts.unneeded([1, 2, 3]) == [1, 2]
