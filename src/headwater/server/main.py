@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import gc
 import os
 import signal
 import sys
@@ -14,6 +13,7 @@ from headwater.base.errors import OperatingError
 from headwater.runtime.environment import Environment
 from headwater.runtime.files import SystemFiles
 from headwater.runtime.loops import new_event_loop
+from headwater.runtime.memory_upkeep import MemoryUpkeep, SystemHeap
 from headwater.runtime.real import real_environment
 from headwater.server import flags
 from headwater.server.lifecycle import Server, StartError
@@ -36,10 +36,6 @@ _SIGNALS: Final = {
 }
 
 _NO_FILE: Final = "can only reload config when a file is provided using -c or --config"
-
-# Young garbage is collected this seldom: messages are bytes, which the collector does not see, and
-# walking the lists that hold them is wasted.
-_GC_THRESHOLD: Final = (50_000, 20, 100)
 
 
 def main(argv: Sequence[str]) -> int:
@@ -126,10 +122,15 @@ class _Process:
             await server.start()
         except StartError:
             return 1
-        gc.collect()
-        gc.freeze()
-        gc.set_threshold(*_GC_THRESHOLD)
+        upkeep = MemoryUpkeep(
+            SystemHeap(),
+            environment.scheduler,
+            environment.process,
+            is_alone=lambda: not server.node.clients,
+        )
+        upkeep.start()
         await server.wait_stopped()
+        upkeep.stop()
         return 0
 
     def _open_log(self, options: Options, environment: Environment) -> None:
