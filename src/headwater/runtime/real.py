@@ -6,8 +6,10 @@ from headwater.runtime.environment import Environment
 from headwater.runtime.files import SystemFiles
 from headwater.runtime.filesystem import SystemFileSystem, boot_id
 from headwater.runtime.loop_adapters import LoopNetwork, LoopScheduler
+from headwater.runtime.open_files import OpenFiles, open_files_max
 from headwater.runtime.process import SystemProcess
 from headwater.runtime.time_zones import find_zone
+from headwater.store.wal import number_of
 
 
 def real_environment() -> Environment:
@@ -19,7 +21,12 @@ def real_environment() -> Environment:
         network=LoopNetwork(),
         scheduler=LoopScheduler(),
         process=SystemProcess(),
-        disk=SystemFileSystem(),
+        disk=OpenFiles(SystemFileSystem(), open_files_max(), stays_open=_is_write_ahead),
         boot_id=boot_id(),
         find_zone=find_zone,
     )
+
+
+def _is_write_ahead(path: str) -> bool:
+    """Whether every commit of a store needs the file: it is not looked for a descriptor then."""
+    return number_of(path.rpartition("/")[2]) > 0

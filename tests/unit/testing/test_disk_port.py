@@ -8,6 +8,7 @@ from random import Random
 import pytest
 
 from headwater.runtime.filesystem import SystemFileSystem
+from headwater.runtime.open_files import OpenFiles
 from headwater.store.cipher import StreamKey
 from headwater.store.encoding import EncodedFiles
 from headwater.store.filesystem import File, FileSystem, read_file, replace_file
@@ -15,13 +16,19 @@ from headwater.testing.disk import SimDisk
 from headwater.testing.entropy import SeededEntropy
 
 
-@pytest.fixture(params=["simulated", "system", "compressed", "encrypted"])
+@pytest.fixture(
+    params=["simulated", "system", "compressed", "encrypted", "bounded", "bounded system"]
+)
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[FileSystem, str]:
     """A file system and an empty folder of it."""
     if request.param == "system":
         return SystemFileSystem(), str(tmp_path)
+    if request.param == "bounded system":
+        return OpenFiles(SystemFileSystem(), open_max=1), str(tmp_path)
     disk = SimDisk()
     disk.make_folder("/place")
+    if request.param == "bounded":
+        return OpenFiles(disk, open_max=1), "/place"
     if request.param == "simulated":
         return disk, "/place"
     entropy = SeededEntropy(Random(1))

@@ -1,0 +1,450 @@
+"""Files that are open as long as somebody uses them: a bound on what a store holds open.
+
+A stream has a segment and a journal open, and there may be thousands of streams of which few are
+used. Behind this port a file that was not used for a while gives its descriptor up and gets another
+one with its next use; who holds the file does not notice.
+
+Rules:
+
+* A file that was written to and not synced keeps its descriptor. The system tells a write that it
+  could not bring to the disk to whoever syncs the same open file, and may tell nobody else.
+* A file without a name, because it was removed or another one has taken its place, keeps it too.
+* So does a file of which `stays_open` says so, and every file while an operation runs on it, on
+  whatever thread.
+* A file that comes back shorter than it was left is not the same file, and every use of it fails.
+
+Files that are dirty may be more than the bound; the next sync makes them clean. Where the process
+has no descriptor left, a file that is not used gives up its own.
+
+It must not know what is in the files.
+"""
+
+import errno
+import os
+import resource
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import count
+from threading import Lock
+from typing import Final, final
+
+from headwater.store.filesystem import File, FileSystem
+from headwater.store.filesystem import Lock as FolderLock
+
+# Open files that nobody needs open: enough for the busy streams of a large server. Opening one
+# again takes some microseconds.
+OPEN_FILES_MAX: Final = 1024
+# Of the descriptors that the process may have, files take a part; the rest is for connections.
+DESCRIPTORS_PART: Final = 4
+OPEN_FILES_MIN: Final = 64
+# So many open files are looked at to find one that may be closed. Where none of them may, the next
+# search goes on behind them.
+LOOKED_AT_MAX: Final = 64
+
+# How systems say that there is no descriptor left, for the process or at all.
+_NO_DESCRIPTOR: Final = (errno.EMFILE, errno.ENFILE)
+
+
+def open_files_max() -> int:
+    """The bound that suits this process."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if limit == resource.RLIM_INFINITY:
+        return OPEN_FILES_MAX
+    return max(OPEN_FILES_MIN, min(OPEN_FILES_MAX, limit // DESCRIPTORS_PART))
+
+
+@final
+class BoundedFile:
+    """A file that is open when it is used. Made by `OpenFiles`.
+
+    An operation announces itself in `_users` and then looks for the descriptor; who takes the
+    descriptor away takes it first and then looks for users, and gives it back if there are any. So
+    an operation needs no lock as long as the file is open.
+    """
+
+    __slots__ = (
+        "_begun",
+        "_is_closed",
+        "_pool",
+        "_size",
+        "_synced",
+        "_tick",
+        "_users",
+        "_written",
+        "file",
+        "has_name",
+        "path",
+        "stays_open",
+        "used_at",
+    )
+
+    def __init__(self, pool: "DescriptorPool", path: str, file: File, is_new: bool) -> None:
+        self._pool = pool
+        self.path = path
+        # None while it has given up its descriptor.
+        self.file: File | None = file
+        self._size = 0
+        self._is_closed = False
+        # Changes that were begun, those that were made, and of those how many the disk has. A file
+        # that was opened may have been left unsynced by whoever wrote it: it has to be synced then,
+        # and is not dirty for that.
+        self._begun = self._written = int(is_new)
+        self._synced = -1
+        # One entry for each operation that runs.
+        self._users: list[None] = []
+        self._tick = pool.tick
+        self.used_at = self._tick()
+        self.has_name = True
+        self.stays_open = False
+
+    def __repr__(self) -> str:
+        return f"<BoundedFile {self.path} {'closed' if self.file is None else 'open'}>"
+
+    # --- for the pool, with its guard ------------------------------------------------------------
+
+    @property
+    def may_rest(self) -> bool:
+        """Whether the file can give up its descriptor and lose nothing, if nobody uses it."""
+        is_dirty = self._begun > max(self._synced, 0)
+        return self.has_name and not (is_dirty or self.stays_open or self._users)
+
+    def rest(self) -> File | None:
+        """Give up the descriptor; returns what is to be closed. None if somebody needs it."""
+        file = self.file
+        if file is None:
+            return None
+        self._size = file.size
+        self.file = None
+        if not self.may_rest:
+            # Somebody has begun to use it meanwhile.
+            self.file = file
+            return None
+        return file
+
+    def wake(self, file: File) -> None:
+        """Go on with another descriptor. Raises OSError if it is not of the same file."""
+        if file.size < self._size:
+            file.close()
+            lost = f"shorter than it was: {file.size} of {self._size} bytes"
+            raise OSError(errno.ESTALE, lost, self.path)
+        self.file = file
+
+    def hold(self) -> None:
+        """Keep the descriptor until `let_go`."""
+        self._users.append(None)
+
+    def let_go(self) -> None:
+        """The descriptor is needed no longer."""
+        self._users.pop()
+
+    # --- the port --------------------------------------------------------------------------------
+
+    @property
+    def size(self) -> int:
+        """Bytes in the file, as far as this object has read or written it."""
+        file = self.file
+        return self._size if file is None else file.size
+
+    def write(self, data: bytes) -> None:
+        """Append all of `data`."""
+        self._users.append(None)
+        try:
+            file = self.file or self._woken()
+            self.used_at = self._tick()
+            self._begun += 1
+            file.write(data)
+        finally:
+            self._written = self._begun
+            self._users.pop()
+
+    def overwrite(self, offset: int, data: bytes) -> None:
+        """Replace bytes that are there."""
+        self._users.append(None)
+        try:
+            file = self.file or self._woken()
+            self.used_at = self._tick()
+            self._begun += 1
+            file.overwrite(offset, data)
+        finally:
+            self._written = self._begun
+            self._users.pop()
+
+    def read(self, offset: int, size: int) -> bytes:
+        """Up to `size` bytes from `offset`; fewer only at the end of the file."""
+        self._users.append(None)
+        try:
+            file = self.file or self._woken()
+            self.used_at = self._tick()
+            return file.read(offset, size)
+        finally:
+            self._users.pop()
+
+    def truncate(self, size: int) -> None:
+        """Cut the file to `size` bytes."""
+        self._users.append(None)
+        try:
+            file = self.file or self._woken()
+            self.used_at = self._tick()
+            self._begun += 1
+            file.truncate(size)
+        finally:
+            self._written = self._begun
+            self._users.pop()
+
+    def sync(self) -> None:
+        """Return when all that was written is on the disk.
+
+        A file that is synced now and then is not in use because of that.
+        """
+        written = self._written
+        if self.file is None and self._synced == written and not self._is_closed:
+            # All was on the disk when the descriptor was given up.
+            return
+        self._users.append(None)
+        try:
+            (self.file or self._woken()).sync()
+            self._synced = max(self._synced, written)
+        finally:
+            self._users.pop()
+        self._pool.close_idle()
+
+    def close(self) -> None:
+        """Release the file; once more is harmless."""
+        with self._pool.guard:
+            self._is_closed = True
+            if self.file is not None:
+                self._size = self.file.size
+            file, self.file = self.file, None
+            self._pool.forget(self)
+        if file is not None:
+            file.close()
+
+    def _woken(self) -> File:
+        """A descriptor for a file that may have none."""
+        with self._pool.guard:
+            if self._is_closed:
+                raise OSError(errno.EBADF, os.strerror(errno.EBADF), self.path)
+            if self.file is None:
+                self._pool.wake(self)
+            assert self.file is not None
+            return self.file
+
+
+@final
+class DescriptorPool:
+    """The files that are held, and which of them have a descriptor."""
+
+    __slots__ = ("_by_path", "_files", "_open", "_open_max", "_stays_open", "guard", "tick")
+
+    def __init__(self, files: FileSystem, open_max: int, stays_open: Callable[[str], bool]) -> None:
+        self._files = files
+        self._open_max = open_max
+        self._stays_open = stays_open
+        # Files may be used on several threads. Held for bookkeeping, and to open a file again.
+        self.guard = Lock()
+        # The order of uses.
+        self.tick: Callable[[], int] = count().__next__
+        # Those that have a descriptor; a search takes them from the front and puts them at the end.
+        self._open: OrderedDict[BoundedFile, None] = OrderedDict()
+        # All that somebody holds, with a descriptor or without.
+        self._by_path: dict[str, list[BoundedFile]] = {}
+
+    @property
+    def open_count(self) -> int:
+        """How many files have a descriptor."""
+        return len(self._open)
+
+    def adopt(self, path: str, take: Callable[[str], File], is_new: bool) -> BoundedFile:
+        """A file that was opened, or made."""
+        with self.guard:
+            self._make_room()
+            bounded = BoundedFile(self, path, self._taken(take, path), is_new)
+            bounded.stays_open = self._stays_open(path)
+            self._open[bounded] = None
+            self._by_path.setdefault(path, []).append(bounded)
+        return bounded
+
+    def yield_one(self, error: OSError) -> bool:
+        """Whether something failed for want of a descriptor, and may be tried again with one."""
+        with self.guard:
+            return self._yield_one(error)
+
+    def wake(self, bounded: BoundedFile) -> None:
+        """Open a file again. Call it with the guard."""
+        self._make_room()
+        bounded.wake(self._taken(self._files.open, bounded.path))
+        self._open[bounded] = None
+
+    def forget(self, bounded: BoundedFile) -> None:
+        """Nobody holds a file any more. Call it with the guard."""
+        self._open.pop(bounded, None)
+        self._leave_path(bounded)
+
+    def close_idle(self) -> None:
+        """Files may have become clean: close those that are too many."""
+        if len(self._open) > self._open_max:
+            with self.guard:
+                while len(self._open) > self._open_max and self._close_one():
+                    pass
+
+    @contextmanager
+    def renaming(self, source: str | None, target: str) -> Iterator[None]:
+        """The names of files change: those at `source` get the name `target`, and those that had
+        it have none any more. All of them keep their descriptors meanwhile."""
+        with self.guard:
+            moved = [] if source is None else [*self._by_path.get(source, ())]
+            nameless = [*self._by_path.get(target, ())]
+            for bounded in (*moved, *nameless):
+                bounded.hold()
+        is_done = False
+        try:
+            with self.guard:
+                for bounded in (*moved, *nameless):
+                    self._wake_if_there(bounded)
+            yield
+            is_done = True
+        finally:
+            with self.guard:
+                for bounded in (*moved, *nameless):
+                    bounded.let_go()
+                if is_done:
+                    self._take_names(nameless, moved, target)
+
+    def _wake_if_there(self, bounded: BoundedFile) -> None:
+        """Open a file again, unless somebody else has taken it away, or a part of it."""
+        if bounded.file is None:
+            try:
+                self.wake(bounded)
+            except OSError as error:
+                if error.errno not in (errno.ENOENT, errno.ESTALE):
+                    raise
+
+    def _take_names(
+        self, nameless: list[BoundedFile], moved: list[BoundedFile], target: str
+    ) -> None:
+        for bounded in (*nameless, *moved):
+            self._leave_path(bounded)
+        for bounded in nameless:
+            bounded.has_name = False
+        for bounded in moved:
+            bounded.path = target
+            self._by_path.setdefault(target, []).append(bounded)
+
+    def _taken(self, take: Callable[[str], File], path: str) -> File:
+        while True:
+            try:
+                return take(path)
+            except OSError as error:
+                if not self._yield_one(error):
+                    raise
+
+    def _yield_one(self, error: OSError) -> bool:
+        return error.errno in _NO_DESCRIPTOR and self._close_one(len(self._open))
+
+    def _make_room(self) -> None:
+        """See to it that one more file may be open."""
+        while len(self._open) >= self._open_max and self._close_one():
+            pass
+
+    def _close_one(self, looked_at_max: int = LOOKED_AT_MAX) -> bool:
+        """Close one file, of those that are looked at the one that was not used for the longest
+        time; whether there was one."""
+        found: BoundedFile | None = None
+        for _ in range(min(len(self._open), looked_at_max)):
+            bounded = next(iter(self._open))
+            self._open.move_to_end(bounded)
+            if bounded.may_rest and (found is None or bounded.used_at < found.used_at):
+                found = bounded
+        file = None if found is None else found.rest()
+        if found is None or file is None:
+            return False
+        del self._open[found]
+        file.close()
+        return True
+
+    def _leave_path(self, bounded: BoundedFile) -> None:
+        held = self._by_path.get(bounded.path, [])
+        if bounded in held:
+            held.remove(bounded)
+            if not held:
+                del self._by_path[bounded.path]
+
+
+@final
+class OpenFiles:
+    """A file system of which no more than so many files are open that nobody needs open."""
+
+    __slots__ = ("_files", "_pool")
+
+    def __init__(
+        self,
+        files: FileSystem,
+        open_max: int,
+        stays_open: Callable[[str], bool] = lambda path: False,
+    ) -> None:
+        self._files = files
+        self._pool = DescriptorPool(files, open_max, stays_open)
+
+    @property
+    def open_count(self) -> int:
+        """How many files have a descriptor now."""
+        return self._pool.open_count
+
+    def open(self, path: str) -> BoundedFile:
+        """Open a file that exists for reading and appending."""
+        return self._pool.adopt(path, self._files.open, is_new=False)
+
+    def create(self, path: str) -> BoundedFile:
+        """Create a file that does not exist yet."""
+        return self._pool.adopt(path, self._files.create, is_new=True)
+
+    def remove(self, path: str) -> None:
+        """Remove a file; absent is an error."""
+        with self._pool.renaming(None, path):
+            self._files.remove(path)
+
+    def rename(self, source: str, target: str) -> None:
+        """Give a file another name in one step, replacing what had it."""
+        with self._pool.renaming(source, target):
+            self._files.rename(source, target)
+
+    def list_folder(self, path: str) -> list[str]:
+        """Names in a folder, sorted. A folder that does not exist is empty."""
+        return self._files.list_folder(path)
+
+    def exists(self, path: str) -> bool:
+        """Whether there is a file or folder of that name."""
+        return self._files.exists(path)
+
+    def is_folder(self, path: str) -> bool:
+        """Whether there is a folder of that name."""
+        return self._files.is_folder(path)
+
+    def make_folder(self, path: str) -> None:
+        """Create a folder and those above it; one that exists is fine."""
+        self._files.make_folder(path)
+
+    def remove_folder(self, path: str) -> None:
+        """Remove an empty folder."""
+        self._files.remove_folder(path)
+
+    def sync_folder(self, path: str) -> None:
+        """Return when creations, renames and removals in this folder are on the disk."""
+        while True:
+            try:
+                self._files.sync_folder(path)
+            except OSError as error:
+                # A folder needs a descriptor to be synced.
+                if not self._pool.yield_one(error):
+                    raise
+            else:
+                return
+
+    def free_bytes(self, path: str) -> int:
+        """Room left on the disk that holds `path`."""
+        return self._files.free_bytes(path)
+
+    def lock(self, path: str) -> FolderLock:
+        """Take a lock file that no other process can take meanwhile; raises BlockingIOError."""
+        return self._files.lock(path)
