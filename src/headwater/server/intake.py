@@ -132,31 +132,33 @@ class Intake:
         budget = self._budget
         budget.units = units
         try:
-            while budget.units > 0 and not client.is_held_back and not client.close_reason:
-                if client.segments:
-                    self._perform_some(client, budget)
-                elif not self._decode_some(client, budget):
-                    self._performer.decoded(client)
-                    return
+            while client.segments or self._decode_some(client, budget):
+                if not self._perform_some(client, budget):
+                    break
+            else:
+                self._performer.decoded(client)
+                return
         finally:
             self._spent += units - budget.units
         if client.has_backlog and not client.is_held_back and not client.close_reason:
             self._enqueue(client)
 
-    def _perform_some(self, client: Client, budget: Budget) -> None:
+    def _perform_some(self, client: Client, budget: Budget) -> bool:
+        """Perform the operations that are decoded; False if the client has to wait, or is gone."""
         perform = self._performer.perform
         segments = client.segments
         client.segments = []
         for done, segment in enumerate(segments, start=1):
+            if budget.units <= 0 or client.stalled or client.authenticating:
+                client.segments = segments[done - 1 :]
+                return False
             rest = perform(client, segment, budget)
             if client.close_reason:
-                return
+                return False
             if rest is not None:
                 client.segments = [rest, *segments[done:]]
-                return
-            if budget.units <= 0 or client.is_held_back:
-                client.segments = segments[done:]
-                return
+                return False
+        return not (client.stalled or client.authenticating)
 
     def _decode_some(self, client: Client, budget: Budget) -> bool:
         """Decode the next part of the oldest read; False if there is none."""

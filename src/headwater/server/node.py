@@ -374,9 +374,10 @@ class Node:
 
     def decoded(self, client: Client) -> None:
         """Every whole operation has been performed; the beginning of the next one may tell."""
-        first = client.decoder.unfinished
-        if first and first not in b"Cc" and self._awaits_connect(client):
-            self._without_connect(client)
+        if self._awaits_connect(client):
+            first = client.decoder.unfinished
+            if first and first not in b"Cc":
+                self._without_connect(client)
 
     def _heard(self, client: Client) -> None:
         """The client did something of its own accord, so it need not be pinged for a while."""
