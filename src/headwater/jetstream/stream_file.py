@@ -14,7 +14,7 @@ from headwater.jetstream.go_json import OMIT_EMPTY, read, write
 from headwater.store.message_log import StoreError
 
 
-class _Body(msgspec.Struct, kw_only=True):
+class StreamBody(msgspec.Struct, kw_only=True):
     """The file as it is written."""
 
     created_ns: int = 0
@@ -24,22 +24,12 @@ class _Body(msgspec.Struct, kw_only=True):
 
 def encode_body(config: StreamConfig, created_ns: int, unfinished: bool = False) -> bytes:
     """The bytes to keep; `unfinished` as long as there is no stream yet."""
-    return write(_Body(created_ns=created_ns, config=config, unfinished=unfinished))
+    return write(StreamBody(created_ns=created_ns, config=config, unfinished=unfinished))
 
 
-def decode_body(data: bytes, name: str) -> tuple[StreamConfig, int]:
-    """The configuration and when the stream was made. Raises StoreError."""
-    body = _decode(data, name)
-    return body.config, body.created_ns
-
-
-def is_unfinished(data: bytes, name: str) -> bool:
-    """Whether there is no stream yet. Raises StoreError."""
-    return _decode(data, name).unfinished
-
-
-def _decode(data: bytes, name: str) -> _Body:
+def decode_body(data: bytes, name: str) -> StreamBody:
+    """The content of the file of a stream, or of one that is `unfinished`. Raises StoreError."""
     try:
-        return read(data, _Body, strict=True)
+        return read(data, StreamBody, strict=True)
     except ApiError as error:
         raise StoreError(f"stream {name}: its configuration can not be read: {error}") from error

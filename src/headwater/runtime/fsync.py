@@ -19,6 +19,9 @@ from headwater.store.store import Store, run_syncs
 
 T = TypeVar("T")
 
+# After a start that followed a kill, what the killed server had not synced is synced this soon:
+# clients that wait for the server come first.
+OWED_SYNC_S: Final = 1.0
 # How long a message of an ASYNC stream may be in memory alone.
 FLUSH_S: Final = 0.010
 
@@ -65,8 +68,12 @@ class SyncDriver:
         self._timer: TimerHandle | None = None
 
     def start(self) -> None:
-        """Sync every interval from now on."""
-        self._timer = self._scheduler.call_later(self._interval_s, self._interval_passed)
+        """Sync every interval from now on, and soon what an earlier process may have left."""
+        is_owed = self._store.was_unclean
+        self._wait(min(self._interval_s, OWED_SYNC_S) if is_owed else self._interval_s)
+
+    def _wait(self, delay_s: float) -> None:
+        self._timer = self._scheduler.call_later(delay_s, self._interval_passed)
 
     def stop(self) -> None:
         """Begin nothing more."""
@@ -155,7 +162,7 @@ class SyncDriver:
     def _finish_interval(self, work: dict[str, LogSync]) -> None:
         self._tell_failure(lambda: self._store.finish_sync(work))
         if self._timer is not None:
-            self.start()
+            self._wait(self._interval_s)
 
     def _sync_beside(
         self, work: dict[str, LogSync], done: Callable[[dict[str, LogSync]], object]

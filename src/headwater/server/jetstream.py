@@ -32,7 +32,7 @@ from headwater.jetstream.consumer.records import (
 from headwater.jetstream.errors import ApiError
 from headwater.jetstream.records import Record
 from headwater.jetstream.stream import Stream
-from headwater.jetstream.stream_file import decode_body, encode_body, is_unfinished
+from headwater.jetstream.stream_file import StreamBody, decode_body, encode_body
 from headwater.server.accounts import Account
 from headwater.server.ack_inlet import AckInlet
 from headwater.server.awaited_reads import AwaitedReads
@@ -90,6 +90,9 @@ class JetStream:
         # Those in which requests are heard, with JetStream or without.
         self._listening: set[Account] = set()
         self._default_mode = SyncMode.ALWAYS if options.sync_always else SyncMode.INTERVAL
+        # What was read of stream files while the store was opened, by their bytes: reading one
+        # takes longer than opening its log, and `start` needs each of them again.
+        self._bodies: dict[bytes, StreamBody] = {}
         self._store = open_store(
             environment.disk,
             self.resources.folder,
@@ -97,7 +100,7 @@ class JetStream:
             environment.boot_id,
             mode_of=self._mode_of_file,
             encoding=encoding_of(options),
-            compresses_of=_compresses_file,
+            compresses_of=self._compresses_file,
         )
         if self._store.offline and not self._store.stream_names():
             self._store.abandon()
@@ -130,6 +133,7 @@ class JetStream:
             self._listen(account)
         for key in self._store.stream_names():
             self._bring_back(key)
+        self._bodies.clear()
         self._runners.start()
 
     def _announce(self) -> None:
@@ -202,15 +206,15 @@ class JetStream:
         if self._node.options.jetstream.encryption_key and not self._store.is_encrypted(key):
             self._node.log.warn(f"Stream {key} was made without a key and stays unencrypted")
         try:
-            if is_unfinished(log.body, name):
+            body = self._body_of(key, log.body)
+            if body.unfinished:
                 self._node.log.warn(f"Stream {key} was not restored to its end: it is removed")
                 self._store.remove_stream(key)
                 return
-            config, created_ns = decode_body(log.body, name)
         except StoreError as error:
             self._node.log.error(str(error))
             return
-        stream = Stream(config, log, created_ns, state)
+        stream = Stream(body.config, log, body.created_ns, state)
         try:
             stream.recover(self.now_ns())
         except StoreError as error:
@@ -218,7 +222,7 @@ class JetStream:
             return
         if log.offline:
             self._node.log.error(f"Stream {key} can be read only: {log.offline}")
-        self._run(account, state, stream, self._mode_of(config))
+        self._run(account, state, stream, self._mode_of(body.config))
         for finding in log.findings.reported:
             self._node.log.warn(f"Stream {key}: {finding}")
         for reason in stream.set_aside:
@@ -323,10 +327,23 @@ class JetStream:
 
     def _mode_of_file(self, name: str, body: bytes) -> SyncMode:
         try:
-            mode = self._mode_of(decode_body(body, name)[0])
+            mode = self._mode_of(self._body_of(name, body).config)
         except StoreError:
             mode = None
         return mode or self._default_mode
+
+    def _compresses_file(self, name: str, body: bytes) -> bool:
+        try:
+            return self._body_of(name, body).config.compression is Compression.S2
+        except StoreError:
+            return False
+
+    def _body_of(self, key: str, data: bytes) -> StreamBody:
+        """A stream file's content, read once while the store is opened. Raises StoreError."""
+        body = self._bodies.get(data)
+        if body is None:
+            body = self._bodies[data] = decode_body(data, key)
+        return body
 
     def check_reservation(
         self, account: JetStreamAccount, config: StreamConfig, old: StreamConfig | None
@@ -618,10 +635,3 @@ class JetStream:
     def describe_restored(self, account: JetStreamAccount, stream: Stream) -> StreamCreateResponse:
         """What whoever restored a stream is told of it."""
         return StreamApi(account, self).restored(stream)
-
-
-def _compresses_file(name: str, body: bytes) -> bool:
-    try:
-        return decode_body(body, name)[0].compression is Compression.S2
-    except StoreError:
-        return False

@@ -211,6 +211,14 @@ class LogFiles(MessageLog):
         work.run()
         self.finish_sync(work)
 
+    def owe_sync(self) -> None:
+        """Nothing that was found in the files is known to be on the disk: the next sync sees to it,
+        also of a log that nobody writes to."""
+        self.synced_sequence = 0
+        self.entries_written += 1
+        # Some of them may be of callers.
+        self._caller_entries_written = self.entries_written
+
     def _secure_caller_entries(self) -> None:
         """Before the disk learns otherwise than by the journal that messages are gone: it must not
         do so and lose what callers said together with their removal."""

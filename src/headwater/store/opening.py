@@ -139,6 +139,7 @@ def open_log(
     segment_bytes_max: int = SEGMENT_BYTES_MAX,
     machine_fell: bool = False,
     extent: Extent | None = None,
+    syncs: bool = True,
 ) -> FileLog:
     """Open the log in a folder, whatever state it is in.
 
@@ -147,6 +148,9 @@ def open_log(
     may be there in parts; all that was promised to be there is within `extent` then, if it is
     known. Raises StoreError where nothing can be done without help. A log whose disk refuses to be
     written can still be read.
+
+    The process that wrote the log may have been killed before it synced. `syncs` says that all of
+    the log is on the disk when this returns; otherwise that is left to the next `begin_sync`.
     """
     try:
         opening = _Opening(files, folder, loss_possible or machine_fell, extent)
@@ -185,8 +189,10 @@ def open_log(
             opening.write_conclusions(log.last_sequence)
         if loss_possible or opening.end_uncertain:
             log.continue_above_reservation()
-        # Whoever wrote it may have been killed before it was synced.
-        log.sync()
+        if syncs:
+            log.sync()
+        else:
+            log.owe_sync()
     except OSError as error:
         log.go_offline(f"opening failed: {error}")
     except OfflineError:

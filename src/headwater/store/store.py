@@ -406,6 +406,10 @@ class Store:
                 self._segment_bytes_max,
                 machine_fell=self.machine_fell,
                 extent=self._extents.get(folder) if mode is SyncMode.ALWAYS else None,
+                # A message that can be read is on the disk where that is what an ack means. In
+                # other streams it need not be: two syncs for each of them would be most of what a
+                # start takes.
+                syncs=mode is SyncMode.ALWAYS,
             )
         except UnreadableError as error:
             self.findings.add("unreadable", str(error))
