@@ -147,17 +147,33 @@ class DecodedFiles(ReadOnlyFiles):
 
 
 def lock_holder(path: str) -> str:
-    """Who holds a lock file, empty if nobody does.
+    """Who holds the folder of a lock file, empty if nobody does.
 
-    The shared lock that finds it out is let go at once and leaves the file as it is.
+    The shared locks that find it out are let go at once and leave the files as they are.
     """
+    if not (_is_locked(os.path.dirname(path)) or _is_locked(path)):
+        return ""
     try:
         with open(path, "rb", buffering=0) as file:
-            try:
-                fcntl.flock(file.fileno(), fcntl.LOCK_SH | fcntl.LOCK_NB)
-            except BlockingIOError:
-                text = file.read(PID_BYTES_MAX).strip()
-                return f"process {int(text)}" if text.isdigit() else "another process"
+            text = file.read(PID_BYTES_MAX).strip()
     except FileNotFoundError:
-        pass
-    return ""
+        text = b""
+    return f"process {int(text)}" if text.isdigit() else "another process"
+
+
+def _is_locked(path: str) -> bool:
+    """Whether somebody holds a file or folder, which need not be there."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        # Of a file system that locks no folders the lock file tells.
+        return False
+    finally:
+        os.close(descriptor)
+    return False

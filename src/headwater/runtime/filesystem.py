@@ -136,20 +136,38 @@ class SystemFile:
 
 
 class SystemLock:
-    """A lock file that we hold until `release`, or until the process ends however it ends."""
+    """A folder that we hold until `release`, or until the process ends however it ends.
 
-    __slots__ = ("__weakref__", "_descriptor")
+    The folder itself is locked, so that it is held whatever becomes of the lock file in it. The
+    file is locked too: it names the holder, and holds where a file system locks no folders.
+    """
 
-    def __init__(self, descriptor: int) -> None:
-        self._descriptor = descriptor
+    __slots__ = ("__weakref__", "_descriptors", "_path")
+
+    def __init__(self, path: str, folder: int, file: int) -> None:
+        """Takes over both descriptors; that of a folder that can not be locked is -1."""
+        self._path = path
+        self._descriptors = [folder, file]
         _held_locks.add(self)
+
+    @property
+    def is_in_place(self) -> bool:
+        """Whether the lock file is still where others look for it. Raises OSError."""
+        return _is_file_at(self._path, self._descriptors[1])
+
+    def put_back(self) -> None:
+        """Make the lock file anew, where somebody has removed or replaced it. Raises OSError."""
+        file = _lock_file(self._path)
+        before, self._descriptors[1] = self._descriptors[1], file
+        os.close(before)
 
     def release(self) -> None:
         """Let others have it; the file stays, since removing it would race with them."""
-        if self._descriptor >= 0:
-            # Unlocking by name would take the lock from a forked parent too; closing does not.
-            descriptor, self._descriptor = self._descriptor, -1
-            os.close(descriptor)
+        # Unlocking by name would take the lock from a forked parent too; closing does not.
+        descriptors, self._descriptors = self._descriptors, []
+        for descriptor in reversed(descriptors):
+            if descriptor >= 0:
+                os.close(descriptor)
 
 
 _held_locks: Final[weakref.WeakSet[SystemLock]] = weakref.WeakSet()
@@ -164,31 +182,69 @@ def _leave_locks_to_the_parent() -> None:
 os.register_at_fork(after_in_child=_leave_locks_to_the_parent)
 
 
-def _holder(descriptor: int) -> str:
-    text = os.pread(descriptor, _PID_BYTES_MAX, 0).strip()
+def _holder(path: str) -> str:
+    try:
+        with open(path, "rb") as file:
+            text = file.read(_PID_BYTES_MAX).strip()
+    except OSError:
+        text = b""
     return f"process {int(text)}" if text.isdigit() else "another process"
 
 
-def _take(path: str, descriptor: int) -> bool:
-    """Lock the open lock file `path`; False when somebody has removed it meanwhile."""
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as error:
-        raise BlockingIOError(error.errno, f"held by {_holder(descriptor)}", path) from None
+def _held(error: OSError, path: str) -> BlockingIOError:
+    return BlockingIOError(error.errno, f"held by {_holder(path)}", path)
+
+
+def _is_file_at(path: str, descriptor: int) -> bool:
+    """Whether a name still leads to an open file."""
     try:
         there = os.stat(path)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return False
     ours = os.fstat(descriptor)
-    if (there.st_dev, there.st_ino) != (ours.st_dev, ours.st_ino):
-        return False
+    return (there.st_dev, there.st_ino) == (ours.st_dev, ours.st_ino)
+
+
+def _lock_folder(path: str) -> int:
+    """Lock the folder of a lock file; -1 where the file system locks no folders, as NFS does not.
+
+    Raises BlockingIOError with the path of the lock file and who holds it.
+    """
+    folder = os.path.dirname(path) or "."
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        os.close(descriptor)
+        if isinstance(error, BlockingIOError):
+            raise _held(error, path) from None
+        return -1
+    return descriptor
+
+
+def _lock_file(path: str) -> int:
+    """Lock a lock file, made anew if it is not there, and write down who holds it."""
+    while True:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # Otherwise somebody has removed it meanwhile.
+            if _is_file_at(path, descriptor):
+                break
+        except BlockingIOError as error:
+            os.close(descriptor)
+            raise _held(error, path) from None
+        except BaseException:
+            os.close(descriptor)
+            raise
+        os.close(descriptor)
     try:
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
     except OSError:
         # The number is there for people. A full disk is no reason not to start and let them read.
         pass
-    return True
+    return descriptor
 
 
 class SystemFileSystem:
@@ -278,17 +334,14 @@ class SystemFileSystem:
                 return status.f_bavail * status.f_frsize
 
     def lock(self, path: str) -> SystemLock:
-        """Take a lock file; raises BlockingIOError with the path and who holds it."""
-        while True:
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
-            try:
-                taken = _take(path, descriptor)
-            except BaseException:
-                os.close(descriptor)
-                raise
-            if taken:
-                return SystemLock(descriptor)
-            os.close(descriptor)
+        """Take the folder of a lock file; raises BlockingIOError with the path and the holder."""
+        folder = _lock_folder(path)
+        try:
+            return SystemLock(path, folder, _lock_file(path))
+        except BaseException:
+            if folder >= 0:
+                os.close(folder)
+            raise
 
 
 def boot_id(source: str = _LINUX_BOOT_ID, sysctl: str = "sysctl") -> str:

@@ -50,7 +50,16 @@ class File(Protocol):
 
 
 class Lock(Protocol):
-    """A folder that is ours."""
+    """A folder that is ours, whatever becomes of the lock file in it."""
+
+    @property
+    def is_in_place(self) -> bool:
+        """Whether the lock file is still the one that was taken."""
+        ...
+
+    def put_back(self) -> None:
+        """Make the lock file anew where it is gone."""
+        ...
 
     def release(self) -> None:
         """Let others have it."""
@@ -105,7 +114,8 @@ class FileSystem(Protocol):
         ...
 
     def lock(self, path: str) -> Lock:
-        """Take a lock file that no other process can take meanwhile; raises BlockingIOError."""
+        """Take the folder of a lock file, which is made if need be: no other process can have it
+        meanwhile, also where somebody removes the file. Raises BlockingIOError."""
         ...
 
 

@@ -201,19 +201,31 @@ class SimFile:
 
 
 class SimLock:
-    """A lock file that we hold until `release`, or until the process ends however it ends."""
+    """A folder that we hold until `release`, or until the process ends however it ends."""
 
-    __slots__ = ("_disk", "_epoch", "_path")
+    __slots__ = ("_disk", "_epoch", "_file", "_path")
 
     def __init__(self, disk: "SimDisk", path: str) -> None:
         self._disk = disk
         self._epoch = disk._epoch
         self._path = path
+        self._file = disk._tree.file(path)
+
+    @property
+    def is_in_place(self) -> bool:
+        """Whether the lock file is still the one that was taken."""
+        return self._disk.exists(self._path) and self._disk._tree.file(self._path) is self._file
+
+    def put_back(self) -> None:
+        """Make the lock file anew where it is gone."""
+        if not self._disk.exists(self._path):
+            self._disk.create(self._path).close()
+        self._file = self._disk._tree.file(self._path)
 
     def release(self) -> None:
         """Let others have it."""
         if self._epoch == self._disk._epoch:
-            self._disk._locks.discard(self._path)
+            self._disk._locks.discard(self._path.rpartition("/")[0])
         self._epoch = _CLOSED
 
 
@@ -248,6 +260,7 @@ class SimDisk:
         self._powered = True
         # Handles and locks of an earlier process carry an earlier epoch.
         self._epoch = 0
+        # Folders that are held.
         self._locks: set[str] = set()
         self._log: deque[tuple[int, str, str, int, int]] = deque(maxlen=LOG_LINES_MAX)
 
@@ -373,15 +386,16 @@ class SimDisk:
         return max(0, capacity - self._used_bytes)
 
     def lock(self, path: str) -> SimLock:
-        """Take a lock file; raises BlockingIOError with the path and who holds it."""
+        """Take the folder of a lock file; raises BlockingIOError with the path and the holder."""
         self._require_power()
         path = normal(path)
+        folder = path.rpartition("/")[0]
+        if folder in self._locks:
+            raise BlockingIOError(errno.EAGAIN, f"held by process {self.pid}", path)
         if not self.exists(path):
             self.create(path).close()
         self._tree.file(path)
-        if path in self._locks:
-            raise BlockingIOError(errno.EAGAIN, f"held by process {self.pid}", path)
-        self._locks.add(path)
+        self._locks.add(folder)
         return SimLock(self, path)
 
     # --- the end of processes and machines ------------------------------------------------------

@@ -3,6 +3,7 @@ and the simulated disk together, in tests/unit/testing/test_disk_port.py.
 """
 
 import errno
+import fcntl
 import os
 import resource
 import signal
@@ -220,6 +221,8 @@ def test_a_lock_file_removed_meanwhile_is_not_the_lock(
 
     def open_and_lose(name: str, flags: int, mode: int = 0o777) -> int:
         descriptor = real_open(name, flags, mode)
+        if name != path:
+            return descriptor
         opened.append(name)
         if len(opened) == 1:
             os.unlink(name)
@@ -234,6 +237,44 @@ def test_a_lock_file_removed_meanwhile_is_not_the_lock(
     assert opened == [path] * 3
     with pytest.raises(BlockingIOError):
         FILES.lock(path)
+    lock.release()
+
+
+@pytest.mark.parametrize("replaced", [False, True])
+def test_a_folder_is_held_whatever_becomes_of_its_lock_file(tmp_path: Path, replaced: bool) -> None:
+    path = tmp_path / "lock"
+    lock = FILES.lock(str(path))
+    assert lock.is_in_place
+    path.unlink()
+    if replaced:
+        path.write_text("1\n")
+    assert not lock.is_in_place
+    with pytest.raises(BlockingIOError, match="held by"):
+        FILES.lock(str(path))
+    assert path.exists() is replaced, "who does not get the folder leaves nothing in it"
+    lock.put_back()
+    assert lock.is_in_place
+    assert path.read_text() == f"{os.getpid()}\n"
+    with pytest.raises(BlockingIOError, match=f"held by process {os.getpid()}"):
+        FILES.lock(str(path))
+    lock.release()
+    FILES.lock(str(path)).release()
+
+
+def test_where_folders_can_not_be_locked_the_lock_file_holds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real_flock = fcntl.flock
+
+    def flock(descriptor: int, operation: int) -> None:
+        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            raise OSError(errno.EBADF, "as NFS says")
+        real_flock(descriptor, operation)
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    lock = FILES.lock(str(tmp_path / "lock"))
+    with pytest.raises(BlockingIOError):
+        FILES.lock(str(tmp_path / "lock"))
     lock.release()
 
 

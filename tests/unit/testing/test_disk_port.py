@@ -361,10 +361,37 @@ def test_a_lock_is_held_once(files: FileSystem, root: str) -> None:
     again.release()
 
 
-def test_locks_of_different_names_do_not_meet(files: FileSystem, root: str) -> None:
-    locks = [files.lock(f"{root}/one"), files.lock(f"{root}/two")]
+def test_locks_of_different_folders_do_not_meet(files: FileSystem, root: str) -> None:
+    for folder in ("one", "two"):
+        files.make_folder(f"{root}/{folder}")
+    locks = [files.lock(f"{root}/one/lock"), files.lock(f"{root}/two/lock")]
     for lock in locks:
         lock.release()
+
+
+def test_a_lock_holds_its_folder_whatever_the_file_is_called(files: FileSystem, root: str) -> None:
+    lock = files.lock(f"{root}/one")
+    with pytest.raises(BlockingIOError):
+        files.lock(f"{root}/two")
+    lock.release()
+    files.lock(f"{root}/two").release()
+
+
+def test_a_lock_file_that_is_removed_changes_nothing_but_is_noticed(
+    files: FileSystem, root: str
+) -> None:
+    lock = files.lock(f"{root}/lock")
+    assert lock.is_in_place
+    files.remove(f"{root}/lock")
+    assert not lock.is_in_place
+    with pytest.raises(BlockingIOError):
+        files.lock(f"{root}/lock")
+    lock.put_back()
+    assert lock.is_in_place
+    files.remove(f"{root}/lock")
+    files.create(f"{root}/lock").close()
+    assert not lock.is_in_place, "it has the name of another file"
+    lock.release()
 
 
 def test_a_lock_needs_a_place(files: FileSystem, root: str) -> None:
