@@ -35,12 +35,14 @@ class ManualClock:
     def __init__(self, monotonic_ns: int = UPTIME_NS) -> None:
         self._start_ns = monotonic_ns
         self.passed_ns = 0
+        # How far somebody has set the wall clock forward.
+        self.set_forward_ns = 0
 
     def monotonic_ns(self) -> int:
         return self._start_ns + self.passed_ns
 
     def wall_ns(self) -> int:
-        return WALL_START_NS + self.passed_ns
+        return WALL_START_NS + self.passed_ns + self.set_forward_ns
 
 
 class SeededEntropy:

@@ -210,6 +210,7 @@ class Stream(StreamView):
 
     def decide(self, incoming: Incoming, now_ns: int) -> Decision:
         """What becomes of publishes: records for those that come in, replies for all that asked."""
+        now_ns = self._stream_time(now_ns)
         decision = Decision()
         if self.takes_plain and self._has_room(incoming):
             headers, bodies = incoming.parted()
@@ -402,7 +403,16 @@ class Stream(StreamView):
 
     def decide_due(self, now_ns: int) -> Decision:
         """What has to be done because time has passed."""
-        return self.due.decide(now_ns)
+        return self.due.decide(self._stream_time(now_ns))
+
+    def _stream_time(self, now_ns: int) -> int:
+        """The time for this stream, which never goes back: where the clock is set back it stands
+        still until the clock has caught up with the last message.
+
+        Messages are found by their time and go in its order, so their times have to be in order.
+        Age, time to live and window all count from the time of the message, and end together.
+        """
+        return max(now_ns, self.log.index.last_timestamp_ns)
 
     def next_due_ns(self) -> int:
         """When there may be something to do; 0 if never."""

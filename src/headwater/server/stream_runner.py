@@ -41,6 +41,9 @@ from headwater.store.store import Store, SyncMode
 DUE_S_MIN: Final = 0.010
 # A stream that refuses publishes says so in the log no more often than this.
 REFUSALS_LOGGED_NS: Final = 60 * NS_PER_S
+# And, as long as anything will be due, at least this often: somebody may set the clock forward, and
+# timers do not follow it.
+DUE_S_MAX: Final = 1.0
 
 
 @final
@@ -579,7 +582,7 @@ class StreamRunners:
         if self._due_timer is not None:
             self._due_timer.cancel()
         self._due_ns = due_ns
-        delay_s = max((due_ns - self.now_ns()) / NS_PER_S, DUE_S_MIN)
+        delay_s = min(max((due_ns - self.now_ns()) / NS_PER_S, DUE_S_MIN), DUE_S_MAX)
         self._due_timer = self.scheduler.call_later(delay_s, self._run_due)
 
     def _run_due(self) -> None:

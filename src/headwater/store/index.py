@@ -649,6 +649,14 @@ class LogIndex:
                     return segment.first_sequence + found
         return NO_SEQUENCE
 
+    @property
+    def last_timestamp_ns(self) -> int:
+        """When the last sequence of the last segments was given out; 0 if they do not tell."""
+        for segment in reversed(self.segments[-2:]):
+            if segment.timestamps_ns:
+                return segment.timestamps_ns[-1]
+        return 0
+
     def timestamp_of(self, sequence: int) -> int:
         """When a message was stored."""
         segment = self.segment_of(sequence)
