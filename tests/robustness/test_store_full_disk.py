@@ -1,4 +1,5 @@
-"""Writes that fail: the log goes offline and says why, reads go on, and nothing acked is lost.
+"""Writes that fail: reads go on, and nothing acked is lost. Where a write found no room and nothing
+is left of it, it can be tried again; else the log goes offline and says why.
 
 Every operation on the disk of a workload fails in turn, with no room or an error of the disk, with
 none or some of its bytes written. What the log answers afterwards is what it answered before the
@@ -11,7 +12,7 @@ from collections.abc import Callable
 import pytest
 
 from headwater.store.log import FileLog
-from headwater.store.message_log import Batch, OfflineError, StoreError
+from headwater.store.message_log import Batch, DiskFullError, OfflineError, StoreError
 from headwater.store.opening import create_log, open_log
 from headwater.testing.disk import SimDisk, crash_points
 from headwater.testing.disk_faults import CHANGING, Operation
@@ -114,9 +115,17 @@ def test_every_operation_fails_in_turn(
         disk = SimDisk(seed=skipped)
         fault = disk.fail(operation, code=code, skip=skipped, kept_size=kept_size)
         log = create(disk)
-        was, twin, failure = run_until_failure(log)
+        was, twin, failure, done_count = run_until_failure(log)
         assert fault.strikes == 1, "the fault was not met"
-        check_offline(log, failure, was, twin)
+        if isinstance(failure, DiskFullError):
+            assert code == errno.ENOSPC
+            assert operation in ("write", "create")
+            check_goes_on(log, was, failure, done_count)
+            was = twin = finished()
+        elif failure is None:
+            assert (code, operation) == (errno.ENOSPC, "write"), "nobody was told"
+        else:
+            check_offline(log, failure, was, twin)
         # The disk is whole again, and the server is started anew.
         disk.heal()
         disk.kill()
@@ -131,22 +140,43 @@ def test_every_operation_fails_in_turn(
         assert again.messages == log.messages
 
 
-def run_until_failure(log: FileLog) -> tuple[Twin, Twin, OfflineError | None]:
-    """The log before the step that failed, and after it, if it had not."""
+def run_until_failure(log: FileLog) -> tuple[Twin, Twin, StoreError | None, int]:
+    """The log before the step that failed, and after it, if it had not; and how many did not."""
     was, twin = Twin(), Twin()
-    for step, to_twin in STEPS:
+    for done_count, (step, to_twin) in enumerate(STEPS):
         to_twin(twin)
         try:
             step(log)
-        except OfflineError as error:
-            return was, twin, error
+        except StoreError as error:
+            return was, twin, error, done_count
         to_twin(was)
-    return was, twin, None
+    return was, twin, None, len(STEPS)
 
 
-def check_offline(log: FileLog, failure: OfflineError | None, was: Twin, twin: Twin) -> None:
-    # Only a file that is of no use any more may stay without anybody being told.
-    assert failure is not None
+def finished() -> Twin:
+    """The log after all steps."""
+    twin = Twin()
+    for _, to_twin in STEPS:
+        to_twin(twin)
+    return twin
+
+
+def check_goes_on(log: FileLog, was: Twin, failure: DiskFullError, done_count: int) -> None:
+    """Nothing has changed; the step that failed can be taken again, and all that follow."""
+    assert FOLDER in str(failure)
+    assert "no space left" in str(failure).lower()
+    assert is_same(log, was), "something is left of it"
+    assert log.offline == ""
+    assert log.is_full
+    with pytest.raises(DiskFullError, match="no space left"):
+        log.append(batch(log.last_sequence + 1, 1))
+    assert log.room.look()
+    for step, _ in STEPS[done_count:]:
+        step(log)
+
+
+def check_offline(log: FileLog, failure: StoreError, was: Twin, twin: Twin) -> None:
+    assert isinstance(failure, OfflineError)
     assert FOLDER in str(failure)
     assert "restart the server" in str(failure)
     assert "No space left" in str(failure) or "Input/output error" in str(failure)
@@ -182,14 +212,22 @@ def test_a_disk_that_fills_up_batch_by_batch() -> None:
             log.append(following)
             twin.append(following)
 
-    with pytest.raises(OfflineError, match="No space left"):
+    with pytest.raises(DiskFullError, match="No space left"):
         fill()
     assert is_same(log, twin)
     disk.kill()
-    disk.capacity_bytes = None
     log = reopened(disk)
+    assert is_same(log, twin), "what was refused is not there after a restart"
+    with pytest.raises(DiskFullError, match="No space left"):
+        fill()
+    disk.capacity_bytes = None
+    assert log.room.look()
+    following = batch(twin.last + 1, 5)
+    log.append(following)
+    twin.append(following)
     assert is_same(log, twin)
-    log.append(batch(twin.last + 1, 5))
+    disk.kill()
+    assert is_same(reopened(disk), twin)
 
 
 def test_a_log_on_a_full_disk_can_be_opened_and_read() -> None:
@@ -201,7 +239,7 @@ def test_a_log_on_a_full_disk_can_be_opened_and_read() -> None:
     log = reopened(disk)
     assert log.messages == 9
     assert log.offline == ""
-    with pytest.raises(OfflineError, match="No space left"):
+    with pytest.raises(DiskFullError, match="No space left"):
         log.append(batch(10, 9))
     assert log.messages == 9
 

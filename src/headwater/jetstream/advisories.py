@@ -14,6 +14,7 @@ from headwater.jetstream.go_json import OMIT_EMPTY
 
 SUBJECT_PREFIX: Final = "$JS.EVENT.ADVISORY."
 AUDIT_SUBJECT: Final = SUBJECT_PREFIX + "API"
+OUT_OF_STORAGE_SUBJECT: Final = SUBJECT_PREFIX + "SERVER.OUT_OF_STORAGE"
 TYPE_PREFIX: Final = "io.nats.jetstream.advisory.v1."
 
 
@@ -86,6 +87,19 @@ class BatchAbandonedAdvisory(Advisory, kw_only=True):
     stream: str
     domain: Text = ""
     batch: str
+    reason: str
+
+
+class OutOfStorageAdvisory(Advisory, kw_only=True):
+    """The disk of a server is full. The last two are not nats-server's: since when, and what it
+    means and asks for."""
+
+    type: str = TYPE_PREFIX + "server_out_of_space"
+    server: str
+    server_id: str
+    cluster: str = ""
+    domain: Text = ""
+    since: str
     reason: str
 
 

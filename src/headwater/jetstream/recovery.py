@@ -47,7 +47,7 @@ def recover_stream(stream: "Stream", now_ns: int, with_ids: bool) -> None:
         _find_ids(stream, now_ns)
     consumed = stream.consumers.recover()
     with suppress(StoreError):
-        _let_go(stream)
+        let_go(stream)
         if consumed:
             stream.remove(consumed)
     if config.allow_msg_schedules:
@@ -64,7 +64,7 @@ def _remove_unfinished_batch(log: MessageLog) -> None:
             log.sync()
 
 
-def _let_go(stream: "Stream") -> None:
+def let_go(stream: "Stream") -> None:
     """Let go of what a crash kept: messages may be stored and what follows from them not."""
     log, config = stream.log, stream.config
     if stream.may_roll_up:

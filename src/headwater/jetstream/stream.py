@@ -12,6 +12,7 @@ A stream knows no socket, timer or client; replies and messages to send are retu
 """
 
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Final, Protocol, final
 
 from headwater.base.entropy import Entropy
@@ -51,14 +52,14 @@ from headwater.jetstream.records import (
     Record,
     Removed,
 )
-from headwater.jetstream.recovery import recover_stream
+from headwater.jetstream.recovery import let_go, recover_stream
 from headwater.jetstream.republish import Republisher
 from headwater.jetstream.schedule import ScheduleRules, ZoneFinder
 from headwater.jetstream.scheduling import Scheduling
 from headwater.jetstream.stream_file import encode_body
 from headwater.jetstream.stream_view import StreamView
 from headwater.store.format import SUBJECT_BYTES_MAX
-from headwater.store.message_log import ALL_SUBJECTS, Batch, MessageLog
+from headwater.store.message_log import ALL_SUBJECTS, Batch, DiskFullError, MessageLog
 from headwater.subjects.transform import SubjectTransform, TransformError
 from headwater.wire.headers import value_of, without_status
 
@@ -124,6 +125,10 @@ class Stream(StreamView):
         self.dedupe = DedupeWindow(config.duplicate_window)
         # The message id of the last message, empty if it had none.
         self.last_id = b""
+        # Messages that should be gone, where the disk had no room to say so; and whether there may
+        # be others, because of limits and roll-ups.
+        self._overdue: list[int] = []
+        self.is_behind = False
         # Records the log has and that are not yet visible.
         self.in_flight = InFlight(log)
         self.atomic_batches = AtomicBatches(self, host.batch_room)
@@ -405,6 +410,22 @@ class Stream(StreamView):
         """What has to be done because time has passed."""
         return self.due.decide(self._stream_time(now_ns))
 
+    def let_go(self) -> None:
+        """Carry out what should have been, where the disk had no room. Raises StoreError."""
+        if self.is_behind:
+            overdue, self._overdue = self._overdue, []
+            there = self.log.index.present(sorted(set(overdue)))
+            if there:
+                self.remove(there)
+            let_go(self)
+            self.is_behind = False
+
+    @property
+    def only_lets_go(self) -> bool:
+        """Whether nothing is stored because time passes, so that what is due makes room."""
+        config = self.config
+        return config.subject_delete_marker_ttl <= 0 and not config.allow_msg_schedules
+
     def _stream_time(self, now_ns: int) -> int:
         """The time for this stream, which never goes back: where the clock is set back it stands
         still until the clock has caught up with the last message.
@@ -437,7 +458,9 @@ class Stream(StreamView):
             self.last_id = id_in(record.header)
             if self.last_id:
                 self.dedupe.add(self.last_id, record.first_sequence, record.timestamp_ns)
-                self.log.write_entries(self._ids_of([record.first_sequence]))
+                # Without room for it the id is forgotten by a restart.
+                with suppress(DiskFullError):
+                    self.log.write_entries(self._ids_of([record.first_sequence]))
             self.in_flight.add(record, self.config)
         elif isinstance(record, CONSUMER_RECORDS):
             self.consumers.write_down(record)
@@ -451,6 +474,9 @@ class Stream(StreamView):
                     self._show(record)
                 else:
                     self.carry_out(purges_of_passed(record, self.config))
+            except DiskFullError:
+                self.is_behind = True
+                raise
             finally:
                 # Visible also where the disk did not let go of what should have gone.
                 self.visible_sequence = record.last_sequence
@@ -470,7 +496,8 @@ class Stream(StreamView):
     def _change(self, record: Removed | Purged | Configured) -> None:
         """Carry out a record that is no message."""
         if isinstance(record, Removed):
-            self.remove(record.sequences, record.erase)
+            # Without room whoever asked for it is told, and what was due is found to be so again.
+            self._delete(record.sequences, record.erase)
         elif isinstance(record, Purged):
             self._purge_as_asked(record)
         else:
@@ -519,10 +546,23 @@ class Stream(StreamView):
         for subject, before in purges:
             self._purge(ALL_SUBJECTS if subject is None else subject, before, 0)
 
-    def remove(self, sequences: list[int], erase: bool = False) -> None:
-        """Let messages go."""
-        entries = [*self.consumers.take_unwritten(), *self._ids_of(sequences)]
-        self.log.delete(sequences, erase, entries)
+    def remove(self, sequences: list[int]) -> None:
+        """Let messages go that nothing keeps any more; those for which there is no room now go when
+        there is. Raises StoreError."""
+        try:
+            self._delete(sequences)
+        except DiskFullError:
+            self._overdue += sequences
+            self.is_behind = True
+            raise
+
+    def _delete(self, sequences: list[int], erase: bool = False) -> None:
+        of_consumers = self.consumers.take_unwritten()
+        try:
+            self.log.delete(sequences, erase, [*of_consumers, *self._ids_of(sequences)])
+        except DiskFullError:
+            self.consumers.is_owed |= bool(of_consumers)
+            raise
         self.scheduling.forget(sequences)
         self.consumers.removed(sequences)
 

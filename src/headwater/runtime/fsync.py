@@ -132,7 +132,7 @@ class SyncDriver:
         if problem:
             self._failed(problem)
             return
-        self._store.finish_commit()
+        self._tell_failure(self._store.finish_commit)
         self._committed()
         if self._store.is_trim_due and not self._trimming:
             self._begin_trim()

@@ -273,6 +273,9 @@ class Upkeep:
         segments = log.compactable()
         if segments:
             return begin_compaction(log, segments[0], self._dispose)
+        if log.is_full:
+            # Neither of the others gives room back.
+            return None
         if self._is_journal_long(log):
             return begin_journal_rewrite(log)
         if self._is_checkpoint_old(log) and log.identity not in self._no_checkpoint_until_s:

@@ -24,7 +24,7 @@ from headwater.server.accounts import Account
 from headwater.server.broker import Broker
 from headwater.server.jetstream_advisories import Advisories
 from headwater.server.out_buffers import UNREAD_LOOK_S
-from headwater.store.message_log import StoreError
+from headwater.store.message_log import DiskFullError, StoreError
 
 # Acknowledgements that nobody waits for are in the journal after this, if nothing is written first.
 JOURNAL_S_MAX: Final = 0.005
@@ -312,6 +312,9 @@ class ConsumerRunner:
         """Remove all there is of a consumer; what its end lets go may not be written then."""
         try:
             consumer.record(ConsumerDeleted(consumer.name))
+        except DiskFullError:
+            # The stream lets go of what it has to when there is room.
+            pass
         except StoreError as error:
             self._failed(str(error))
         self.end(consumer)
@@ -357,6 +360,9 @@ class ConsumerRunner:
         more: object = False
         try:
             more = work()
+        except DiskFullError:
+            # What it sent before is sent; what should have gone goes when there is room.
+            pass
         except StoreError as error:
             # What it sent before is sent; the log is offline by now.
             self._failed(str(error))
@@ -447,6 +453,9 @@ class ConsumerRunner:
             return not consumers.take_unwritten()
         try:
             consumers.flush()
+        except DiskFullError:
+            # It is told of the disk once, and not of every entry.
+            return False
         except StoreError as error:
             self._failed(str(error))
             return False

@@ -47,6 +47,7 @@ from headwater.server.jetstream_resources import (
     banner,
     encoding_of,
     foreign_accounts,
+    reserve_bytes_of,
     resources_of,
 )
 from headwater.server.own_subscriptions import OwnSubscriptions
@@ -101,6 +102,7 @@ class JetStream:
             mode_of=self._mode_of_file,
             encoding=encoding_of(options),
             compresses_of=self._compresses_file,
+            reserve_bytes=reserve_bytes_of(self.resources),
         )
         if self._store.offline and not self._store.stream_names():
             self._store.abandon()
@@ -111,8 +113,7 @@ class JetStream:
             environment,
             self.broker,
             options.sync_interval_s,
-            node.log.error,
-            node.log.warn,
+            node.log,
             self.advisories,
             RoomLimits(
                 options.max_buffered_messages,
@@ -254,6 +255,11 @@ class JetStream:
     def offline(self) -> str:
         """Why nothing can be written at all; empty if it can."""
         return self._store.offline
+
+    @property
+    def full(self) -> str:
+        """Why messages are refused for now, since when, and what to do; empty if they are not."""
+        return self._runners.disk.reason
 
     def stored_streams(self) -> list[tuple[str, str]]:
         """Account and name of every stream that has files, whether it runs or not.

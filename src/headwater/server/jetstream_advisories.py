@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, final
 
 from headwater.jetstream.advisories import (
     AUDIT_SUBJECT,
+    OUT_OF_STORAGE_SUBJECT,
     Action,
     Advisory,
     ApiAudit,
     BatchAbandonedAdvisory,
     ClientDocument,
     Heading,
+    OutOfStorageAdvisory,
     StreamActionAdvisory,
     stream_subject,
 )
@@ -135,6 +137,19 @@ class Advisories:
             self.tell(
                 system, subject, lambda heading: make(**heading._asdict(), account=account.name)
             )
+
+    def out_of_storage(self, reason: str, since_ns: int) -> None:
+        """The disk is full, which concerns every account: messages are refused in all of them."""
+        make = partial(
+            OutOfStorageAdvisory,
+            server=self._node.name,
+            server_id=self._node.server_id,
+            domain=self._domain,
+            since=format_time(since_ns),
+            reason=reason,
+        )
+        for account in self._node.accounts.all():
+            self.tell(account, OUT_OF_STORAGE_SUBJECT, lambda heading: make(**heading._asdict()))
 
     def describe(self, client: Client | None) -> ClientDocument | None:
         """The client that asked; None where it was the server itself, or the system account."""

@@ -31,6 +31,11 @@ _DISK_BYTES_UNKNOWN: Final = 1 << 40
 _MEMORY_BYTES_UNKNOWN: Final = 256 << 20
 _UNIT_STEP: Final = 1024
 
+# What is kept free on the disk for removing messages when it is full: room for some thousand ranges
+# of sequences, or ids of messages. A server that may store little keeps little.
+RESERVE_BYTES_MAX: Final = 4 << 20
+RESERVE_PARTS: Final = 64
+
 _CIPHERS: Final = {
     StoreCipher.CHACHA: Cipher.CHACHA20_POLY1305,
     StoreCipher.AES: Cipher.AES_GCM,
@@ -59,6 +64,11 @@ class Resources:
             max_memory_bytes=_given(options.max_memory_bytes, self.max_memory_bytes),
             max_storage_bytes=_given(options.max_file_bytes, self.max_storage_bytes),
         )
+
+
+def reserve_bytes_of(resources: Resources) -> int:
+    """What is kept free on the disk for removing messages when it is full."""
+    return min(resources.max_storage_bytes // RESERVE_PARTS, RESERVE_BYTES_MAX)
 
 
 def _given(limit: int, otherwise: int) -> int:

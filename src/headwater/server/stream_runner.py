@@ -31,10 +31,12 @@ from headwater.server.awaited_reads import AwaitedReads
 from headwater.server.broker import Broker
 from headwater.server.client import Subscription
 from headwater.server.consumer_runner import ConsumerRunner, ConsumerTimers
+from headwater.server.disk_watch import DiskWatch
 from headwater.server.ingest import TOO_MANY_REQUESTS, Excess, Ingest, Room, RoomLimits, size_of
 from headwater.server.jetstream_advisories import Advisories
+from headwater.server.log import Log
 from headwater.store.log import FileLog
-from headwater.store.message_log import StoreError
+from headwater.store.message_log import DiskFullError, StoreError
 from headwater.store.store import Store, SyncMode
 
 # What is due is looked at no more often than this.
@@ -167,7 +169,7 @@ class StreamRunner:
             # Judged by what the stream is then.
             self._wait(incoming)
             return
-        if not self.stream.log.offline:
+        if not self.stream.log.offline and not self.stream.log.is_full:
             decision = self.stream.decide(incoming, self._runners.now_ns())
             if self._append(decision):
                 self.carry_out(decision, incoming)
@@ -180,12 +182,17 @@ class StreamRunner:
         self._send(self.stream.refuse(incoming, self._failure()))
 
     def _failure(self) -> ApiError:
-        reason = self.stream.log.offline or "the disk failed"
+        log = self.stream.log
+        reason = log.offline or (log.is_full and self._runners.disk.reason) or "the disk failed"
         return ApiError.of(error_codes.STREAM_STORE_FAILED, err=reason)
 
     def next_due_ns(self) -> int:
         """When there may be something to do; 0 if never."""
-        if self.stream.log.offline or self._due is not None:
+        stream = self.stream
+        if stream.log.offline or self._due is not None:
+            return 0
+        if stream.log.is_full and (stream.is_behind or not stream.only_lets_go):
+            # It is looked at again when there is room.
             return 0
         return self.stream.next_due_ns()
 
@@ -244,7 +251,7 @@ class StreamRunner:
     def when_sure(self, answer: Callable[[], object]) -> None:
         """Answer when all that was recorded is as durable as the stream's messages are."""
         self.consumers.flush()
-        if self.stream.log.offline:
+        if self.stream.log.offline or self.stream.consumers.is_owed:
             # It never will be; who waits tries again, and is heard after a restart.
             return
         if self.mode is not SyncMode.ALWAYS or self._is_sure():
@@ -266,6 +273,9 @@ class StreamRunner:
         try:
             self.stream.append(record)
             self.stream.apply(record)
+        except DiskFullError:
+            # Nothing has changed, and what waits for a commit still does.
+            raise
         except StoreError as error:
             # No commit covers any longer what waits for one.
             self._runners.failed(str(error))
@@ -274,14 +284,19 @@ class StreamRunner:
             self._host.settle(self.stream)
 
     def _append(self, decision: Decision) -> bool:
-        """Put records into the log; whether all went in.
+        """Put records into the log; whether the decision can be carried out.
 
-        Otherwise only what rests on those that did is left of the decision, and has taken effect
-        where nobody waits for the disk.
+        Where there is no room for all of them, only what rests on those that went in is left of it.
+        After any other failure that has taken effect, where nobody waits for the disk.
         """
         for position, record in enumerate(decision.records):
             try:
                 self.stream.append(record)
+            except DiskFullError:
+                decision.records = decision.records[:position]
+                refusal = self.stream.refusal(self._failure())
+                decision.refuse_after(self.stream.log.last_sequence, refusal)
+                break
             except StoreError as error:
                 self._runners.failed(str(error))
                 decision.records = decision.records[:position]
@@ -352,6 +367,19 @@ class StreamRunner:
         """Whether anything waits for a commit."""
         return bool(self._waiting or self._made)
 
+    def go_on(self) -> None:
+        """There is room on the disk again: do what had to wait for it."""
+        try:
+            self.stream.let_go()
+        except DiskFullError:
+            return
+        except StoreError as error:
+            self._runners.failed(str(error))
+        self._host.settle(self.stream)
+        self.consumers.flush()
+        self.consumers.tell_events()
+        self._runners.note_due(self)
+
     def give_up(self) -> None:
         """The disk has failed: what waits for it will never be sure, and is told so."""
         if self.stream.log.offline:
@@ -379,6 +407,10 @@ class StreamRunner:
         for record in decision.records:
             try:
                 self.stream.apply(record)
+            except DiskFullError:
+                # The message is stored; what should have gone because of it goes when there is
+                # room.
+                pass
             except StoreError as error:
                 # The message is stored; what should have gone because of it goes after a restart.
                 self._runners.failed(str(error))
@@ -420,14 +452,13 @@ class StreamRunners:
         environment: Environment,
         broker: Broker,
         sync_interval_s: float,
-        log_error: Callable[[str], object],
-        log_warning: Callable[[str], object],
+        log: Log,
         advisories: Advisories,
         room_limits: RoomLimits,
     ) -> None:
         self.broker = broker
         self.advisories = advisories
-        self.log_warning = log_warning
+        self.log_warning = log.warn
         self.room_limits = room_limits
         self._by_key: dict[tuple[str, str], StreamRunner] = {}
         # Those of which something waits for a commit.
@@ -438,11 +469,12 @@ class StreamRunners:
         self._store = store
         self._clock = environment.clock
         self.scheduler = environment.scheduler
-        self._log_error = log_error
+        self._log = log
         self._driver = SyncDriver(
             store, self.scheduler, sync_interval_s, self._committed, self.failed
         )
         self._upkeep = Upkeep(store, self.scheduler, self.failed)
+        self.disk = DiskWatch(store.room, self.scheduler, self.now_ns, self)
         self.consumer_timers = ConsumerTimers(self.scheduler, self.now_ns)
         self._commits = 0
         # Who wants a commit while one is told of, or at the end, is noted and waits for the next.
@@ -456,6 +488,7 @@ class StreamRunners:
 
     def start(self) -> None:
         """Begin to sync, and to keep the files in order."""
+        self.disk.start()
         self._driver.start()
         self._upkeep.start()
 
@@ -466,6 +499,7 @@ class StreamRunners:
 
     def stop(self) -> None:
         """Commit what waits; nothing more happens on its own."""
+        self.disk.stop()
         self._driver.stop()
         self._upkeep.stop()
         self.consumer_timers.stop()
@@ -521,9 +555,21 @@ class StreamRunners:
 
     def failed(self, reason: str) -> None:
         """The disk failed; the streams concerned have taken themselves offline."""
-        self._log_error(f"JetStream: {reason}")
+        self._log.error(f"JetStream: {reason}")
         for runner in [*self._by_key.values()]:
             runner.give_up()
+
+    def disk_is_full(self, reason: str, since_ns: int) -> None:
+        """Messages are refused from now on."""
+        self._log.error(f"JetStream: {reason}")
+        self.advisories.out_of_storage(reason, since_ns)
+
+    def disk_has_room(self, reason: str) -> None:
+        """Messages are taken again."""
+        if reason:
+            self._log.info(f"JetStream: there is room on the disk again; it had {reason}")
+        for runner in [*self._by_key.values()]:
+            runner.go_on()
 
     @property
     def is_busy(self) -> bool:

@@ -10,10 +10,19 @@ Contracts that everything above relies on:
 * A `sync` that raised may have lost the data for good although it is still readable now. It is
   never tried again as if nothing had happened: the file is not written to any more.
 
-All operations raise OSError.
+All operations raise OSError. One of them has a name here: `NoRoomError` says that the disk has no
+room for a write, and that nothing is left of it. That write may be tried again.
 """
 
-from typing import Protocol
+import errno
+from typing import Final, Protocol
+
+# How disks say that they are full, and how they say it of one who may not have more of them.
+_NO_ROOM: Final = (errno.ENOSPC, errno.EDQUOT)
+
+
+class NoRoomError(OSError):
+    """A write for which there is no room on the disk: all is as it was before."""
 
 
 class File(Protocol):
@@ -119,15 +128,51 @@ class FileSystem(Protocol):
         ...
 
 
+def write_whole(file: File, data: bytes) -> None:
+    """Append all of `data`, or leave the file as it was. Raises NoRoomError if there is no room.
+
+    Where the file can not be cut back, that is what is raised.
+    """
+    size = file.size
+    try:
+        file.write(data)
+    except OSError as error:
+        file.truncate(size)
+        if error.errno in _NO_ROOM:
+            raise NoRoomError(*error.args) from error
+        raise
+
+
+def create_whole(files: FileSystem, path: str, data: bytes) -> File:
+    """Create a file with `data` in it, or none. Raises NoRoomError if there is no room."""
+    try:
+        file = files.create(path)
+    except OSError as error:
+        if error.errno in _NO_ROOM:
+            if files.exists(path):
+                files.remove(path)
+            raise NoRoomError(*error.args) from error
+        raise
+    try:
+        write_whole(file, data)
+    except OSError:
+        file.close()
+        files.remove(path)
+        raise
+    return file
+
+
 def replace_file(files: FileSystem, path: str, data: bytes) -> None:
-    """Put `data` in place of a file: after a crash it is the old or the new, never half."""
+    """Put `data` in place of a file: after a crash it is the old or the new, never half.
+
+    Raises NoRoomError if there is no room for the new one; the old one is there then.
+    """
     folder, _, name = path.rpartition("/")
     temporary = f"{folder}/.{name}.new"
     if files.exists(temporary):
         files.remove(temporary)
-    file = files.create(temporary)
+    file = create_whole(files, temporary, data)
     try:
-        file.write(data)
         file.sync()
     finally:
         file.close()

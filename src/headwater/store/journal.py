@@ -15,7 +15,7 @@ from struct import Struct
 from typing import Final, final
 
 from headwater.base.invariants import check
-from headwater.store.filesystem import File, FileSystem
+from headwater.store.filesystem import File, FileSystem, create_whole, write_whole
 from headwater.store.format import (
     ENTRY_BYTES,
     GROUP,
@@ -84,9 +84,8 @@ class Journal:
     @classmethod
     def create(cls, files: FileSystem, path: str, identity: bytes, salt: bytes) -> "Journal":
         """A new, empty journal; durable once its folder is synced."""
-        file = files.create(path)
-        file.write(FileHeader(JOURNAL_MAGIC, identity, 0, salt).encode())
-        return cls(file, salt)
+        header = FileHeader(JOURNAL_MAGIC, identity, 0, salt).encode()
+        return cls(create_whole(files, path, header), salt)
 
     @property
     def size(self) -> int:
@@ -100,12 +99,7 @@ class Journal:
             data = encode_entry(position, *entries[0])
         else:
             data = encode_group(position, entries)
-        size = self._file.size
-        try:
-            self._file.write(data)
-        except OSError:
-            self._file.truncate(size)
-            raise
+        write_whole(self._file, data)
         return data
 
     def write_apart(self, position: int, entries: list[tuple[int, bytes]]) -> None:

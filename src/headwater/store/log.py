@@ -10,13 +10,15 @@ Order on disk, which recovery relies on:
 * a new segment is only begun when the one before it has its footer.
 
 A write that fails leaves index and counters as they were and takes the log offline: it can be read,
-and a restart begins with what is on the disk.
+and a restart begins with what is on the disk. A write for which there is no room leaves the files
+as they were too, and the log goes on when there is room; until then messages can be removed.
 
 All of this runs on one thread. What is done to the files besides, partly on others, is in
 `headwater.store.log_files`.
 """
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Final, final
 
 from headwater.store.batch_records import (
@@ -27,6 +29,7 @@ from headwater.store.batch_records import (
     take_at,
     take_messages,
 )
+from headwater.store.filesystem import NoRoomError
 from headwater.store.format import (
     ERASED,
     HEADER_BYTES,
@@ -52,7 +55,13 @@ from headwater.store.log_files import (
     STREAM_FILE,
     LogFiles,
 )
-from headwater.store.message_log import Batch, MessageBatch, StoredMessage, StoreError
+from headwater.store.message_log import (
+    Batch,
+    DiskFullError,
+    MessageBatch,
+    StoredMessage,
+    StoreError,
+)
 from headwater.store.segment import READ_BYTES, START_BYTES, SegmentFile
 from headwater.store.wal import SEGMENT
 
@@ -77,6 +86,7 @@ class FileLog(LogFiles):
     def append(self, batch: Batch) -> int:
         """Store messages: one buffer, one write."""
         self._check_online()
+        self._check_room()
         first = self.index.next_sequence
         count = len(batch.subjects)
         try:
@@ -96,13 +106,14 @@ class FileLog(LogFiles):
     def skip(self, count: int, timestamp_ns: int) -> None:
         """Give out sequences without messages."""
         self._check_online()
+        self._check_room()
         first = self.index.next_sequence
         last = first + count - 1
         try:
             self._reserve(last)
             if count > SKIPPED_IN_PLACE_MAX:
                 self._write_journal([(DELETED, encode_ranges([(first, last)]))])
-                self._jump(last + 1)
+                self._jump_at_once(last + 1)
                 return
             segment = self._active(SKIP_BYTES)
             self._write_records(segment, encode_skip(first, count, timestamp_ns, segment.seed))
@@ -126,6 +137,9 @@ class FileLog(LogFiles):
     ) -> int:
         """Remove messages."""
         self._check_online()
+        if self.room.is_full:
+            # What is to be written besides the journal may need room as well.
+            self.room.lend()
         self.flush()
         there = self.index.present(sorted(set(sequences)))
         if not there:
@@ -134,7 +148,8 @@ class FileLog(LogFiles):
         try:
             if erase:
                 self._settle()
-            self._write_caller_entries([(DELETED, encode_ranges(as_ranges(there)))], entries)
+            deleted = (DELETED, encode_ranges(as_ranges(there)))
+            self._write_caller_entries([deleted], entries, makes_room=True)
             if erase:
                 # Before anything is destroyed it must be known to be deleted.
                 self._secure_caller_entries()
@@ -144,7 +159,9 @@ class FileLog(LogFiles):
             self.index.delete_many(there)
             # Of thousands of segments not all are looked at for each message.
             if any(index.live == 0 for index, _ in self.index.by_segment(there)):
-                self._drop_empty_segments()
+                # Without room for that they stay, and say nothing any more.
+                with suppress(DiskFullError):
+                    self._drop_empty_segments()
         except OSError as error:
             raise self._failed("delete", error) from error
         return len(there)
@@ -158,7 +175,7 @@ class FileLog(LogFiles):
         try:
             self._truncate(last_sequence)
         except OSError as error:
-            raise self._failed("truncate", error) from error
+            raise self._broken("truncate", error) from error
 
     def close(self) -> None:
         """Make everything durable and release the files."""
@@ -203,12 +220,19 @@ class FileLog(LogFiles):
         if reserved < first:
             return
         try:
-            self._write_journal([(LOST, encode_ranges([(first, reserved)]))])
+            self._must_write_journal((LOST, encode_ranges([(first, reserved)])))
             self._journal.sync()
             self._jump(reserved + 1)
         except OSError as error:
-            raise self._failed("going on after a crash", error) from error
+            raise self._broken("going on after a crash", error) from error
         self.lost.add(first, reserved)
+
+    def _jump_at_once(self, next_sequence: int) -> None:
+        """Go on at a later sequence after the journal has said so: there is no way back."""
+        try:
+            self._jump(next_sequence)
+        except NoRoomError as error:
+            raise self._broken("skip", error) from error
 
     def _jump(self, next_sequence: int) -> None:
         """Go on at a later sequence, in a segment that begins there."""
@@ -250,8 +274,13 @@ class FileLog(LogFiles):
     def _reserve(self, sequence: int) -> None:
         """See to it that `sequence` may be given out."""
         if sequence > self._stream.reserved:
+            before = self._stream.reserved
             self._stream.reserved = sequence + RESERVED_AT_A_TIME
-            self._replace_stream_file()
+            try:
+                self._replace_stream_file()
+            except NoRoomError:
+                self._stream.reserved = before
+                raise
 
     def _erase(self, sequences: list[int]) -> None:
         for sequence in sequences:
@@ -268,9 +297,10 @@ class FileLog(LogFiles):
         size = self._segments[last.first_sequence].size
         if not self.index.messages and size >= EMPTIED_BYTES_MIN:
             # Nothing is left at all: begin anew behind it, so that its file can go too.
-            self._seal(last)
-            self._begin_segment()
-            empty.append(last)
+            with suppress(NoRoomError):
+                self._seal(last)
+                self._begin_segment()
+                empty.append(last)
         if not empty:
             return
         if any(self._is_end_of_checkpoint(index.first_sequence) for index in empty):
@@ -279,9 +309,8 @@ class FileLog(LogFiles):
         self._secure_caller_entries()
         # Also of sequences that never had a message nobody may think that they are missing.
         ranges = [(index.first_sequence, index.next_sequence - 1) for index in empty]
-        self._write_journal(
-            [(DELETED, encode_ranges(pair for pair in ranges if pair[0] <= pair[1]))]
-        )
+        gone = encode_ranges(pair for pair in ranges if pair[0] <= pair[1])
+        self._write_journal([(DELETED, gone)], makes_room=True)
         self._journal.sync()
         for index in empty:
             self.index.remove_segment(index)
@@ -306,10 +335,10 @@ class FileLog(LogFiles):
         self._check_online()
         try:
             self._cut_files(first - 1)
-            self._write_journal([(TRUNCATED, encode_ranges([(first, last)]))])
+            self._must_write_journal((TRUNCATED, encode_ranges([(first, last)])))
             self._journal.sync()
         except OSError as error:
-            raise self._failed("truncate", error) from error
+            raise self._broken("truncate", error) from error
 
     def _truncate(self, last_sequence: int) -> None:
         self._settle()
@@ -318,7 +347,7 @@ class FileLog(LogFiles):
         self._write_journal([(TRUNCATING, doomed)])
         self._journal.sync()
         self._cut_files(last_sequence)
-        self._write_journal([(TRUNCATED, doomed)])
+        self._must_write_journal((TRUNCATED, doomed))
         self._journal.sync()
         self.synced_sequence = min(self.synced_sequence, last_sequence)
         self._note_extent()
@@ -451,8 +480,7 @@ class FileLog(LogFiles):
 
     def _leave_erased(self, sequence: int) -> None:
         """A message was erased, and nothing else says any more that it was deleted."""
-        if not self._offline:
-            self._write_journal([(DELETED, encode_ranges([(sequence, sequence)]))])
+        self._write_if_possible(DELETED, sequence)
         self.index.delete(sequence)
 
 

@@ -8,10 +8,13 @@ between a beginning and an end on the log's own: `LogSync.run`, `CheckpointWriti
 whether what was done still fits, and gives it up if not. When to do which is not known here.
 
 What fails and concerns the log takes it offline: it can be read, and a restart begins with what is
-on the disk. A file that was to replace another one and could not be written concerns nobody.
+on the disk. A write for which there was no room, and of which nothing is left, does not: it raises
+DiskFullError, and messages are refused until there is room (`headwater.store.room`). A file that
+was to replace another one and could not be written concerns nobody.
 """
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Final
 
 from headwater.base.entropy import Entropy
@@ -19,7 +22,7 @@ from headwater.base.invariants import check
 from headwater.store.checkpoint import CHECKPOINT_FILE
 from headwater.store.checkpoint_writing import CheckpointWriting
 from headwater.store.compaction import Compaction, is_worthwhile
-from headwater.store.filesystem import File, FileSystem, replace_file
+from headwater.store.filesystem import File, FileSystem, NoRoomError, replace_file
 from headwater.store.format import (
     IDENTITY_BYTES,
     JOURNAL_MAGIC,
@@ -37,9 +40,10 @@ from headwater.store.journal import (
 )
 from headwater.store.journal_rewriting import JournalRewriting
 from headwater.store.log_sync import LogSync
-from headwater.store.message_log import MessageLog, OfflineError, StoreError
+from headwater.store.message_log import DiskFullError, MessageLog, OfflineError, StoreError
 from headwater.store.ranges import RangeSet
 from headwater.store.recovery import Findings
+from headwater.store.room import NO_SPACE, Room
 from headwater.store.segment import SegmentFile
 from headwater.store.wal import JOURNAL, SYNCED, WriteAhead
 
@@ -85,6 +89,8 @@ class LogFiles(MessageLog):
         self._segments = segments
         self._segment_bytes_max = segment_bytes_max
         self._offline = ""
+        # What is known of the disk; shared by the logs of a store.
+        self.room = Room(files, folder)
         # What recovery had to report.
         self.findings = Findings()
         self.synced_sequence = index.last_sequence
@@ -136,6 +142,11 @@ class LogFiles(MessageLog):
         return self._offline
 
     @property
+    def is_full(self) -> bool:
+        """Whether messages are refused because there is no room on the disk."""
+        return self.room.is_full
+
+    @property
     def identity(self) -> bytes:
         """What tells this stream from all others, and from an earlier one of its name."""
         return self._stream.identity
@@ -178,7 +189,8 @@ class LogFiles(MessageLog):
         """Hand what waits to the operating system, in one write.
 
         What can not be written is gone, as it is when the process dies: nothing of it stays in the
-        index, and the log goes offline.
+        index, and the log goes offline. On a full disk that takes what is kept for such a case:
+        these messages were acknowledged.
         """
         if not self._waiting:
             return
@@ -186,14 +198,21 @@ class LogFiles(MessageLog):
         first = self._waiting_from
         self._waiting.clear()
         self._waiting_bytes = 0
+        segment = self._segments[self.index.segments[-1].first_sequence]
         try:
-            self._segments[self.index.segments[-1].first_sequence].write(data)
+            try:
+                segment.write(data)
+            except NoRoomError:
+                self.room.met_end()
+                if not self.room.lend():
+                    raise
+                segment.write(data)
         except OSError as error:
             while sequence := self.index.next_message(first):
                 self.index.delete(sequence)
             self.index.cut(first)
             self.expiries.cut(first - 1)
-            raise self._failed("flush", error) from error
+            raise self._broken("flush", error) from error
 
     def flush_to_read(self) -> None:
         """The same for who only wants to read: what can not be written is gone, the rest is there.
@@ -398,6 +417,10 @@ class LogFiles(MessageLog):
             done.put_in_place()
             self._files.sync_folder(self._folder)
             segment = SegmentFile.open(self._files, old.path, self._stream.identity)
+        except NoRoomError as error:
+            # Before the successor took the place of anything.
+            done.give_up()
+            raise self._failed("compaction", error) from error
         except OSError as error:
             raise self._failed("compaction", error) from error
         segment.sealed = True
@@ -447,7 +470,7 @@ class LogFiles(MessageLog):
             self._files.rename(temporary, path)
             self._files.sync_folder(self._folder)
         except OSError as error:
-            raise self._failed("rewriting the journal", error) from error
+            raise self._broken("rewriting the journal", error) from error
         self._take_journal(journal)
         self.caller_bytes, self.caller_bytes_anew = 0, size_of_entries(entries)
 
@@ -459,7 +482,7 @@ class LogFiles(MessageLog):
         still true.
         """
         self._check_online()
-        check(self._rewriting is None, "the rewriting before this one is not over")
+        check(not self.is_rewriting, "the rewriting before this one is not over")
         salt = self._entropy.random_bytes(IDENTITY_BYTES)
         path = f"{self._folder}/{JOURNAL_FILE}"
         try:
@@ -476,6 +499,11 @@ class LogFiles(MessageLog):
         except OSError as error:
             raise StoreError(f"{path} is not written anew: {error}") from error
         return self._rewriting
+
+    @property
+    def is_rewriting(self) -> bool:
+        """Whether the journal is being written anew."""
+        return self._rewriting is not None
 
     def abandon_journal_rewrite(self, work: JournalRewriting) -> None:
         """Give up a rewriting that could not be run, or is not wanted any more."""
@@ -508,6 +536,10 @@ class LogFiles(MessageLog):
             self._settle()
             journal = done.put_in_place()
             self._files.sync_folder(self._folder)
+        except NoRoomError as error:
+            # Before the successor took the place of the journal.
+            done.give_up()
+            raise self._failed("rewriting the journal", error) from error
         except OSError as error:
             raise self._failed("rewriting the journal", error) from error
         self._take_journal(journal)
@@ -518,6 +550,16 @@ class LogFiles(MessageLog):
             self.caller_bytes_anew = size_of_entries(done.caller_entries)
         return True
 
+    def rewrite_journal_now(self) -> None:
+        """Do all three steps at once, for a caller whose entries are not complete any more."""
+        work = self.begin_journal_rewrite()
+        try:
+            work.run()
+        except StoreError:
+            self.abandon_journal_rewrite(work)
+            raise
+        self.finish_journal_rewrite(work)
+
     def _take_journal(self, journal: Journal) -> None:
         """A successor is in place and on the disk."""
         self._journal.close()
@@ -526,24 +568,41 @@ class LogFiles(MessageLog):
         self._note_extent()
 
     def _write_caller_entries(
-        self, ours: list[tuple[int, bytes]], entries: Sequence[tuple[int, bytes]]
+        self,
+        ours: list[tuple[int, bytes]],
+        entries: Sequence[tuple[int, bytes]],
+        makes_room: bool = False,
     ) -> None:
         """Journal what a caller wants kept together with what we say ourselves: all or nothing."""
         check(all(kind >= CALLER_KINDS for kind, _ in entries), "kinds below are the store's own")
-        self._write_journal([*ours, *entries])
+        self._write_journal([*ours, *entries], makes_room)
         if entries:
             self.caller_bytes += size_of_entries(entries)
             self._caller_entries_written = self.entries_written
 
-    def _write_journal(self, entries: list[tuple[int, bytes]]) -> None:
+    def _write_journal(self, entries: list[tuple[int, bytes]], makes_room: bool = False) -> None:
+        """Append entries; those that make room may have what is kept for them."""
         size = self._journal.size
         try:
-            data = self._journal.write(self.last_sequence, entries)
+            try:
+                data = self._journal.write(self.last_sequence, entries)
+            except NoRoomError:
+                self.room.met_end()
+                if not (makes_room and self.room.lend()):
+                    raise
+                data = self._journal.write(self.last_sequence, entries)
         except OSError as error:
             raise self._failed("journal", error) from error
         self.entries_written += 1
         if self.write_ahead is not None:
             self.write_ahead.add(self._stream.identity, JOURNAL, 0, size, data)
+
+    def _must_write_journal(self, entry: tuple[int, bytes]) -> None:
+        """Journal the end of something that was begun and can not be tried again."""
+        try:
+            self._write_journal([entry], makes_room=True)
+        except DiskFullError as error:
+            raise self._broken("journal", error) from error
 
     # --- the write-ahead file ------------------------------------------------------------------
 
@@ -574,10 +633,15 @@ class LogFiles(MessageLog):
     def _lose(self, sequence: int) -> None:
         """A message that was stored can not be read: nobody shall wait for it."""
         self.findings.add("damaged", f"message {sequence} fails its checksum")
-        if not self._offline:
-            self._write_journal([(LOST, encode_ranges([(sequence, sequence)]))])
+        self._write_if_possible(LOST, sequence)
         self.index.delete(sequence)
         self.lost.add(sequence, sequence)
+
+    def _write_if_possible(self, kind: int, sequence: int) -> None:
+        """Journal what whoever opens the log finds out again, if there is no room for it now."""
+        if not self._offline:
+            with suppress(DiskFullError):
+                self._write_journal([(kind, encode_ranges([(sequence, sequence)]))])
 
     def go_offline(self, reason: str) -> None:
         """Write no more: something this log relies on has failed."""
@@ -587,7 +651,19 @@ class LogFiles(MessageLog):
         if self._offline:
             raise OfflineError(f"{self._folder} is offline for writes: {self._offline}")
 
+    def _check_room(self) -> None:
+        if self.room.is_full:
+            raise DiskFullError(f"{self._folder}: {NO_SPACE}")
+
     def _failed(self, what: str, error: Exception) -> StoreError:
+        """What to raise when something failed; without room all of it may be tried again."""
+        if isinstance(error, NoRoomError):
+            self.room.met_end()
+            return DiskFullError(f"{self._folder}: {what} failed: {error}")
+        return self._broken(what, error)
+
+    def _broken(self, what: str, error: Exception) -> StoreError:
+        """What to raise when something was done by half, whatever the reason."""
         self._offline = f"{what} failed: {error}"
         return OfflineError(
             f"{self._folder}: {self._offline}; reads go on, restart the server to write again"

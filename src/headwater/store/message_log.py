@@ -34,6 +34,10 @@ class OfflineError(StoreError):
     """A stream whose disk failed: it can be read, and written again after a restart."""
 
 
+class DiskFullError(StoreError):
+    """There is no room on the disk: nothing has changed, and it may be tried again."""
+
+
 @final
 class StoredMessage:
     """A message as it was stored."""
@@ -237,6 +241,12 @@ class MessageLog(ABC):
     @abstractmethod
     def offline(self) -> str:
         """Why the log can not be written to; empty if it can."""
+
+    @property
+    def is_full(self) -> bool:
+        """Whether messages are refused because there is no room on the disk, for as long as there
+        is none."""
+        return False
 
     @abstractmethod
     def set_body(self, body: bytes) -> None:

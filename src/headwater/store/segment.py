@@ -2,7 +2,7 @@
 
 from typing import Final, final
 
-from headwater.store.filesystem import File, FileSystem
+from headwater.store.filesystem import File, FileSystem, create_whole, write_whole
 from headwater.store.format import (
     FOOTER,
     HEADER_BYTES,
@@ -75,9 +75,8 @@ class SegmentFile:
     ) -> "SegmentFile":
         """A new, empty segment; durable once it and its folder are synced."""
         path = f"{folder}/{segment_name(first_sequence)}"
-        file = files.create(path)
         header = FileHeader(SEGMENT_MAGIC, identity, first_sequence, salt).encode()
-        file.write(header)
+        file = create_whole(files, path, header)
         return cls(path, file, first_sequence, seed_of(header))
 
     @classmethod
@@ -110,11 +109,7 @@ class SegmentFile:
     def write(self, data: bytes) -> int:
         """Append records; returns where they begin. On an error the file is as it was, or worse."""
         offset = self.file.size
-        try:
-            self.file.write(data)
-        except OSError:
-            self.file.truncate(offset)
-            raise
+        write_whole(self.file, data)
         return offset
 
     def cut_after(self, last_sequence: int) -> None:

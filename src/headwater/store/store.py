@@ -3,6 +3,7 @@
     <folder>/lock                 who has it
             /store.hw             identity, the machine's boot id, whether it was closed in order
             /ahead-…              the write-ahead file (`headwater.store.wal`)
+            /reserve.hw           room for what makes room on a full disk (`headwater.store.room`)
             /streams/<name>/…     a log each (`headwater.store.log`)
 
 What an ack of a stream may mean is decided by its sync mode: INTERVAL, where the operating system
@@ -13,7 +14,9 @@ when that returned; the logs' `synced_sequence` then covers the turn. Likewise `
 `run_syncs` off the loop and `finish_sync` for the streams' own files, and `begin_trim` and
 `finish_trim` around `run_syncs` when the write-ahead file is full.
 
-A stream that fails is offline and does not keep the others from anything.
+A stream that fails is offline and does not keep the others from anything. A disk without room is
+no failure: messages are refused for as long as there is none. Where the write-ahead file meets the
+end of the disk, a commit syncs the files of the streams themselves, in which the messages are.
 """
 
 from collections.abc import Callable, Iterable
@@ -26,7 +29,7 @@ from headwater.base.checksums import crc32
 from headwater.base.entropy import Entropy
 from headwater.base.errors import OperatingError
 from headwater.store.encoding import KEY_FILE, EncodedFiles, Encoding
-from headwater.store.filesystem import FileSystem, read_file, replace_file
+from headwater.store.filesystem import FileSystem, NoRoomError, read_file, replace_file
 from headwater.store.format import (
     IDENTITY_BYTES,
     VERSION,
@@ -36,7 +39,7 @@ from headwater.store.format import (
 )
 from headwater.store.log import JOURNAL_FILE, SEGMENT_BYTES_MAX, STREAM_FILE, FileLog
 from headwater.store.log_sync import LogSync
-from headwater.store.message_log import OfflineError, StoreError
+from headwater.store.message_log import DiskFullError, OfflineError, StoreError
 from headwater.store.opening import (
     UnreadableError,
     create_log,
@@ -44,6 +47,7 @@ from headwater.store.opening import (
     sync_folders_above,
 )
 from headwater.store.recovery import SET_ASIDE, Extent, Findings, set_aside_file
+from headwater.store.room import NO_SPACE, Room
 from headwater.store.segment import segment_name
 from headwater.store.wal import (
     FILE_BYTES_MAX,
@@ -149,6 +153,7 @@ class Store:
         encoding: Encoding,
         segment_bytes_max: int,
         ahead_bytes_max: int,
+        reserve_bytes: int,
     ) -> None:
         self._files = files
         self._encoding = encoding
@@ -160,6 +165,7 @@ class Store:
         self._boot_id = boot_id.encode()[:_BOOT_ID_BYTES]
         # Why nothing at all can be written; empty if it can.
         self._offline = ""
+        self.room = Room(files, folder, reserve_bytes)
         self.findings = Findings()
         self.logs: dict[str, FileLog] = {}
         # What the logs were opened through.
@@ -172,6 +178,8 @@ class Store:
         self._async: dict[str, FileLog] = {}
         # Sequence and count of entries by stream that a commit under way makes durable.
         self._committing: dict[str, tuple[int, int]] = {}
+        # The same for one that goes without the write-ahead file; else None.
+        self._syncing: dict[str, LogSync] | None = None
         files.make_folder(self._streams)
         # Also where they were there: whoever made them may have been killed before this.
         sync_folders_above(files, self._streams)
@@ -199,6 +207,7 @@ class Store:
         # The machine stopped without a word since the store was last open.
         same_life = self._boot_id == self._file.boot_id != BOOT_UNKNOWN.encode()
         self.machine_fell = self.was_unclean and not same_life
+        self.room.open()
         self._finish_removals()
         ahead_files = self._encoding.files_in(
             self._files, self._folder, "", self._entropy, is_new=True
@@ -213,7 +222,13 @@ class Store:
         self._replay(frames)
         number = remove_ahead(ahead_files, self._folder, frames)
         self._ahead = WriteAhead(
-            ahead_files, self._folder, identity, number, self._entropy, self._ahead_bytes_max
+            ahead_files,
+            self._folder,
+            identity,
+            number,
+            self._entropy,
+            self._ahead_bytes_max,
+            self.room.lend,
         )
 
     def _read_store_file(self) -> StoreFile | None:
@@ -233,7 +248,13 @@ class Store:
     def mark_in_use(self) -> None:
         """From here on the store is not closed in order until `close` says so."""
         try:
-            self._mark(clean=False)
+            try:
+                self._mark(clean=False)
+            except NoRoomError:
+                self.room.met_end()
+                if not self.room.lend():
+                    raise
+                self._mark(clean=False)
         except OSError as error:
             # What is written now would be taken for complete after a crash.
             self._offline = f"the store file can not be replaced: {error}"
@@ -357,6 +378,8 @@ class Store:
     ) -> FileLog:
         """A new stream, durable when this returns."""
         self._check_online()
+        if self.room.is_full:
+            raise DiskFullError(f"can not create the stream {name}: {NO_SPACE}")
         folder = self._folder_of(name)
         if self._files.exists(f"{folder}/{STREAM_FILE}"):
             raise StoreError(f"a stream {name} is there already")
@@ -418,6 +441,7 @@ class Store:
         self._adopt(name, log, mode, files)
 
     def _adopt(self, name: str, log: FileLog, mode: SyncMode, files: EncodedFiles) -> FileLog:
+        log.room = self.room
         self.logs[name] = log
         self._stream_files[name] = files
         if mode is SyncMode.ALWAYS:
@@ -501,14 +525,28 @@ class Store:
         }
         if not self._committing:
             return False
+        if self._syncing is None and self._write_ahead():
+            return True
+        self._ahead.leave_out()
+        self._syncing = self._begin_syncs({name: logs[name] for name in self._committing})
+        return True
+
+    def _write_ahead(self) -> bool:
+        """Whether there was room in the write-ahead file for what is to be committed."""
         try:
             self._ahead.write()
+        except NoRoomError:
+            self.room.met_end()
+            return False
         except OSError as error:
             raise self._ahead_failed(error) from error
         return True
 
     def sync_ahead(self) -> None:
         """The one sync of a commit. May run on another thread."""
+        if self._syncing is not None:
+            run_syncs(self._syncing.values())
+            return
         try:
             self._ahead.sync()
         except OSError as error:
@@ -523,7 +561,14 @@ class Store:
         return OfflineError(f"{self._folder}: {reason}; restart the server to write again")
 
     def finish_commit(self) -> None:
-        """The sync has returned: what `begin_commit` wrote is on the disk."""
+        """The sync has returned: what `begin_commit` wrote is on the disk.
+
+        Raises StoreError if it is not, of some streams; those are offline, and others go on.
+        """
+        if self._syncing is not None:
+            done, self._syncing, self._committing = self._syncing, None, {}
+            self.finish_sync(done)
+            return
         for name, (sequence, entries_written) in self._committing.items():
             log = self._always.get(name)
             if log is not None:
@@ -555,8 +600,11 @@ class Store:
 
     @property
     def is_trim_due(self) -> bool:
-        """Whether the write-ahead file has become so large that it should begin anew."""
-        return self._ahead.is_full
+        """Whether the write-ahead file has become so large that it should begin anew.
+
+        Where there is no room any size is too large.
+        """
+        return self._ahead.is_full or (self.room.is_full and self._ahead.has_frames)
 
     def trim(self) -> None:
         """Sync every stream's own files, after which the write-ahead file begins anew."""
@@ -675,6 +723,7 @@ def open_store(
     mode_of: Callable[[str, bytes], SyncMode] | None = None,
     ahead_bytes_max: int = FILE_BYTES_MAX,
     compresses_of: Callable[[str, bytes], bool] | None = None,
+    reserve_bytes: int = 0,
 ) -> Store:
     """Open the store in a folder, making it if need be, and every stream in it.
 
@@ -683,6 +732,8 @@ def open_store(
 
     `boot_id` tells one life of the machine from another: where it changed and the store was not
     closed in order, streams that are not synced before each ack may have lost their end.
+
+    `reserve_bytes` is what is kept free for removing messages from a full disk.
     """
     try:
         store = Store(
@@ -693,6 +744,7 @@ def open_store(
             encoding or Encoding(),
             segment_bytes_max,
             ahead_bytes_max,
+            reserve_bytes,
         )
     except (OSError, NewerFormatError) as error:
         raise StoreError(f"can not open the store in {folder}: {error}") from error

@@ -35,13 +35,21 @@ with fallocate), and would make what an interrupted write leaves behind look lik
 """
 
 import re
+from collections.abc import Callable
 from errno import EIO
 from struct import Struct
 from typing import Final, final
 
 from headwater.base.checksums import crc32
 from headwater.base.entropy import Entropy
-from headwater.store.filesystem import File, FileSystem, read_file
+from headwater.store.filesystem import (
+    File,
+    FileSystem,
+    NoRoomError,
+    create_whole,
+    read_file,
+    write_whole,
+)
 from headwater.store.format import (
     HEADER_BYTES,
     IDENTITY_BYTES,
@@ -143,6 +151,7 @@ class WriteAhead:
         "_files",
         "_folder",
         "_identity",
+        "_lend",
         "_number",
         "_old",
         "_seed",
@@ -158,8 +167,12 @@ class WriteAhead:
         number: int,
         entropy: Entropy,
         bytes_max: int = FILE_BYTES_MAX,
+        lend: Callable[[], bool] | None = None,
     ) -> None:
-        """`number` is that of the first file; none of that number or above is there."""
+        """`number` is that of the first file; none of that number or above is there.
+
+        `lend` gives the disk some room for what can not be left out, and tells whether it did.
+        """
         self._files = files
         self._folder = folder
         self._identity = identity
@@ -174,17 +187,19 @@ class WriteAhead:
         self._seed = 0
         self._synced_bytes = 0
         self._broken = ""
+        self._lend = lend
 
     def _begin(self) -> File:
         salt = self._entropy.random_bytes(IDENTITY_BYTES)
         header = FileHeader(AHEAD_MAGIC, self._identity, self._number, salt).encode()
         try:
-            file = self._files.create(f"{self._folder}/{_name(self._number)}")
+            file = create_whole(self._files, f"{self._folder}/{_name(self._number)}", header)
             self._file = file
-            file.write(header)
             # So that a file without a header is one in which nothing was ever confirmed.
             file.sync()
             self._files.sync_folder(self._folder)
+        except NoRoomError:
+            raise
         except OSError as error:
             self._broken = str(error)
             raise
@@ -196,6 +211,11 @@ class WriteAhead:
     def is_full(self) -> bool:
         """Whether it is time to sync the streams and begin anew."""
         return self._file is not None and self._file.size >= self._bytes_max
+
+    @property
+    def has_frames(self) -> bool:
+        """Whether there is a file that takes up room."""
+        return self._file is not None or bool(self._old)
 
     def add(self, identity: bytes, kind: int, file: int, offset: int, data: bytes) -> None:
         """Keep bytes until the next `write`."""
@@ -212,33 +232,47 @@ class WriteAhead:
         """See to it, durably, that no frame of a stream so far is put back any more."""
         for _ in range(2):
             self.add(identity, FORGET, 0, 0, b"")
-        self.write()
+        try:
+            self.write()
+        except NoRoomError:
+            if self._lend is None or not self._lend():
+                raise
+            self.write()
         self.sync()
 
+    def leave_out(self) -> None:
+        """Keep nothing for the next `write`: the streams are durable by their own files."""
+        self._buffer.clear()
+
     def write(self) -> None:
-        """Hand everything kept to the operating system, in one write."""
+        """Hand everything kept to the operating system, in one write.
+
+        Raises NoRoomError if there is no room for it; all of it is kept then.
+        """
         self._check_sound()
         if not self._buffer:
             return
         file = self._file or self._begin()
-        size = file.size
         seed = self._seed
         parts: list[bytes] = [_frame_head(_NOBODY, MARK, 0, self._synced_bytes, b"", seed)]
         for frame in self._buffer:
             parts += (_frame_head(*frame, seed), frame[4])
-        try:
-            file.write(b"".join(parts))
-        except OSError as error:
-            self._cut_back(file, size, error)
-            raise
+        self._append(file, b"".join(parts))
         self._buffer.clear()
 
-    def _cut_back(self, file: File, size: int, error: OSError) -> None:
+    def _append(self, file: File, data: bytes) -> None:
+        size = file.size
         try:
-            file.truncate(size)
-        except OSError:
-            # Frames behind what is half a frame would not be found in order.
-            self._broken = str(error)
+            write_whole(file, data)
+        except NoRoomError:
+            # Else the power could leave a part of this write within the next one.
+            self.sync()
+            raise
+        except OSError as error:
+            if file.size != size:
+                # Frames behind what is half a frame would not be found in order.
+                self._broken = str(error)
+            raise
 
     def sync(self) -> None:
         """Return when all that was written is on the disk. May run on another thread."""
@@ -262,7 +296,11 @@ class WriteAhead:
 
     def roll(self) -> None:
         """Begin another file with the next write; `trim` removes the ones before it."""
-        self.write()
+        try:
+            self.write()
+        except NoRoomError:
+            # What is kept goes to the other file then.
+            pass
         self.sync()
         if self._file is not None:
             self._file.close()

@@ -18,12 +18,13 @@ def world(request: pytest.FixtureRequest) -> StreamWorld:
     # A client that is not asked whether it is there for as long as a test takes.
     made = StreamWorld(Options(jetstream=streaming(), ping_interval_s=100 * HOUR_S))
     hour_ns = HOUR_S * NS_PER_S
-    for name, settings in {
+    settings: dict[str, dict[str, object]] = {
         "AGE": {"max_age": hour_ns, "duplicate_window": hour_ns},
         "TTL": {"allow_msg_ttl": True},
         "IDS": {"duplicate_window": hour_ns},
-    }.items():
-        made.create(name, subjects=[name.lower()], storage=request.param, **settings)
+    }
+    for name, config in settings.items():
+        made.create(name, subjects=[name.lower()], storage=request.param, **config)
     return made
 
 

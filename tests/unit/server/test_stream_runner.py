@@ -150,7 +150,7 @@ def test_what_was_only_in_memory_when_the_disk_failed_is_no_duplicate_either() -
 
 
 def test_a_publish_whose_commit_can_not_even_begin_is_answered(world: StreamWorld) -> None:
-    world.disk.fail("write", AHEAD, code=ENOSPC, times=None)
+    world.disk.fail("write", AHEAD, code=EIO, times=None)
     publishes = [world.publish("s.a", Nats_Msg_Id="1") for _ in range(3)]
     assert world.errors(*publishes) == [STORE_FAILED] * 3
     assert world.scheduler.offloaded == []
@@ -182,7 +182,7 @@ def test_a_change_that_fails_leaves_no_publish_behind_it_acknowledged(world: Str
     world.publish("s.a")
     purge = world.call("STREAM.PURGE.S")
     behind = world.publish("s.a")
-    world.disk.fail("write", JOURNAL, code=ENOSPC, times=None)
+    world.disk.fail("write", JOURNAL, code=EIO, times=None)
     world.sync()
     assert world.errors(purge, behind) == [error_codes.STREAM_OFFLINE_REASON.err_code, STORE_FAILED]
     assert len(world.complaints) == 1
@@ -226,7 +226,7 @@ def test_where_the_disk_has_to_be_sure_nothing_of_such_a_turn_is() -> None:
     world = StreamWorld()
     world.create("S", subjects=["s.>"], allow_atomic=True)
     batch = {"Nats_Batch_Id": "b", "Nats_Batch_Sequence": "1", "Nats_Batch_Commit": "1"}
-    world.disk.fail("write", SEGMENT, code=ENOSPC, skip=1, times=None)
+    world.disk.fail("write", SEGMENT, code=EIO, skip=1, times=None)
     publishes = [world.push("s.a", b"x"), world.push("s.a", b"x", **batch)]
     world.settle()
     world.sync()
@@ -236,7 +236,7 @@ def test_where_the_disk_has_to_be_sure_nothing_of_such_a_turn_is() -> None:
 def test_a_stream_that_can_not_be_written_has_nothing_due() -> None:
     world = unsynced(max_age=2 * NS_PER_S, duplicate_window=NS_PER_S)
     world.publish("s.a")
-    world.disk.fail("write", JOURNAL, code=ENOSPC, times=None)
+    world.disk.fail("write", JOURNAL, code=EIO, times=None)
     world.advance(60)
     assert len(world.complaints) == 1, "told once, not every time that it is tried"
 
@@ -496,7 +496,7 @@ def test_a_stream_that_comes_back_and_can_not_be_written_is_told() -> None:
     # As a crash leaves it: stored, and what follows from it not carried out.
     stream.log.append(Batch([b"s.a"], [b""], [b"x"], [world.clock.wall_ns()]))
     world.disk.kill()
-    world.disk.fail("write", JOURNAL, code=ENOSPC, times=None)
+    world.disk.fail("write", JOURNAL, code=EIO, times=None)
     after = StreamWorld(world.node.options, world.disk)
     assert len(after.complaints) == 1
     assert after.state()["messages"] == 2

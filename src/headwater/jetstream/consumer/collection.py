@@ -32,7 +32,7 @@ from headwater.jetstream.consumer.records import (
 from headwater.jetstream.consumer.retention import InterestCounts
 from headwater.jetstream.errors import ApiError
 from headwater.store.log import FileLog
-from headwater.store.message_log import ALL_SUBJECTS, StoreError
+from headwater.store.message_log import ALL_SUBJECTS, DiskFullError, StoreError
 from headwater.subjects.grammar import is_subset, matches
 from headwater.subjects.index import SubscriptionIndex
 
@@ -71,6 +71,9 @@ class Consumers:
         self._counts = InterestCounts()
         # Entries of records that are not in the journal yet.
         self._unwritten: list[tuple[int, bytes]] = []
+        # Whether there was no room for some of them: what the journal says of consumers is not
+        # complete, so nothing is added to it before all of it is written anew.
+        self.is_owed = False
         # What happened to consumers because messages left the stream, for whoever tells of it.
         self.events: list[tuple[Consumer, Event]] = []
         # Those that may have room for other messages since, in order.
@@ -199,18 +202,41 @@ class Consumers:
     @property
     def has_unwritten(self) -> bool:
         """Whether anything waits for the next write to the journal."""
-        return bool(self._unwritten)
+        return bool(self._unwritten) or self.is_owed
 
     def take_unwritten(self) -> list[tuple[int, bytes]]:
-        """Entries to be written now."""
+        """Entries to be written now; none as long as earlier ones are owed."""
         entries = self._unwritten
         self._unwritten = []
-        return entries
+        return [] if self.is_owed else entries
 
     def flush(self) -> None:
-        """Write what waits. Raises StoreError."""
-        if self._unwritten:
-            self._stream.log.write_entries(self.take_unwritten())
+        """Write what waits. Raises StoreError; without room all of it is owed."""
+        if self.is_owed:
+            self._write_anew()
+        elif self._unwritten:
+            self.is_owed = True
+            entries, self._unwritten = self._unwritten, []
+            self._stream.log.write_entries(entries)
+            self.is_owed = False
+
+    def _write_anew(self) -> None:
+        """Write down all that is remembered, in place of what the journal has. Raises StoreError,
+        and it is owed as before."""
+        log = self._stream.log
+        self._unwritten = []
+        if not isinstance(log, FileLog):
+            self.is_owed = False
+            return
+        if log.is_full or log.is_rewriting:
+            raise DiskFullError(f"{self._stream.name}: there was no room for entries of consumers")
+        # What is remembered now is what counts as written.
+        self.is_owed = False
+        try:
+            log.rewrite_journal_now()
+        except StoreError:
+            self.is_owed = True
+            raise
 
     def apply(self, record: ConsumerRecord) -> list[int]:
         """Change what a consumer remembers; returns the messages that leave the stream for it."""

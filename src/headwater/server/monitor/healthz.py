@@ -85,6 +85,10 @@ def healthz(node: "Node", options: HealthzOptions) -> Health:
         return _unwell(options, UNAVAILABLE, _NOT_AVAILABLE, [error])
     if options.js_enabled_only or options.js_enabled:
         return _WELL
+    if node.jetstream.full:
+        text = f"JetStream refuses messages: {node.jetstream.full}"
+        error = HealthError(type=_JETSTREAM_TYPE, error=text)
+        return _unwell(options, UNAVAILABLE, _NOT_AVAILABLE, [error])
     return _verdict_on_streams(node, node.jetstream, options)
 
 

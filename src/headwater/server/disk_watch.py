@@ -1,0 +1,118 @@
+"""A disk without room: since when, who is told, and when it is looked at again.
+
+The store says that a write found no room. Whether the disk is full, or has no room for one large
+write only, is found out before the next turn: whoever sends what does not fit keeps nobody else
+from writing. As long as the disk is full it is looked at every second, so that writes go on by
+themselves when there is room.
+"""
+
+from collections.abc import Callable
+from typing import Final, Protocol, final
+
+from headwater.jetstream.times import format_time
+from headwater.runtime.environment import Scheduler, TimerHandle
+from headwater.store.room import NO_SPACE, Room
+
+# Between two looks at a disk that is full.
+LOOK_S: Final = 1.0
+
+ADVICE: Final = (
+    "purge or delete messages or streams, or make room on the disk: writes then go on by themselves"
+)
+
+
+class Told(Protocol):
+    """Who is told of a full disk."""
+
+    def disk_is_full(self, reason: str, since_ns: int) -> None:
+        """It has turned out to be full."""
+        ...
+
+    def disk_has_room(self, reason: str) -> None:
+        """Writes go on, after it was full or seemed to be; `reason` is empty if nobody was told."""
+        ...
+
+
+@final
+class DiskWatch:
+    """Looks after the room of one store."""
+
+    __slots__ = (
+        "_is_resting",
+        "_met_end",
+        "_now_ns",
+        "_room",
+        "_scheduler",
+        "_since_ns",
+        "_timer",
+        "_told",
+    )
+
+    def __init__(
+        self, room: Room, scheduler: Scheduler, now_ns: Callable[[], int], told: Told
+    ) -> None:
+        self._room = room
+        self._scheduler = scheduler
+        self._now_ns = now_ns
+        self._told = told
+        # Since when the disk is full as far as anybody was told; 0 if it is not.
+        self._since_ns = 0
+        self._timer: TimerHandle | None = None
+        # Whether room was found a moment ago, and all was done that waited for it: what finds none
+        # since then is tried again a moment later, and not at once for ever.
+        self._is_resting = False
+        self._met_end = False
+
+    def start(self) -> None:
+        """Look after it from now on; it may be full already."""
+        self._room.when_full = self._plan_look
+        if self._room.is_full:
+            self._plan_look()
+        else:
+            # A disk that has no room for the reserve is not full before a write says so.
+            self._room.look()
+
+    def stop(self) -> None:
+        """Look no more."""
+        self._room.when_full = None
+        self._met_end = False
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    @property
+    def reason(self) -> str:
+        """Why messages are refused and what to do; empty if they are not."""
+        if not self._since_ns:
+            return f"{NO_SPACE}: {ADVICE}" if self._room.is_full else ""
+        return f"{NO_SPACE} since {format_time(self._since_ns)}: {ADVICE}"
+
+    def _plan_look(self) -> None:
+        if self._timer is None:
+            self._timer = self._scheduler.call_soon(self._look)
+
+    def _look(self) -> None:
+        self._timer = None
+        before = self.reason if self._since_ns else ""
+        if self._room.look(takes_some=not self._is_resting):
+            self._since_ns = 0
+            if self._is_resting:
+                self._met_end = True
+            else:
+                self._go_on(before)
+            return
+        if not before:
+            self._since_ns = self._now_ns()
+            self._told.disk_is_full(self.reason, self._since_ns)
+        self._timer = self._scheduler.call_later(LOOK_S, self._look)
+
+    def _go_on(self, before: str) -> None:
+        self._is_resting = True
+        self._met_end = False
+        self._scheduler.call_later(LOOK_S, self._rested)
+        self._told.disk_has_room(before)
+
+    def _rested(self) -> None:
+        self._is_resting = False
+        if self._met_end:
+            self._go_on("")
