@@ -140,6 +140,11 @@ class SyncDriver:
         if self._wanted and not self._syncing:
             self._begin()
 
+    def room_wanted(self) -> None:
+        """The disk is full: let go of the write-ahead file, as soon as the streams can do so."""
+        if self._store.is_trim_due and not self._trimming and self._timer is not None:
+            self._begin_trim()
+
     # --- the streams' own files ------------------------------------------------------------------
 
     def _begin_trim(self) -> None:

@@ -563,6 +563,7 @@ class StreamRunners:
         """Messages are refused from now on."""
         self._log.error(f"JetStream: {reason}")
         self.advisories.out_of_storage(reason, since_ns)
+        self._driver.room_wanted()
 
     def disk_has_room(self, reason: str) -> None:
         """Messages are taken again."""

@@ -125,6 +125,21 @@ def test_one_that_met_the_end_at_the_write_ahead_file_is_on_the_disk_all_the_sam
     assert (after.state()["first_seq"], after.state()["messages"]) == (2, 1)
 
 
+def test_a_full_disk_is_given_what_the_write_ahead_file_has_taken_of_it() -> None:
+    world = StreamWorld()
+    world.create("S", subjects=["s.>"])
+    for _ in range(100):
+        world.push("s.a", BODY)
+    world.settle()
+    world.sync()
+    fill(world)
+    assert publish(world) == STORE_FAILED
+    world.sync()
+    world.advance(LOOK_S)
+    assert publish(world) == 0
+    assert world.after_power_loss().state()["messages"] == 101
+
+
 def test_of_one_turn_that_is_there_which_was_acknowledged() -> None:
     world = StreamWorld()
     world.create("S", subjects=["s.>"], allow_atomic=True)
