@@ -82,6 +82,9 @@ class ReadOnlyFiles:
     def is_folder(self, path: str) -> bool:
         return self._system.is_folder(path)
 
+    def size_of(self, path: str) -> int:
+        return self._system.size_of(path)
+
     def free_bytes(self, path: str) -> int:
         return self._system.free_bytes(path)
 

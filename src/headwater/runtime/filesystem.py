@@ -322,6 +322,14 @@ class SystemFileSystem:
         finally:
             os.close(descriptor)
 
+    def size_of(self, path: str) -> int:
+        """Bytes in a file; -1 if there is none of that name."""
+        try:
+            found = os.stat(path)
+        except (FileNotFoundError, NotADirectoryError):
+            return -1
+        return found.st_size if stat.S_ISREG(found.st_mode) else -1
+
     def free_bytes(self, path: str) -> int:
         """Room left for us on the disk that holds `path`, or will hold it once it is created."""
         place = os.path.abspath(path)

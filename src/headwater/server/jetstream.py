@@ -261,12 +261,34 @@ class JetStream:
         """Why messages are refused for now, since when, and what to do; empty if they are not."""
         return self._runners.disk.reason
 
+    @property
+    def file_problem(self) -> str:
+        """What is wrong with the files that all streams share; empty if nothing is."""
+        return self._runners.files.problem
+
+    def lost_streams(self) -> list[tuple[str, str]]:
+        """Account and name of streams that somebody has removed while no server looked."""
+        keys = [key.partition(_OF) for key in self._store.lost_streams]
+        return [(account, name) for account, _, name in keys]
+
+    def damage_of(self, account: str, name: str) -> str:
+        """What is wrong with the files of a stream that is not offline; empty if nothing is."""
+        log = self._store.logs.get(account + _OF + name)
+        if log is None:
+            return ""
+        problems = [*log.troubles.values()]
+        if log.unreadable_count:
+            problems.append(f"{log.unreadable_count} messages can not be read any more")
+        return "; ".join(problems)
+
     def stored_streams(self) -> list[tuple[str, str]]:
         """Account and name of every stream that has files, whether it runs or not.
 
         One that is being filled from a backup is none yet.
         """
-        keys = [key.partition(_OF) for key in self._store.stream_names()]
+        # With those whose folder somebody has removed.
+        names = dict.fromkeys([*self._store.stream_names(), *self._store.logs])
+        keys = [key.partition(_OF) for key in names]
         return [
             (account, name)
             for account, _, name in keys

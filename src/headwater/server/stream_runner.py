@@ -24,6 +24,7 @@ from headwater.jetstream.in_flight import IN_FLIGHT_MESSAGES_MAX
 from headwater.jetstream.records import Published, Record
 from headwater.jetstream.stream import Stream
 from headwater.runtime.environment import Environment, TimerHandle
+from headwater.runtime.file_watch import FileWatch
 from headwater.runtime.fsync import SyncDriver
 from headwater.runtime.upkeep import Upkeep
 from headwater.server.accounts import Account
@@ -474,6 +475,7 @@ class StreamRunners:
             store, self.scheduler, sync_interval_s, self._committed, self.failed
         )
         self._upkeep = Upkeep(store, self.scheduler, self.failed)
+        self.files = FileWatch(store, self.scheduler, self.failed)
         self.disk = DiskWatch(store.room, self.scheduler, self.now_ns, self)
         self.consumer_timers = ConsumerTimers(self.scheduler, self.now_ns)
         self._commits = 0
@@ -491,6 +493,7 @@ class StreamRunners:
         self.disk.start()
         self._driver.start()
         self._upkeep.start()
+        self.files.start()
 
     def end_consumers(self) -> None:
         """Tell those who wait for messages that the server ends."""
@@ -502,6 +505,7 @@ class StreamRunners:
         self.disk.stop()
         self._driver.stop()
         self._upkeep.stop()
+        self.files.stop()
         self.consumer_timers.stop()
         for runner in self._by_key.values():
             runner.reads.give_up()

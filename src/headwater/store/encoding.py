@@ -617,6 +617,10 @@ class EncodedFiles:
         """Return when changes of names in this folder are on the disk."""
         self._files.sync_folder(path)
 
+    def size_of(self, path: str) -> int:
+        """Bytes that a file takes, encoded or not; -1 if there is none."""
+        return self._files.size_of(path)
+
     def free_bytes(self, path: str) -> int:
         """Room left on the disk."""
         return self._files.free_bytes(path)

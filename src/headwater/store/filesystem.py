@@ -118,6 +118,10 @@ class FileSystem(Protocol):
         """Return when creations, renames and removals in this folder are on the disk."""
         ...
 
+    def size_of(self, path: str) -> int:
+        """Bytes that a file takes as it is stored; -1 if there is no file of that name."""
+        ...
+
     def free_bytes(self, path: str) -> int:
         """Room left on the disk that holds `path`."""
         ...

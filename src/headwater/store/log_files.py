@@ -39,6 +39,7 @@ from headwater.store.journal import (
     size_of_entries,
 )
 from headwater.store.journal_rewriting import JournalRewriting
+from headwater.store.log_check import CUT, GONE, LogCheck, Relied
 from headwater.store.log_sync import LogSync
 from headwater.store.message_log import DiskFullError, MessageLog, OfflineError, StoreError
 from headwater.store.ranges import RangeSet
@@ -91,8 +92,15 @@ class LogFiles(MessageLog):
         self._offline = ""
         # What is known of the disk; shared by the logs of a store.
         self.room = Room(files, folder)
-        # What recovery had to report.
+        # What recovery had to report, and what was found since.
         self.findings = Findings()
+        # What is wrong with files that the log can do without until it is opened again, by name.
+        self.troubles: dict[str, str] = {}
+        # How many messages turned out to be unreadable since the log was opened.
+        self.unreadable_count = 0
+        self._unreadable_told = 0
+        # The segments as they were when they were last looked at, by first sequence.
+        self._seen: dict[int, Relied] = {}
         self.synced_sequence = index.last_sequence
         # How many times entries were journalled, and how many of those the disk has.
         self.entries_written = 0
@@ -628,11 +636,94 @@ class LogFiles(MessageLog):
         if self.write_ahead is not None:
             self.write_ahead.add(self._stream.identity, SYNCED, segment_first, size, b"")
 
+    # --- files that somebody else changes ------------------------------------------------------
+
+    def begin_check(self) -> LogCheck:
+        """Work for `LogCheck.run`, and then for `finish_check`."""
+        relied = [Relied(f"{self._folder}/{name}") for name in (STREAM_FILE, JOURNAL_FILE)]
+        seen, self._seen = self._seen, {}
+        for first, segment in self._segments.items():
+            before = seen.get(first)
+            if before is None or not before.is_seen_again(segment):
+                before = Relied(segment.path, segment=segment, changes=segment.changes)
+            self._seen[first] = before
+            relied.append(before)
+        return LogCheck(self._files, relied)
+
+    def finish_check(self, done: LogCheck) -> str:
+        """What was found out that is wrong and was not known; empty if nothing.
+
+        Without what the next message relies on the log goes offline: nobody may be told that it is
+        stored. What else is gone is lost when the log is opened again, and can be read until then.
+        """
+        problems = []
+        for relied, found_bytes in zip(done.relied, done.found, strict=True):
+            # Otherwise it can not be told.
+            if found_bytes is not None and not self._offline:
+                problem = self._judge(relied, found_bytes)
+                if problem:
+                    problems.append(problem)
+        if self.unreadable_count > self._unreadable_told:
+            self._unreadable_told = self.unreadable_count
+            problems.append(f"{self.unreadable_count} messages can not be read any more: lost")
+        return "; ".join(problems)
+
+    def _judge(self, relied: Relied, found_bytes: int) -> str:
+        """What is wrong with a file, if it was not known."""
+        segment = relied.segment
+        is_last = segment is None
+        is_cut = found_bytes < relied.seen_bytes
+        if segment is not None:
+            first = segment.first_sequence
+            if not relied.is_seen_again(self._segments.get(first)):
+                # The log itself has changed or removed it meanwhile.
+                return ""
+            is_last = first == self.index.segments[-1].first_sequence
+            is_cut = is_cut or (is_last and not self._is_end_there(segment))
+            if not is_cut:
+                self._seen[first] = relied._replace(seen_bytes=found_bytes)
+        name = relied.path.rpartition("/")[2]
+        if not is_cut or name in self.troubles:
+            return ""
+        problem = f"{name} {GONE if found_bytes < 0 else CUT}"
+        self.troubles[name] = problem
+        self.findings.add("missing", problem)
+        if is_last:
+            self._leave_end(problem)
+        return problem
+
+    def _is_end_there(self, segment: SegmentFile) -> bool:
+        """Whether the last message of the last segment is where it was put, or its header."""
+        index = self.index.segments[-1]
+        written = min(self.written_sequence, index.next_sequence - 1)
+        sequence = self.index.last_message(written)
+        if not sequence or sequence < index.first_sequence:
+            return segment.size > 0 and len(segment.file.read(segment.size - 1, 1)) == 1
+        try:
+            record = segment.read_record(index.offsets[sequence - index.first_sequence])
+        except OSError:
+            # Reads tell of that.
+            return True
+        return record is not None and record.sequence == sequence
+
+    def _leave_end(self, problem: str) -> None:
+        """Go offline because the end of the log may be missing when it is opened again.
+
+        Then nobody could tell how far it went: the journal says that sequences behind its end were
+        given out, so that the log goes on above all that were.
+        """
+        behind = self.last_sequence + 1
+        with suppress(StoreError):
+            self._write_journal([(LOST, encode_ranges([(behind, behind)]))], makes_room=True)
+            self._journal.sync()
+        self.go_offline(f"{problem}; restart the server: what is missing then is reported as lost")
+
     # --- failing -------------------------------------------------------------------------------
 
     def _lose(self, sequence: int) -> None:
         """A message that was stored can not be read: nobody shall wait for it."""
         self.findings.add("damaged", f"message {sequence} fails its checksum")
+        self.unreadable_count += 1
         self._write_if_possible(LOST, sequence)
         self.index.delete(sequence)
         self.lost.add(sequence, sequence)

@@ -635,9 +635,14 @@ class _Opening:
 
     def _account_for_missing(self, index: LogIndex, segment: SegmentIndex) -> None:
         """A segment the checkpoint knew is not there: what was in it is deleted by now, or lost."""
+        lost_count = 0
         for sequence in range(segment.first_sequence, segment.next_sequence):
             if index.delete(sequence) >= 0:
                 self.lost.add(sequence, sequence)
+                lost_count += 1
+        if lost_count:
+            name = segment_name(segment.first_sequence)
+            self.findings.add("missing", f"{name}: gone with {lost_count} messages")
         index.remove_segment(segment)
 
     def _explain_gap(self, first: int, last: int) -> None:

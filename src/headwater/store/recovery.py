@@ -66,6 +66,9 @@ What all streams share; the reservation is that of streams that are synced befor
 | stream that was being removed             | removed                           |                  |
 | stream that was being removed, and can    | left until the next start         | unremoved        |
 |   not be                                  |                                   |                  |
+| stream of which only the name is left     | nothing, until there is one of    | missing          |
+|                                           |   that name                       |                  |
+| catalogue that is not sound or gone       | begun anew                        |                  |
 | stream that was being created             | not there; set aside when it is   |                  |
 |                                           |   created again                   |                  |
 | store file that is gone                   | as after the machine fell, frames | missing          |

@@ -3,6 +3,7 @@
     <folder>/lock                 who has it
             /store.hw             identity, the machine's boot id, whether it was closed in order
             /ahead-…              the write-ahead file (`headwater.store.wal`)
+            /catalogue.hw         the names of the streams (`headwater.store.catalogue`)
             /reserve.hw           room for what makes room on a full disk (`headwater.store.room`)
             /streams/<name>/…     a log each (`headwater.store.log`)
 
@@ -28,6 +29,7 @@ from typing import Final, final
 from headwater.base.checksums import crc32
 from headwater.base.entropy import Entropy
 from headwater.base.errors import OperatingError
+from headwater.store.catalogue import Catalogue
 from headwater.store.encoding import KEY_FILE, EncodedFiles, Encoding
 from headwater.store.filesystem import FileSystem, NoRoomError, read_file, replace_file
 from headwater.store.format import (
@@ -38,6 +40,7 @@ from headwater.store.format import (
     StreamFile,
 )
 from headwater.store.log import JOURNAL_FILE, SEGMENT_BYTES_MAX, STREAM_FILE, FileLog
+from headwater.store.log_check import GONE
 from headwater.store.log_sync import LogSync
 from headwater.store.message_log import DiskFullError, OfflineError, StoreError
 from headwater.store.opening import (
@@ -67,6 +70,8 @@ STREAMS_FOLDER: Final = "streams"
 # A machine that does not say: it may have been restarted any time.
 BOOT_UNKNOWN: Final = "unknown"
 STORE_MAGIC: Final = b"HWSTORE!"
+# What is said of a stream that is in the catalogue and nowhere else.
+LOST_STREAM: Final = "somebody has removed its folder or its stream file"
 
 _STORE: Final = Struct("<8sHB5x16s36s")
 # More of a boot id is not kept; what is kept tells one from another.
@@ -208,7 +213,7 @@ class Store:
         same_life = self._boot_id == self._file.boot_id != BOOT_UNKNOWN.encode()
         self.machine_fell = self.was_unclean and not same_life
         self.room.open()
-        self._finish_removals()
+        removed = self._finish_removals()
         ahead_files = self._encoding.files_in(
             self._files, self._folder, "", self._entropy, is_new=True
         )
@@ -230,6 +235,11 @@ class Store:
             self._ahead_bytes_max,
             self.room.lend,
         )
+        salt = self._entropy.random_bytes(IDENTITY_BYTES)
+        self._catalogue = Catalogue(self._files, self._folder, identity, salt)
+        self._catalogue.compare(self.stream_names(), removed)
+        for name in self._catalogue.missing:
+            self.findings.add("missing", f"stream {name}: lost, {LOST_STREAM}")
 
     def _read_store_file(self) -> StoreFile | None:
         path = f"{self._folder}/{STORE_FILE}"
@@ -400,6 +410,7 @@ class Store:
             )
         except OSError as error:
             raise StoreError(f"can not create the stream {name}: {error}") from error
+        self._catalogue.add(name)
         return self._adopt(name, log, mode, files)
 
     def _clear(self, folder: str) -> None:
@@ -466,14 +477,28 @@ class Store:
         self._async.pop(name, None)
         self._committing.pop(name, None)
         log.release()
+        if self.room.is_full:
+            self.room.lend()
         folder = self._folder_of(name)
         try:
+            is_crossed_out = self._cross_out(name)
             # First what makes it a stream, in one step: a crash half way must not leave half a one.
             self._files.rename(f"{folder}/{STREAM_FILE}", f"{folder}/{REMOVED_FILE}")
             self._files.sync_folder(folder)
             self._remove_stream_folder(folder)
+            if not is_crossed_out:
+                # There should be room for it now; else it is missed at the next start.
+                self._cross_out(name)
         except OSError as error:
             raise StoreError(f"can not remove the stream {name}: {error}") from error
+
+    def _cross_out(self, name: str) -> bool:
+        """Have nobody miss a stream that goes; False if the disk has no room to say so."""
+        try:
+            self._catalogue.remove(name)
+        except NoRoomError:
+            return False
+        return True
 
     def _remove_stream_folder(self, folder: str) -> None:
         for name in self._files.list_folder(folder):
@@ -486,8 +511,9 @@ class Store:
         self._files.remove_folder(folder)
         self._files.sync_folder(self._streams)
 
-    def _finish_removals(self) -> None:
-        """Remove what is left of streams that were being removed."""
+    def _finish_removals(self) -> list[str]:
+        """Remove what is left of streams that were being removed; their names, if known."""
+        removed = []
         for name in self._files.list_folder(self._streams):
             folder = f"{self._streams}/{name}"
             if not self._files.is_folder(folder):
@@ -497,9 +523,11 @@ class Store:
                 if not there:
                     self._files.remove_folder(folder)
                 elif REMOVED_FILE in there and STREAM_FILE not in there:
+                    removed.append(self._name_in(name))
                     self._remove_stream_folder(folder)
             except OSError as error:
                 self.findings.add("unremoved", f"{folder}: {error}")
+        return removed
 
     def _remove_folder(self, folder: str) -> None:
         for name in self._files.list_folder(folder):
@@ -684,6 +712,7 @@ class Store:
         except OSError as error:
             problems.append(str(error))
         self._ahead.close()
+        self._catalogue.close()
         self._lock.release()
         if problems:
             raise StoreError(f"{self._folder} is not closed in order: {'; '.join(problems)}")
@@ -693,7 +722,27 @@ class Store:
         for log in self.logs.values():
             log.release()
         self._ahead.close()
+        self._catalogue.close()
         self._lock.release()
+
+    @property
+    def lost_streams(self) -> list[str]:
+        """Streams that were there and that somebody else has removed."""
+        return self._catalogue.missing
+
+    def check_folder(self) -> str:
+        """What somebody has taken from the store's own files, and is put back; empty if nothing."""
+        problems = []
+        try:
+            if not self._lock.is_in_place:
+                problems.append(f"{LOCK_FILE} {GONE}, the folder is locked all the same")
+                self._lock.put_back()
+            if self._files.size_of(f"{self._folder}/{STORE_FILE}") < 0:
+                problems.append(f"{STORE_FILE} {GONE}")
+                self._mark(clean=False)
+        except OSError as error:
+            problems.append(f"it can not be put back: {error}")
+        return f"{self._folder}: {', '.join(problems)}" if problems else ""
 
     @property
     def offline(self) -> str:

@@ -379,6 +379,12 @@ class SimDisk:
         if interruption is not None:
             raise interruption.error
 
+    def size_of(self, path: str) -> int:
+        """Bytes in a file; -1 if there is none of that name."""
+        if not self.exists(path) or self.is_folder(path):
+            return -1
+        return self._tree.file(normal(path)).contents.size
+
     def free_bytes(self, path: str) -> int:
         """Room left; the disk is one, whatever the path."""
         self._require_power()

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from headwater.store import recovery
+from headwater.store.catalogue import CATALOGUE_FILE
 from headwater.store.checkpoint import CHECKPOINT_FILE
 from headwater.store.format import HEADER_BYTES, encode_entry, encode_group
 from headwater.store.journal import DELETED, TRUNCATING, encode_ranges
@@ -620,6 +621,36 @@ def a_stream_can_not_be_removed() -> Outcome:
     disk.rename(f"{STORE}/streams/a/stream.hw", f"{STORE}/streams/a/removed.hw")
     disk.fail("remove", "*/a/*")
     return store_outcome(disk, streams="b")
+
+
+@scenario("stream of which only the name is left")
+def the_folder_of_a_stream_is_gone() -> Outcome:
+    disk = used(power_lost=False)
+    for name in disk.list_folder(f"{STORE}/streams/b"):
+        disk.remove(f"{STORE}/streams/b/{name}")
+    disk.remove_folder(f"{STORE}/streams/b")
+    outcome = store_outcome(disk, streams="a")
+    disk.kill()
+    store = opened(disk, "boot 1")
+    assert store.lost_streams == ["b"]
+    store.create_stream("b")
+    store.close()
+    assert opened(disk, "boot 1").lost_streams == []
+    return outcome
+
+
+@scenario("catalogue that is not sound or gone")
+def the_catalogue_is_gone() -> Outcome:
+    disk = used(power_lost=False)
+    disk.remove(f"{STORE}/{CATALOGUE_FILE}")
+    return store_outcome(disk)
+
+
+@scenario("catalogue that is not sound or gone")
+def the_catalogue_is_damaged() -> Outcome:
+    disk = used(power_lost=False)
+    disk.flip_bit(f"{STORE}/{CATALOGUE_FILE}", 20, 1)
+    return store_outcome(disk)
 
 
 @scenario("stream that was being created")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from headwater.base.quoting import quote
 from headwater.server.monitor.documents import View
+from headwater.store.store import LOST_STREAM
 
 if TYPE_CHECKING:
     from headwater.server.jetstream import JetStream
@@ -85,6 +86,10 @@ def healthz(node: "Node", options: HealthzOptions) -> Health:
         return _unwell(options, UNAVAILABLE, _NOT_AVAILABLE, [error])
     if options.js_enabled_only or options.js_enabled:
         return _WELL
+    if node.jetstream.file_problem:
+        text = f"JetStream's files: {node.jetstream.file_problem}"
+        error = HealthError(type=_JETSTREAM_TYPE, error=text)
+        return _unwell(options, UNAVAILABLE, _NOT_AVAILABLE, [error])
     if node.jetstream.full:
         text = f"JetStream refuses messages: {node.jetstream.full}"
         error = HealthError(type=_JETSTREAM_TYPE, error=text)
@@ -97,9 +102,17 @@ _WELL: Final = Health(status="ok", status_code=OK)
 
 def _verdict_on_streams(node: "Node", jetstream: "JetStream", options: HealthzOptions) -> Health:
     account, stream = options.account, options.stream
-    of_account = [each for each in jetstream.stored_streams() if account in ("", each[0])]
+    lost = jetstream.lost_streams()
+    every = [*jetstream.stored_streams(), *lost]
+    of_account = [each for each in every if account in ("", each[0])]
     stored = [each for each in of_account if stream in ("", each[1])]
-    errors = [error for owner, name in stored for error in _problems(node, jetstream, owner, name)]
+    errors = [_lost(*each) for each in stored if each in lost]
+    errors += [
+        error
+        for owner, name in stored
+        if (owner, name) not in lost
+        for error in _problems(node, jetstream, owner, name)
+    ]
     missing = None
     if account and not of_account:
         text = f"JetStream account {quote(account)} not found"
@@ -146,6 +159,20 @@ def _problems(node: "Node", jetstream: "JetStream", owner: str, name: str) -> It
     elif stream.log.offline:
         text = f"JetStream stream '{owner} > {name}' write error: {stream.log.offline}"
         yield HealthError(type=_STREAM_TYPE, account=owner, stream=name, error=text)
+    else:
+        damage = jetstream.damage_of(owner, name)
+        if damage:
+            text = f"JetStream stream '{owner} > {name}' is damaged: {damage}"
+            yield HealthError(type=_STREAM_TYPE, account=owner, stream=name, error=text)
+
+
+def _lost(owner: str, name: str) -> HealthError:
+    """A stream that was there before and is not."""
+    text = (
+        f"JetStream stream '{owner} > {name}' is lost: {LOST_STREAM}; restore it from a backup, "
+        "or create it again"
+    )
+    return HealthError(type=_STREAM_TYPE, account=owner, stream=name, error=text)
 
 
 def _missing(needed: str, checked: str) -> str:
