@@ -188,7 +188,11 @@ def open_log(
         else:
             opening.write_conclusions(log.last_sequence)
         if loss_possible or opening.end_uncertain:
+            first = log.last_sequence + 1
             log.continue_above_reservation()
+            if opening.end_uncertain and log.last_sequence >= first:
+                lost = f"sequences {first} to {log.last_sequence} may have been given out"
+                log.findings.add("lost", lost)
         if syncs:
             log.sync()
         else:

@@ -146,6 +146,7 @@ def test_no_sequence_of_a_lost_end_is_given_out_again(world: StreamWorld, left: 
     look(world)
     after = restarted(world)
     assert last in log(after).lost
+    assert any("Stream $G/S: lost: sequences" in line for line in after.log_lines)
     number = after.publish("s.a", BODY)
     assert after.answers[number]["seq"] > last
 

@@ -86,14 +86,6 @@ def healthz(node: "Node", options: HealthzOptions) -> Health:
         return _unwell(options, UNAVAILABLE, _NOT_AVAILABLE, [error])
     if options.js_enabled_only or options.js_enabled:
         return _WELL
-    if node.jetstream.file_problem:
-        text = f"JetStream's files: {node.jetstream.file_problem}"
-        error = HealthError(type=_JETSTREAM_TYPE, error=text)
-        return _unwell(options, UNAVAILABLE, _NOT_AVAILABLE, [error])
-    if node.jetstream.full:
-        text = f"JetStream refuses messages: {node.jetstream.full}"
-        error = HealthError(type=_JETSTREAM_TYPE, error=text)
-        return _unwell(options, UNAVAILABLE, _NOT_AVAILABLE, [error])
     return _verdict_on_streams(node, node.jetstream, options)
 
 
@@ -106,7 +98,8 @@ def _verdict_on_streams(node: "Node", jetstream: "JetStream", options: HealthzOp
     every = [*jetstream.stored_streams(), *lost]
     of_account = [each for each in every if account in ("", each[0])]
     stored = [each for each in of_account if stream in ("", each[1])]
-    errors = [_lost(*each) for each in stored if each in lost]
+    errors = [*_problems_of_all(jetstream)]
+    errors += [_lost(*each) for each in stored if each in lost]
     errors += [
         error
         for owner, name in stored
@@ -143,6 +136,16 @@ def _is_consumer_missing(jetstream: "JetStream", options: HealthzOptions) -> boo
     stream = None if account is None else account.streams.get(options.stream)
     named = options.consumer
     return bool(named) and (stream is None or named not in stream.consumers.by_name)
+
+
+def _problems_of_all(jetstream: "JetStream") -> Iterator[HealthError]:
+    """What is wrong with what all streams share."""
+    if jetstream.full:
+        text = f"JetStream refuses messages: {jetstream.full}"
+        yield HealthError(type=_JETSTREAM_TYPE, error=text)
+    if jetstream.file_problem:
+        text = f"JetStream's files: {jetstream.file_problem}"
+        yield HealthError(type=_JETSTREAM_TYPE, error=text)
 
 
 def _problems(node: "Node", jetstream: "JetStream", owner: str, name: str) -> Iterator[HealthError]:
