@@ -148,6 +148,7 @@ class BoundedFile:
 
     def write(self, data: bytes) -> None:
         """Append all of `data`."""
+        # As `_changing` does, and sooner: every publish comes by here.
         self._users.append(None)
         try:
             file = self.file or self._woken()
@@ -160,15 +161,8 @@ class BoundedFile:
 
     def overwrite(self, offset: int, data: bytes) -> None:
         """Replace bytes that are there."""
-        self._users.append(None)
-        try:
-            file = self.file or self._woken()
-            self.used_at = self._tick()
-            self._begun += 1
+        with self._changing() as file:
             file.overwrite(offset, data)
-        finally:
-            self._written = self._begun
-            self._users.pop()
 
     def read(self, offset: int, size: int) -> bytes:
         """Up to `size` bytes from `offset`; fewer only at the end of the file."""
@@ -182,15 +176,8 @@ class BoundedFile:
 
     def truncate(self, size: int) -> None:
         """Cut the file to `size` bytes."""
-        self._users.append(None)
-        try:
-            file = self.file or self._woken()
-            self.used_at = self._tick()
-            self._begun += 1
+        with self._changing() as file:
             file.truncate(size)
-        finally:
-            self._written = self._begun
-            self._users.pop()
 
     def sync(self) -> None:
         """Return when all that was written is on the disk.
@@ -219,6 +206,19 @@ class BoundedFile:
             self._pool.forget(self)
         if file is not None:
             file.close()
+
+    @contextmanager
+    def _changing(self) -> Iterator[File]:
+        """The open file, which is dirty from now on."""
+        self._users.append(None)
+        try:
+            file = self.file or self._woken()
+            self.used_at = self._tick()
+            self._begun += 1
+            yield file
+        finally:
+            self._written = self._begun
+            self._users.pop()
 
     def _woken(self) -> File:
         """A descriptor for a file that may have none."""
@@ -440,6 +440,10 @@ class OpenFiles:
                     raise
             else:
                 return
+
+    def size_of(self, path: str) -> int:
+        """Bytes in a file; -1 if there is none of that name."""
+        return self._files.size_of(path)
 
     def free_bytes(self, path: str) -> int:
         """Room left on the disk that holds `path`."""
