@@ -62,8 +62,7 @@ def _growth(before: Counter[str], after: Counter[str]) -> dict[str, int]:
     return {
         name: count
         for name, count in (after - before).items()
-        # Fewer are not one of each round, or of every other.
-        if count >= ROUNDS // 2
-        and (name.startswith("headwater.") or name in _BUILTINS)
-        and not name.startswith(_KEPT)
+        # Fewer are not one of every other round. Of closures a few may wait for their turn.
+        if (name in _BUILTINS and count >= ROUNDS)
+        or (name.startswith("headwater.") and not name.startswith(_KEPT) and count >= ROUNDS // 2)
     }
