@@ -450,7 +450,7 @@ class ConsumerRunner:
         consumers = self._stream.consumers
         if self._stream.log.offline:
             # It takes nothing any more, and what would wait for it only grows.
-            return not consumers.take_unwritten()
+            return not (consumers.take_unwritten() or consumers.is_owed)
         try:
             consumers.flush()
         except DiskFullError:

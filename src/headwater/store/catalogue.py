@@ -11,6 +11,7 @@ stream of that name again.
 
 from typing import Final, final
 
+from headwater.base.errors import OperatingError
 from headwater.store.filesystem import FileSystem, create_whole, read_file, replace_file
 from headwater.store.format import (
     HEADER_BYTES,
@@ -35,7 +36,7 @@ _ENTRIES_MIN: Final = 1000
 class Catalogue:
     """The names, open."""
 
-    __slots__ = ("_files", "_header", "_journal", "_path", "missing")
+    __slots__ = ("_files", "_header", "_is_used", "_journal", "_path", "missing")
 
     def __init__(self, files: FileSystem, folder: str, identity: bytes, salt: bytes) -> None:
         """`identity` is the store's; `salt` is for a file that is begun now."""
@@ -44,6 +45,8 @@ class Catalogue:
         self._header = FileHeader(JOURNAL_MAGIC, identity, 0, salt)
         # None as long as there is nothing to write.
         self._journal: Journal | None = None
+        # One that can not be read stays as it is, and names nobody.
+        self._is_used = True
         # Streams that were there and have no folder any more, in order.
         self.missing: list[str] = []
 
@@ -51,9 +54,9 @@ class Catalogue:
         """Find out who is missing, where `there` are streams and `removed` were being removed."""
         try:
             self._open(there, removed)
-        except OSError:
+        except (OSError, OperatingError):
             # Streams are found by their folders all the same.
-            pass
+            self._is_used = False
 
     def _open(self, there: list[str], removed: list[str]) -> None:
         names, is_sound, salt = self._read(len(there))
@@ -106,15 +109,17 @@ class Catalogue:
 
     def remove(self, name: str) -> None:
         """A stream is about to go; durable when this returns. Raises OSError."""
-        self._write(_REMOVED, name).sync()
+        self._write(_REMOVED, name)
+        if self._journal is not None:
+            self._journal.sync()
 
-    def _write(self, kind: int, name: str) -> Journal:
+    def _write(self, kind: int, name: str) -> None:
+        if not self._is_used:
+            return
         if self._journal is None:
-            # One that could not be read when the store was opened stays as it is.
             file = create_whole(self._files, self._path, self._header.encode())
             self._journal = Journal(file, self._header.salt)
         self._journal.write(0, [(kind, name.encode())])
-        return self._journal
 
     def close(self) -> None:
         """Release the file."""

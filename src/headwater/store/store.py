@@ -236,7 +236,8 @@ class Store:
             self.room.lend,
         )
         salt = self._entropy.random_bytes(IDENTITY_BYTES)
-        self._catalogue = Catalogue(self._files, self._folder, identity, salt)
+        # Names are encrypted where messages are.
+        self._catalogue = Catalogue(ahead_files, self._folder, identity, salt)
         self._catalogue.compare(self.stream_names(), removed)
         for name in self._catalogue.missing:
             self.findings.add("missing", f"stream {name}: lost, {LOST_STREAM}")

@@ -143,5 +143,5 @@ def test_a_disk_that_is_full_does_not_keep_a_stream_from_coming_back() -> None:
     driver.fill("S.a")
     driver.disk.fail("write", JOURNAL, code=ENOSPC, times=None)
     driver.kill()
-    assert driver.stream.log.offline
+    assert driver.stream.log.is_full
     assert driver.sequences == [1, 2], "more than it should have, and all of it readable"

@@ -1,6 +1,6 @@
 """Acknowledgements from the broker to consumers: whose they are, and how they are answered."""
 
-from errno import EIO, ENOSPC
+from errno import EIO
 from typing import Any, Final
 
 import pytest
@@ -105,7 +105,7 @@ def test_an_ack_is_never_answered_when_the_journal_can_not_be_written(
     world: ConsumerWorld,
 ) -> None:
     first, second = got(world, 2)
-    world.disk.fail("write", JOURNAL, code=ENOSPC, times=None)
+    world.disk.fail("write", JOURNAL, code=EIO, times=None)
     assert world.say(ack_line(first.reply, reply="inbox.a")) == []
     assert world.stream().log.offline
     assert world.say(ack_line(second.reply, reply="inbox.b")) == []
@@ -117,7 +117,7 @@ def test_an_ack_is_never_answered_when_the_journal_can_not_be_written(
 def test_an_ack_of_a_work_queue_that_can_not_be_written_is_not_answered() -> None:
     world = ConsumerWorld().with_stream(retention="workqueue")
     (frame,) = got(world)
-    world.disk.fail("write", JOURNAL, code=ENOSPC, times=None)
+    world.disk.fail("write", JOURNAL, code=EIO, times=None)
     assert world.say(ack_line(frame.reply, reply="inbox.a")) == []
     assert world.caller.reason == ""
     assert len(world.complaints) == 1

@@ -2,7 +2,7 @@
 
 import gc
 import json
-from errno import ENOSPC
+from errno import EIO
 from typing import Any, Final
 
 import pytest
@@ -618,7 +618,7 @@ def test_a_journal_that_can_not_be_written_costs_neither_client_nor_process(
     world.consumer("C", ack_wait=NS)
     world.consumer("D", durable_name=None, inactive_threshold=NS)
     world.publish(200)
-    world.disk.fail("write", JOURNAL, code=ENOSPC, times=None)
+    world.disk.fail("write", JOURNAL, code=EIO, times=None)
     seen = []
     for _ in range(50):
         got = world.pull("C", batch=1)
@@ -637,7 +637,7 @@ def test_a_change_that_can_not_be_written_is_not_confirmed(
     world: ConsumerWorld, is_known: bool
 ) -> None:
     world.consumer("C")
-    world.disk.fail("write", JOURNAL, code=ENOSPC, times=None)
+    world.disk.fail("write", JOURNAL, code=EIO, times=None)
     if is_known:
         world.publish(1)
         world.pull("C", batch=1)

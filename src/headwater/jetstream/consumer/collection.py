@@ -32,7 +32,7 @@ from headwater.jetstream.consumer.records import (
 from headwater.jetstream.consumer.retention import InterestCounts
 from headwater.jetstream.errors import ApiError
 from headwater.store.log import FileLog
-from headwater.store.message_log import ALL_SUBJECTS, DiskFullError, StoreError
+from headwater.store.message_log import ALL_SUBJECTS, DiskFullError, OfflineError, StoreError
 from headwater.subjects.grammar import is_subset, matches
 from headwater.subjects.index import SubscriptionIndex
 
@@ -215,10 +215,11 @@ class Consumers:
         if self.is_owed:
             self._write_anew()
         elif self._unwritten:
-            self.is_owed = True
-            entries, self._unwritten = self._unwritten, []
-            self._stream.log.write_entries(entries)
-            self.is_owed = False
+            try:
+                self._stream.log.write_entries(self.take_unwritten())
+            except DiskFullError:
+                self.is_owed = True
+                raise
 
     def _write_anew(self) -> None:
         """Write down all that is remembered, in place of what the journal has. Raises StoreError,
@@ -234,9 +235,11 @@ class Consumers:
         self.is_owed = False
         try:
             log.rewrite_journal_now()
-        except StoreError:
-            self.is_owed = True
+        except OfflineError:
             raise
+        except StoreError as error:
+            self.is_owed = True
+            raise DiskFullError(str(error)) from error
 
     def apply(self, record: ConsumerRecord) -> list[int]:
         """Change what a consumer remembers; returns the messages that leave the stream for it."""
