@@ -15,6 +15,7 @@ from typing import (
     Any,
     Final,
     Generic,
+    NoReturn,
     Protocol,
     TypeVar,
     Union,
@@ -42,6 +43,13 @@ from headwater.jetstream.go_json_syntax import (
 from headwater.jetstream.times import parse_time
 
 T = TypeVar("T", bound=msgspec.Struct)
+V = TypeVar("V")
+
+# So many keys and elements of a request are read one by one, which takes 30 ms. Lists and tables of
+# texts are read at once and do not count: they may be as long as the body.
+VALUES_MAX: Final = 8192
+# For what the server itself has written down.
+ANY_NUMBER_OF_VALUES: Final = 1 << 62
 
 
 class GoType:
@@ -120,7 +128,7 @@ class ReadsItself(Protocol):
 # --- reading ------------------------------------------------------------------------------------
 
 
-def read(body: bytes, kind: type[T], strict: bool) -> T:
+def read(body: bytes, kind: type[T], strict: bool, values_max: int = VALUES_MAX) -> T:
     """The request in `body`; without one, the defaults. Raises ApiError for what is no request.
 
     Not strict, unknown keys are passed over, and then the body has to be one value.
@@ -129,14 +137,14 @@ def read(body: bytes, kind: type[T], strict: bool) -> T:
     if value is not None:
         return value
     try:
-        return _read_all(body, kind)
+        return _read_all(body, kind, values_max)
     except _Refused as refused:
         if strict:
             raise _invalid(str(refused)) from None
-    return read_one(body, kind)
+    return read_one(body, kind, values_max)
 
 
-def read_one(body: bytes, kind: type[T]) -> T:
+def read_one(body: bytes, kind: type[T], values_max: int = VALUES_MAX) -> T:
     """The one value in `body`, which may have unknown keys. Raises ApiError, also for no value.
 
     So read are the requests that do not go through the API's subject: DIRECT.GET and the like.
@@ -145,7 +153,7 @@ def read_one(body: bytes, kind: type[T]) -> T:
     if value is not None:
         return value
     try:
-        return _read_one(body, kind)
+        return _read_one(body, kind, values_max)
     except _Refused as refused:
         raise _invalid(refused.text) from None
 
@@ -162,22 +170,24 @@ def _invalid(text: str) -> ApiError:
     return ApiError.of(error_codes.INVALID_JSON, err=text)
 
 
-def _read_all(body: bytes, kind: type[T]) -> T:
+def _read_all(body: bytes, kind: type[T], values_max: int) -> T:
     value = kind()
     position = 0
+    effort = _Effort(values_max)
     while (position := skip_space(body, position)) < len(body):
+        effort.spend()
         try:
             end = value_end(body, position)
         except JsonSyntaxError as error:
             raise _Refused(str(error), error.offset) from None
         except JsonTruncated:
             raise _Refused("unexpected EOF") from None
-        value = _decoded(body, position, kind, value, strict=True)
+        value = _decoded(body, position, kind, value, effort, strict=True)
         position = end
     return value
 
 
-def _read_one(body: bytes, kind: type[T]) -> T:
+def _read_one(body: bytes, kind: type[T], values_max: int) -> T:
     start = skip_space(body, 0)
     try:
         check_end(body, value_end(body, start))
@@ -185,29 +195,44 @@ def _read_one(body: bytes, kind: type[T]) -> T:
         raise _Refused(str(error)) from None
     except JsonTruncated:
         raise _Refused("unexpected end of JSON input") from None
-    return _decoded(body, start, kind, kind(), strict=False)
+    return _decoded(body, start, kind, kind(), _Effort(values_max), strict=False)
 
 
-def _decoded(body: bytes, start: int, kind: type[T], previous: T, strict: bool) -> T:
-    cursor = _Cursor(body, start, _go_name(kind), strict)
+def _decoded(
+    body: bytes, start: int, kind: type[T], previous: T, effort: "_Effort", strict: bool
+) -> T:
+    cursor = _Cursor(body, start, _go_name(kind), effort, strict)
     value: T = _reader(kind).read(cursor, previous)
-    if cursor.mistake is not None:
-        raise _Refused(cursor.mistake)
     return value
 
 
+class _Effort:
+    """How many keys and elements of a body may still be read one by one."""
+
+    __slots__ = ("_left", "_values_max")
+
+    def __init__(self, values_max: int) -> None:
+        self._left = self._values_max = values_max
+
+    def spend(self) -> None:
+        """One more is read. Raises _Refused when there are too many."""
+        self._left -= 1
+        if self._left < 0:
+            raise _Refused(f"too many values, maximum allowed is {self._values_max}")
+
+
 class _Cursor:
-    """A position in valid JSON, the path to it, and the first mistake met so far."""
+    """A position in valid JSON, and the path to it."""
 
-    __slots__ = ("body", "mistake", "path", "position", "root", "strict")
+    __slots__ = ("body", "effort", "path", "position", "root", "strict")
 
-    def __init__(self, body: bytes, start: int, root: str, strict: bool) -> None:
+    def __init__(self, body: bytes, start: int, root: str, effort: _Effort, strict: bool) -> None:
         self.body = body
         self.position = start
         self.root = root
+        self.effort = effort
         self.strict = strict
         self.path: list[str] = []
-        self.mistake: str | None = None
 
     def kind(self) -> str:
         """What kind of value comes next, in Go's words."""
@@ -236,6 +261,7 @@ class _Cursor:
         if byte in b"]}":
             self.position += 1
             return False
+        self.effort.spend()
         if byte == ord(","):
             self.enter()
         return True
@@ -247,13 +273,12 @@ class _Cursor:
         self.enter()
         return name
 
-    def refuse(self, text: str) -> None:
-        """Note a mistake; only the first counts."""
-        if self.mistake is None:
-            self.mistake = text
+    def refuse(self, text: str) -> NoReturn:
+        """End the reading with a mistake: Go tells the first."""
+        raise _Refused(text)
 
-    def mismatch(self, what: str, wanted: str) -> None:
-        """Note that the value does not fit the Go type `wanted`."""
+    def mismatch(self, what: str, wanted: str) -> NoReturn:
+        """End the reading: the value does not fit the Go type `wanted`."""
         into = "Go value"
         if self.path:
             last = self.path[-1].rpartition(".")[2]
@@ -355,6 +380,7 @@ class _ManyReader:
     def __init__(self, element: _Reader, is_pointer: bool) -> None:
         self.target = element
         self.go_name = ("[]*" if is_pointer else "[]") + element.go_name
+        self._has_scalars = isinstance(element, (_TextReader, _IntegerReader))
 
     def read(self, cursor: _Cursor, previous: Any) -> Any:
         kind = cursor.kind()
@@ -363,7 +389,11 @@ class _ManyReader:
             if kind == "null":
                 return ()
             cursor.mismatch(kind, self.go_name)
-            return previous
+        start = cursor.position
+        at_once = self._read_at_once(cursor.literal()) if self._has_scalars else None
+        if at_once is not None:
+            return tuple(at_once)
+        cursor.position = start
         values: list[Any] = []
         cursor.enter()
         while cursor.has_next():
@@ -372,6 +402,17 @@ class _ManyReader:
             cursor.path.pop()
         return tuple(values)
 
+    def _read_at_once(self, literal: bytes) -> list[Any] | None:
+        if not isinstance(self.target, _IntegerReader):
+            return _at_once(_MANY_TEXTS, literal)
+        go_type = self.target.go_type
+        # msgspec takes 1.0 for an integer, and Go does not take -0 for an unsigned one.
+        is_plain = _NO_PLAIN_INTEGERS.search(literal) is None
+        values = _at_once(_MANY_INTEGERS, literal) if is_plain else None
+        if values and not (go_type.minimum <= min(values) and max(values) <= go_type.maximum):
+            return None
+        return values
+
 
 class _TableReader:
     zero: Any = types.MappingProxyType({})
@@ -379,6 +420,7 @@ class _TableReader:
     def __init__(self, element: _Reader) -> None:
         self._element = element
         self.go_name = "map[string]" + element.go_name
+        self._has_texts = isinstance(element, _TextReader)
 
     def read(self, cursor: _Cursor, previous: Any) -> Any:
         kind = cursor.kind()
@@ -387,7 +429,11 @@ class _TableReader:
             if kind == "null":
                 return {}
             cursor.mismatch(kind, self.go_name)
-            return previous
+        start = cursor.position
+        at_once = _at_once(_TABLE_OF_TEXTS, cursor.literal()) if self._has_texts else None
+        if at_once is not None:
+            return {**previous, **at_once}
+        cursor.position = start
         values = dict(previous)
         cursor.enter()
         while cursor.has_next():
@@ -396,6 +442,20 @@ class _TableReader:
             values[key] = self._element.read(cursor, self._element.zero)
             cursor.path.pop()
         return values
+
+
+_MANY_TEXTS: Final = msgspec.json.Decoder(list[str])
+_MANY_INTEGERS: Final = msgspec.json.Decoder(list[int])
+_TABLE_OF_TEXTS: Final = msgspec.json.Decoder(dict[str, str])
+_NO_PLAIN_INTEGERS: Final = re.compile(rb"[.eE]|-0")
+
+
+def _at_once(decoder: msgspec.json.Decoder[V], literal: bytes) -> V | None:
+    """All values of a list or table; None where one of them has to be read with care."""
+    try:
+        return decoder.decode(literal)
+    except (ValueError, msgspec.MsgspecError):
+        return None
 
 
 class _StructReader:
@@ -591,6 +651,10 @@ _ESCAPES: Final = (
 )
 
 
+# What is written as it is, also where there are a million of them.
+_PLAIN: Final = frozenset((str, int, bool, float, type(None)))
+
+
 def write(value: object) -> bytes:
     """Compact JSON with the fields in their order, escaped as Go escapes for web pages."""
     text = msgspec.json.encode(document(value))
@@ -614,8 +678,12 @@ def document(value: object) -> Any:
     if isinstance(value, Time):
         return value.text
     if isinstance(value, (tuple, list)):
+        if _PLAIN.issuperset(map(type, value)):
+            return value
         return [document(each) for each in value]
     if isinstance(value, dict):
+        if _PLAIN.issuperset(map(type, value.values())):
+            return value
         return {key: document(part) for key, part in value.items()}
     return value
 

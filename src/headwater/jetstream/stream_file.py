@@ -10,7 +10,7 @@ import msgspec
 
 from headwater.jetstream.config import StreamConfig
 from headwater.jetstream.errors import ApiError
-from headwater.jetstream.go_json import OMIT_EMPTY, read, write
+from headwater.jetstream.go_json import ANY_NUMBER_OF_VALUES, OMIT_EMPTY, read, write
 from headwater.store.message_log import StoreError
 
 
@@ -30,6 +30,6 @@ def encode_body(config: StreamConfig, created_ns: int, unfinished: bool = False)
 def decode_body(data: bytes, name: str) -> StreamBody:
     """The content of the file of a stream, or of one that is `unfinished`. Raises StoreError."""
     try:
-        return read(data, StreamBody, strict=True)
+        return read(data, StreamBody, strict=True, values_max=ANY_NUMBER_OF_VALUES)
     except ApiError as error:
         raise StoreError(f"stream {name}: its configuration can not be read: {error}") from error

@@ -14,11 +14,23 @@ from headwater.jetstream import go_json
 from headwater.jetstream.config import StreamRequest, with_server_metadata
 from headwater.jetstream.config_checks import Surroundings, check_addressed, check_new
 from headwater.jetstream.errors import ApiError
-from headwater.jetstream.go_json import OMIT_EMPTY, Duration, Int, Int32, Int64, Time, Uint64
+from headwater.jetstream.go_json import (
+    OMIT_EMPTY,
+    VALUES_MAX,
+    Duration,
+    Int,
+    Int32,
+    Int64,
+    Time,
+    Uint64,
+)
 from headwater.jetstream.go_json_syntax import (
+    CAREFUL_BYTES_MAX,
     DEPTH_MAX,
+    TOO_LONG,
     JsonSyntaxError,
     JsonTruncated,
+    careful_value_end,
     unquote,
     value_end,
 )
@@ -33,6 +45,12 @@ from tests.unit.jetstream.recorded import (
 )
 
 STREAM = "B"
+
+
+class Lists(msgspec.Struct, frozen=True, kw_only=True):
+    texts: tuple[str, ...] = ()
+    table: dict[str, str] = {}
+    numbers: tuple[Uint64, ...] = ()
 
 
 # --- what nats-server answered -------------------------------------------------------------------
@@ -68,10 +86,34 @@ def test_the_answer_is_that_of_nats_server(body: bytes, strict: bool, reply: Doc
 @pytest.mark.parametrize(("opening", "closing"), [("[", "]"), ('{"a":', "}")])
 def test_nesting_has_an_end(opening: str, closing: str) -> None:
     deepest = opening * DEPTH_MAX + "1" + closing * DEPTH_MAX
-    assert value_end(deepest.encode(), 0) == len(deepest)
+    assert careful_value_end(deepest.encode(), 0) == len(deepest)
     with pytest.raises(JsonSyntaxError, match="exceeded max depth") as caught:
-        value_end((opening + deepest + closing).encode(), 0)
+        careful_value_end((opening + deepest + closing).encode(), 0)
     assert caught.value.offset == DEPTH_MAX * len(opening) + 1
+
+
+@pytest.mark.parametrize("after", [b"", b" ", b" \n,1", b"}", b"]", b"x"])
+@pytest.mark.parametrize(
+    "value",
+    [b"{}", b"[ ]", b'{"a":[{"b":"]}"}]}', b'["\\ud800"]', b'["\xff"]', b"[" * 2000 + b"]" * 2000],
+)
+def test_both_ways_find_the_same_end(value: bytes, after: bytes) -> None:
+    body = b"1," + value + after
+    assert value_end(body, 2) == careful_value_end(body, 2) == 2 + len(value)
+
+
+def test_what_msgspec_passes_over_may_be_as_long_as_a_body() -> None:
+    body = b"[" + b",".join([b"[]"] * CAREFUL_BYTES_MAX) + b"]"
+    assert value_end(body + b" ", 0) == len(body)
+
+
+def test_only_short_values_are_refused_in_gos_words() -> None:
+    at_the_limit = b"[" + b" " * (CAREFUL_BYTES_MAX - 3) + b"x]"
+    with pytest.raises(JsonSyntaxError, match="invalid character 'x'"):
+        value_end(at_the_limit, 0)
+    with pytest.raises(JsonSyntaxError, match=TOO_LONG) as caught:
+        value_end(b" " + at_the_limit + b" ", 1)
+    assert caught.value.offset == len(at_the_limit) + 2
 
 
 def test_a_body_is_refused_at_every_place_where_it_can_be_cut() -> None:
@@ -175,6 +217,72 @@ def test_unknown_keys_are_refused_or_passed_over() -> None:
     assert refusal('{"number":1,"b<\\"":[{}]}') == 'json: unknown field "b<\\""'
     lax = go_json.read(b'{"number":1,"unknown":[{}]}', Whole, strict=False)
     assert lax == Whole(number=1)
+
+
+@pytest.mark.parametrize("strict", [True, False])
+@pytest.mark.parametrize(
+    ("piece", "values"), [('"text":""', 1), ('"parts":[{}]', 2), ('"table":{"a":null}', 2)]
+)
+def test_a_request_has_a_bounded_number_of_values(piece: str, values: int, strict: bool) -> None:
+    # Where several requests may follow one another, each is a value too.
+    count = (VALUES_MAX - strict) // values
+    body = "{" + ",".join([piece] * count) + "}"
+    go_json.read(body.encode(), Whole, strict)
+    body = "{" + ",".join([piece] * (count + 1)) + "}"
+    with pytest.raises(ApiError, match=f"too many values, maximum allowed is {VALUES_MAX}"):
+        go_json.read(body.encode(), Whole, strict)
+    go_json.read(body.encode(), Whole, strict, go_json.ANY_NUMBER_OF_VALUES)
+
+
+def test_unknown_keys_that_are_passed_over_count_too() -> None:
+    keys = [f'"{number}":[]' for number in range(VALUES_MAX)]
+    assert go_json.read(f"{{{','.join(keys)}}}".encode(), Whole, strict=False) == Whole()
+    with pytest.raises(ApiError, match="too many values"):
+        go_json.read(f'{{{",".join(keys)},"text":""}}'.encode(), Whole, strict=False)
+
+
+def test_bodies_of_many_values_count_each() -> None:
+    assert go_json.read(b"{}" * VALUES_MAX, Whole, strict=True) == Whole()
+    with pytest.raises(ApiError, match="too many values"):
+        go_json.read(b"{}" * (VALUES_MAX + 1), Whole, strict=True)
+
+
+def test_lists_and_tables_of_texts_may_be_as_long_as_the_body() -> None:
+    texts = [f"\u00e9{number}" for number in range(VALUES_MAX + 1)]
+    table = dict.fromkeys(texts, "x")
+    body = json.dumps({"texts": texts, "table": table}).encode()
+    read = go_json.read(body, Lists, strict=True)
+    assert (read.texts, read.table) == (tuple(texts), table)
+
+
+@pytest.mark.parametrize("odd", ['"\\ud800"', "null", '"a"'])
+def test_texts_are_read_in_the_same_way_alone_and_at_once(odd: str) -> None:
+    read = go_json.read(f'{{"texts":["b",{odd}],"table":{{"k":{odd}}}}}'.encode(), Lists, True)
+    text = {'"\\ud800"': "\ufffd", "null": "", '"a"': "a"}[odd]
+    assert (read.texts, read.table) == (("b", text), {"k": text})
+
+
+@pytest.mark.parametrize(
+    ("numbers", "reason"),
+    [
+        ("[1,18446744073709551615]", ""),
+        ("[1,18446744073709551616]", "number 18446744073709551616 into"),
+        ("[1,-1]", "number -1 into"),
+        ("[1,-0]", "number -0 into"),
+        ("[1,1.0]", "number 1.0 into"),
+        ("[1,1e1]", "number 1e1 into"),
+        ("[1,null]", ""),
+        ("[]", ""),
+    ],
+)
+def test_numbers_are_read_in_the_same_way_alone_and_at_once(numbers: str, reason: str) -> None:
+    body = f'{{"numbers":{numbers}}}'.encode()
+    if reason:
+        with pytest.raises(ApiError, match=re.escape(reason)):
+            go_json.read(body, Lists, strict=True)
+    else:
+        expected = tuple(number or 0 for number in json.loads(numbers))
+        assert go_json.read(body, Lists, strict=True).numbers == expected
 
 
 def test_lax_bodies_are_one_value() -> None:

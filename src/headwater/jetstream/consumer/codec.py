@@ -41,7 +41,7 @@ from headwater.jetstream.consumer.records import (
     Postponed,
 )
 from headwater.jetstream.consumer.state import ConsumerState
-from headwater.jetstream.go_json import read, write
+from headwater.jetstream.go_json import ANY_NUMBER_OF_VALUES, read, write
 from headwater.store.journal import as_ranges
 from headwater.store.message_log import StoreError
 
@@ -230,7 +230,7 @@ def decode_kept(body: bytes) -> int:
 
 def _config(document: Any) -> ConsumerConfig:
     _check(bytes, [document])
-    return read(document, ConsumerConfig, strict=False)
+    return read(document, ConsumerConfig, strict=False, values_max=ANY_NUMBER_OF_VALUES)
 
 
 def _ranges(sequences: Sequence[int]) -> list[int]:
