@@ -48,6 +48,10 @@ V = TypeVar("V")
 # So many keys and elements of a request are read one by one, which takes 30 ms. Lists and tables of
 # texts are read at once and do not count: they may be as long as the body.
 VALUES_MAX: Final = 8192
+# Go takes a second with any number of digits.
+TIME_BYTES_MAX: Final = 256
+# So much is told of a key that is not known.
+KEY_SHOWN_MAX: Final = 1024
 # For what the server itself has written down.
 ANY_NUMBER_OF_VALUES: Final = 1 << 62
 
@@ -99,6 +103,8 @@ class Time:
         """Raises TypeError with the name of Go's type when `literal` is no string at all."""
         if not literal.startswith(b'"'):
             raise TypeError("time.Time")
+        if len(literal) > TIME_BYTES_MAX:
+            raise ValueError(f"parsing time: text is too long, maximum allowed is {TIME_BYTES_MAX}")
         text = unquote(literal)
         unix_ns = parse_time(text)
         if text[-6:-3] in ("+24", "-24"):
@@ -484,7 +490,7 @@ class _StructReader:
             field = self._fields.get(key) or self._folded.get(_fold(key))
             if field is None:
                 if cursor.strict:
-                    cursor.refuse(f"json: unknown field {quote(key)}")
+                    cursor.refuse(f"json: unknown field {quote(key[:KEY_SHOWN_MAX])}")
                 cursor.literal()
                 continue
             attribute, reader = field

@@ -253,7 +253,9 @@ def _quoted_rune(rune: str) -> str:
 
 def unquote(literal: bytes) -> str:
     """The text of a valid string literal; what is no Unicode in it becomes U+FFFD."""
-    text = literal[1:-1].decode("utf-8", "surrogateescape")
+    # In long ones bytes that are no UTF-8 are not told one by one.
+    errors = "surrogateescape" if len(literal) <= CAREFUL_BYTES_MAX else "replace"
+    text = literal[1:-1].decode("utf-8", errors)
     if "\\" in text:
         text = json.loads(f'"{text}"')
     return text if text.isascii() else _NO_UNICODE.sub(_REPLACEMENT, text)

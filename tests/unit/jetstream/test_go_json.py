@@ -15,7 +15,9 @@ from headwater.jetstream.config import StreamRequest, with_server_metadata
 from headwater.jetstream.config_checks import Surroundings, check_addressed, check_new
 from headwater.jetstream.errors import ApiError
 from headwater.jetstream.go_json import (
+    KEY_SHOWN_MAX,
     OMIT_EMPTY,
+    TIME_BYTES_MAX,
     VALUES_MAX,
     Duration,
     Int,
@@ -317,6 +319,22 @@ def test_one_value_is_neither_none_nor_two() -> None:
 )
 def test_what_is_no_unicode_becomes_the_replacement_character(literal: bytes, text: str) -> None:
     assert unquote(literal) == text
+
+
+def test_a_time_has_a_bounded_length() -> None:
+    def told(size: int) -> bytes:
+        text = "2024-01-01T00:00:00."
+        return f'{{"time":"{text}{"1" * (size - len(text) - 3)}Z"}}'.encode()
+
+    assert go_json.read(told(TIME_BYTES_MAX), Whole, strict=True).time is not None
+    with pytest.raises(ApiError, match=f"too long, maximum allowed is {TIME_BYTES_MAX}"):
+        go_json.read(told(TIME_BYTES_MAX + 1), Whole, strict=True)
+
+
+def test_of_a_long_key_that_is_not_known_the_beginning_is_told() -> None:
+    key = "k" * KEY_SHOWN_MAX
+    assert refusal(f'{{"{key}":1}}') == f'json: unknown field "{key}"'
+    assert refusal(f'{{"{key}l":1}}') == f'json: unknown field "{key}"'
 
 
 def test_times_keep_their_clock() -> None:
