@@ -12,9 +12,11 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import compress, islice
+from operator import not_
 from typing import Final, final
 
 from headwater.base.invariants import check
+from headwater.base.sliced import Work
 from headwater.store.index_picture import IndexPicture
 from headwater.store.segment_index import STRETCH_MIN, Footer, SegmentIndex, decode_footer
 from headwater.store.subject_table import NO_SEQUENCE, SubjectTable
@@ -29,6 +31,8 @@ REMOVALS_NOTED_MAX: Final = 8192
 FOLLOWED_MAX: Final = 32
 # Fewer messages than this are taken out one by one.
 DELETED_TOGETHER_MIN: Final = 16
+# So many sequences are looked at in one step for those without messages.
+MISSED_AT_A_TIME: Final = 8192
 
 
 @final
@@ -661,6 +665,24 @@ class LogIndex:
         """When a message was stored."""
         segment = self.segment_of(sequence)
         return segment.timestamps_ns[sequence - segment.first_sequence]
+
+    def missing(self, count_max: int) -> Work[list[int]]:
+        """The first of the sequences between the first message and the last sequence without
+        messages, up to so many; found some at a time."""
+        found: list[int] = []
+        expected = self.first_sequence
+        for segment in self.segments_between(expected, self.next_sequence) if self.messages else ():
+            first = segment.first_sequence
+            found += range(expected, min(first, expected + count_max - len(found)))
+            end = len(segment.offsets)
+            for begin in range(max(expected - first, 0), end, MISSED_AT_A_TIME):
+                stop = min(begin + MISSED_AT_A_TIME, end)
+                absent = map(not_, segment.offsets[begin:stop])
+                gone = compress(range(first + begin, first + stop), absent)
+                found += islice(gone, count_max - len(found))
+                yield 1 + (stop - begin) // 8
+            expected = max(expected, segment.next_sequence)
+        return found
 
     def gaps(self) -> Iterator[tuple[int, int]]:
         """Ranges between the first message and the last sequence without messages: first, last."""

@@ -21,6 +21,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Final, final
 
+from headwater.base.sliced import Work
 from headwater.store.batch_records import (
     Wanted,
     encode_batch,
@@ -56,6 +57,8 @@ from headwater.store.log_files import (
     LogFiles,
 )
 from headwater.store.message_log import (
+    DELETION_COST,
+    PURGED_AT_A_TIME,
     Batch,
     DiskFullError,
     MessageBatch,
@@ -166,6 +169,36 @@ class FileLog(LogFiles):
             raise self._failed("delete", error) from error
         return len(there)
 
+    def deleting(
+        self, sequences: list[int], entries: Sequence[tuple[int, bytes]] = ()
+    ) -> Work[None]:
+        """Remove messages, some at a time: one entry in the journal speaks of all of them."""
+        self._check_online()
+        self.flush()
+        parts: list[list[int]] = []
+        ranges: list[bytes] = []
+        for begin in range(0, len(sequences), PURGED_AT_A_TIME):
+            there = self.index.present(sequences[begin : begin + PURGED_AT_A_TIME])
+            if there:
+                parts.append(there)
+                ranges.append(encode_ranges(as_ranges(there)))
+            yield PURGED_AT_A_TIME
+        if not parts:
+            self.write_entries(entries)
+            return
+        # Until all are taken out, a checkpoint would say that some of them are there.
+        self.is_deleting = True
+        try:
+            self._write_caller_entries([(DELETED, b"".join(ranges))], entries)
+            for there in parts:
+                self.index.delete_many(there)
+                yield DELETION_COST * len(there)
+            self._drop_empty_segments()
+        except OSError as error:
+            raise self._failed("delete", error) from error
+        finally:
+            self.is_deleting = False
+
     def truncate(self, last_sequence: int) -> None:
         """Forget everything after a sequence."""
         self._check_online()
@@ -180,7 +213,7 @@ class FileLog(LogFiles):
     def close(self) -> None:
         """Make everything durable and release the files."""
         try:
-            if not self._offline:
+            if not self._offline and not self.is_deleting:
                 self.checkpoint()
         finally:
             self.release()

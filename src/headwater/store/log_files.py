@@ -89,6 +89,8 @@ class LogFiles(MessageLog):
         self._journal = journal
         self._segments = segments
         self._segment_bytes_max = segment_bytes_max
+        # Whether messages are being removed, some at a time.
+        self.is_deleting = False
         self._offline = ""
         # What is known of the disk; shared by the logs of a store.
         self.room = Room(files, folder)

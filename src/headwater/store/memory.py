@@ -5,8 +5,16 @@ from itertools import accumulate, compress
 from operator import add, sub
 from typing import Final, final
 
+from headwater.base.sliced import Work
 from headwater.store.index import LogIndex
-from headwater.store.message_log import Batch, MessageBatch, MessageLog, StoredMessage
+from headwater.store.message_log import (
+    DELETION_COST,
+    PURGED_AT_A_TIME,
+    Batch,
+    MessageBatch,
+    MessageLog,
+    StoredMessage,
+)
 
 # A segment's lists are freed when all its messages are gone.
 SEGMENT_MESSAGES_MAX: Final = 32_768
@@ -164,6 +172,14 @@ class MemoryLog(MessageLog):
                 self._forget(first)
                 self.index.remove_segment(segment)
         return len(there)
+
+    def deleting(
+        self, sequences: list[int], entries: Sequence[tuple[int, bytes]] = ()
+    ) -> Work[None]:
+        """Remove messages, some at a time."""
+        for begin in range(0, len(sequences), PURGED_AT_A_TIME):
+            self.delete(sequences[begin : begin + PURGED_AT_A_TIME])
+            yield DELETION_COST * PURGED_AT_A_TIME
 
     def truncate(self, last_sequence: int) -> None:
         """Forget everything after a sequence."""

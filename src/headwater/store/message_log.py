@@ -8,10 +8,12 @@ and where, is theirs (`headwater.store.log`, `headwater.store.memory`).
 from abc import ABC, abstractmethod
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
+from itertools import compress, islice
 from typing import Final, final
 
 from headwater.base.errors import OperatingError
 from headwater.base.invariants import check
+from headwater.base.sliced import Work, at_once
 from headwater.store.cursor import FilterCursor
 from headwater.store.expiry import COUNT_MAX, ExpiryQueue
 from headwater.store.format import SUBJECT_BYTES_MAX, Entry
@@ -24,6 +26,17 @@ ALL_SUBJECTS: Final = b">"
 # Filters of who reads on by the same patterns are kept; each may be as large as a byte for every
 # subject.
 FILTERS_KEPT_MAX: Final = 32
+# So many subjects are compared with a pattern at once, which takes some milliseconds; of more, some
+# at a time.
+LOOKED_AT_ONCE_MAX: Final = 32_768
+# Messages of a log with more than this are counted some at a time.
+COUNTED_AT_ONCE_MAX: Final = 65_536
+# The names of so many subjects are gathered in one step.
+NAMED_AT_A_TIME: Final = 4096
+# So many messages are found or taken out in one step.
+PURGED_AT_A_TIME: Final = 1024
+# To take a message out of the index takes so many units of work.
+DELETION_COST: Final = 4
 
 
 class StoreError(OperatingError):
@@ -231,6 +244,16 @@ class MessageLog(ABC):
         """
 
     @abstractmethod
+    def deleting(
+        self, sequences: list[int], entries: Sequence[tuple[int, bytes]] = ()
+    ) -> Work[None]:
+        """Remove messages, some at a time; `sequences` are in ascending order.
+
+        Nobody may write to the log meanwhile, and who reads sees some of them gone. A crash leaves
+        all of the messages and no entries, or the entries and none of the messages.
+        """
+
+    @abstractmethod
     def truncate(self, last_sequence: int) -> None:
         """Forget everything after a sequence, which will be given out again.
 
@@ -261,13 +284,15 @@ class MessageLog(ABC):
     def filter(self, patterns: Sequence[bytes]) -> SubjectFilter:
         """What matches one of the patterns; worth keeping by who asks again and again."""
         key = tuple(patterns)
-        found = self._filters.pop(key, None)
-        if found is None:
-            found = SubjectFilter(self.index, key)
-            if len(self._filters) == FILTERS_KEPT_MAX:
-                del self._filters[next(iter(self._filters))]
-        self._filters[key] = found
+        found = self._filters.pop(key, None) or SubjectFilter(self.index, key)
+        self._keep(key, found)
         return found
+
+    def _keep(self, key: tuple[bytes, ...], found: SubjectFilter) -> None:
+        self._filters.pop(key, None)
+        if len(self._filters) == FILTERS_KEPT_MAX:
+            del self._filters[next(iter(self._filters))]
+        self._filters[key] = found
 
     def _filter_once(self, patterns: Sequence[bytes]) -> SubjectFilter:
         """The same for a question that is not asked again soon, which must not drive others out."""
@@ -277,6 +302,40 @@ class MessageLog(ABC):
     def cursor(self, patterns: Sequence[bytes], sequence: int) -> FilterCursor:
         """A place among the messages that match one of the patterns, for a reader to move on."""
         return FilterCursor(self.index, self.filter(patterns), sequence)
+
+    def preparing(self, patterns: Sequence[bytes]) -> Work[None]:
+        """Find out which subjects match, some at a time; then questions about them cost little.
+
+        Subjects may come and go meanwhile.
+        """
+        key = tuple(patterns)
+        if key in self._filters:
+            return
+        found = SubjectFilter(self.index, key, looks_bit_by_bit=True)
+        if found.is_everything or found.looked_at <= LOOKED_AT_ONCE_MAX:
+            return
+        yield from found.looking()
+        self._keep(key, found)
+
+    def counting(self, patterns: Sequence[bytes]) -> Work[None]:
+        """Find out how many messages match, some at a time; the log must not change meanwhile."""
+        yield from self.preparing(patterns)
+        if self.messages > COUNTED_AT_ONCE_MAX:
+            yield from self.filter(patterns).counting()
+
+    def gathering_names(self, pattern: bytes) -> Work[list[bytes]]:
+        """The names of the subjects that match and have messages, in no order, some at a time."""
+        yield from self.preparing((pattern,))
+        subjects = self.index.subjects
+        names, counts = subjects.names, subjects.counts
+        ids = self._filter_once((pattern,)).ids_now()
+        found: list[bytes] = []
+        for begin in range(0, len(ids), NAMED_AT_A_TIME):
+            some = ids[begin : begin + NAMED_AT_A_TIME]
+            there = compress(some, map(counts.__getitem__, some))
+            found += map(names.__getitem__, there)
+            yield 1 + len(some) // 4
+        return found
 
     def prepare_lookups(self, count_max: int) -> bool:
         """Do some of what lookups by pattern would have to do first; whether there is more.
@@ -371,12 +430,20 @@ class MessageLog(ABC):
 
     def purgeable(self, pattern: bytes, before: int, keep: int) -> list[int]:
         """The messages that a purge removes, in order."""
+        return at_once(self.gathering_purgeable(pattern, before, keep))
+
+    def gathering_purgeable(self, pattern: bytes, before: int, keep: int) -> Work[list[int]]:
+        """The same, some at a time; the log must not change meanwhile."""
         end = before or self.last_sequence + 1
-        if not has_wildcard(pattern):
-            sid = self.index.subjects.ids.get(pattern)
-            found = [] if sid is None else self.index.sequences_of(sid, end)
-        else:
-            found = self._filter_once((pattern,)).sequences(end)
+        found: list[int] = []
+        if has_wildcard(pattern):
+            yield from self.preparing((pattern,))
+            found = yield from self._filter_once((pattern,)).gathering(end)
+        elif (sid := self.index.subjects.ids.get(pattern)) is not None:
+            followed = self.index.followed(sid, 0, end)
+            while some := [*islice(followed, PURGED_AT_A_TIME)]:
+                found += some
+                yield len(some)
         return found[: max(len(found) - keep, 0)]
 
     def due_by_age(self, stored_before_ns: int) -> list[int]:

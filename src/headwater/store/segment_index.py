@@ -14,7 +14,7 @@ messages; `examined` tells how many positions that took, so that a test can hold
 
 from array import array
 from collections.abc import Iterable
-from itertools import accumulate, compress, islice, takewhile
+from itertools import accumulate, compress, islice, repeat, takewhile
 from struct import Struct
 from typing import Final, final
 
@@ -406,7 +406,10 @@ class SegmentIndex:
         # Sequences without a message have no subject, whatever id stands there.
         live = dict.fromkeys(compress(self.subject_ids, self.offsets))
         local = {sid: number for number, sid in enumerate(live)}
-        ids = array("I", (local.get(sid, 0) for sid in self.subject_ids))
+        if local:
+            ids = array("I", map(local.get, self.subject_ids, repeat(0)))
+        else:
+            ids = array("I", bytes(4 * len(self.subject_ids)))
         table = b"\n".join(names[sid] for sid in local)
         return b"".join(
             (

@@ -12,10 +12,11 @@ numbers stay exact. A question takes the numbers, and looks through one block.
 from array import array
 from collections.abc import Iterable, Sequence
 from heapq import merge
-from itertools import chain, compress, islice
+from itertools import compress, islice
 from operator import eq
 from typing import Final, final
 
+from headwater.base.sliced import Work, at_once
 from headwater.store.census import BLOCK_POSITIONS, Test
 from headwater.store.index import NO_SEQUENCE, LogIndex
 from headwater.store.segment_index import (
@@ -24,7 +25,7 @@ from headwater.store.segment_index import (
     STRETCH_MIN,
     SegmentIndex,
 )
-from headwater.store.subject_order import SubjectPattern
+from headwater.store.subject_order import PatternTree, SubjectPattern
 from headwater.subjects.grammar import FULL, has_wildcard
 
 # More subjects than this are marked in a table of all subjects; a set of them would be larger.
@@ -41,6 +42,17 @@ SEARCHED_COUNT_MAX: Final = 8
 FOLLOWING_COST: Final = 8
 # So many messages are followed to find out how many there are before a place.
 PASSED_COUNT_MAX: Final = 1024
+
+# More patterns than this are compared with a subject together.
+PATTERNS_ONE_BY_ONE_MAX: Final = 16
+# Comparing a subject with many patterns takes as long as comparing it with so many one by one.
+TREE_COST: Final = 16
+# So many subjects are compared in one step.
+LOOKED_AT_A_TIME: Final = 512
+# So many messages are looked at in one step.
+GATHERED_AT_A_TIME: Final = 8192
+# Looking at so many messages takes as long as finding one by following its subject.
+LOOKED_AT_PER_UNIT: Final = 4
 
 _UNCERTAIN: Final = -1
 
@@ -108,21 +120,28 @@ class SubjectFilter:
         "_seen",
         "_tallies",
         "_test",
+        "_tree",
         "is_everything",
         "texts",
     )
 
-    def __init__(self, index: LogIndex, texts: Sequence[bytes]) -> None:
+    def __init__(
+        self, index: LogIndex, texts: Sequence[bytes], looks_bit_by_bit: bool = False
+    ) -> None:
+        """With `looks_bit_by_bit` it is for `looking` to find out which subjects match."""
         self.texts = tuple(texts)
         self.is_everything = FULL in self.texts
         self._index = index
         self._patterns = [SubjectPattern(text) for text in self.texts if has_wildcard(text)]
         self._literals = [text for text in self.texts if not has_wildcard(text)]
-        self._begin_anew()
+        self._tree: PatternTree | None = None
+        if len(self._patterns) > PATTERNS_ONE_BY_ONE_MAX:
+            self._tree = PatternTree(pattern.text for pattern in self._patterns)
+        self._begin_anew(looks_bit_by_bit)
 
     # --- which subjects ------------------------------------------------------------------------
 
-    def _begin_anew(self) -> None:
+    def _begin_anew(self, looks_bit_by_bit: bool = False) -> None:
         subjects = self._index.subjects
         self._epoch = self._index.epoch
         self._seen = 0
@@ -133,11 +152,30 @@ class SubjectFilter:
         # By the first sequence of their segments.
         self._tallies: dict[int, Tally] = {}
         self._removals_seen = self._index.note_removals().next_number
-        if not self.is_everything:
+        if not self.is_everything and not looks_bit_by_bit:
             for pattern in self._patterns:
                 self._add(subjects.matching(pattern))
             self._add_literals()
             self._seen = len(subjects.names)
+
+    @property
+    def looked_at(self) -> int:
+        """How many subjects would have to be looked at to find out anew which match."""
+        subjects = self._index.subjects
+        count = len(subjects.names)
+        return sum(subjects.order.looked_at(pattern, count) for pattern in self._patterns)
+
+    def looking(self) -> Work[None]:
+        """Find out which subjects match, some at a time; subjects may come and go meanwhile."""
+        cost = TREE_COST if self._tree is not None else max(len(self._patterns), 1)
+        while not self.is_everything:
+            if self._epoch != self._index.epoch:
+                self._begin_anew(looks_bit_by_bit=True)
+            seen, count = self._seen, len(self._index.subjects.names)
+            if seen == count:
+                return
+            self._look_at(min(seen + LOOKED_AT_A_TIME, count))
+            yield (self._seen - seen) * cost
 
     def refresh(self) -> None:
         """Take in what has changed since the last question."""
@@ -153,20 +191,32 @@ class SubjectFilter:
     def _look_at_new(self) -> None:
         subjects, seen = self._index.subjects, self._seen
         count = len(subjects.names)
-        if self._marks is not None:
-            self._marks.extend(bytes(count - seen))
         few_of_many = self._marks is None and count - seen > max(TESTED_COUNT_MAX, len(self._ids))
-        fresh = [] if few_of_many else subjects.names[seen:]
+        if not few_of_many or self._tree is not None:
+            self._look_at(count)
+            return
         for pattern in self._patterns:
-            if few_of_many:
-                # Sorting them in is done once, for all filters.
-                found = subjects.matching(pattern)
-                self._add(array("I", filter(seen.__le__, found)))
-            else:
-                hits = map(pattern.match, fresh)
-                self._add(array("I", compress(range(seen, count), hits)))
+            # Sorting them in is done once, for all filters.
+            found = subjects.matching(pattern)
+            self._add(array("I", filter(seen.__le__, found)))
         self._add_literals()
         self._seen = count
+
+    def _look_at(self, end: int) -> None:
+        """Compare the subjects up to an id with the patterns, one by one."""
+        names, seen = self._index.subjects.names, self._seen
+        if self._marks is not None:
+            self._marks.extend(bytes(max(end - len(self._marks), 0)))
+        fresh = names[seen:end]
+        if self._tree is not None:
+            self._add(array("I", compress(range(seen, end), map(self._tree.match, fresh))))
+        else:
+            for pattern in self._patterns:
+                hits = map(pattern.test_for(len(fresh)), fresh)
+                self._add(array("I", compress(range(seen, end), hits)))
+        if end == len(names):
+            self._add_literals()
+        self._seen = end
 
     def _add_literals(self) -> None:
         known = self._index.subjects.ids
@@ -198,6 +248,25 @@ class SubjectFilter:
         if self._marks is not None:
             return compress(range(len(self._marks)), self._marks)
         return self._ids
+
+    def ids_now(self) -> Sequence[int]:
+        """The same, at this moment; stays as it is whatever happens to the index."""
+        if self.is_everything:
+            return range(len(self._index.subjects.names))
+        return array("I", self.ids())
+
+    def counting(self) -> Work[None]:
+        """Count the messages in all blocks, some at a time; the index must not change meanwhile."""
+        self.refresh()
+        if self.is_everything or (self._is_set and len(self._ids) <= SEARCHED_COUNT_MAX):
+            # These are counted in other ways.
+            return
+        for segment in self._index.segments:
+            for end in range(BLOCK_POSITIONS, len(segment.offsets), BLOCK_POSITIONS):
+                self._tally(segment, end)
+                yield BLOCK_POSITIONS // 2
+            self._tally(segment)
+            yield BLOCK_POSITIONS // 2
 
     def subject_count(self) -> int:
         """How many subjects match and have messages."""
@@ -477,18 +546,27 @@ class SubjectFilter:
 
     def sequences(self, before: int) -> list[int]:
         """All messages before a sequence, in order."""
+        return at_once(self.gathering(before))
+
+    def gathering(self, before: int) -> Work[list[int]]:
+        """The same, some at a time; the index must not change meanwhile."""
         index = self._index
         self.refresh()
-        if not self.is_everything:
-            ids = list(self.ids())
-            count = index.subjects.messages_of(ids)
-            if index.is_linked and count * FOLLOWING_COST < index.messages:
-                followed = [index.sequences_of(sid, before) for sid in ids]
-                return sorted(chain.from_iterable(followed))
         found: list[int] = []
+        if self._is_set and index.is_linked:
+            ids = list(self._ids)
+            if index.subjects.messages_of(ids) * FOLLOWING_COST < index.messages:
+                for sid in ids:
+                    gathered = len(found)
+                    found += index.sequences_of(sid, before)
+                    yield 1 + len(found) - gathered
+                return sorted(found)
         for segment in index.segments_between(0, before):
             end = min(before - segment.first_sequence, len(segment.offsets))
-            found += map(segment.first_sequence.__add__, self._passing(segment, 0, end))
+            for begin in range(0, end, GATHERED_AT_A_TIME):
+                stop = min(begin + GATHERED_AT_A_TIME, end)
+                found += map(segment.first_sequence.__add__, self._passing(segment, begin, stop))
+                yield 1 + (stop - begin) // LOOKED_AT_PER_UNIT
         return found
 
     def _passing(self, segment: SegmentIndex, begin: int, end: int) -> Iterable[int]:
@@ -498,15 +576,18 @@ class SubjectFilter:
 
     # --- what is known of segments -------------------------------------------------------------
 
-    def _tally(self, segment: SegmentIndex) -> Tally:
-        """How many messages the blocks of a segment have, after `refresh`."""
+    def _tally(self, segment: SegmentIndex, up_to: int | None = None) -> Tally:
+        """How many messages the blocks of a segment have, after `refresh`.
+
+        Only for `counting` not all of the segment has to be counted.
+        """
         first = segment.first_sequence
         tally = self._tallies.get(first)
         if tally is None:
             tally = self._tallies[first] = Tally()
         is_growing = segment is self._index.segments[-1]
         end = len(segment.offsets)
-        while tally.counted < end:
+        while tally.counted < (end if up_to is None else up_to):
             block = tally.counted // BLOCK_POSITIONS
             begin, stop = segment.block_bounds(block)
             # A census of a block that grows would have to be made again and again.

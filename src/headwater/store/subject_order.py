@@ -15,10 +15,12 @@ Names are compared as bytes, in which a dot is not the lowest: `a-b` is before `
 import re
 from array import array
 from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable
+from functools import partial
 from itertools import chain, compress
-from typing import Final, final
+from typing import Any, Final, final
 
-from headwater.subjects.grammar import FULL, SEPARATOR, STAR
+from headwater.subjects.grammar import FULL, SEPARATOR, STAR, matches
 
 # An array is divided when it becomes longer, and half as long when it is made.
 LEAF_IDS_MAX: Final = 1024
@@ -28,6 +30,9 @@ ABSORBED_PART: Final = 4
 # Putting one subject into its place costs as much as writing so many anew.
 INSERTION_COST: Final = 32
 
+# Preparing a pattern for many names costs as much as comparing it with so many.
+PREPARED_FOR_MIN: Final = 64
+
 _AFTER_SEPARATOR: Final = bytes([SEPARATOR[0] + 1])
 
 
@@ -35,7 +40,7 @@ _AFTER_SEPARATOR: Final = bytes([SEPARATOR[0] + 1])
 class SubjectPattern:
     """A pattern, prepared for looking at many subjects; agrees with `grammar.matches`."""
 
-    __slots__ = ("_fixed_count", "_prefix", "_tokens", "high", "is_range", "low", "match", "text")
+    __slots__ = ("_fixed_count", "_match", "_prefix", "_tokens", "high", "is_range", "low", "text")
 
     def __init__(self, text: bytes) -> None:
         self.text = text
@@ -52,10 +57,24 @@ class SubjectPattern:
         )
         # Whether everything in that range matches.
         self.is_range = tokens[self._fixed_count :] == [FULL]
-        parts = [b"[^.]*" if token == STAR else re.escape(token) for token in tokens]
-        if tokens[-1] == FULL:
-            parts[-1] = b".*"
-        self.match = re.compile(rb"\.".join(parts), re.DOTALL).fullmatch
+        self._match: Callable[[bytes], object] | None = None
+
+    def test_for(self, count: int) -> Callable[[bytes], object]:
+        """What tells of each of `count` names whether it matches."""
+        if self._match is None and count < PREPARED_FOR_MIN:
+            return partial(matches, self.text)
+        return self.match
+
+    @property
+    def match(self) -> Callable[[bytes], object]:
+        """The same for any number of names."""
+        if self._match is None:
+            tokens = self._tokens
+            parts = [b"[^.]*" if token == STAR else re.escape(token) for token in tokens]
+            if tokens[-1] == FULL:
+                parts[-1] = b".*"
+            self._match = re.compile(rb"\.".join(parts), re.DOTALL).fullmatch
+        return self._match
 
     def candidate(self, name: bytes) -> bytes:
         """A name not after the first match from `name` on: what is before it need not be seen."""
@@ -89,6 +108,41 @@ def _fixed_count(tokens: list[bytes]) -> int:
 
 
 @final
+class PatternTree:
+    """Many patterns, with which a name is compared in one pass; agrees with `grammar.matches`."""
+
+    __slots__ = ("_root",)
+
+    def __init__(self, texts: Iterable[bytes]) -> None:
+        # By token; what ends a pattern is below None.
+        self._root: dict[bytes | None, Any] = {}
+        for text in texts:
+            node = self._root
+            tokens = text.split(SEPARATOR)
+            for token in tokens:
+                node = node.setdefault(token, {})
+            node[None] = True
+
+    def match(self, name: bytes) -> bool:
+        """Whether a pattern covers a name."""
+        nodes = [self._root]
+        for token in name.split(SEPARATOR):
+            following = []
+            for node in nodes:
+                full = node.get(FULL)
+                if full is not None and None in full:
+                    return True
+                for each in {STAR, token}:
+                    child = node.get(each)
+                    if child is not None:
+                        following.append(child)
+            if not following:
+                return False
+            nodes = following
+        return any(None in node for node in nodes)
+
+
+@final
 class SubjectOrder:
     """Ids of subjects in the order of their names.
 
@@ -113,11 +167,18 @@ class SubjectOrder:
         if waiting:
             self.absorb(max(ABSORBED_MIN, waiting // ABSORBED_PART), names, counts)
         found = self._find_sorted(pattern, names)
+        match = pattern.test_for(len(names) - self.absorbed)
         for sid in range(self.absorbed, len(names)):
             name = names[sid]
-            if name.startswith(pattern.low) and pattern.match(name):
+            if name.startswith(pattern.low) and match(name):
                 found.append(sid)
         return array("I", compress(found, map(counts.__getitem__, found)))
+
+    def looked_at(self, pattern: SubjectPattern, count: int) -> int:
+        """How many of `count` subjects have to be looked at to find those that match."""
+        low = max(bisect_left(self._firsts, pattern.low) - 1, 0)
+        high = bisect_left(self._firsts, pattern.high) if pattern.high else len(self._firsts)
+        return (high - low) * LEAF_IDS_MAX + count - self.absorbed
 
     def _find_sorted(self, pattern: SubjectPattern, names: list[bytes]) -> "array[int]":
         low, high = pattern.low, pattern.high
@@ -140,7 +201,7 @@ class SubjectOrder:
             if pattern.is_range:
                 found.extend(leaf)
             else:
-                hits = map(pattern.match, map(names.__getitem__, leaf))
+                hits = map(pattern.test_for(len(leaf)), map(names.__getitem__, leaf))
                 found.extend(array("I", compress(leaf, hits)))
             place += 1
         return found
