@@ -15,7 +15,7 @@ _ANY: Final = "*"
 
 # A request with very many patterns must not hold up all other clients while they are compared. Only
 # the ways into wildcards count; literal subjects cost little, however many there are.
-_STEPS_MAX: Final = 300_000
+_STEPS_MAX: Final = 30_000
 
 
 class TooManySubjects(ValueError):
@@ -96,9 +96,9 @@ class Overlaps:
         for subject in subjects:
             self.add(subject)
 
-    def allow(self, steps: int | None = None) -> None:
-        """Let the next look-ups together take so much effort; a reasonable one unless told."""
-        self._steps_left = _STEPS_MAX if steps is None else steps
+    def allow(self) -> None:
+        """Let the next look-ups together take a reasonable effort."""
+        self._steps_left = _STEPS_MAX
 
     def add(self, subject: str) -> None:
         """One more subject; the same may be there several times."""
@@ -135,30 +135,40 @@ class Overlaps:
         """
         return (each for each in self._candidates(subject) if collide(subject, each))
 
-    def _candidates(self, subject: str) -> Iterator[str]:
+    def compared_with(self, subject: str) -> Iterator[tuple[str, bool]]:
+        """The subjects that may collide with `subject`, and whether they do.
+
+        This may take any time; subjects may come and go while it is iterated.
+        """
+        for each in self._candidates(subject, is_counted=False):
+            yield each, collide(subject, each)
+
+    def _candidates(self, subject: str, is_counted: bool = True) -> Iterator[str]:
         """All that may collide, and some others."""
         head, is_full = _up_to_full(subject)
         ahead = [(self._root, 0)]
         while ahead:
             node, depth = ahead.pop()
             if depth == len(head):
-                yield from self._all_below(node) if is_full else node.ending
+                yield from self._all_below(node, is_counted) if is_full else node.ending
                 continue
             yield from node.full
             children = node.open_children
             if _is_open(head[depth]):
                 children = list(node.children.values())
-                self._count(len(children))
+                if is_counted:
+                    self._count(len(children))
             elif head[depth] in node.children:
                 children = [*children, node.children[head[depth]]]
             ahead += [(child, depth + 1) for child in children]
 
-    def _all_below(self, node: _Node) -> Iterator[str]:
+    def _all_below(self, node: _Node, is_counted: bool) -> Iterator[str]:
         yield from node.full
         ahead = list(node.children.values())
         while ahead:
             below = ahead.pop()
-            self._count(1)
+            if is_counted:
+                self._count(1)
             yield from below.ending
             yield from below.full
             ahead += below.children.values()

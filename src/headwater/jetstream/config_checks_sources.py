@@ -15,6 +15,7 @@ from headwater.jetstream.config import StreamConfig, StreamConsumerSource, Strea
 from headwater.jetstream.config_checks_overlap import ALL, collide, is_subset
 from headwater.jetstream.config_checks_subjects import (
     BAD_SUBJECT,
+    TOO_MANY_SUBJECTS,
     invalid,
     is_valid_literal,
     is_valid_subject,
@@ -25,6 +26,8 @@ from headwater.jetstream.errors import ApiError
 from headwater.subjects.grammar import has_blank_or_control
 
 API_PREFIX: Final = "$JS.API"
+# So many pairs of subjects are compared for one request, which takes some ten milliseconds.
+COMPARISONS_MAX: Final = 16_384
 
 _NAME_BANS: Final = ".*>\\/"
 
@@ -45,6 +48,8 @@ def with_mirror(
     mirror = config.mirror
     if mirror is None:
         return config
+    if len(mirror.subject_transforms) ** 2 > COMPARISONS_MAX:
+        raise invalid(TOO_MANY_SUBJECTS)
     _check_mirror_settings(config)
     if mirror.consumer is not None and not _is_usable(mirror.consumer, mirror):
         raise ApiError.of(error_codes.MIRROR_DURABLE_CONSUMER_CFG_INVALID)
@@ -110,6 +115,11 @@ def check_sources(config: StreamConfig, streams: Mapping[str, StreamConfig]) -> 
     """Refuse sources that can not be read, or that are the same twice."""
     if config.sources and config.allow_msg_schedules:
         raise ApiError.of(error_codes.SOURCE_WITH_MSG_SCHEDULES)
+    comparisons = sum(
+        len(source.subject_transforms) ** 2 for source in config.sources if source is not None
+    )
+    if comparisons > COMPARISONS_MAX:
+        raise invalid(TOO_MANY_SUBJECTS)
     identities: set[object] = set()
     consumers: set[object] = set()
     for source in config.sources:
@@ -172,6 +182,8 @@ def check_external(config: StreamConfig, streams: Mapping[str, StreamConfig]) ->
     local = [streams[each.name] for each in sources if not each.external and each.name in streams]
     subjects = [subject for origin in local for subject in origin.subjects]
     externals = [source.external for source in sources if source.external is not None]
+    if len(externals) * len(subjects) > COMPARISONS_MAX:
+        raise invalid(TOO_MANY_SUBJECTS)
     for prefix in (external.deliver for external in externals if external.deliver):
         if not is_valid_literal(prefix):
             raise ApiError.of(error_codes.STREAM_INVALID_EXTERNAL_DELIVERY_SUBJ, prefix=prefix)

@@ -74,11 +74,16 @@ def with_subjects(config: StreamConfig) -> StreamConfig:
         if config.mirror is not None or config.sources:
             return config
         return msgspec.structs.replace(config, subjects=(config.name,))
-    overlaps = Overlaps(config.subjects)
+    # Plain subjects, of which there may be many, only have to be different.
+    is_plain = not any("*" in subject or ALL in subject for subject in config.subjects)
+    are_apart = is_plain and len(set(config.subjects)) == len(config.subjects)
+    overlaps = Overlaps(() if are_apart else config.subjects)
     for position, subject in enumerate(config.subjects):
         if not is_valid_subject(subject):
             raise invalid(BAD_SUBJECT)
         _check_reserved(config, subject)
+        if are_apart:
+            continue
         try:
             colliding = list(overlaps.colliding_with(subject))
         except TooManySubjects:

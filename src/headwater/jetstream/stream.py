@@ -15,9 +15,12 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import Final, Protocol, final
 
+import msgspec
+
 from headwater.base.entropy import Entropy
 from headwater.base.invariants import check
 from headwater.base.quoting import quote, quote_bytes
+from headwater.base.sliced import Work, at_once
 from headwater.jetstream import header_names as names
 from headwater.jetstream import removed_ids
 from headwater.jetstream.admission import Admission
@@ -59,7 +62,13 @@ from headwater.jetstream.scheduling import Scheduling
 from headwater.jetstream.stream_file import encode_body
 from headwater.jetstream.stream_view import StreamView
 from headwater.store.format import SUBJECT_BYTES_MAX
-from headwater.store.message_log import ALL_SUBJECTS, Batch, DiskFullError, MessageLog
+from headwater.store.message_log import (
+    ALL_SUBJECTS,
+    PURGED_AT_A_TIME,
+    Batch,
+    DiskFullError,
+    MessageLog,
+)
 from headwater.subjects.transform import SubjectTransform, TransformError
 from headwater.wire.headers import value_of, without_status
 
@@ -140,6 +149,8 @@ class Stream(StreamView):
         self._configure(config)
         self.consumers = Consumers(self)
         log.caller_entries = self._still_true
+        # What is told while a purge is carried out.
+        self._state_before: StreamState | None = None
 
     def _configure(self, config: StreamConfig) -> None:
         self.config = config
@@ -489,6 +500,20 @@ class Stream(StreamView):
         else:
             self.in_flight.stream_changed()
             self._change(record)
+        self._show_given_out()
+
+    def applying(self, record: Purged) -> Work[None]:
+        """Apply a purge some at a time. Until the end nobody may look into the log or change it;
+        the state is told as it was before."""
+        self.in_flight.stream_changed()
+        self._state_before = self.state()
+        try:
+            yield from self._purging_as_asked(record)
+        finally:
+            self._state_before = None
+        self._show_given_out()
+
+    def _show_given_out(self) -> None:
         if not self.in_flight:
             # A purge may have given out sequences.
             self.visible_sequence = self.log.last_sequence
@@ -499,7 +524,7 @@ class Stream(StreamView):
             # Without room whoever asked for it is told, and what was due is found to be so again.
             self._delete(record.sequences, record.erase)
         elif isinstance(record, Purged):
-            self._purge_as_asked(record)
+            at_once(self._purging_as_asked(record))
         else:
             self.log.set_body(encode_body(record.config, self.created_ns))
             self._take_over(record.config, record.now_ns)
@@ -566,9 +591,16 @@ class Stream(StreamView):
         self.scheduling.forget(sequences)
         self.consumers.removed(sequences)
 
-    def _purge(self, pattern: bytes, before: int, keep: int, now_ns: int = 0) -> None:
-        sequences = self.log.purgeable(pattern, before, keep)
-        self.log.delete(sequences, entries=self._ids_of(sequences))
+    def _purge(self, pattern: bytes, before: int, keep: int) -> None:
+        at_once(self._purging(pattern, before, keep, 0))
+
+    def _purging(self, pattern: bytes, before: int, keep: int, now_ns: int) -> Work[None]:
+        sequences = yield from self.log.gathering_purgeable(pattern, before, keep)
+        ids: list[tuple[bytes, int, int]] = []
+        for begin in range(0, len(sequences), PURGED_AT_A_TIME):
+            ids += self.dedupe.of_messages(sequences[begin : begin + PURGED_AT_A_TIME])
+            yield PURGED_AT_A_TIME
+        yield from self.log.deleting(sequences, [removed_ids.encode(ids)] if ids else [])
         self.scheduling.forget_purged(self.log, pattern)
         self.consumers.purged(pattern, now_ns)
 
@@ -585,13 +617,13 @@ class Stream(StreamView):
         gone = [sequence for sequence in self.dedupe.sequences() if not has(sequence)]
         return [*self.consumers.snapshot(), *self._ids_of(gone)]
 
-    def _purge_as_asked(self, record: Purged) -> None:
+    def _purging_as_asked(self, record: Purged) -> Work[None]:
         """Let messages go; a purge of all that names a later sequence makes that the next one."""
         before = record.before
         if self.in_flight:
             # What is on its way in is not there yet.
             before = min(before or SEQUENCE_MAX, self.visible_sequence + 1)
-        self._purge(record.pattern, before, record.keep, record.now_ns)
+        yield from self._purging(record.pattern, before, record.keep, record.now_ns)
         if record.pattern == ALL_SUBJECTS and not record.keep and record.before != 1:
             # As in nats-server: any other purge of a stream that never had a message is nothing.
             self.tells_first_sequence = True
@@ -642,6 +674,8 @@ class Stream(StreamView):
 
     def state(self) -> StreamState:
         """What is there to be seen, without details."""
+        if self._state_before is not None:
+            return msgspec.structs.replace(self._state_before)
         state = super().state()
         state.consumer_count = len(self.consumers.shown)
         return state

@@ -7,10 +7,11 @@ however many streams there are.
 from collections.abc import Iterable
 from typing import Final, final
 
+from headwater.base.sliced import Work
 from headwater.jetstream.config_checks_overlap import ALL, Overlaps
 
-# A look-up visits every part of the tree once at most.
-_ANY_EFFORT: Final = 1 << 62
+# To compare two subjects takes so many units of work.
+COMPARISON_COST: Final = 4
 
 
 @final
@@ -54,11 +55,16 @@ class StreamSubjects:
             for owner in self._owners[taken]
         )
 
-    def streams_on(self, subject: str) -> set[str]:
-        """The streams that could have a message on a subject."""
+    def streams_on(self, subject: str) -> Work[set[str]]:
+        """The streams that could have a message on a subject, found some at a time.
+
+        Streams may come and go meanwhile.
+        """
+        found: set[str] = set()
         if subject == ALL:
-            return {name for owners in self._owners.values() for name in owners}
-        self._overlaps.allow(_ANY_EFFORT)
-        return {
-            name for taken in self._overlaps.colliding_with(subject) for name in self._owners[taken]
-        }
+            return found.union(*self._owners.values())
+        for taken, is_colliding in self._overlaps.compared_with(subject):
+            if is_colliding:
+                found.update(self._owners.get(taken, ()))
+            yield COMPARISON_COST
+        return found

@@ -8,11 +8,15 @@ Looks and changes nothing; who moves the watermark is the stream's affair.
 
 from typing import Final
 
+from headwater.base.sliced import Work
 from headwater.jetstream.api.documents import StreamState
 from headwater.jetstream.limits import NOTHING_UNSEEN, Unseen
 from headwater.jetstream.times import ZERO_TIME_NS, format_time
 from headwater.store.message_log import ALL_SUBJECTS, MessageBatch, MessageLog, StoredMessage
+from headwater.store.sorted_page import sorted_page
 
+# The messages of so many subjects are told in one step.
+COUNTED_AT_A_TIME: Final = 1024
 DUMP_BYTES_MAX: Final = 1 << 62
 
 
@@ -86,13 +90,24 @@ class StreamView:
             count -= log.pending((pattern,), max(sequence, visible + 1))
         return count
 
-    def subject_counts(self, pattern: bytes) -> dict[bytes, int]:
-        """How many messages there are to be seen on each matching subject."""
-        counts = self.log.subject_counts(pattern)
-        for subject, count in self.unseen().by_subject.items():
-            if subject in counts:
-                counts[subject] -= count
-        return {subject: count for subject, count in counts.items() if count > 0}
+    def counting_subjects(
+        self, pattern: bytes, offset: int, count_max: int
+    ) -> Work[tuple[int, dict[str, int]]]:
+        """How many matching subjects there are to be seen, and how many messages each of one page
+        of them has, in order. The stream must not change meanwhile."""
+        names = yield from self.log.gathering_names(pattern)
+        extent, hidden = self.log.subject_extent, self.unseen().by_subject
+        unseen = {name for name, count in hidden.items() if extent(name)[2] <= count}
+        if unseen:
+            names = [name for name in names if name not in unseen]
+        page = yield from sorted_page(names, offset, count_max)
+        counts: dict[str, int] = {}
+        for begin in range(0, len(page), COUNTED_AT_A_TIME):
+            for name in page[begin : begin + COUNTED_AT_A_TIME]:
+                count = extent(name)[2] - hidden.get(name, 0)
+                counts[name.decode(errors="replace")] = count
+            yield 2 * COUNTED_AT_A_TIME
+        return len(names), counts
 
     # --- the whole -----------------------------------------------------------------------------
 

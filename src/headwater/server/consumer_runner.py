@@ -139,6 +139,7 @@ class ConsumerRunner:
         "_broker",
         "_failed",
         "_going_on",
+        "_held",
         "_is_flush_planned",
         "_now_ns",
         "_scheduler",
@@ -176,10 +177,24 @@ class ConsumerRunner:
         # Consumers that clients have asked for messages in this turn.
         self._asked: dict[Consumer, None] = {}
         self._is_flush_planned = False
+        # What waits while the stream is being changed; None while it is not.
+        self._held: list[Callable[[], object]] | None = None
 
     def find(self, name: str) -> Consumer | None:
         """The consumer of a name."""
         return self._stream.consumers.by_name.get(name)
+
+    # --- while the stream is being changed -----------------------------------------------------
+
+    def hold(self) -> None:
+        """Let no consumer do anything until `release`: half of a change must not be seen."""
+        self._held = []
+
+    def release(self) -> None:
+        """Do what has waited, in order."""
+        held, self._held = self._held, None
+        for work in held or ():
+            work()
 
     # --- what happens to consumers -------------------------------------------------------------
 
@@ -301,6 +316,11 @@ class ConsumerRunner:
 
     def run_due(self, consumer: Consumer, now_ns: int) -> None:
         """Let a consumer do what is due."""
+        if self._held is not None:
+            self._held.append(lambda: self.run_due(consumer, self._now_ns()))
+            return
+        if consumer.is_gone:
+            return
         out = Outbox()
         if consumer.is_abandoned(now_ns, out):
             self._carry_out(consumer, out)
@@ -354,6 +374,9 @@ class ConsumerRunner:
     def _do(self, consumer: Consumer, work: Callable[[], object], out: Outbox) -> None:
         """Let a consumer work, and carry out what comes of it."""
         if consumer.is_gone:
+            return
+        if self._held is not None:
+            self._held.append(lambda: self._do(consumer, work, out))
             return
         if self._is_unread(consumer):
             self._go_on(consumer)

@@ -5,11 +5,12 @@ How a stream works is `headwater.server.stream_runner`; how requests are answere
 `headwater.server.jetstream_api`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, final
 
 from headwater.base.ids import base62
 from headwater.base.invariants import check
+from headwater.base.sliced import Work
 from headwater.jetstream import error_codes
 from headwater.jetstream.account import JetStreamAccount, Usage
 from headwater.jetstream.advisories import Action, ClientDocument
@@ -30,7 +31,7 @@ from headwater.jetstream.consumer.records import (
     ConsumerReset,
 )
 from headwater.jetstream.errors import ApiError
-from headwater.jetstream.records import Record
+from headwater.jetstream.records import Purged, Record
 from headwater.jetstream.stream import Stream
 from headwater.jetstream.stream_file import StreamBody, decode_body, encode_body
 from headwater.server.accounts import Account
@@ -51,6 +52,7 @@ from headwater.server.jetstream_resources import (
     resources_of,
 )
 from headwater.server.own_subscriptions import OwnSubscriptions
+from headwater.server.slice_turns import SliceTurns
 from headwater.server.stream_runner import Change, StreamRunner, StreamRunners
 from headwater.server.system_services import ServerConnection
 from headwater.server.transfers import Transfers, TransferWorld
@@ -441,6 +443,12 @@ class JetStream:
         self._runners.of(account.name, stream.name).record(record)
         self._runners.note_due(self._runners.of(account.name, stream.name))
 
+    def purging(self, account: JetStreamAccount, stream: Stream, record: Purged) -> Work[None]:
+        """Carry out a purge some at a time, as part of a change."""
+        runner = self._runners.of(account.name, stream.name)
+        yield from runner.purging(record)
+        self._runners.note_due(runner)
+
     def stream_changed(self, account: JetStreamAccount, stream: Stream, old: StreamConfig) -> None:
         """A stream may listen for other subjects now."""
         runner = self._runners.of(account.name, stream.name)
@@ -456,6 +464,24 @@ class JetStream:
     def change(self, account_name: str, stream_name: str, change: Change) -> None:
         """Have a stream changed in its turn."""
         self._runners.of(account_name, stream_name).change(change)
+
+    def when_free(self, account_name: str, stream_name: str, look: Callable[[], object]) -> None:
+        """Look at a stream, which need not be there, when nobody is in the midst of changing it."""
+        runner = self._runners.find(account_name, stream_name)
+        if runner is None:
+            look()
+        else:
+            runner.when_free(look)
+
+    @property
+    def slices(self) -> SliceTurns:
+        """Where long work has its turn."""
+        return self._runners.slices
+
+    def is_held(self, account_name: str, stream_name: str) -> bool:
+        """Whether somebody is in the midst of changing a stream."""
+        runner = self._runners.find(account_name, stream_name)
+        return runner is not None and runner.is_held
 
     # --- keeping consumers ---------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Final, final
 
+from headwater.base.sliced import Sliced, Work
 from headwater.jetstream import error_codes
 from headwater.jetstream.account import JetStreamAccount
 from headwater.jetstream.api.documents import (
@@ -19,6 +20,7 @@ from headwater.jetstream.api.documents import (
     AccountPurgeResponse,
     ErrorDocument,
     Response,
+    StreamInfoResponse,
     SystemResponse,
 )
 from headwater.jetstream.api.message_get import (
@@ -45,6 +47,7 @@ from headwater.server.many_replies import ManyReplies
 from headwater.server.own_subscriptions import OwnSubscriptions
 from headwater.server.stream_runner import Change
 from headwater.store.message_log import StoreError
+from headwater.subjects.grammar import FULL, STAR
 from headwater.wire.headers import value_of
 
 if TYPE_CHECKING:
@@ -68,6 +71,10 @@ _CHANGES: Final = (
     "CONSUMER.UNPIN.",
     "CONSUMER.RESET.",
 )
+# What a body asks for here may take long to find, and is told as it is at one moment.
+_INFO: Final = "STREAM.INFO."
+# A stream may be deleted whatever happens to it.
+_DELETE: Final = "STREAM.DELETE."
 _PULL: Final = "CONSUMER.MSG.NEXT."
 # Below these, subjects belong to streams and consumers: where there is none, there is nobody.
 _UNATTENDED: Final = (_DIRECT_GET, _DIRECT_LEADER_GET, _PULL)
@@ -189,12 +196,14 @@ class JetStreamApi:
                 reply_to = partial(self._reply, account, source, subject, reply, operation, request)
 
                 def answer() -> None:
-                    reply_to(*self._answer(account, operation, request, header))
+                    self._begin_answer(account, operation, request, header, reply_to)
 
                 if name.startswith(_MSG_GET):
                     self._when_complete(account, request.stream_name, body, answer)
-                elif name.startswith(_CHANGES):
+                elif name.startswith(_CHANGES) or (name.startswith(_INFO) and body):
                     self._change(account, operation, request, header, reply_to)
+                elif words and not name.startswith(_DELETE):
+                    self._jetstream.when_free(account.name, request.stream_name, answer)
                 else:
                     answer()
             return True
@@ -210,6 +219,36 @@ class JetStreamApi:
 
         self._node.environment.scheduler.call_soon(do)
 
+    def _begin_answer(
+        self,
+        account: Account,
+        operation: Operation,
+        request: Request,
+        header: bytes,
+        reply_to: Callable[[Response | None, bool], object],
+    ) -> None:
+        answering = Sliced(self._answering(account, operation, request, header))
+        stream_name = request.stream_name if request.words else ""
+        when_free = partial(self._jetstream.when_free, account.name, stream_name)
+        self._go_on(answering, when_free, reply_to)
+
+    def _go_on(
+        self,
+        answering: Sliced[tuple[Response | None, bool]],
+        when_free: Callable[[Callable[[], object]], object],
+        reply_to: Callable[[Response | None, bool], object],
+    ) -> None:
+        """Find an answer, some of it now and the rest in later turns, and send it."""
+        if not answering.do_some():
+            reply_to(*answering.result)
+            return
+
+        def go_on() -> None:
+            if self._node.jetstream is self._jetstream:
+                when_free(lambda: self._go_on(answering, when_free, reply_to))
+
+        self._jetstream.slices.add(go_on)
+
     def _change(
         self,
         account: Account,
@@ -221,16 +260,28 @@ class JetStreamApi:
         """Have a stream changed in its turn, and answer when that is as durable as it must be."""
         api = self._apis.get(account.name)
         if api is None or request.stream_name not in api.account.streams:
-            reply_to(*self._answer(account, operation, request, header))
+            self._begin_answer(account, operation, request, header, reply_to)
             return
         made: list[tuple[Response | None, bool]] = []
+
+        def making() -> Work[None]:
+            made.append((yield from self._answering(account, operation, request, header)))
+
+        def refuse(error: ApiError) -> None:
+            if only_looks:
+                self._begin_answer(account, operation, request, header, reply_to)
+            else:
+                reply_to(operation.response(error=ErrorDocument.of(error)), True)
+
+        only_looks = operation.response is StreamInfoResponse
         self._jetstream.change(
             account.name,
             request.stream_name,
             Change(
-                lambda: made.append(self._answer(account, operation, request, header)),
+                lambda: Sliced(making()),
                 lambda: reply_to(*made[0]),
-                lambda error: reply_to(operation.response(error=ErrorDocument.of(error)), True),
+                refuse,
+                only_looks,
             ),
         )
 
@@ -242,7 +293,7 @@ class JetStreamApi:
         api = self._apis.get(account.name)
         stream = None if api is None else api.account.streams.get(stream_name)
         if stream is None or sequence <= stream.visible_sequence:
-            answer()
+            self._jetstream.when_free(account.name, stream_name, answer)
         else:
             self._jetstream.reads_of(account.name, stream_name).add(sequence, answer)
 
@@ -264,9 +315,9 @@ class JetStreamApi:
 
     # --- answers -------------------------------------------------------------------------------
 
-    def _answer(
+    def _answering(
         self, account: Account, operation: Operation, request: Request, header: bytes
-    ) -> tuple[Response | None, bool]:
+    ) -> Work[tuple[Response | None, bool]]:
         """The reply to a call, if it has one, and whether the call is told as an advisory."""
         api = self._apis.get(account.name)
         try:
@@ -278,7 +329,7 @@ class JetStreamApi:
                 raise ApiError.of(error_codes.REQUIRED_API_LEVEL)
             if api is None:
                 raise ApiError.of(error_codes.NOT_ENABLED_FOR_ACCOUNT)
-            response = operation.answer(api, request)
+            response = yield from operation.answering(api, request)
         except ApiError as error:
             if api is not None:
                 api.account.api_total += 1
@@ -383,7 +434,9 @@ class JetStreamApi:
             for subject in subjects
             if subject.startswith(_DIRECT_GET_SUBJECT)
         ]
-        if len(asked) != len(subjects) or not all(key for _, _, key in asked):
+        if len(asked) != len(subjects) or not all(
+            key and STAR not in key and FULL not in key for _, _, key in asked
+        ):
             return None
         broker = self._node.broker
         broker.process_ingests()
@@ -391,6 +444,11 @@ class JetStreamApi:
             name: self._direct_stream(account, name.decode(errors="surrogateescape"), "DIRECT")
             for name in {name for name, _, _ in asked}
         }
+        if any(
+            stream and self._jetstream.is_held(account.name, stream.name)
+            for stream in streams.values()
+        ):
+            return None
         unanswered = [number for number, each in enumerate(asked) if streams[each[0]] is None]
         if unanswered:
             replies = [
@@ -448,10 +506,12 @@ class JetStreamApi:
         ManyReplies(
             self._node.broker,
             self._node.environment.scheduler,
+            self._jetstream.slices,
             account,
             reply,
             replies,
             lambda: self._is_there(account, stream),
+            lambda: not self._jetstream.is_held(account.name, stream.name),
         ).send()
 
     def _is_there(self, account: Account, stream: Stream) -> bool:

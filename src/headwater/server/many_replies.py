@@ -13,6 +13,7 @@ from headwater.runtime.environment import Scheduler
 from headwater.server.accounts import Account
 from headwater.server.broker import Broker
 from headwater.server.out_buffers import UNREAD_LOOK_S
+from headwater.server.slice_turns import SliceTurns
 from headwater.store.message_log import StoreError
 
 # One slice; it ends with the first of the two.
@@ -24,24 +25,38 @@ SLICE_BYTES_MAX: Final = 256 * 1024
 class ManyReplies:
     """What is left of one answer."""
 
-    __slots__ = ("_account", "_broker", "_is_wanted", "_replies", "_scheduler", "_subject")
+    __slots__ = (
+        "_account",
+        "_broker",
+        "_is_free",
+        "_is_wanted",
+        "_replies",
+        "_scheduler",
+        "_slices",
+        "_subject",
+    )
 
     def __init__(
         self,
         broker: Broker,
         scheduler: Scheduler,
+        slices: SliceTurns,
         account: Account,
         subject: bytes,
         replies: Iterator[Reply | None],
         is_wanted: Callable[[], bool],
+        is_free: Callable[[], bool],
     ) -> None:
-        """`is_wanted` says whether what the replies are read from is still there."""
+        """`is_wanted` says whether what the replies are read from is still there, `is_free` whether
+        nobody is in the midst of changing it."""
         self._broker = broker
         self._scheduler = scheduler
+        self._slices = slices
         self._account = account
         self._subject = subject
         self._replies = replies
         self._is_wanted = is_wanted
+        self._is_free = is_free
 
     def send(self) -> None:
         """Send the first slice now, and the rest when it is its turn."""
@@ -51,7 +66,8 @@ class ManyReplies:
         route = self._account.index.match(self._subject)
         if not route.fan_out or not self._is_wanted():
             return
-        if any(self._broker.buffers.is_behind(sub.client) for sub in route.plain):
+        is_behind = any(self._broker.buffers.is_behind(sub.client) for sub in route.plain)
+        if is_behind or not self._is_free():
             self._scheduler.call_later(UNREAD_LOOK_S, self._go_on)
             return
         self._send_some()
@@ -63,7 +79,7 @@ class ManyReplies:
             self._send([UNREADABLE], [b""])
             return
         if is_left:
-            self._scheduler.call_soon(self._go_on)
+            self._slices.add(self._go_on)
 
     def _send_slice(self) -> bool:
         """Send some; whether there may be more."""

@@ -7,6 +7,10 @@ acknowledged, its replies wait for the commit that covers it, and so does everyt
 it. `StreamRunners` are all runners of a server, with what they share: one driver of syncs, and one
 timer for whatever is due next.
 
+A change that takes long is made some at a time, and others have their turn in between. Meanwhile
+the stream is held: publishes, acknowledgements, deliveries, requests and reads of it wait, in
+order, so that nobody sees half of the change.
+
 What requests ask for is not known here.
 """
 
@@ -16,12 +20,14 @@ from heapq import heapify, heappop, heappush
 from typing import Final, final
 
 from headwater.base.clock import NS_PER_S
+from headwater.base.invariants import check
+from headwater.base.sliced import Sliced, Work
 from headwater.jetstream import error_codes
 from headwater.jetstream.account import JetStreamAccount
 from headwater.jetstream.decision import Decision, Incoming
 from headwater.jetstream.errors import ApiError
 from headwater.jetstream.in_flight import IN_FLIGHT_MESSAGES_MAX
-from headwater.jetstream.records import Published, Record
+from headwater.jetstream.records import Published, Purged, Record
 from headwater.jetstream.stream import Stream
 from headwater.runtime.environment import Environment, TimerHandle
 from headwater.runtime.file_watch import FileWatch
@@ -36,37 +42,45 @@ from headwater.server.disk_watch import DiskWatch
 from headwater.server.ingest import TOO_MANY_REQUESTS, Excess, Ingest, Room, RoomLimits, size_of
 from headwater.server.jetstream_advisories import Advisories
 from headwater.server.log import Log
+from headwater.server.slice_turns import SliceTurns
 from headwater.store.log import FileLog
 from headwater.store.message_log import DiskFullError, StoreError
 from headwater.store.store import Store, SyncMode
 
-# What is due is looked at no more often than this.
-DUE_S_MIN: Final = 0.010
 # A stream that refuses publishes says so in the log no more often than this.
 REFUSALS_LOGGED_NS: Final = 60 * NS_PER_S
+# What is due is looked at no more often than this.
+DUE_S_MIN: Final = 0.010
 # And, as long as anything will be due, at least this often: somebody may set the clock forward, and
 # timers do not follow it.
 DUE_S_MAX: Final = 1.0
+
+# No commit has this number: what has it waits for a change that is being made.
+_WHEN_MADE: Final = 1 << 62
 
 
 @final
 class Change:
     """Something a request changes about a stream, and how that is answered.
 
-    `refuse` is for a disk that failed, before or after the change was made.
+    Where `make` returns sliced work, the change is made when that ends. `refuse` is for a disk that
+    failed, before or after the change was made. One that only looks is answered whatever the disk
+    does.
     """
 
-    __slots__ = ("answer", "make", "refuse")
+    __slots__ = ("answer", "make", "only_looks", "refuse")
 
     def __init__(
         self,
         make: Callable[[], object],
         answer: Callable[[], object],
         refuse: Callable[[ApiError], object],
+        only_looks: bool = False,
     ) -> None:
         self.make = make
         self.answer = answer
         self.refuse = refuse
+        self.only_looks = only_looks
 
 
 @final
@@ -82,6 +96,7 @@ class StreamRunner:
         "_runners",
         "_undecided",
         "_waiting",
+        "_walk",
         "account",
         "consumers",
         "ingest",
@@ -133,6 +148,9 @@ class StreamRunner:
         self._undecided = 0
         # Changes that were made and are answered when the disk is sure.
         self._made: deque[tuple[int, Change]] = deque()
+        # What is left of a change that is being made; its change is the first that waits.
+        self._walk: Sliced[None] | None = None
+        # How large the publishes are that wait for it.
         # What was due and waits: until it takes effect, the same would be found again.
         self._due: Decision | None = None
         # When there was something to do as far as is known; 0 for never.
@@ -190,7 +208,7 @@ class StreamRunner:
     def next_due_ns(self) -> int:
         """When there may be something to do; 0 if never."""
         stream = self.stream
-        if stream.log.offline or self._due is not None:
+        if stream.log.offline or self._due is not None or self._walk is not None:
             return 0
         if stream.log.is_full and (stream.is_behind or not stream.only_lets_go):
             # It is looked at again when there is room.
@@ -236,7 +254,80 @@ class StreamRunner:
 
     def _make(self, change: Change) -> None:
         self.consumers.flush()
-        change.make()
+        walk = change.make()
+        if isinstance(walk, Sliced) and walk.do_some():
+            self._begin_walk(change, walk)
+        else:
+            self._conclude(change)
+
+    # --- changes that take long ----------------------------------------------------------------
+
+    @property
+    def is_held(self) -> bool:
+        """Whether a change is being made, of which nobody may see half."""
+        return self._walk is not None
+
+    def when_free(self, look: Callable[[], object]) -> None:
+        """Look at the stream now, or after the change that is being made and all that waits."""
+        if self._walk is None:
+            look()
+        else:
+            self._wait(Change(look, _nothing, lambda _: look(), only_looks=True))
+
+    def _begin_walk(self, change: Change, walk: Sliced[None]) -> None:
+        check(not self._waiting, "a change is made when nothing waits before it")
+        self._walk = walk
+        self._hold(_WHEN_MADE, change, None)
+        self._undecided += 1
+        self.consumers.hold()
+        self._runners.slices.add(lambda: self._walk_on(walk))
+
+    def _walk_on(self, walk: Sliced[None]) -> None:
+        """Make a little more of a change, and go on with all that waits when it is made."""
+        if self._walk is not walk:
+            return
+        if walk.do_some():
+            self._runners.slices.add(lambda: self._walk_on(walk))
+        elif self._walk is walk:
+            # Otherwise the disk has failed, and it was refused.
+            self._release()
+
+    def finish_change(self) -> None:
+        """Make all that is left of changes; nobody else is heard meanwhile."""
+        while self._walk is not None:
+            if not self._walk.do_some() and self._walk is not None:
+                self._release()
+
+    def _release(self) -> None:
+        steps = []
+        while self._waiting:
+            steps.append(self._let_go())
+        self._undecided = 0
+        self._walk = None
+        change = steps.pop(0)
+        assert isinstance(change, Change)
+        self._conclude(change)
+        self.consumers.release()
+        self._go_on_with(steps)
+        self._runners.note_due(self)
+
+    def _go_on_with(self, steps: list[Decision | Change | Incoming]) -> None:
+        for step in steps:
+            # Publishes may have to wait once more, and what comes after them then does too.
+            if isinstance(step, Change):
+                self.change(step)
+            elif isinstance(step, Incoming):
+                self._take(step)
+            elif self._walk is not None:
+                self._hold(_WHEN_MADE, step, None)
+            else:
+                self._take_effect(step)
+
+    def _conclude(self, change: Change) -> None:
+        """A change is made: have it written down and answered."""
+        if change.only_looks:
+            change.answer()
+            return
         is_written = self.consumers.flush()
         self.consumers.tell_events()
         if not is_written:
@@ -279,6 +370,17 @@ class StreamRunner:
             raise
         except StoreError as error:
             # No commit covers any longer what waits for one.
+            self._runners.failed(str(error))
+            raise
+        finally:
+            self._host.settle(self.stream)
+
+    def purging(self, record: Purged) -> Work[None]:
+        """Apply a purge some at a time, as part of a change. Raises StoreError."""
+        try:
+            self.stream.append(record)
+            yield from self.stream.applying(record)
+        except StoreError as error:
             self._runners.failed(str(error))
             raise
         finally:
@@ -337,14 +439,7 @@ class StreamRunner:
         while self._waiting and self._waiting[0][0] <= number:
             steps.append(self._let_go())
         self._undecided -= sum(isinstance(step, Change | Incoming) for step in steps)
-        for step in steps:
-            # Publishes may have to wait once more, and what comes after them then does too.
-            if isinstance(step, Change):
-                self.change(step)
-            elif isinstance(step, Incoming):
-                self._take(step)
-            else:
-                self._take_effect(step)
+        self._go_on_with(steps)
 
     def _take_effect(self, decision: Decision) -> None:
         if decision is self._due:
@@ -390,6 +485,8 @@ class StreamRunner:
         """Answer everything that waits for a commit which will not come."""
         answer = self.stream.refusal(error)
         self._due = None
+        self._walk = None
+        self.consumers.release()
         while self._made:
             self._made.popleft()[1].refuse(error)
         while self._waiting:
@@ -470,6 +567,7 @@ class StreamRunners:
         self._store = store
         self._clock = environment.clock
         self.scheduler = environment.scheduler
+        self.slices = SliceTurns(self.scheduler)
         self._log = log
         self._driver = SyncDriver(
             store, self.scheduler, sync_interval_s, self._committed, self.failed
@@ -514,7 +612,11 @@ class StreamRunners:
         # From here on no sync begins beside the loop: the files are closed next.
         self._is_stopped = True
         self._is_commit_wanted = True
+        for runner in self._by_key.values():
+            runner.finish_change()
         self.broker.process_ingests()
+        for runner in self._by_key.values():
+            runner.finish_change()
         for runner in self._by_key.values():
             runner.consumers.flush()
         try:

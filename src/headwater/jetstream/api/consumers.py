@@ -31,7 +31,7 @@ from headwater.jetstream.api.consumer_documents import (
     describe,
 )
 from headwater.jetstream.api.documents import LIST_MAX, NAMES_MAX, ErrorDocument, Response
-from headwater.jetstream.api.operation import ANY_NUMBER, Operation, Request
+from headwater.jetstream.api.operation import ANY_NUMBER, Answering, Operation, Request
 from headwater.jetstream.api.stream_identity import (
     asks_for_identity,
     check_identity,
@@ -75,25 +75,25 @@ from headwater.store.message_log import StoreError
 # --- making them ----------------------------------------------------------------------------------
 
 
-def create(api: StreamApi, request: Request) -> Response:
+def create(api: StreamApi, request: Request) -> Answering:
     """CONSUMER.CREATE"""
     asked = _asked(api, request)
-    return _made(api, asked, check_created(asked, _words(request)), request.header)
+    return _making(api, asked, check_created(asked, _words(request)), request.header)
 
 
-def create_durable(api: StreamApi, request: Request) -> Response:
+def create_durable(api: StreamApi, request: Request) -> Answering:
     """CONSUMER.DURABLE.CREATE"""
     asked = _asked(api, request)
-    return _made(api, asked, check_created_durable(asked, _words(request)), request.header)
+    return _making(api, asked, check_created_durable(asked, _words(request)), request.header)
 
 
 def _asked(api: StreamApi, request: Request) -> ConsumerRequest:
     return api.read(request.body, ConsumerRequest)
 
 
-def _made(
+def _making(
     api: StreamApi, asked: ConsumerRequest, config: ConsumerConfig, header: bytes
-) -> Response:
+) -> Answering:
     if config.num_replicas > 1:
         raise ApiError.of(error_codes.STREAM_REPLICAS_NOT_SUPPORTED)
     stream = api.account.stream(asked.stream_name)
@@ -105,6 +105,9 @@ def _made(
         config = _kept(consumer.config, config)
     around = surroundings(api, stream.config, stream.consumers.by_name)
     config = normalised(with_required_level(config), asked.pedantic, around)
+    if consumer is None or config.patterns != consumer.patterns:
+        # The consumer will ask how many messages it is to deliver.
+        yield from stream.log.counting(config.patterns)
     if consumer is None:
         consumer = _added(api, stream, config, asked.action, around)
     else:

@@ -9,9 +9,11 @@ from base64 import b64encode
 from collections.abc import Iterator
 from typing import Final
 
+from headwater.base.sliced import Sliced, Work
 from headwater.jetstream import error_codes
 from headwater.jetstream import header_names as names
 from headwater.jetstream.api.documents import MessageDocument, MessageGetRequest
+from headwater.jetstream.api.request_sizes import is_too_large
 from headwater.jetstream.config import Storage
 from headwater.jetstream.errors import ApiError
 from headwater.jetstream.go_json import read
@@ -39,7 +41,7 @@ _MIN_LAST_SEQ: Final = b"min_last_seq"
 
 # So many patterns are looked up before others have their turn; those that have to be compared with
 # many subjects take longer.
-PATTERNS_AT_A_TIME: Final = 32
+PATTERNS_AT_A_TIME: Final = 256
 LITERALS_AT_A_TIME: Final = 1024
 # So much of a batch is read at once.
 MESSAGES_AT_A_TIME: Final = 256
@@ -86,6 +88,20 @@ def check_single(request: MessageGetRequest) -> None:
         raise ApiError.of(error_codes.BAD_REQUEST)
 
 
+def preparing(stream: Stream, request: MessageGetRequest) -> Work[None]:
+    """Find out which subjects a request is about, some at a time."""
+    text = request.next_by_subj or request.last_by_subj
+    if text and has_wildcard(_pattern(text)):
+        yield from stream.log.preparing((_pattern(text),))
+
+
+def _slices(work: Work[None]) -> Iterator[None]:
+    """Others have their turn as often as this yields."""
+    sliced = Sliced(work)
+    while sliced.do_some():
+        yield None
+
+
 def _find(stream: Stream, request: MessageGetRequest) -> StoredMessage | None:
     sequence = request.seq
     if request.start_time is not None:
@@ -119,7 +135,7 @@ def get_direct(stream: Stream, body: bytes, max_pending: int) -> Replies:
 def get_direct_by_subject(stream: Stream, subject: bytes, body: bytes, max_pending: int) -> Replies:
     """The last message of a subject that is part of the API's own subject."""
     if not body:
-        return iter((get_last(stream, subject),))
+        return _last(stream, subject)
     try:
         request = read(body, MessageGetRequest, strict=False)
     except ApiError:
@@ -136,6 +152,12 @@ def get_direct_by_subject(stream: Stream, subject: bytes, body: bytes, max_pendi
     )
     request.last_by_subj = subject.decode(errors="surrogateescape")
     return _in_session(stream, request, BAD_REQUEST if asks_else else b"", max_pending)
+
+
+def _last(stream: Stream, subject: bytes) -> Replies:
+    if has_wildcard(subject):
+        yield from _slices(stream.log.preparing((subject,)))
+    yield get_last(stream, subject)
 
 
 def get_last(stream: Stream, subject: bytes) -> Reply:
@@ -211,7 +233,7 @@ def _refusal(request: MessageGetRequest) -> bytes:
         or (following and many)
         or (request.up_to_seq > 0 and request.up_to_time is not None)
     )
-    return BAD_REQUEST if conflict else b""
+    return BAD_REQUEST if conflict or is_too_large(request) else b""
 
 
 def _answer(stream: Stream, request: MessageGetRequest, max_pending: int) -> Replies:
@@ -223,7 +245,8 @@ def _answer(stream: Stream, request: MessageGetRequest, max_pending: int) -> Rep
     return _one(stream, request)
 
 
-def _one(stream: Stream, request: MessageGetRequest) -> Iterator[Reply]:
+def _one(stream: Stream, request: MessageGetRequest) -> Replies:
+    yield from _slices(preparing(stream, request))
     message = _find(stream, request)
     if message is not None and request.no_hdr:
         yield b"", message.payload
@@ -237,7 +260,8 @@ def _reply(stream: Stream, message: StoredMessage | None) -> Reply:
     return with_lines(message.header, _origin(stream, message)), message.payload
 
 
-def _batch(stream: Stream, request: MessageGetRequest, bytes_max: int) -> Iterator[Reply]:
+def _batch(stream: Stream, request: MessageGetRequest, bytes_max: int) -> Replies:
+    yield from _slices(preparing(stream, request))
     sequence = request.seq
     if request.start_time is not None:
         sequence = stream.sequence_at(request.start_time.unix_ns)
@@ -278,6 +302,7 @@ def _many(stream: Stream, request: MessageGetRequest, bytes_max: int) -> Replies
         for position, patterns in enumerate(_parted(request.multi_last)):
             if position:
                 yield None
+            yield from _slices(stream.log.preparing(patterns))
             some = stream.few_last_of_each(patterns, up_to, SUBJECTS_MAX)
             found.update(some or ())
             if some is None or len(found) > SUBJECTS_MAX:

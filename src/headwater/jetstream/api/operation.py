@@ -1,8 +1,9 @@
 """One call of the API: how it is asked, who answers it, and with what kind of reply."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from headwater.base.sliced import Work
 from headwater.jetstream.advisories import ClientDocument
 from headwater.jetstream.api.documents import Response
 
@@ -29,6 +30,10 @@ class Request(NamedTuple):
         return self.words[0]
 
 
+# An answer that is found some at a time.
+Answering = Work[Response]
+
+
 class Operation(NamedTuple):
     """A call. An `answer` may raise ApiError: then the reply is of its kind and has the error.
 
@@ -37,7 +42,7 @@ class Operation(NamedTuple):
     all: who would have to give it is not there.
     """
 
-    answer: Callable[["StreamApi", Request], Response | None]
+    answer: Callable[["StreamApi", Request], Response | Answering | None]
     response: type[Response]
     # How many words follow its name in the subject.
     words_min: int = 1
@@ -50,3 +55,8 @@ class Operation(NamedTuple):
     header: Callable[["StreamApi", Request, Response], bytes] | None = None
     # What is looked at first and may be refused even where the API is older than is asked for.
     looks_first: Callable[["StreamApi", Request], object] | None = None
+
+    def answering(self, api: "StreamApi", request: Request) -> Work[Response | None]:
+        """The answer, found at once or some at a time."""
+        answer = self.answer(api, request)
+        return (yield from answer) if isinstance(answer, Generator) else answer

@@ -5,10 +5,12 @@ The order of checks is nats-server's, because of several mistakes a client is to
 needs files, timers or subscriptions is asked of a StreamKeeper.
 """
 
+from bisect import bisect_right
 from typing import Final, Protocol, TypeVar, final
 
 import msgspec
 
+from headwater.base.sliced import Work
 from headwater.jetstream import error_codes
 from headwater.jetstream.account import JetStreamAccount
 from headwater.jetstream.advisories import ClientDocument
@@ -44,8 +46,14 @@ from headwater.jetstream.api.documents import (
     StreamUpdateResponse,
     describe,
 )
-from headwater.jetstream.api.message_get import check_single, get_message, session_block
-from headwater.jetstream.api.operation import Operation, Request
+from headwater.jetstream.api.message_get import (
+    check_single,
+    get_message,
+    preparing,
+    session_block,
+)
+from headwater.jetstream.api.operation import Answering, Operation, Request
+from headwater.jetstream.api.request_sizes import check_sizes
 from headwater.jetstream.api.restore import (
     RestoreRequest,
     RestoreResponse,
@@ -190,6 +198,10 @@ class StreamKeeper(ConsumerKeeper, Protocol):
         """Write a record down and apply it. Raises StoreError."""
         ...
 
+    def purging(self, account: JetStreamAccount, stream: Stream, record: Purged) -> Work[None]:
+        """Carry out a purge some at a time; the stream is held meanwhile. Raises StoreError."""
+        ...
+
     def stream_changed(self, account: JetStreamAccount, stream: Stream, old: StreamConfig) -> None:
         """A stream has another configuration: it may listen for other subjects."""
         ...
@@ -228,7 +240,9 @@ class StreamApi:
 
     def read(self, body: bytes, kind: type[T]) -> T:
         """The request in a body. Raises ApiError."""
-        return read(body, kind, self.keeper.strict)
+        request = read(body, kind, self.keeper.strict)
+        check_sizes(request)
+        return request
 
     def read_if_document(self, body: bytes, kind: type[T]) -> T:
         """Some requests look at their body only where it could be a document."""
@@ -318,26 +332,33 @@ class StreamApi:
             raise ApiError.of(error_codes.STREAM_DELETE, err=str(error)) from error
         return StreamDeleteResponse(success=True)
 
-    def info(self, request: Request) -> Response:
+    def info(self, request: Request) -> Answering:
         """STREAM.INFO"""
         asked = self.read_if_document(request.body, StreamInfoRequest)
         stream = self.account.stream(request.stream_name)
-        info = self._info(stream, with_domain=True)
-        info.cluster = ClusterInfo(leader=self.keeper.server_name)
         response = StreamInfoResponse()
+        subjects: dict[str, int] = {}
+        deleted: list[int] = []
+        if asked.subjects_filter:
+            offset = max(asked.offset, 0)
+            subjects = yield from _detail_subjects(stream, asked.subjects_filter, offset, response)
+        if asked.deleted_details:
+            deleted = yield from stream.log.index.missing(DELETED_DETAILS_MAX)
+        # The rest is told as it is when the details are known.
+        info = self._info(self.account.stream(request.stream_name), with_domain=True)
+        info.cluster = ClusterInfo(leader=self.keeper.server_name)
         if info.state is not None:
-            if asked.deleted_details and info.state.num_deleted:
-                info.state.deleted = _deleted(stream)
-            if asked.subjects_filter:
-                offset = max(asked.offset, 0)
-                _detail_subjects(stream, asked.subjects_filter, offset, info.state, response)
+            info.state.subjects = subjects
+            if info.state.num_deleted:
+                last = info.state.last_seq
+                info.state.deleted = deleted[: bisect_right(deleted, last)]
         describe(response, info)
         return response
 
-    def names(self, request: Request) -> Response:
+    def names(self, request: Request) -> Answering:
         """STREAM.NAMES"""
         asked = self.read_if_document(request.body, StreamNamesRequest)
-        found = self._filtered(asked.subject)
+        found = yield from self._filtering(asked.subject)
         offset = min(max(asked.offset, 0), len(found))
         return StreamNamesResponse(
             total=len(found),
@@ -346,10 +367,10 @@ class StreamApi:
             streams=found[offset : offset + NAMES_MAX] or None,
         )
 
-    def list_streams(self, request: Request) -> Response:
+    def list_streams(self, request: Request) -> Answering:
         """STREAM.LIST"""
         asked = self.read_if_document(request.body, StreamListRequest)
-        found = self._filtered(asked.subject)
+        found = yield from self._filtering(asked.subject)
         offset = min(max(asked.offset, 0), len(found))
         streams = self.account.streams
         return StreamListResponse(
@@ -359,10 +380,11 @@ class StreamApi:
             streams=[
                 self._info(streams[name], with_domain=True, with_server=False)
                 for name in found[offset : offset + LIST_MAX]
+                if name in streams
             ],
         )
 
-    def purge(self, request: Request) -> Response:
+    def purge(self, request: Request) -> Answering:
         """STREAM.PURGE"""
         asked = self.read_if_document(request.body, PurgeRequest)
         if (asked.seq > 0 and asked.keep > 0) or asked.seq > FIRST_SEQUENCE_MAX:
@@ -374,7 +396,11 @@ class StreamApi:
             raise ApiError.of(error_codes.STREAM_PURGE_FAILED, err="stream purge not permitted")
         before = stream.log.messages
         pattern = asked.filter.encode(errors="surrogateescape") or ALL_SUBJECTS
-        self._change(stream, Purged(pattern, asked.seq, asked.keep, self.keeper.now_ns()))
+        record = Purged(pattern, asked.seq, asked.keep, self.keeper.now_ns())
+        try:
+            yield from self.keeper.purging(self.account, stream, record)
+        except StoreError as error:
+            raise _offline(error) from error
         return StreamPurgeResponse(success=True, purged=before - stream.log.messages)
 
     def snapshot(self, request: Request) -> Response:
@@ -422,13 +448,14 @@ class StreamApi:
 
     # --- messages ------------------------------------------------------------------------------
 
-    def message_get(self, request: Request) -> Response:
+    def message_get(self, request: Request) -> Answering:
         """STREAM.MSG.GET"""
         if is_empty_request(request.body):
             raise ApiError.of(error_codes.BAD_REQUEST)
         asked = self.read(request.body, MessageGetRequest)
         check_single(asked)
         stream = self.account.stream(request.stream_name)
+        yield from preparing(stream, asked)
         return MessageGetResponse(message=get_message(stream, asked))
 
     def message_header(self, request: Request, _: Response) -> bytes:
@@ -459,7 +486,7 @@ class StreamApi:
         try:
             self.keeper.record(self.account, stream, record)
         except StoreError as error:
-            raise ApiError.of(error_codes.STREAM_OFFLINE_REASON, err=str(error)) from error
+            raise _offline(error) from error
 
     def _check_stream_count(self) -> None:
         account = self.account
@@ -490,11 +517,11 @@ class StreamApi:
             consumers = self.account.stream(config.name).consumers
             check_stream_limits(old, config, consumers.by_name)
 
-    def _filtered(self, subject: str) -> list[str]:
+    def _filtering(self, subject: str) -> Work[list[str]]:
         """Names of the streams that could have a message on a subject, in order."""
         if not subject:
             return self.account.names
-        return sorted(self.account.subjects.streams_on(subject))
+        return sorted((yield from self.account.subjects.streams_on(subject)))
 
     def _info(
         self, stream: Stream, with_domain: bool = False, with_server: bool = True
@@ -532,6 +559,10 @@ STREAM_OPERATIONS: Final = {
 }
 
 
+def _offline(error: StoreError) -> ApiError:
+    return ApiError.of(error_codes.STREAM_OFFLINE_REASON, err=str(error))
+
+
 def _not_deletable(stream: Stream, sequence: int) -> ApiError:
     """Why there is no message of a sequence, as nats-server's two kinds of storage tell it."""
     is_inside = stream.log.first_sequence <= sequence <= stream.visible_sequence
@@ -560,15 +591,6 @@ def is_empty_request(body: bytes) -> bool:
     return not text[1:-1].strip(_JSON_SPACE)
 
 
-def _deleted(stream: Stream) -> list[int]:
-    found: list[int] = []
-    for first, last in stream.log.deleted_ranges():
-        found.extend(range(first, min(last, first + DELETED_DETAILS_MAX - len(found) - 1) + 1))
-        if len(found) >= DELETED_DETAILS_MAX:
-            break
-    return found
-
-
 def _lost(stream: Stream) -> LostData:
     """The first of what is lost: a crash may cost tens of thousands of sequences at once."""
     found: list[int] = []
@@ -580,17 +602,13 @@ def _lost(stream: Stream) -> LostData:
 
 
 def _detail_subjects(
-    stream: Stream, pattern: str, offset: int, state: StreamState, response: StreamInfoResponse
-) -> None:
+    stream: Stream, pattern: str, offset: int, response: StreamInfoResponse
+) -> Work[dict[str, int]]:
     """How many messages each matching subject has, a page of them."""
-    counts = stream.subject_counts(pattern.encode(errors="surrogateescape"))
-    if not counts:
-        return
-    names = sorted(counts)
-    response.total = len(names)
-    response.offset = offset
-    response.limit = SUBJECT_DETAILS_MAX
-    state.subjects = {
-        name.decode(errors="replace"): counts[name]
-        for name in names[offset : offset + SUBJECT_DETAILS_MAX]
-    }
+    wanted = pattern.encode(errors="surrogateescape")
+    total, subjects = yield from stream.counting_subjects(wanted, offset, SUBJECT_DETAILS_MAX)
+    if total:
+        response.total = total
+        response.offset = offset
+        response.limit = SUBJECT_DETAILS_MAX
+    return subjects

@@ -19,7 +19,7 @@ from headwater.jetstream.errors import ApiError
 
 _ANY: Final = "*"
 # A request with very many filters must not hold up all other clients while they are compared.
-_STEPS_MAX: Final = 1_000_000
+_STEPS_MAX: Final = 30_000
 
 _POLICY_WORDS: Final = {
     DeliverPolicy.ALL: "all",

@@ -9,6 +9,7 @@ from typing import Any, Final, cast
 import msgspec
 
 from headwater.base.clock import NS_PER_S
+from headwater.base.sliced import Work, at_once
 from headwater.jetstream.account import AccountLimits, JetStreamAccount, Usage
 from headwater.jetstream.api.documents import ErrorDocument, Response
 from headwater.jetstream.api.operation import Request
@@ -28,7 +29,7 @@ from headwater.jetstream.consumer.records import (
 )
 from headwater.jetstream.errors import ApiError
 from headwater.jetstream.go_json import read, write
-from headwater.jetstream.records import Record
+from headwater.jetstream.records import Purged, Record
 from headwater.jetstream.stream import Stream
 from headwater.store.memory import MemoryLog
 from headwater.store.message_log import StoreError
@@ -119,7 +120,7 @@ class World:
         operation, words = found
         request = Request(words, body, lambda: None, header)
         try:
-            response = operation.answer(self._api, request)
+            response = at_once(operation.answering(self._api, request))
         except ApiError as error:
             response = operation.response(error=ErrorDocument.of(error))
         if response is None or operation.header is None:
@@ -155,6 +156,10 @@ class World:
             raise self.failure
         self.changes += 1
         stream.apply(record)
+
+    def purging(self, account: JetStreamAccount, stream: Stream, record: Purged) -> Work[None]:
+        self.record(account, stream, record)
+        yield 1
 
     def stream_changed(self, account: JetStreamAccount, stream: Stream, old: StreamConfig) -> None:
         """Nobody listens to other subjects."""
