@@ -433,6 +433,9 @@ class SubjectFilter:
         """The last message of each subject at or before `sequence`, in order."""
         index = self._index
         firsts, lasts = index.subjects.firsts, index.subjects.lasts
+        if sequence >= index.last_sequence:
+            # As it is asked most of the time.
+            return sorted(filter(None, map(lasts.__getitem__, self.ids())))
         found: list[int] = []
         # Subjects that have messages on both sides.
         crossing: set[int] = set()

@@ -11,6 +11,7 @@ A consumer knows no socket and no timer: who runs it gives it the time, asks whe
 (`next_due_ns`), and calls `deliver` when there may be something to send.
 """
 
+from bisect import bisect_left
 from collections import OrderedDict, deque
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final, final
@@ -140,10 +141,11 @@ class Consumer:
         self.lasts: deque[int] = deque()
         if next_sequence <= state.lasts_until:
             found = log.last_of_each(self.patterns, state.lasts_until)
-            self.lasts.extend(each for each in found if each >= next_sequence)
+            self.lasts.extend(found[bisect_left(found, next_sequence) :])
             next_sequence = state.lasts_until + 1
         self.cursor = log.cursor(self.patterns, next_sequence)
-        self._lasts_checked = -1
+        # All of them are there now.
+        self._lasts_checked = self._removed_count()
 
     def _pass(self, sequences: Sequence[int]) -> None:
         """Messages were sent for the first time: go on behind them."""
@@ -259,13 +261,17 @@ class Consumer:
         """How many of the last messages of subjects are still there to be delivered."""
         if not self.lasts:
             return 0
-        log = self.stream.log
-        removed = log.last_sequence - log.messages
+        removed = self._removed_count()
         if removed != self._lasts_checked:
             self._lasts_checked = removed
-            has = log.index.has
+            has = self.stream.log.index.has
             self.lasts = deque(sequence for sequence in self.lasts if has(sequence))
         return len(self.lasts)
+
+    def _removed_count(self) -> int:
+        """How many sequences have no message any more."""
+        log = self.stream.log
+        return log.last_sequence - log.messages
 
     def _unseen_count(self) -> int:
         """How many of those that are to come nobody may see yet."""
