@@ -75,7 +75,8 @@ def pushed(peer: Peer, subject: str, body: object = None) -> None:
 
 def replies(peer: Peer) -> list[Any]:
     """The documents that a peer got at its inbox."""
-    return [json.loads(each) for each in re.findall(rb"inbox 9 \d+\r\n(\{.*?\})\r\n", peer.take())]
+    frames = re.findall(rb"inbox 9 [\d ]+\r\n(?:NATS[^{]*)?(\{.*?\})\r\n", peer.take())
+    return [json.loads(each) for each in frames]
 
 
 def asker(world: StoredWorld) -> Peer:
