@@ -23,7 +23,8 @@ from headwater.cli.stream_reader import Problem, Ranges, SegmentSurvey, StreamSu
 from headwater.server.jetstream_resources import STORE_FOLDER
 from headwater.store.cipher import Cipher, ServerKey
 from headwater.store.message_log import StoreError
-from headwater.store.store import STORE_FILE, STREAMS_FOLDER
+from headwater.store.store import STREAMS_FOLDER
+from headwater.store.store_file import STORE_FILE
 
 EXIT_CODES: Final = """
 0  sound

@@ -26,13 +26,11 @@ from headwater.store.log import JOURNAL_FILE, STREAM_FILE
 from headwater.store.recovery import Findings
 from headwater.store.segment import segment_name
 from headwater.store.store import (
-    BOOT_UNKNOWN,
     LOCK_FILE,
-    STORE_FILE,
     STREAMS_FOLDER,
-    StoreFile,
     name_of_folder,
 )
+from headwater.store.store_file import BOOT_UNKNOWN, STORE_FILE, StoreFile
 from headwater.store.wal import (
     AHEAD_MAGIC,
     SEGMENT,

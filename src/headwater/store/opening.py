@@ -180,19 +180,7 @@ def open_log(
         log.go_offline(f"opening failed: {opening.refused}")
         return log
     try:
-        opening.remove_unfinished()
-        if opening.cut is not None and opening.cut_again:
-            log.finish_truncation(*opening.cut)
-        if opening.journal_unsound:
-            log.rewrite_journal([(entry.kind, entry.body) for entry in log.entries])
-        else:
-            opening.write_conclusions(log.last_sequence)
-        if loss_possible or opening.end_uncertain:
-            first = log.last_sequence + 1
-            log.continue_above_reservation()
-            if opening.end_uncertain and log.last_sequence >= first:
-                lost = f"sequences {first} to {log.last_sequence} may have been given out"
-                log.findings.add("lost", lost)
+        _make_sound(log, opening, loss_possible)
         if syncs:
             log.sync()
         else:
@@ -203,6 +191,23 @@ def open_log(
         # It says so itself.
         pass
     return log
+
+
+def _make_sound(log: FileLog, opening: "_Opening", loss_possible: bool) -> None:
+    """Write down what opening has found, so that the next opening finds the same."""
+    opening.remove_unfinished()
+    if opening.cut is not None and opening.cut_again:
+        log.finish_truncation(*opening.cut)
+    if opening.journal_unsound:
+        log.rewrite_journal([(entry.kind, entry.body) for entry in log.entries])
+    else:
+        opening.write_conclusions(log.last_sequence)
+    if loss_possible or opening.end_uncertain:
+        first = log.last_sequence + 1
+        log.continue_above_reservation()
+        if opening.end_uncertain and log.last_sequence >= first:
+            lost = f"sequences {first} to {log.last_sequence} may have been given out"
+            log.findings.add("lost", lost)
 
 
 @final

@@ -23,10 +23,8 @@ end of the disk, a commit syncs the files of the streams themselves, in which th
 from collections.abc import Callable, Iterable
 from enum import Enum
 from hashlib import sha256
-from struct import Struct
 from typing import Final, final
 
-from headwater.base.checksums import crc32
 from headwater.base.entropy import Entropy
 from headwater.base.errors import OperatingError
 from headwater.store.catalogue import Catalogue
@@ -34,7 +32,6 @@ from headwater.store.encoding import KEY_FILE, EncodedFiles, Encoding
 from headwater.store.filesystem import FileSystem, NoRoomError, read_file, replace_file
 from headwater.store.format import (
     IDENTITY_BYTES,
-    VERSION,
     FormatError,
     NewerFormatError,
     StreamFile,
@@ -52,6 +49,7 @@ from headwater.store.opening import (
 from headwater.store.recovery import SET_ASIDE, Extent, Findings, set_aside_file
 from headwater.store.room import NO_SPACE, Room
 from headwater.store.segment import segment_name
+from headwater.store.store_file import BOOT_ID_BYTES_MAX, BOOT_UNKNOWN, STORE_FILE, StoreFile
 from headwater.store.wal import (
     FILE_BYTES_MAX,
     JOURNAL,
@@ -62,20 +60,12 @@ from headwater.store.wal import (
     remove_ahead,
 )
 
-STORE_FILE: Final = "store.hw"
 # What a stream's file becomes when the stream is removed: from then on there is no stream.
 REMOVED_FILE: Final = "removed.hw"
 LOCK_FILE: Final = "lock"
 STREAMS_FOLDER: Final = "streams"
-# A machine that does not say: it may have been restarted any time.
-BOOT_UNKNOWN: Final = "unknown"
-STORE_MAGIC: Final = b"HWSTORE!"
 # What is said of a stream that is in the catalogue and nowhere else.
 LOST_STREAM: Final = "somebody has removed its folder or its stream file"
-
-_STORE: Final = Struct("<8sHB5x16s36s")
-# More of a boot id is not kept; what is kept tells one from another.
-_BOOT_ID_BYTES: Final = 36
 
 # Names of folders end somewhere. Of a stream whose name does not fit, the folder has the beginning,
 # a mark that no other name has, and a digest; the name is in a file of its own.
@@ -114,38 +104,6 @@ def name_of_folder(folder: str) -> str:
 
 
 @final
-class StoreFile:
-    """The store file, taken apart."""
-
-    __slots__ = ("boot_id", "clean", "identity")
-
-    def __init__(self, identity: bytes, boot_id: bytes, clean: bool) -> None:
-        self.identity = identity
-        self.boot_id = boot_id
-        self.clean = clean
-
-    def encode(self) -> bytes:
-        """The file's bytes."""
-        data = _STORE.pack(STORE_MAGIC, VERSION, self.clean, self.identity, self.boot_id)
-        return data + crc32(data).to_bytes(4, "little")
-
-    @classmethod
-    def decode(cls, data: bytes, name: str) -> "StoreFile":
-        """Read a store file; raises FormatError."""
-        if len(data) != _STORE.size + 4 or not data.startswith(STORE_MAGIC):
-            raise FormatError(f"{name}: not a store file")
-        if crc32(data[:-4]) != int.from_bytes(data[-4:], "little"):
-            raise FormatError(f"{name}: fails its checksum")
-        _, version, clean, identity, boot_id = _STORE.unpack_from(data)
-        if version > VERSION:
-            raise NewerFormatError(
-                f"{name}: format version {version} is newer than this program's ({VERSION}); "
-                "use a newer Headwater"
-            )
-        return cls(identity, boot_id.rstrip(b"\0"), bool(clean))
-
-
-@final
 class Store:
     """An open store. Use `open_store`."""
 
@@ -167,7 +125,7 @@ class Store:
         self._segment_bytes_max = segment_bytes_max
         self._ahead_bytes_max = ahead_bytes_max
         self._streams = f"{folder}/{STREAMS_FOLDER}"
-        self._boot_id = boot_id.encode()[:_BOOT_ID_BYTES]
+        self._boot_id = boot_id.encode()[:BOOT_ID_BYTES_MAX]
         # Why nothing at all can be written; empty if it can.
         self._offline = ""
         self.room = Room(files, folder, reserve_bytes)
