@@ -269,7 +269,10 @@ class JetStreamApi:
 
         def refuse(error: ApiError) -> None:
             if only_looks:
-                self._begin_answer(account, operation, request, header, reply_to)
+                # A stream that is being deleted is gone then.
+                self._later(
+                    lambda: self._begin_answer(account, operation, request, header, reply_to)
+                )
             else:
                 reply_to(operation.response(error=ErrorDocument.of(error)), True)
 

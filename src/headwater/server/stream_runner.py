@@ -272,7 +272,9 @@ class StreamRunner:
         if self._walk is None:
             look()
         else:
-            self._wait(Change(look, _nothing, lambda _: look(), only_looks=True))
+            # A stream that is deleted meanwhile is gone when somebody looks later.
+            later = self._runners.slices.add
+            self._wait(Change(look, _nothing, lambda _: later(look), only_looks=True))
 
     def _begin_walk(self, change: Change, walk: Sliced[None]) -> None:
         check(not self._waiting, "a change is made when nothing waits before it")

@@ -206,6 +206,30 @@ def test_a_stream_may_be_deleted_in_the_midst_of_it(world: StoredWorld) -> None:
     assert world.request("$JS.API.STREAM.INFO.S")["state"]["messages"] == 0
 
 
+@pytest.mark.parametrize("body", [None, {"subjects_filter": ">"}])
+def test_who_waits_for_a_stream_that_is_deleted_sees_nothing_of_it(
+    world: StoredWorld, body: object
+) -> None:
+    other = asker(world)
+    purging(world)
+    pushed(other, "$JS.API.STREAM.INFO.S", body)
+    other.push(b"PUB $JS.API.STREAM.DELETE.S 0\r\n\r\n")
+    finish(world)
+    assert [told["error"]["err_code"] for told in replies(other)] == [10059]
+
+
+def test_what_a_deleted_stream_held_counts_no_more(world: StoredWorld) -> None:
+    other = asker(world)
+    purging(world)
+    pushed(other, "$JS.API.STREAM.DELETE.S")
+    finish(world)
+    other.take()
+    pushed(other, "$JS.API.INFO")
+    finish(world)
+    (told,) = replies(other)
+    assert (told["memory"], told["storage"]) == (0, 0)
+
+
 def test_a_server_that_ends_makes_the_rest_of_the_change() -> None:
     world = StoredWorld().start()
     world.create("S")
