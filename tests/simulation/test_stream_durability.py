@@ -96,7 +96,7 @@ def _no_memory_of_ids_of_removed_messages(patch: pytest.MonkeyPatch) -> None:
 
 
 def _no_limits_after_a_crash(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr("headwater.jetstream.recovery._let_go", lambda stream: None)
+    patch.setattr("headwater.jetstream.recovery.let_go", lambda stream: None)
 
 
 def _no_wait_for_removals(patch: pytest.MonkeyPatch) -> None:

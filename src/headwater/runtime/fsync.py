@@ -19,9 +19,6 @@ from headwater.store.store import Store, run_syncs
 
 T = TypeVar("T")
 
-# After a start that followed a kill, what the killed server had not synced is synced this soon:
-# clients that wait for the server come first.
-OWED_SYNC_S: Final = 1.0
 # How long a message of an ASYNC stream may be in memory alone.
 FLUSH_S: Final = 0.010
 
@@ -68,9 +65,9 @@ class SyncDriver:
         self._timer: TimerHandle | None = None
 
     def start(self) -> None:
-        """Sync every interval from now on, and soon what an earlier process may have left."""
-        is_owed = self._store.was_unclean
-        self._wait(min(self._interval_s, OWED_SYNC_S) if is_owed else self._interval_s)
+        """Sync every interval from now on, and at once what a process that was killed has left: its
+        last interval is over, or soon will be."""
+        self._wait(0.0 if self._store.was_unclean else self._interval_s)
 
     def _wait(self, delay_s: float) -> None:
         self._timer = self._scheduler.call_later(delay_s, self._interval_passed)

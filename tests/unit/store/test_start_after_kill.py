@@ -1,6 +1,6 @@
 """A start after the server was killed: what it costs for each stream, and what it leaves to do."""
 
-from headwater.runtime.fsync import OWED_SYNC_S, SyncDriver
+from headwater.runtime.fsync import SyncDriver
 from headwater.store.message_log import Batch
 from headwater.store.store import Store, SyncMode, open_store
 from headwater.testing.disk import SimDisk
@@ -49,14 +49,15 @@ def test_where_an_ack_means_the_disk_has_a_message_the_disk_has_all_that_can_be_
     assert [log.messages for log in opened(disk, SyncMode.ALWAYS).logs.values()] == [1, 1, 1]
 
 
-def test_the_first_sync_after_a_kill_comes_soon_and_covers_streams_nobody_writes_to() -> None:
+def test_the_first_sync_after_a_kill_comes_at_once_and_covers_streams_nobody_writes_to() -> None:
     disk = killed(3)
     store = opened(disk, SyncMode.INTERVAL)
     assert not any(log.is_synced for log in store.logs.values())
     scheduler = HandScheduler()
     SyncDriver(store, scheduler, 120.0, lambda: None, lambda reason: None).start()
-    assert scheduler.pass_time() == OWED_SYNC_S
+    assert scheduler.pass_time() == 0
     scheduler.step()
+    assert [timer.delay_s for timer in scheduler.timers] == [120.0]
     assert all(log.is_synced for log in store.logs.values())
     disk.power_loss("strict")
     after = opened(disk, SyncMode.INTERVAL)
