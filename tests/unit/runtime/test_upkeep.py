@@ -583,8 +583,10 @@ def keep_up_while_used(world: World, promised: Promised) -> None:
 
 def check_survivor(disk: SimDisk, promised: Promised, how: str) -> None:
     """What was promised is there, and what came after it is whole or not there at all."""
-    # What may be found half done: by chance also a footer, or a segment that was just begun.
-    harmless = {"torn"} if how == "strict" else {"torn", "unsealed", "unreadable"}
+    # Work may be found half done: by chance also a footer, or a segment that was just begun. Then
+    # sequences behind the end are named as lost, because they may have been given out; `lost` below
+    # says that none of those promised is among them.
+    harmless = {"torn"} if how == "strict" else {"torn", "unsealed", "unreadable", "lost"}
     again = opened(disk, "boot 1" if how == "kill" else "boot 2")
     found = promised_by(again)
     for name, log in again.logs.items():
