@@ -118,12 +118,14 @@ class _Process:
             return 1
         server = Server(options, environment, self._log_line, PROGRAM)
         self._handle_signals(server, environment)
+        heap = SystemHeap()
+        heap.bound_passes()
         try:
             await server.start()
         except StartError:
             return 1
         upkeep = MemoryUpkeep(
-            SystemHeap(),
+            heap,
             environment.scheduler,
             environment.process,
             is_alone=lambda: not server.node.clients,
