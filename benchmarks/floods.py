@@ -19,7 +19,7 @@ PASS_MARK: Final = b"@@@@@@@@"
 
 # Large enough that the sender is hardly ever between two buffers.
 OPERATIONS_PER_BUFFER: Final = 20_000
-# What fits into the megabyte that servers take by default, two bytes for each token.
+# Tokens, of two bytes each, that fit into the megabyte that servers take by default.
 FILTER_TOKENS: Final = 450_000
 FILTERS: Final = 40_000
 PURGED_SUBJECTS: Final = 1_000_000

@@ -33,7 +33,7 @@ from tests.unit.server.stored_world import StoredWorld, streaming
 Path: TypeAlias = tuple[str | int, ...]
 
 FORGED: Final = "forged"
-# What a client would have to accept for the rest of the text to be read as a frame of its own.
+# Texts that begin as a client accepts them, so that the rest is read as a frame of its own.
 FORGED_MESSAGE: Final = f"x 1 2\r\nhi\r\nMSG {FORGED}.secret 1 5\r\npwned\r\nMSG y"
 FORGED_INFO: Final = 'x 1 0\r\n\r\nINFO {"connect_urls":["203.0.113.1:4222"]}\r\nMSG y'
 FORGED_HEADER: Final = f"x\r\nNats-Subject: {FORGED}\r\n\r\n"
@@ -75,7 +75,7 @@ PINNED: Final = {
 class Call(NamedTuple):
     """One request of the API: its subject, the kind of its body, and a body that is taken.
 
-    Where `about` names a field, only texts in that field are tried; another call tries the others.
+    If `about` names a field, only texts in that field are tried; another call tries the others.
     """
 
     subject: str
@@ -84,7 +84,7 @@ class Call(NamedTuple):
     about: str = ""
 
     def paths(self) -> list[Path]:
-        """Where the texts are that are tried."""
+        """The places of the texts that are tried."""
         return [path for path in paths_of(self.kind) if self.about in ("", path[0])]
 
 
@@ -143,7 +143,7 @@ CALLS: Final = (
 WITHOUT_TEXT: Final = {"INFO", "STREAM.DELETE", "CONSUMER.INFO", "CONSUMER.DELETE"}
 
 SOURCE_STREAM: Final = {"name": "M", "external": {"api": "a", "deliver": "b"}}
-# What has to stand around a text for it to be looked at.
+# Fields that have to stand around a text for it to be looked at.
 SURROUNDINGS: Final[Mapping[str, dict[str, Any]]] = {
     "mirror": {"name": "T", "mirror": SOURCE_STREAM, "subjects": []},
     "sources": {"name": "T", "sources": [SOURCE_STREAM]},
@@ -154,7 +154,7 @@ SURROUNDINGS: Final[Mapping[str, dict[str, Any]]] = {
 
 
 def paths_of(kind: Any) -> Iterator[Path]:
-    """Where texts stand in a JSON document of this kind; 0 is the first of a list."""
+    """The places of texts in a JSON document of this kind; 0 is the first of a list."""
     origin, arguments = get_origin(kind), get_args(kind)
     if origin in (Union, UnionType):
         for each in arguments:
@@ -226,7 +226,7 @@ class Watched(StoredWorld):
         return self.attacker, self.victim, self.receiver, self.old_client
 
     def with_stream(self) -> "Watched":
-        """The same with the stream and the consumer that requests are about."""
+        """This server, with the stream and the consumer that requests are about."""
         assert "error" not in self.call(
             "STREAM.CREATE.S", {"name": "S", "subjects": ["s.>"], "allow_direct": True}
         )
@@ -262,7 +262,7 @@ class Watched(StoredWorld):
             self.finish_checks()
 
     def check(self) -> list[Frame]:
-        """What came to the attacker; what came to anybody is looked at."""
+        """The frames that came to the attacker; frames that came to any client are checked."""
         heard = []
         for peer in self.everyone:
             frames = parse(peer.take(), self.looks_at_headers)

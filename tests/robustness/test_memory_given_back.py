@@ -47,7 +47,7 @@ def test_the_ids_of_deleted_streams_are_given_back(tmp_path: Path) -> None:
 
 
 def rss_bytes(pid: int) -> int:
-    """What the process holds of the machine's memory."""
+    """The bytes of the machine's memory that the process holds."""
     for line in Path(f"/proc/{pid}/status").read_text().splitlines():
         if line.startswith("VmRSS:"):
             return int(line.split()[1]) * 1024

@@ -1,4 +1,4 @@
-"""Writes that fail: reads go on, and nothing acked is lost. Where a write found no room and nothing
+"""Writes that fail: reads go on, and nothing acked is lost. If a write found no room and nothing
 is left of it, it can be tried again; else the log goes offline and says why.
 
 Every operation on the disk of a workload fails in turn, with no room or an error of the disk, with

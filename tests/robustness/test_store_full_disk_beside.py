@@ -321,7 +321,7 @@ def test_every_operation_of_removing_a_stream_fails_in_turn() -> None:
         disk.heal()
         disk.kill()
         store = opened(disk)
-        # Where there was no room to cross it out, neither before nor after, it is missed.
+        # A stream is missed if there was no room to cross it out, neither before nor after.
         is_missed = what in removed and what.endswith("None")
         assert store.lost_streams == (["a"] if is_missed else [])
         assert len(store.findings.reported) == is_missed

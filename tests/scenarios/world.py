@@ -59,7 +59,7 @@ class SeededEntropy:
 
 
 def _nothing() -> None:
-    """What a cancelled timer does."""
+    """The call of a cancelled timer."""
 
 
 class ManualTimer:

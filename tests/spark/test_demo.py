@@ -97,7 +97,7 @@ def test_the_demo_shows_an_archive_tables_and_a_report(
     os.kill(int(pid), signal.SIGTERM)
     os.waitpid(int(pid), 0)
     assert re.search(r"^The demo took \S+, \S+ of it until Spark had started$", out, re.MULTILINE)
-    # What was archived to warm Spark up is told nowhere, and gone.
+    # The archive that was written to warm Spark up is told nowhere, and gone.
     assert out.count("\n  Stream: ") == 1
     assert not (tmp_path / "warm-up").exists()
     counts = {source.stream: source.count for source in SOURCES}

@@ -1,8 +1,9 @@
-"""Long work that is done some at a time, so that others have their turn in between.
+"""Long work that is done in slices, so that other work has its turn in between.
 
 Such work is a generator that yields how much it has done since the last time, in units that take
-about half a microsecond: a subject that is compared, a message that is taken out. Whoever drives it
-decides after how many units others are heard. What the work is about is not known here.
+about half a microsecond: a subject that is compared, a message that is taken out. The caller
+that drives the generator decides after how many units other work has its turn. The purpose of the
+work is not known here.
 """
 
 from collections.abc import Generator
@@ -39,7 +40,7 @@ class Sliced(Generic[R]):
 
 
 def at_once(work: Work[R]) -> R:
-    """What comes of all of some work, where nobody has to be heard meanwhile."""
+    """The result of some work, all done at once: no other work has its turn meanwhile."""
     sliced = Sliced(work)
     while sliced.do_some():
         pass

@@ -1,8 +1,8 @@
 """Names of streams and consumers for a shell that completes a command line.
 
-A shell waits for this while a person waits for the shell: whatever is slow or fails is left out
-without a word. The names come from a server, and the shell puts them on a command line: those that
-a shell would read as more than a word are left out too.
+A shell waits for the names while a person waits for the shell: a lookup that is slow or fails is
+left out without a word. The names come from a server, and the shell puts them on a command line:
+names that a shell would read as more than a word are left out too.
 """
 
 import asyncio

@@ -43,7 +43,7 @@ def login_failure(error: LoginError) -> CommandFailed:
 
 
 def not_connected(target: Target, cause: Exception) -> CommandFailed:
-    """What to tell a person whose connection attempt ended in `cause`."""
+    """The error for a person whose connection attempt ended in `cause`."""
     problem, advice = (
         _refused_by_us(cause)
         or _refused_by_tls(target, cause)

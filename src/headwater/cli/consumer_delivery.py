@@ -457,7 +457,7 @@ def can_return(config: Mapping[str, Any]) -> bool:
 
 
 def next_batch(batch: int, showing_s: float) -> int:
-    """How much to ask for after a request for `batch` messages that took so long to show."""
+    """The size of the next request, after one for `batch` messages that took so long to show."""
     if showing_s > BATCH_SHOWN_WITHIN_S:
         return max(1, batch // 2)
     return min(batch * 2, REQUEST_BATCH_MAX)

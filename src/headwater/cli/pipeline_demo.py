@@ -154,7 +154,7 @@ def run_demo_job(spark: "SparkSession", job: Job, progress: Progress) -> Any:
 
 
 def tell(result: DemoResult, output: Output, as_json: bool) -> None:
-    """Where everything is, how long it took, and what still runs."""
+    """Tell where the results are, how long the demo took, and which server still runs."""
     if as_json:
         output.result(json.dumps({"job": "demo", "kind": "demo", **asdict(result)}))
         return

@@ -150,7 +150,7 @@ class DecodedFiles(ReadOnlyFiles):
 
 
 def lock_holder(path: str) -> str:
-    """Who holds the folder of a lock file, empty if nobody does.
+    """The process that holds the folder of a lock file; empty if none does.
 
     The shared locks that find it out are let go at once and leave the files as they are.
     """

@@ -213,7 +213,7 @@ def _decoded(
 
 
 class _Effort:
-    """How many keys and elements of a body may still be read one by one."""
+    """The number of keys and elements of a body that may still be read one by one."""
 
     __slots__ = ("_left", "_values_max")
 
@@ -657,7 +657,7 @@ _ESCAPES: Final = (
 )
 
 
-# What is written as it is, also where there are a million of them.
+# Types whose values are written as they are, also in a list of a million values.
 _PLAIN: Final = frozenset((str, int, bool, float, type(None)))
 
 

@@ -77,7 +77,7 @@ def value_end(body: bytes, start: int) -> int:
 
 
 def _container_end(body: bytes, start: int) -> int | None:
-    """The same for an array or object; None where msgspec does not see a sound one.
+    """The position after an array or object; None where msgspec does not see a sound one.
 
     All that msgspec takes for JSON is JSON for Go too. It says where a value ends only by what it
     finds behind it, counted with the first byte of that.

@@ -23,7 +23,7 @@ class Republisher:
 
     @classmethod
     def of(cls, config: StreamConfig) -> "Republisher | None":
-        """The one of a stream, if it has any. Raises TransformError if it can not be safe."""
+        """The republisher of a stream, if any. Raises TransformError if its rule cannot be safe."""
         republish = config.republish
         if republish is None:
             return None

@@ -149,7 +149,7 @@ class Stream(StreamView):
         self._configure(config)
         self.consumers = Consumers(self)
         log.caller_entries = self._still_true
-        # What is told while a purge is carried out.
+        # The state that is shown while a purge is carried out.
         self._state_before: StreamState | None = None
 
     def _configure(self, config: StreamConfig) -> None:
@@ -213,10 +213,10 @@ class Stream(StreamView):
         self.fast_batches.clear()
 
     def break_cycles(self) -> None:
-        """The stream is deleted and its log closed: let go of what leads back to it.
+        """The stream is deleted and its log closed: let go of objects that lead back to it.
 
-        So the last one that holds it frees it with its ids and subjects, without a collection.
-        What is left can still say what the stream was, and refuse what comes for it.
+        So the last holder of the stream frees it with its ids and subjects, without a collection.
+        The stream can still say what it was, and refuse requests and messages for it.
         """
         self.log.caller_entries = None
         self.consumers.break_cycles()

@@ -93,8 +93,8 @@ class StreamView:
     def counting_subjects(
         self, pattern: bytes, offset: int, count_max: int
     ) -> Work[tuple[int, dict[str, int]]]:
-        """How many matching subjects there are to be seen, and how many messages each of one page
-        of them has, in order. The stream must not change meanwhile."""
+        """The number of matching subjects that are visible, and the number of messages on each
+        subject of one page, in order. The stream must not change meanwhile."""
         names = yield from self.log.gathering_names(pattern)
         extent, hidden = self.log.subject_extent, self.unseen().by_subject
         unseen = {name for name, count in hidden.items() if extent(name)[2] <= count}

@@ -1,8 +1,8 @@
-"""Whether the files of a store are still there, looked at in turn, a few logs at a time.
+"""Checks whether the files of a store are still there, in turn, a few logs at a time.
 
-Between two looks the logs are used as ever. The disk is asked off the loop; what is left for the
-loop is a read of what was written last, of a few logs. So what somebody does to the files of a
-store is noticed, told once, and known as long as it lasts.
+Between two looks the logs are used as ever. The disk is asked off the loop; on the loop, only the
+last record of each of a few logs is read. So a file that somebody removes or cuts is noticed; the
+problem is reported once, and known as long as it lasts.
 """
 
 from collections.abc import Callable
@@ -21,7 +21,7 @@ FILES_AT_A_TIME: Final = 500
 
 @final
 class FileWatch:
-    """Looks at the files of a store. `noticed` is told of what is found, once."""
+    """Looks at the files of a store. `noticed` is told of each problem once."""
 
     __slots__ = ("_noticed", "_scheduler", "_store", "_timer", "_to_look_at", "problem")
 
@@ -34,7 +34,7 @@ class FileWatch:
         self._timer: TimerHandle | None = None
         # Streams that this look has not come to yet, the next one last.
         self._to_look_at: list[str] = []
-        # What is wrong with the files that all streams share; empty if nothing is.
+        # The problem of the files that all streams share; empty if there is none.
         self.problem = ""
 
     def start(self) -> None:

@@ -145,7 +145,7 @@ class SystemLock:
     __slots__ = ("__weakref__", "_descriptors", "_path")
 
     def __init__(self, path: str, folder: int, file: int) -> None:
-        """Takes over both descriptors; that of a folder that can not be locked is -1."""
+        """Takes over both descriptors; `folder` is -1 if the folder cannot be locked."""
         self._path = path
         self._descriptors = [folder, file]
         _held_locks.add(self)

@@ -1,17 +1,17 @@
-"""The memory of a server process: when the collector looks at what is old, and memory goes back.
+"""The memory of a server process: when old objects are collected, and memory goes back.
 
-What ends in a server breaks its own cycles and is freed by reference counts; the collector is the
-net below. Three kinds of passes, each as long as the loop can bear:
+Objects that end in a server break their own cycles and are freed by reference counts; the collector
+is the net below. It makes three kinds of passes, each as long as the loop can bear:
 
-* over what is young: automatic, and bounded by the thresholds;
-* over what is old: when the process is quiet after some work, or has grown by much. A pass that
-  took long freezes what it found alive, so that the next one looks at what came since;
-* over what is frozen too: when the process is quiet and nobody is connected.
+* over young objects: automatic, and bounded by the thresholds;
+* over old objects: when the process is quiet after some work, or has grown by much. A pass that
+  took long freezes the objects it found alive, so that the next one looks at newer objects only;
+* over frozen objects too: when the process is quiet and no client is connected.
 
-After a pass in a quiet moment the allocator gives the operating system back what it holds empty.
+After a pass in a quiet moment the allocator gives its empty memory back to the operating system.
 
-`MemoryPolicy` decides, by values alone. A process that only embeds a server keeps its own rules:
-`headwater serve` alone starts this.
+`MemoryPolicy` decides on passes, by values alone. A process that only embeds a server keeps its own
+rules: only `headwater serve` starts these passes.
 """
 
 import contextlib
@@ -41,24 +41,24 @@ WORK_CPU_S_MIN: Final = 0.25
 GROWTH_BYTES_MIN: Final = 64 * 1024 * 1024
 # Passes take no more than this part of the time.
 PASS_PART_MAX: Final = 0.01
-# What a longer pass found alive is frozen.
+# Objects that a longer pass found alive are frozen.
 PASS_S_FREEZING: Final = 0.010
 
 
 class Step(Enum):
-    """What a look leads to."""
+    """The action that a look leads to."""
 
     NOTHING = 0
     # Collect, because the process grows.
     COLLECT = 1
     # Collect and trim, because it is quiet.
     TIDY = 2
-    # The same over frozen objects, because it is quiet and nobody is connected.
+    # Collect and trim, frozen objects too, because it is quiet and no client is connected.
     TIDY_ALL = 3
 
 
 class Look(NamedTuple):
-    """What is seen of the process: a clock, its processor time, its memory, and its company."""
+    """The state of the process: a clock, its processor time, its memory, and its company."""
 
     now_s: float
     cpu_s: float
@@ -80,7 +80,7 @@ class MemoryPolicy:
         self._next_s = first.now_s
 
     def step(self, look: Look) -> Step:
-        """What is to be done now."""
+        """The action to take now."""
         is_quiet = look.cpu_s - self._last_cpu_s < QUIET_CPU_PART * LOOK_S
         self._last_cpu_s = look.cpu_s
         if look.now_s < self._next_s:

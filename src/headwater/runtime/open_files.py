@@ -1,22 +1,23 @@
-"""Files that are open as long as somebody uses them: a bound on what a store holds open.
+"""Files that are open while they are used: a bound on the descriptors that a store holds.
 
 A stream has a segment and a journal open, and there may be thousands of streams of which few are
 used. Behind this port a file that was not used for a while gives its descriptor up and gets another
-one with its next use; who holds the file does not notice.
+one with its next use; the holder of the file does not notice.
 
 Rules:
 
-* A file that was written to and not synced keeps its descriptor. The system tells a write that it
-  could not bring to the disk to whoever syncs the same open file, and may tell nobody else.
-* A file without a name, because it was removed or another one has taken its place, keeps it too.
-* So does a file of which `stays_open` says so, and every file while an operation runs on it, on
-  whatever thread.
+* A file that was written to and not synced keeps its descriptor. The system reports a write that
+  it could not bring to the disk to a sync of the same open file, and perhaps to no other.
+* A file without a name, because it was removed or another one has taken its place, keeps its
+  descriptor too.
+* A file for which `stays_open` is true keeps its descriptor, and so does every file while an
+  operation runs on it, on any thread.
 * A file that comes back shorter than it was left is not the same file, and every use of it fails.
 
-Files that are dirty may be more than the bound; the next sync makes them clean. Where the process
-has no descriptor left, a file that is not used gives up its own.
+Dirty files may be more than the bound; the next sync makes them clean. When the process has no
+descriptor left, a file that is not in use gives up its own.
 
-It must not know what is in the files.
+Must not know: the contents of the files.
 """
 
 import errno
@@ -38,7 +39,7 @@ OPEN_FILES_MAX: Final = 1024
 # Of the descriptors that the process may have, files take a part; the rest is for connections.
 DESCRIPTORS_PART: Final = 4
 OPEN_FILES_MIN: Final = 64
-# So many open files are looked at to find one that may be closed. Where none of them may, the next
+# So many open files are looked at to find one that may be closed. If none of them may, the next
 # search goes on behind them.
 LOOKED_AT_MAX: Final = 64
 
@@ -252,7 +253,7 @@ class DescriptorPool:
 
     @property
     def open_count(self) -> int:
-        """How many files have a descriptor."""
+        """The number of files that have a descriptor."""
         return len(self._open)
 
     def adopt(self, path: str, take: Callable[[str], File], is_new: bool) -> BoundedFile:
@@ -388,7 +389,7 @@ class OpenFiles:
 
     @property
     def open_count(self) -> int:
-        """How many files have a descriptor now."""
+        """The number of files that have a descriptor now."""
         return self._pool.open_count
 
     def open(self, path: str) -> BoundedFile:

@@ -1,8 +1,8 @@
-"""How much work one turn of the loop does, and how much of it one connection may ask for.
+"""The work of one turn of the loop, and the part of it that one connection may ask for.
 
 Work is counted in units of about a microsecond of one core of the machine the figures in
-docs/performance.md are from. The counts are estimates, but for requests to the server itself, whose
-time is measured: they alone differ among each other by more than a factor of ten.
+docs/performance.md are from. The counts are estimates, except for requests to the server itself,
+whose time is measured: only such requests differ from each other by more than a factor of ten.
 """
 
 from typing import Final, final

@@ -18,7 +18,7 @@ from headwater.wire.info import ConnectOptions
 if TYPE_CHECKING:
     from headwater.runtime.environment import TimerHandle
 
-# What is shown of a client that came with a token.
+# The user name that is shown for a client that came with a token.
 _TOKEN_USER: Final = "[REDACTED]"
 
 
@@ -265,7 +265,7 @@ class Client:
 
     @property
     def authorized_user(self) -> str:
-        """Who a client is, or says it is; a token is not shown."""
+        """The user that a client is, or says it is; a token is not shown."""
         connect = self.connect
         user = connect.nkey or self.username or connect.user
         if user or connect.jwt or not connect.auth_token:
@@ -289,12 +289,12 @@ class Client:
 
     @property
     def pending_bytes(self) -> int:
-        """What is queued for the client and not yet taken by the operating system."""
+        """Bytes that are queued for the client and not yet taken by the operating system."""
         return sum(map(len, self.out)) + self.connection.buffered_bytes()
 
     @property
     def subscription_count(self) -> int:
-        """How many subscriptions the client has."""
+        """The number of subscriptions of the client."""
         return len(self.subscriptions)
 
     def settle(self) -> None:

@@ -1,8 +1,9 @@
 """Connections that have ended, as /connz shows them.
 
-A closed connection is a small value: no socket, decoder or account hangs on it, so that a client
-itself is freed when it goes. How many are kept is the operator's choice (`max_closed_clients`);
-their bytes have a bound too, because a client chooses its name and its subscriptions.
+A closed connection is a small value: it holds no socket, decoder or account, so that the client
+itself is freed when it goes. The operator chooses the number of closed connections that are kept
+(`max_closed_clients`); their bytes have a bound too, because a client chooses its name and its
+subscriptions.
 """
 
 from collections import deque

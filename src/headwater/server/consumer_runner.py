@@ -69,7 +69,7 @@ class ConsumerTimers:
         planned = self._planned.get(consumer)
         due_ns = 0 if consumer.is_gone else consumer.next_due_ns()
         if not consumer.is_gone and (not due_ns or (planned is not None and planned[0] <= due_ns)):
-            # Where it is planned at all it is looked at too early, and then again.
+            # A consumer that is planned at all is looked at too early, and then again.
             return
         if planned is not None:
             del self._planned[consumer], self._by_number[planned[1]]
@@ -177,7 +177,7 @@ class ConsumerRunner:
         # Consumers that clients have asked for messages in this turn.
         self._asked: dict[Consumer, None] = {}
         self._is_flush_planned = False
-        # What waits while the stream is being changed; None while it is not.
+        # Work of consumers that waits while the stream is being changed; None while it is not.
         self._held: list[Callable[[], object]] | None = None
 
     def find(self, name: str) -> Consumer | None:
@@ -384,7 +384,7 @@ class ConsumerRunner:
         try:
             more = work()
         except DiskFullError:
-            # What it sent before is sent; what should have gone goes when there is room.
+            # Messages that the consumer sent before are sent; the others go when there is room.
             pass
         except StoreError as error:
             # What it sent before is sent; the log is offline by now.

@@ -1,9 +1,9 @@
-"""A disk without room: since when, who is told, and when it is looked at again.
+"""A full disk: the time since when it is full, the reports of it, and the next look at it.
 
-The store says that a write found no room. Whether the disk is full, or has no room for one large
-write only, is found out before the next turn: whoever sends what does not fit keeps nobody else
-from writing. As long as the disk is full it is looked at every second, so that writes go on by
-themselves when there is room.
+The store says that a write found no room. The watch finds out before the next turn whether
+the disk is full, or only has no room for one large write: a client that sends a message that does
+not fit keeps no other client from writing. As long as the disk is full it is looked at every
+second, so that writes go on by themselves when there is room.
 """
 
 from collections.abc import Callable
@@ -22,10 +22,10 @@ ADVICE: Final = (
 
 
 class Told(Protocol):
-    """Who is told of a full disk."""
+    """The receiver of reports of a full disk."""
 
     def disk_is_full(self, reason: str, since_ns: int) -> None:
-        """It has turned out to be full."""
+        """The disk has turned out to be full."""
         ...
 
     def disk_has_room(self, reason: str) -> None:

@@ -1,10 +1,10 @@
-"""The last look at subjects before the server makes frames of its own with them.
+"""The last check of subjects before the server makes frames of its own with them.
 
 Subjects that the decoder cut out of a control line are one word each. A subject that the server
 takes from anywhere else, such as a configuration or a message that an older version has stored,
-could have a blank or a line end in it, and whatever follows would be read by the receiver as a
-frame that nobody sent. The rules for configurations keep such subjects out; this door is for those
-that got past them, and for messages that are on the disk already.
+could have a blank or a line end in it, and the receiver would read the bytes that follow as
+a frame that nobody sent. The rules for configurations keep such subjects out; this door is for
+subjects that got past the rules, and for messages that are on the disk already.
 """
 
 from collections.abc import Callable
@@ -29,7 +29,7 @@ class FrameDoor:
 
     def __init__(self) -> None:
         self.report: Callable[[str], object] = _say_nothing
-        # How many messages did not pass.
+        # The number of messages that did not pass.
         self.withheld = 0
 
     def lets_pass(self, subject: bytes, reply: bytes | None) -> bool:

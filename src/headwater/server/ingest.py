@@ -13,7 +13,7 @@ TOO_MANY_REQUESTS: Final = status_block(429, "Too Many Requests")
 
 
 class RoomLimits(NamedTuple):
-    """What a stream may hold of publishes that it has not answered; below zero is no limit."""
+    """Limits on the publishes that a stream has not answered yet; below zero is no limit."""
 
     messages_max: int
     bytes_max: int
@@ -29,7 +29,7 @@ class Excess(Enum):
 
 
 def size_of(incoming: Incoming) -> int:
-    """What publishes count for: subjects, reply subjects, headers and payloads."""
+    """The bytes that publishes count for: subjects, reply subjects, headers and payloads."""
     return (
         sum(map(len, incoming.payloads))
         + sum(map(len, incoming.subjects))

@@ -1,16 +1,17 @@
-"""The bytes of all clients on their way into the server: whose turn it is, and for how long.
+"""The bytes of all clients on their way into the server, and the turns that connections take.
 
 One connection that sends as fast as it can must not hold up the others. So a turn of the loop has a
-budget of work, and connections that bring more than fits are served in turn: each has its backlog
-(reads, and segments decoded from them, in the order they came), its socket is not read while there
-is one, and a queue hands out slices until the turn's budget is spent. A connection without a
-backlog is served as its bytes arrive, while the turn has budget left; that is the usual way.
+budget of work, and connections that send more than fits are served in turn: each has its backlog
+(reads, and segments decoded from them, in the order they came), its socket is not read while it has
+a backlog, and a queue hands out slices until the turn's budget is spent. A connection
+without a backlog is served as its bytes arrive, while the turn has budget left; this is the usual
+case.
 
     read ──▶ no backlog, budget left ──▶ decoded and performed at once
       └────▶ backlog ──▶ queue ──▶ a slice per round, until the turn is over ──▶ read again
 
-Nothing here knows what an operation means: a `Performer` does. `headwater.server.budget` has the
-units in which work is counted.
+Must not know: the meaning of an operation, which a `Performer` knows. `headwater.server.budget` has
+the units in which work is counted.
 """
 
 from collections import deque
@@ -43,7 +44,7 @@ class Performer(Protocol):
 
 @final
 class Intake:
-    """What clients have sent and the server has not done yet."""
+    """Bytes and operations that clients have sent and the server has not performed yet."""
 
     __slots__ = ("_budget", "_is_planned", "_performer", "_queue", "_scheduler", "_spent")
 

@@ -93,7 +93,7 @@ class JetStream:
         # Those in which requests are heard, with JetStream or without.
         self._listening: set[Account] = set()
         self._default_mode = SyncMode.ALWAYS if options.sync_always else SyncMode.INTERVAL
-        # What was read of stream files while the store was opened, by their bytes: reading one
+        # Stream files as they were read while the store was opened, by their bytes: reading one
         # takes longer than opening its log, and `start` needs each of them again.
         self._bodies: dict[bytes, StreamBody] = {}
         self._store = open_store(
@@ -265,7 +265,7 @@ class JetStream:
 
     @property
     def file_problem(self) -> str:
-        """What is wrong with the files that all streams share; empty if nothing is."""
+        """The problem of the files that all streams share; empty if there is none."""
         return self._runners.files.problem
 
     def lost_streams(self) -> list[tuple[str, str]]:
@@ -274,13 +274,13 @@ class JetStream:
         return [(account, name) for account, _, name in keys]
 
     def damage_of(self, account: str, name: str) -> str:
-        """What is wrong with the files of a stream that is not offline; empty if nothing is."""
+        """The problems of the files of a stream that is not offline; empty if there are none."""
         log = self._store.logs.get(account + _OF + name)
         if log is None:
             return ""
         problems = [*log.troubles.values()]
         if log.unreadable_count:
-            problems.append(f"{log.unreadable_count} messages can not be read any more")
+            problems.append(f"{log.unreadable_count} messages cannot be read any more")
         return "; ".join(problems)
 
     def stored_streams(self) -> list[tuple[str, str]]:
@@ -475,7 +475,7 @@ class JetStream:
 
     @property
     def slices(self) -> SliceTurns:
-        """Where long work has its turn."""
+        """The turns in which long work is done."""
         return self._runners.slices
 
     def is_held(self, account_name: str, stream_name: str) -> bool:
@@ -625,7 +625,7 @@ class JetStream:
         return self._transfers.begin_restore(self._home_of(account), account, config, client)
 
     def bytes_max(self, storage: Storage) -> int:
-        """How many bytes all accounts together may store."""
+        """The bytes that all accounts together may store."""
         return self.limits.bytes_max(storage)
 
     def room_left(self, storage: Storage) -> int:

@@ -71,7 +71,7 @@ _CHANGES: Final = (
     "CONSUMER.UNPIN.",
     "CONSUMER.RESET.",
 )
-# What a body asks for here may take long to find, and is told as it is at one moment.
+# The details that a body asks for here may take long to find, and are those of one moment.
 _INFO: Final = "STREAM.INFO."
 # A stream may be deleted whatever happens to it.
 _DELETE: Final = "STREAM.DELETE."

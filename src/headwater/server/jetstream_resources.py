@@ -31,8 +31,8 @@ _DISK_BYTES_UNKNOWN: Final = 1 << 40
 _MEMORY_BYTES_UNKNOWN: Final = 256 << 20
 _UNIT_STEP: Final = 1024
 
-# What is kept free on the disk for removing messages when it is full: room for some thousand ranges
-# of sequences, or ids of messages. A server that may store little keeps little.
+# Bytes that are kept free on the disk for removing messages when it is full: room for some thousand
+# ranges of sequences, or ids of messages. A server that may store little keeps little.
 RESERVE_BYTES_MAX: Final = 4 << 20
 RESERVE_PARTS: Final = 64
 
@@ -67,7 +67,7 @@ class Resources:
 
 
 def reserve_bytes_of(resources: Resources) -> int:
-    """What is kept free on the disk for removing messages when it is full."""
+    """The bytes that are kept free on the disk for removing messages when it is full."""
     return min(resources.max_storage_bytes // RESERVE_PARTS, RESERVE_BYTES_MAX)
 
 

@@ -1,6 +1,6 @@
-"""Bytes on their way to clients: gathered during a turn of the loop, one write each at its end.
+"""Bytes for clients: gathered during a turn of the loop, one write for each client at its end.
 
-Bounds: much that one turn makes for a client is written in parts, and large fan-outs are written
+Bounds: many bytes of one turn for one client are written in parts, and large fan-outs are written
 before the turn ends, so that `max_pending` ends a client with thousands of equal subscriptions
 before its copies of a message fill the memory.
 """

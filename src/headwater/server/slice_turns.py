@@ -1,7 +1,7 @@
-"""Whose turn it is among those with long work: one slice of one of them for every turn of the loop.
+"""Turns for long work: every turn of the loop does one slice of one piece of such work.
 
-A slice takes some milliseconds. Were each of a hundred requests given one in every turn, everybody
-else would wait for a hundred slices; so all of them together are given one, in order.
+A slice takes some milliseconds. If each of a hundred requests were given one in every turn, all
+other clients would wait for a hundred slices; so the requests together are given one, in order.
 """
 
 from collections import deque
@@ -13,7 +13,7 @@ from headwater.runtime.environment import Scheduler
 
 @final
 class SliceTurns:
-    """Those who wait for their turn."""
+    """Pieces of long work that wait for their turn."""
 
     __slots__ = ("_scheduler", "_waiting")
 
@@ -32,7 +32,7 @@ class SliceTurns:
         try:
             work()
         finally:
-            # It stands in line while it is done, so that nobody who joins begins another round.
+            # The work stands in line while it is done, so that joining work begins no other round.
             self._waiting.popleft()
             if self._waiting:
                 self._scheduler.call_soon(self._do_next)

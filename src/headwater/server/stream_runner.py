@@ -63,9 +63,9 @@ _WHEN_MADE: Final = 1 << 62
 class Change:
     """Something a request changes about a stream, and how that is answered.
 
-    Where `make` returns sliced work, the change is made when that ends. `refuse` is for a disk that
-    failed, before or after the change was made. One that only looks is answered whatever the disk
-    does.
+    If `make` returns sliced work, the change is made when that work ends. `refuse` is for a disk
+    that failed, before or after the change was made. A change that only looks is answered whatever
+    the disk does.
     """
 
     __slots__ = ("answer", "make", "only_looks", "refuse")
@@ -148,9 +148,8 @@ class StreamRunner:
         self._undecided = 0
         # Changes that were made and are answered when the disk is sure.
         self._made: deque[tuple[int, Change]] = deque()
-        # What is left of a change that is being made; its change is the first that waits.
+        # The rest of a change that is being made; that change is the first one in `_waiting`.
         self._walk: Sliced[None] | None = None
-        # How large the publishes are that wait for it.
         # What was due and waits: until it takes effect, the same would be found again.
         self._due: Decision | None = None
         # When there was something to do as far as is known; 0 for never.
@@ -391,8 +390,8 @@ class StreamRunner:
     def _append(self, decision: Decision) -> bool:
         """Put records into the log; whether the decision can be carried out.
 
-        Where there is no room for all of them, only what rests on those that went in is left of it.
-        After any other failure that has taken effect, where nobody waits for the disk.
+        Without room for all records, the decision keeps only the parts that rest on records that
+        went in. After any other failure these have taken effect, unless replies wait for the disk.
         """
         for position, record in enumerate(decision.records):
             try:

@@ -1,12 +1,12 @@
-"""The names of the streams of a store, so that one whose folder is gone is missed.
+"""The names of the streams of a store, so that a stream whose folder is gone is missed.
 
     <folder>/catalogue.hw     a journal (`headwater.store.journal`) with an entry for each stream
                               that was made and each that was removed
 
-A name is added when its stream is durable, and crossed out, durably, before its stream goes: what a
-crash leaves is a stream without a name at most, which gets one when the store is opened. A name
-without a stream is one that somebody else has removed. It is told at every start until there is a
-stream of that name again.
+A name is added when its stream is durable, and crossed out, durably, before its stream goes: a
+crash leaves at most a stream without a name, which gets one when the store is opened. A name
+without a stream is that of a stream that somebody else has removed. The name is reported at every
+start until there is a stream of that name again.
 """
 
 from typing import Final, final
@@ -45,13 +45,13 @@ class Catalogue:
         self._header = FileHeader(JOURNAL_MAGIC, identity, 0, salt)
         # None as long as there is nothing to write.
         self._journal: Journal | None = None
-        # One that can not be read stays as it is, and names nobody.
+        # A catalogue that cannot be read stays as it is, and names no stream.
         self._is_used = True
         # Streams that were there and have no folder any more, in order.
         self.missing: list[str] = []
 
     def compare(self, there: list[str], removed: list[str]) -> None:
-        """Find out who is missing, where `there` are streams and `removed` were being removed."""
+        """Find missing streams: `there` are those found, `removed` were being removed."""
         try:
             self._open(there, removed)
         except (OSError, OperatingError):

@@ -135,7 +135,7 @@ class FileSystem(Protocol):
 def write_whole(file: File, data: bytes) -> None:
     """Append all of `data`, or leave the file as it was. Raises NoRoomError if there is no room.
 
-    Where the file can not be cut back, that is what is raised.
+    If the file cannot be cut back, the error of cutting is raised.
     """
     size = file.size
     try:

@@ -141,7 +141,7 @@ class FileLog(LogFiles):
         """Remove messages."""
         self._check_online()
         if self.room.is_full:
-            # What is to be written besides the journal may need room as well.
+            # Writes to files other than the journal may need room as well.
             self.room.lend()
         self.flush()
         there = self.index.present(sorted(set(sequences)))

@@ -1,8 +1,8 @@
-"""Whether the files of a log are still there: somebody may remove or cut them under a server.
+"""Checks whether the files of a log are still there: somebody may remove or cut them.
 
-A file that is open can be written to after it has lost its name, and nobody is told: messages would
-be acknowledged that are gone with the next restart. So the log is asked now and then what it
-relies on, the disk is asked off the log's thread what there is, and the log concludes.
+A file that is open can be written to after it has lost its name, without any error: messages would
+be acknowledged that are gone with the next restart. So now and then the log lists the files that it
+relies on, the disk is asked for their sizes off the log's thread, and the log concludes.
 """
 
 from typing import Final, NamedTuple, final
@@ -10,7 +10,7 @@ from typing import Final, NamedTuple, final
 from headwater.store.filesystem import FileSystem
 from headwater.store.segment import SegmentFile
 
-# What is said of a file; the log's name is said by whoever tells of it.
+# Problems of a file; the report that contains such a text names the log.
 GONE: Final = "was removed by somebody else"
 CUT: Final = "was cut short by somebody else"
 
@@ -34,7 +34,7 @@ class Relied(NamedTuple):
 
 @final
 class LogCheck:
-    """What a log relied on at a moment, and what there is of it."""
+    """The files that a log relied on at a moment, and their sizes on the disk."""
 
     __slots__ = ("_files", "found", "relied")
 

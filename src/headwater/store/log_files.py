@@ -92,13 +92,13 @@ class LogFiles(MessageLog):
         # Whether messages are being removed, some at a time.
         self.is_deleting = False
         self._offline = ""
-        # What is known of the disk; shared by the logs of a store.
+        # The room on the disk, as far as is known; shared by the logs of a store.
         self.room = Room(files, folder)
-        # What recovery had to report, and what was found since.
+        # Findings of recovery, and findings since then.
         self.findings = Findings()
-        # What is wrong with files that the log can do without until it is opened again, by name.
+        # Problems of files that the log can do without until it is opened again, by file name.
         self.troubles: dict[str, str] = {}
-        # How many messages turned out to be unreadable since the log was opened.
+        # The number of messages that turned out to be unreadable since the log was opened.
         self.unreadable_count = 0
         self._unreadable_told = 0
         # The segments as they were when they were last looked at, by first sequence.
@@ -608,7 +608,7 @@ class LogFiles(MessageLog):
             self.write_ahead.add(self._stream.identity, JOURNAL, 0, size, data)
 
     def _must_write_journal(self, entry: tuple[int, bytes]) -> None:
-        """Journal the end of something that was begun and can not be tried again."""
+        """Journal the end of an operation that was begun and cannot be tried again."""
         try:
             self._write_journal([entry], makes_room=True)
         except DiskFullError as error:
@@ -653,25 +653,26 @@ class LogFiles(MessageLog):
         return LogCheck(self._files, relied)
 
     def finish_check(self, done: LogCheck) -> str:
-        """What was found out that is wrong and was not known; empty if nothing.
+        """Problems that were found and were not known before; empty if there are none.
 
-        Without what the next message relies on the log goes offline: nobody may be told that it is
-        stored. What else is gone is lost when the log is opened again, and can be read until then.
+        Without a file that the next message relies on, the log goes offline: no publisher may be
+        told that the message is stored. Messages in other missing files are lost when the log is
+        opened again, and can be read until then.
         """
         problems = []
         for relied, found_bytes in zip(done.relied, done.found, strict=True):
-            # Otherwise it can not be told.
+            # Otherwise the state of the file cannot be told.
             if found_bytes is not None and not self._offline:
                 problem = self._judge(relied, found_bytes)
                 if problem:
                     problems.append(problem)
         if self.unreadable_count > self._unreadable_told:
             self._unreadable_told = self.unreadable_count
-            problems.append(f"{self.unreadable_count} messages can not be read any more: lost")
+            problems.append(f"{self.unreadable_count} messages cannot be read any more: lost")
         return "; ".join(problems)
 
     def _judge(self, relied: Relied, found_bytes: int) -> str:
-        """What is wrong with a file, if it was not known."""
+        """The problem of a file, if it was not known before; else empty."""
         segment = relied.segment
         is_last = segment is None
         is_cut = found_bytes < relied.seen_bytes
@@ -749,14 +750,14 @@ class LogFiles(MessageLog):
             raise DiskFullError(f"{self._folder}: {NO_SPACE}")
 
     def _failed(self, what: str, error: Exception) -> StoreError:
-        """What to raise when something failed; without room all of it may be tried again."""
+        """The error to raise if an operation failed; without room all of it may be tried again."""
         if isinstance(error, NoRoomError):
             self.room.met_end()
             return DiskFullError(f"{self._folder}: {what} failed: {error}")
         return self._broken(what, error)
 
     def _broken(self, what: str, error: Exception) -> StoreError:
-        """What to raise when something was done by half, whatever the reason."""
+        """The error to raise when an operation was done by half, for any reason."""
         self._offline = f"{what} failed: {error}"
         return OfflineError(
             f"{self._folder}: {self._offline}; reads go on, restart the server to write again"

@@ -433,7 +433,7 @@ class MessageLog(ABC):
         return at_once(self.gathering_purgeable(pattern, before, keep))
 
     def gathering_purgeable(self, pattern: bytes, before: int, keep: int) -> Work[list[int]]:
-        """The same, some at a time; the log must not change meanwhile."""
+        """Find messages that a purge removes, some at a time; the log must not change meanwhile."""
         end = before or self.last_sequence + 1
         found: list[int] = []
         if has_wildcard(pattern):

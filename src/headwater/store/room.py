@@ -1,11 +1,11 @@
-"""Room on the disk of a store: whether there is any, and a reserve for what makes more.
+"""Room on the disk of a store: whether there is any, and a reserve for removals, which make more.
 
 A disk is full when a write finds no room. From then on no log tries to write messages, until
-somebody has looked and found room again. Removing messages has to be written down before anything
-can go, so some room is kept for it: a file of no use, which goes when there is need.
+a look has found room again. The removal of messages has to be written down before any file can go,
+so some room is kept for it: a file of no use, which is removed when the room is needed.
 
-Room is found by taking some: what a disk says of itself does not tell of quotas. When to look is
-not known here.
+Room is found by taking some: the free space that a disk reports does not tell of quotas. The caller
+decides when to look.
 """
 
 from collections.abc import Callable
@@ -15,8 +15,8 @@ from typing import Final, final
 from headwater.store.filesystem import FileSystem, create_whole
 
 RESERVE_FILE: Final = "reserve.hw"
-# What a full disk has to have free before it counts as one with room, beside the reserve and as a
-# part of it: else it would be full again with the next message.
+# A full disk counts as one with room when it has this part of the reserve free, beside the reserve
+# itself: else it would be full again with the next message.
 MARGIN_PARTS: Final = 4
 
 NO_SPACE: Final = "no space left on the disk"
@@ -65,7 +65,7 @@ class Room:
                 self.when_full()
 
     def lend(self) -> bool:
-        """Give the reserve to whoever makes room; whether there was one."""
+        """Give the reserve to an operation that makes room; whether there was one."""
         if not self._is_kept:
             return False
         self._is_kept = False
@@ -78,7 +78,7 @@ class Room:
     def look(self, takes_some: bool = True) -> bool:
         """Whether there is room; the reserve is kept again then.
 
-        Without taking some of it what the disk says is believed.
+        Without `takes_some` the free space that the disk reports is believed.
         """
         try:
             needed_bytes = self._margin_bytes + (0 if self._is_kept else self._reserve_bytes)

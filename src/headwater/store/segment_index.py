@@ -481,5 +481,5 @@ def decode_footer(data: bytes, name: str) -> Footer:
     index.distances.frombytes(bytes(4 * count))
     if table and len(table) != max(index.subject_ids) + 1:
         # An older version took line ends in subjects.
-        raise FormatError(f"{name}: footer whose subjects can not be told apart")
+        raise FormatError(f"{name}: footer whose subjects cannot be told apart")
     return Footer(index, table, expiries)

@@ -16,7 +16,7 @@ when that returned; the logs' `synced_sequence` then covers the turn. Likewise `
 `finish_trim` around `run_syncs` when the write-ahead file is full.
 
 A stream that fails is offline and does not keep the others from anything. A disk without room is
-no failure: messages are refused for as long as there is none. Where the write-ahead file meets the
+no failure: messages are refused for as long as there is none. When the write-ahead file meets the
 end of the disk, a commit syncs the files of the streams themselves, in which the messages are.
 """
 
@@ -64,7 +64,7 @@ from headwater.store.wal import (
 REMOVED_FILE: Final = "removed.hw"
 LOCK_FILE: Final = "lock"
 STREAMS_FOLDER: Final = "streams"
-# What is said of a stream that is in the catalogue and nowhere else.
+# The problem of a stream that is in the catalogue and nowhere else.
 LOST_STREAM: Final = "somebody has removed its folder or its stream file"
 
 # Names of folders end somewhere. Of a stream whose name does not fit, the folder has the beginning,
@@ -141,7 +141,7 @@ class Store:
         self._async: dict[str, FileLog] = {}
         # Sequence and count of entries by stream that a commit under way makes durable.
         self._committing: dict[str, tuple[int, int]] = {}
-        # The same for one that goes without the write-ahead file; else None.
+        # The syncs by stream of a commit that goes without the write-ahead file; else None.
         self._syncing: dict[str, LogSync] | None = None
         files.make_folder(self._streams)
         # Also where they were there: whoever made them may have been killed before this.
@@ -589,7 +589,7 @@ class Store:
     def is_trim_due(self) -> bool:
         """Whether the write-ahead file has become so large that it should begin anew.
 
-        Where there is no room any size is too large.
+        On a disk without room any size is too large.
         """
         return self._ahead.is_full or (self.room.is_full and self._ahead.has_frames)
 
@@ -690,7 +690,7 @@ class Store:
         return self._catalogue.missing
 
     def check_folder(self) -> str:
-        """What somebody has taken from the store's own files, and is put back; empty if nothing."""
+        """Put back the store's own files that somebody removed; the problems, empty if none."""
         problems = []
         try:
             if not self._lock.is_in_place:
@@ -700,7 +700,7 @@ class Store:
                 problems.append(f"{STORE_FILE} {GONE}")
                 self._mark(clean=False)
         except OSError as error:
-            problems.append(f"it can not be put back: {error}")
+            problems.append(f"it cannot be put back: {error}")
         return f"{self._folder}: {', '.join(problems)}" if problems else ""
 
     @property

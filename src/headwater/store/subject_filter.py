@@ -160,7 +160,7 @@ class SubjectFilter:
 
     @property
     def looked_at(self) -> int:
-        """How many subjects would have to be looked at to find out anew which match."""
+        """The number of subjects to look at in order to find out anew which of them match."""
         subjects = self._index.subjects
         count = len(subjects.names)
         return sum(subjects.order.looked_at(pattern, count) for pattern in self._patterns)
@@ -250,7 +250,7 @@ class SubjectFilter:
         return self._ids
 
     def ids_now(self) -> Sequence[int]:
-        """The same, at this moment; stays as it is whatever happens to the index."""
+        """The matching subjects now, by id; later changes of the index leave them as they are."""
         if self.is_everything:
             return range(len(self._index.subjects.names))
         return array("I", self.ids())
@@ -552,7 +552,7 @@ class SubjectFilter:
         return at_once(self.gathering(before))
 
     def gathering(self, before: int) -> Work[list[int]]:
-        """The same, some at a time; the index must not change meanwhile."""
+        """Find messages before a sequence, some at a time; the index must not change meanwhile."""
         index = self._index
         self.refresh()
         found: list[int] = []
@@ -580,7 +580,7 @@ class SubjectFilter:
     # --- what is known of segments -------------------------------------------------------------
 
     def _tally(self, segment: SegmentIndex, up_to: int | None = None) -> Tally:
-        """How many messages the blocks of a segment have, after `refresh`.
+        """The number of messages in the blocks of a segment, after `refresh`.
 
         Only for `counting` not all of the segment has to be counted.
         """

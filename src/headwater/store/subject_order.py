@@ -60,14 +60,14 @@ class SubjectPattern:
         self._match: Callable[[bytes], object] | None = None
 
     def test_for(self, count: int) -> Callable[[bytes], object]:
-        """What tells of each of `count` names whether it matches."""
+        """The test that tells of each of `count` names whether it matches."""
         if self._match is None and count < PREPARED_FOR_MIN:
             return partial(matches, self.text)
         return self.match
 
     @property
     def match(self) -> Callable[[bytes], object]:
-        """The same for any number of names."""
+        """The test that tells of any number of names whether they match."""
         if self._match is None:
             tokens = self._tokens
             parts = [b"[^.]*" if token == STAR else re.escape(token) for token in tokens]
@@ -175,7 +175,7 @@ class SubjectOrder:
         return array("I", compress(found, map(counts.__getitem__, found)))
 
     def looked_at(self, pattern: SubjectPattern, count: int) -> int:
-        """How many of `count` subjects have to be looked at to find those that match."""
+        """The number of subjects, of `count`, to look at in order to find those that match."""
         low = max(bisect_left(self._firsts, pattern.low) - 1, 0)
         high = bisect_left(self._firsts, pattern.high) if pattern.high else len(self._firsts)
         return (high - low) * LEAF_IDS_MAX + count - self.absorbed

@@ -171,7 +171,7 @@ class WriteAhead:
     ) -> None:
         """`number` is that of the first file; none of that number or above is there.
 
-        `lend` gives the disk some room for what can not be left out, and tells whether it did.
+        `lend` gives the disk room for frames that cannot be left out, and says whether it did.
         """
         self._files = files
         self._folder = folder
@@ -299,7 +299,7 @@ class WriteAhead:
         try:
             self.write()
         except NoRoomError:
-            # What is kept goes to the other file then.
+            # The frames that are kept go to the other file then.
             pass
         self.sync()
         if self._file is not None:

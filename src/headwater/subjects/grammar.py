@@ -18,7 +18,7 @@ STAR: Final = b"*"
 FULL: Final = b">"
 SEPARATOR: Final = b"."
 
-# What ends a word of a control line. A single byte is found much faster by its number.
+# Bytes that end a word of a control line. A single byte is found much faster by its number.
 _TAB: Final = 0x09
 _LINE_FEED: Final = 0x0A
 _RETURN: Final = 0x0D

@@ -190,7 +190,7 @@ class ClientDecoder:
         self._held = bytearray()
         # Bytes that operation needs; decoding again before they are there is wasted.
         self._needed = 0
-        # Where a read was left when decoding stopped. Nothing is held at the same time.
+        # The read that decoding stopped in, and the place. No operation is held at the same time.
         self._rest = b""
         self._rest_start = 0
         self.set_limits(max_control_line, max_payload)

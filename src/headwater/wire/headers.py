@@ -29,7 +29,7 @@ _RETURN: Final = 0x0D
 
 
 def one_line(value: bytes) -> bytes:
-    """A value that can not end its line: line ends in it become blanks."""
+    """A value that cannot end its line: line ends in it become blanks."""
     if _RETURN in value or _LINE_FEED in value:
         return value.replace(b"\r", b" ").replace(b"\n", b" ")
     return value

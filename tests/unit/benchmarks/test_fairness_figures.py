@@ -10,7 +10,7 @@ from benchmarks.floods import FLOODS, PASS_MARK, Flood, Size
 from benchmarks.servers import HEADWATER, NATS_SERVER
 
 SMALL = Size(0.001)
-# What a server takes by default in one message.
+# The bytes that a server takes by default in one message.
 PAYLOAD_BYTES_MAX = 1 << 20
 
 

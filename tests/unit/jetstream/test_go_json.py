@@ -226,7 +226,7 @@ def test_unknown_keys_are_refused_or_passed_over() -> None:
     ("piece", "values"), [('"text":""', 1), ('"parts":[{}]', 2), ('"table":{"a":null}', 2)]
 )
 def test_a_request_has_a_bounded_number_of_values(piece: str, values: int, strict: bool) -> None:
-    # Where several requests may follow one another, each is a value too.
+    # If several requests may follow one another, each request is a value too.
     count = (VALUES_MAX - strict) // values
     body = "{" + ",".join([piece] * count) + "}"
     go_json.read(body.encode(), Whole, strict)

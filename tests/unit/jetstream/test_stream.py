@@ -17,7 +17,7 @@ from tests.unit.jetstream.shadow import REPLY, Publish
 
 
 def seen(stream: Stream) -> dict[str, int]:
-    """How many messages there are to be seen on each subject."""
+    """The number of visible messages on each subject."""
     total, counts = at_once(stream.counting_subjects(b">", 0, 100))
     assert total == len(counts)
     return counts

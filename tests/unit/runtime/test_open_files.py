@@ -70,7 +70,7 @@ def made(files: OpenFiles, name: str, data: bytes = b"data") -> BoundedFile:
 
 
 def rested(files: OpenFiles, file: BoundedFile) -> BoundedFile:
-    """The same file, when so many others were used that it has no descriptor."""
+    """The file, after so many others were used that it has no descriptor."""
     others = [made(files, f"other-{number}") for number in range(2 * BOUND)]
     assert file.file is None
     for other in others:

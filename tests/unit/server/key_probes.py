@@ -1,9 +1,8 @@
 """Ways to look at a server from outside, to see whether a configuration key does anything.
 
 A probe takes options and returns what a client, an operator or the disk would see of a server that
-runs with them. The same options always give the same answer, so that two answers which differ do so
-because of the options. What a server tells about its settings is looked at only for the settings
-that are there to be told.
+runs with them. Equal options always give equal answers, so that two answers differ only because of
+the options. Settings as a server reports them are compared only if they are there to be reported.
 """
 
 import asyncio
@@ -48,7 +47,7 @@ def publish(subject: str, size: int = 1, reply: str = "") -> bytes:
 
 
 def talk(*said: bytes, **connect: object) -> Probe:
-    """What a client is answered to each of these, and why it was closed."""
+    """The answers to a client that said these, and the reason why it was closed."""
 
     def probe(options: Options) -> object:
         peer = World(options).modern(**connect)
@@ -71,7 +70,7 @@ def enters(**connect: object) -> Probe:
 
 
 def told_in_info(*keys: str) -> Probe:
-    """What every client is told first."""
+    """The values of these keys in the INFO that every client is sent first."""
 
     def probe(options: Options) -> object:
         document = json.loads(World(options).open().take().partition(b" ")[2])
@@ -153,7 +152,7 @@ def cached_routes(options: Options) -> object:
 
 
 def traced(*said: bytes, **connect: object) -> Probe:
-    """What the log says of a conversation."""
+    """The log lines of a conversation."""
 
     def probe(options: Options) -> object:
         world = World(options)
@@ -166,7 +165,7 @@ def traced(*said: bytes, **connect: object) -> Probe:
 
 
 def reply_permission(*, replies: int = 1, after_s: float = 0.0) -> Probe:
-    """What happens to replies of a user who may only respond."""
+    """The fate of replies of a user who may only respond."""
 
     def probe(options: Options) -> object:
         world = World(options)
@@ -203,7 +202,7 @@ def has_system_account(options: Options) -> object:
 
 
 def told_by_varz(*keys: str) -> Probe:
-    """What monitoring tells of settings that are for people to read."""
+    """The values on /varz of settings that are for people to read."""
 
     def probe(options: Options) -> object:
         page = varz(monitored_world(options).node, {})
@@ -239,7 +238,7 @@ def stored(options: Options) -> StoredWorld:
 
 
 def api(*calls: tuple[str, object], **connect: object) -> Probe:
-    """What the API answers, without what a stream is described by."""
+    """The answers of the API, without the descriptions of streams."""
 
     def probe(options: Options) -> object:
         world = stored(options)
@@ -294,7 +293,7 @@ def reads_what_another_key_wrote(options: Options) -> object:
 
 
 def left_by_a_power_loss(options: Options) -> object:
-    """How many messages survive it two seconds after they were stored."""
+    """The number of messages that survive it two seconds after they were stored."""
     world = stored(options)
     world.create("S")
     world.modern().send(publish("s", 9))
@@ -307,7 +306,7 @@ def left_by_a_power_loss(options: Options) -> object:
 
 
 def flood(count: int, size: int = 1) -> Probe:
-    """How many of many publishes in one turn are stored."""
+    """The number of publishes, of many in one turn, that are stored."""
 
     def probe(options: Options) -> object:
         world = stored(options)

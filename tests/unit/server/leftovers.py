@@ -1,6 +1,6 @@
 """Counting what is left of things that have ended, with the collector switched off.
 
-Whatever ends breaks its own cycles, so that reference counts free it. A cycle that is not broken
+An object that ends breaks its cycles, so that reference counts free it. A cycle that is not broken
 shows here as one object more for each round.
 """
 
@@ -17,7 +17,7 @@ _WARM_ROUNDS: Final = 2
 # The disk of the simulation remembers every change for the case of a power loss, and a closed
 # connection leaves a record for /connz.
 _KEPT: Final = ("headwater.testing.", "headwater.server.closed_clients.")
-# What closures and bound methods are made of.
+# Types that closures and bound methods are made of.
 _BUILTINS: Final = ("builtins.function", "builtins.cell", "builtins.method")
 
 
@@ -33,7 +33,7 @@ def left_behind(churn: Callable[[], object]) -> dict[str, int]:
 
 
 async def left_behind_by(churn: Callable[[], Awaitable[object]]) -> dict[str, int]:
-    """The same of rounds that have to be awaited."""
+    """By type, how many objects of ours rounds that have to be awaited leave behind."""
     for _ in range(_WARM_ROUNDS):
         await churn()
     with _collector_off():

@@ -1,4 +1,4 @@
-"""What is remembered of connections that have ended, and how much of it."""
+"""The records of connections that have ended, and their bounds."""
 
 import pytest
 

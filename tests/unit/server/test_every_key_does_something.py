@@ -423,7 +423,7 @@ def test_the_log_goes_to_files_of_the_size_and_number_that_are_set(tmp_path: Pat
 
 # --- flags --------------------------------------------------------------------------------------
 
-# The same as a key: the flag with its value, and the file.
+# Flags that do the work of a key: the flag with its value, and the file with the key.
 FLAGS: Final = {
     "-a": ("-a h", "host: h"),
     "-p": ("-p 4333", "port: 4333"),

@@ -61,7 +61,7 @@ def restarted(world: StreamWorld) -> StreamWorld:
 
 
 def problem(world: StreamWorld) -> str:
-    """What /healthz says of S; it does not say it of the other stream."""
+    """The problem that /healthz reports of S, and not of the other stream."""
     assert world.health(account="$G", stream="OTHER").status == "ok"
     return world.health(account="$G", stream="S").error
 
@@ -141,7 +141,7 @@ def test_no_sequence_of_a_lost_end_is_given_out_again(world: StreamWorld, left: 
     if left == "nothing":
         world.disk.remove(path)
     else:
-        # Where a record ends: nobody could tell by the file.
+        # The cut is at the end of a record: the file alone does not show it.
         cut(world.disk, path, log(world).index.segments[-1].offsets[1])
     look(world)
     after = restarted(world)
@@ -155,8 +155,8 @@ def test_a_message_that_can_not_be_read_is_told(world: StreamWorld) -> None:
     world.disk.flip_bit(segments(world.disk)[0], 150, 3)
     world.call("STREAM.MSG.GET.S", {"seq": 1})
     look(world)
-    assert "1 messages can not be read any more" in problem(world)
-    assert any("can not be read any more: lost" in line for line in world.complaints)
+    assert "1 messages cannot be read any more" in problem(world)
+    assert any("cannot be read any more: lost" in line for line in world.complaints)
 
 
 def test_a_stream_whose_folder_is_gone_is_named_as_lost_until_it_is_there_again(

@@ -1,4 +1,4 @@
-"""What an older version has stored never becomes a frame that nobody sent.
+"""Messages and rules of an older version never become frames that nobody sent.
 
 Older versions took blanks and line ends in some subjects that came in JSON documents and headers.
 Such a subject is put on the disk here as they did, past the rules of today.
@@ -74,7 +74,7 @@ def test_a_stored_republish_is_set_aside_and_its_stream_goes_on(destination: str
     world.publish(2)
     assert subjects(victim) == [b"s.a", b"s.a"]
     assert world.stream().visible_sequence == 2
-    # Whoever looks sees the rule as it is stored, and can set it right.
+    # A client that asks for the stream sees the rule as it is stored, and can set it right.
     described = world.request("$JS.API.STREAM.INFO.S")["config"]
     assert described["republish"]["dest"] == destination
     assert world.request("$JS.API.STREAM.UPDATE.S", described)["error"]["err_code"] == 10052

@@ -97,7 +97,7 @@ def test_messages_can_be_deleted_and_purged_while_the_disk_is_full(world: Stream
 
 
 def test_a_purge_alone_is_enough_to_go_on(world: StreamWorld) -> None:
-    """What a purge gives back is all the room that comes."""
+    """The room that a purge gives back is all the room that comes."""
     for _ in range(1100):
         world.push("s.b", BODY)
     world.settle()

@@ -50,7 +50,7 @@ def finish(world: StoredWorld) -> None:
 
 
 def purging(world: StoredWorld) -> Peer:
-    """Who has asked for a purge, of which a part is done."""
+    """A client that has asked for a purge, of which a part is done."""
     peer = world.modern()
     peer.send(b"SUB purged 1\r\n")
     peer.take()

@@ -32,7 +32,7 @@ BATCH_BEGUN = b"HPUB s.b inbox.1 %d %d\r\n%b\r\n" % (
 
 
 def serving(converse: Callable[[Server], Awaitable[dict[str, int]]]) -> dict[str, int]:
-    """What a conversation with a real server, on the loop it is meant for, leaves behind."""
+    """Objects that a conversation with a real server, on its own kind of loop, leaves behind."""
 
     async def run() -> dict[str, int]:
         async with running(Options(host="127.0.0.1", port=-1, http_port=-1)) as server:

@@ -35,7 +35,7 @@ def publish_all(world: StreamWorld) -> None:
 
 
 def what_counts(world: StreamWorld) -> tuple[int, int, bool]:
-    """How many messages AGE and TTL have, and whether the id in IDS is known."""
+    """The number of messages in AGE and in TTL, and whether the id in IDS is known."""
     again = world.publish("ids", Nats_Msg_Id="one", Nats_Expected_Last_Msg_Id="nobody")
     is_known = world.answers[again].get("duplicate", False)
     return world.state("AGE")["messages"], world.state("TTL")["messages"], is_known

@@ -1,4 +1,4 @@
-"""What takes long in a log is done some at a time, with the same result as at once.
+"""Long work on a log is done some at a time, with the same result as at once.
 
 Work is counted, not timed: a step says how much it did.
 """
@@ -42,7 +42,7 @@ def log_of(subjects: Sequence[bytes]) -> MemoryLog:
 
 
 def steps_of(work: Work[object]) -> list[int]:
-    """How much each step of some work did."""
+    """The units that each step of some work did."""
     return list(work)
 
 

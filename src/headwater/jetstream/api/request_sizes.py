@@ -1,11 +1,11 @@
-"""How large a request may be: the length of subjects, and how many of them there may be.
+"""Bounds on the size of a request: the length of its subjects, and their number.
 
-nats-server has no such bounds beyond the size of a payload, and takes minutes for what is refused
-here. A subject that is longer than a control line can be neither published nor subscribed to. A
-list of subjects may be as large as metadata may be, and is compared with others by token; filters
-of a consumer are compared with every subject of the stream besides.
+nats-server has no such bounds beyond the size of a payload, and takes minutes for requests that
+are refused here. A subject that is longer than a control line can be neither published nor
+subscribed to. A list of subjects may be as large as metadata may be, and is compared with others by
+token; filters of a consumer are compared with every subject of the stream besides.
 
-What a stream already has is not looked at: these are the bounds of requests.
+Subjects that a stream already has are not checked: these are the bounds of requests.
 """
 
 from collections.abc import Callable, Iterable, Sized

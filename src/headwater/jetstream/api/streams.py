@@ -181,7 +181,7 @@ class StreamKeeper(ConsumerKeeper, Protocol):
     def now_ns(self) -> int: ...
 
     def bytes_max(self, storage: Storage) -> int:
-        """What all accounts together may store."""
+        """The bytes that all accounts together may store."""
         ...
 
     def check_reservation(
@@ -274,7 +274,7 @@ class StreamApi:
         )
 
     def _server_limits(self) -> ServerLimitsDocument:
-        """What the server's limit leaves an account to which none of its own applies."""
+        """The server's limits, for each storage in which the account has no limit of its own."""
 
         def of(storage: Storage) -> int | None:
             has_own = self.account.limits.bytes_max(storage) >= 0

@@ -231,7 +231,7 @@ class Consumers:
             return
         if log.is_full or log.is_rewriting:
             raise DiskFullError(f"{self._stream.name}: there was no room for entries of consumers")
-        # What is remembered now is what counts as written.
+        # The state that is remembered now counts as written.
         self.is_owed = False
         try:
             log.rewrite_journal_now()

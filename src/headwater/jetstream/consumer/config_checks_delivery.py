@@ -75,7 +75,7 @@ def _check_push(config: ConsumerConfig, around: ConsumerSurroundings) -> None:
     if not is_valid_subject(subject):
         raise ApiError.of(error_codes.CONSUMER_INVALID_DELIVER_SUBJECT)
     if has_blank_or_control(config.deliver_group):
-        raise invalid("consumer deliver group can not contain blanks or control characters")
+        raise invalid("consumer deliver group cannot contain blanks or control characters")
     if any(is_subset(subject, captured) for captured in around.stream.subjects):
         raise ApiError.of(error_codes.CONSUMER_DELIVER_CYCLE)
     if config.max_waiting != 0:

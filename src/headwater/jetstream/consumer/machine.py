@@ -269,7 +269,7 @@ class Consumer:
         return len(self.lasts)
 
     def _removed_count(self) -> int:
-        """How many sequences have no message any more."""
+        """The number of sequences that have no message any more."""
         log = self.stream.log
         return log.last_sequence - log.messages
 

@@ -139,7 +139,7 @@ def _is_consumer_missing(jetstream: "JetStream", options: HealthzOptions) -> boo
 
 
 def _problems_of_all(jetstream: "JetStream") -> Iterator[HealthError]:
-    """What is wrong with what all streams share."""
+    """Problems of the disk and the files that all streams share."""
     if jetstream.full:
         text = f"JetStream refuses messages: {jetstream.full}"
         yield HealthError(type=_JETSTREAM_TYPE, error=text)

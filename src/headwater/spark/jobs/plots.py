@@ -35,7 +35,7 @@ LABEL_CHARACTERS_MAX: Final = 32
 
 @dataclass(frozen=True)
 class Frame:
-    """How much room a picture has, and what therefore is in it."""
+    """The room of a picture, and the parts that therefore are in it."""
 
     name: str
     """The class by which the style sheet shows or hides it."""
@@ -288,7 +288,7 @@ def line_plot(
 
 @dataclass(frozen=True)
 class _Lines:
-    """What a line plot shows, in whatever frame."""
+    """The contents of a line plot, in every frame."""
 
     title: str
     unit: Unit
@@ -553,7 +553,7 @@ def _line_items(names: Sequence[str]) -> Iterable[str]:
 
 
 def _beyond_items(beyond: Sequence[float], unit: Unit) -> Iterable[str]:
-    """What the triangles mean, where there are any."""
+    """The legend of the triangles, if there are any."""
     if beyond:
         furthest = value_text(max(beyond, key=abs), unit)
         triangle = '<path class="beyond fx" d="M2 10L7 1L12 10"/>'

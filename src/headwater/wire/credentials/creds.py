@@ -21,7 +21,7 @@ _JWT_LINE: Final = re.compile(r"^[ \t]*([\w-]+\.[\w-]+\.[\w-]+)[ \t\r]*$", re.MU
 
 @dataclass(frozen=True)
 class Credentials:
-    """What a .creds file holds: who one is, signed by an account, and the key that proves it."""
+    """The contents of a .creds file: the user's JWT, signed by an account, and the user's key."""
 
     jwt: str = field(repr=False)
     key: KeyPair

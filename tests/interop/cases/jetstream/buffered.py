@@ -1,4 +1,4 @@
-"""How much a stream takes in before it answers: `max_buffered_msgs` and `max_buffered_size`.
+"""Publishes that a stream takes in before it answers: `max_buffered_msgs` and `max_buffered_size`.
 
 How fast a server stores decides how many publishes of a flood it refuses. Compared are the answers
 themselves, and that the two numbers add up; a publish that is larger than all the room there is is
@@ -14,7 +14,7 @@ from tests.interop.session import Session
 
 SUBJECT = "BUFFERED.a"
 INBOX = "_INBOX.js.2"
-"""What the second request of a client is answered on; the first one makes the stream."""
+"""The subject on which the second request of a client is answered; the first makes the stream."""
 ROOM_BYTES = 100
 LEFT_BYTES = ROOM_BYTES - len(SUBJECT) - len(INBOX)
 FLOOD = 3000

@@ -150,7 +150,7 @@ def of_time(given: Figures, first_s: float, last_s: float) -> Figures:
 def test_a_window_that_is_not_whole_has_no_rate(
     first_s: float, last_s: float, rates: list[str], text: str
 ) -> None:
-    """What came in the rest of its time is not known, and thirty in half of it prove nothing."""
+    """The messages in the rest of its time are not known; thirty in half of it prove nothing."""
     page = render(of_time(figures(group("a", 60, 60, 30)), first_s, last_s), NOON_S)
     rows = [row for row in Page(page).rows if row[0].startswith("2026-")]
     assert [row[1] for row in rows[:3]] == rates
