@@ -4,7 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
-from headwater.jetstream.decision import Decision
+from headwater.base.sliced import Sliced
+from headwater.jetstream.decision import Decision, Incoming
 from headwater.jetstream.dedupe import DedupeWindow
 from headwater.jetstream.records import Record
 from headwater.jetstream.stream import Stream
@@ -54,7 +55,7 @@ def run_seeds(
 
 
 def _no_wait_for_the_disk(patch: pytest.MonkeyPatch) -> None:
-    def carry_out(self: StreamRunner, decision: Decision) -> None:
+    def carry_out(self: StreamRunner, decision: Decision, incoming: Incoming | None = None) -> None:
         if self.mode is SyncMode.ALWAYS:
             self._runners.commit_wanted()
         self._apply(decision)
@@ -101,7 +102,9 @@ def _no_limits_after_a_crash(patch: pytest.MonkeyPatch) -> None:
 
 def _no_wait_for_removals(patch: pytest.MonkeyPatch) -> None:
     def make(self: StreamRunner, change: Change) -> None:
-        change.make()
+        walk = change.make()
+        while isinstance(walk, Sliced) and walk.do_some():
+            pass
         change.answer()
 
     patch.setattr(StreamRunner, "_make", make)
