@@ -381,6 +381,9 @@ class StreamRunner:
         try:
             self.stream.append(record)
             yield from self.stream.applying(record)
+        except DiskFullError:
+            # Nothing has changed, and what waits for a commit still does.
+            raise
         except StoreError as error:
             self._runners.failed(str(error))
             raise

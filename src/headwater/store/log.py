@@ -174,6 +174,9 @@ class FileLog(LogFiles):
     ) -> Work[None]:
         """Remove messages, some at a time: one entry in the journal speaks of all of them."""
         self._check_online()
+        if self.room.is_full:
+            # Writes to files other than the journal may need room as well.
+            self.room.lend()
         self.flush()
         parts: list[list[int]] = []
         ranges: list[bytes] = []
@@ -189,11 +192,13 @@ class FileLog(LogFiles):
         # Until all are taken out, a checkpoint would say that some of them are there.
         self.is_deleting = True
         try:
-            self._write_caller_entries([(DELETED, b"".join(ranges))], entries)
+            self._write_caller_entries([(DELETED, b"".join(ranges))], entries, makes_room=True)
             for there in parts:
                 self.index.delete_many(there)
                 yield DELETION_COST * len(there)
-            self._drop_empty_segments()
+            # Without room for that they stay, and say nothing any more.
+            with suppress(DiskFullError):
+                self._drop_empty_segments()
         except OSError as error:
             raise self._failed("delete", error) from error
         finally:
