@@ -23,6 +23,7 @@ from headwater.runtime.environment import Scheduler
 from headwater.server.accounts import Account
 from headwater.server.budget import (
     CROWD_DELIVERIES_PER_UNIT,
+    HEADER_PUBLISH_UNITS,
     PUBLISH_UNITS,
     REQUEST_UNITS,
     RUN_DELIVERIES_PER_UNIT,
@@ -140,7 +141,8 @@ class Broker:
         """
         self._budget = budget
         rest: Publishes | None = None
-        affordable = max(1, budget.units // PUBLISH_UNITS)
+        units = PUBLISH_UNITS if batch.header_sizes[0] < 0 else HEADER_PUBLISH_UNITS
+        affordable = max(1, budget.units // units)
         if len(batch.subjects) > affordable:
             batch, rest = batch.parted(affordable)
         taken = len(batch.subjects)
@@ -150,11 +152,11 @@ class Broker:
             if not batch.subjects or (
                 self._ingest_all(source, batch) or self._request_all(source, batch)
             ):
-                budget.charge(PUBLISH_UNITS * taken)
+                budget.charge(units * taken)
                 return rest
         done = self._publish_each(source, batch)
         left = len(batch.subjects) - done
-        budget.charge(PUBLISH_UNITS * (taken - left))
+        budget.charge(units * (taken - left))
         if not left:
             return rest
         undone = batch.parted(done)[1]

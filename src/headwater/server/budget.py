@@ -9,17 +9,19 @@ from typing import Final, final
 
 # Others wait for as long as this when one connection floods the server, and for what the turn's
 # last operation takes beyond it. Shorter turns would share writes among fewer messages.
-TURN_UNITS: Final = 4_000
-# The slice of a connection where several wait: a hundred that flood come round in 50 ms.
+TURN_UNITS: Final = 2_000
+# The slice of a connection where several wait: a hundred connections come round in 50 ms.
 SLICE_UNITS: Final = 500
 
 # Reading and decoding bytes costs next to nothing, but not nothing.
 BYTES_PER_UNIT: Final = 1_000
 # A subscription, a ping; and a CONNECT besides.
-OPERATION_UNITS: Final = 4
+OPERATION_UNITS: Final = 6
 CONNECT_UNITS: Final = 100
 # A publish, with what a stream does with it when the turn ends.
 PUBLISH_UNITS: Final = 4
+# A header may ask for more: an id is looked up and remembered.
+HEADER_PUBLISH_UNITS: Final = 6
 # Deliveries of a run, whose frames are made at once, and of a message to a crowd.
 RUN_DELIVERIES_PER_UNIT: Final = 4
 CROWD_DELIVERIES_PER_UNIT: Final = 2
