@@ -5,7 +5,7 @@ returns, so that what was written survives the death of the process. Calls that 
 are repeated by Python itself (PEP 475); transfers that the kernel cuts short are continued here.
 
 A file knows its own end and writes there. Whoever opens one file twice writes through one of the
-two only. A file may be synced on one thread while another one writes to it.
+two only. A file may be synced and read on other threads while one writes to it.
 
 It must not know what is in the files.
 """
@@ -72,7 +72,7 @@ class SystemFile:
 
     @property
     def size(self) -> int:
-        """Bytes in the file when it was opened, and all that this object has seen since."""
+        """Bytes in the file when it was opened, and all that this object has written since."""
         return self._size
 
     def write(self, data: bytes) -> None:
@@ -102,8 +102,8 @@ class SystemFile:
             raise _refusal(errno.EINVAL, self._path)
         if offset + size > self._size:
             # Asking beyond the end would make room for bytes that are not there.
-            self._size = max(self._size, os.fstat(self._descriptor).st_size)
-            size = max(0, min(size, self._size - offset))
+            end = os.fstat(self._descriptor).st_size
+            size = max(0, min(size, end - offset))
         data = os.pread(self._descriptor, size, offset)
         if len(data) == size:
             return data

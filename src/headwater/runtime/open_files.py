@@ -107,8 +107,10 @@ class BoundedFile:
     @property
     def may_rest(self) -> bool:
         """Whether the file can give up its descriptor and lose nothing, if nobody uses it."""
-        is_dirty = self._begun > max(self._synced, 0)
-        return self.has_name and not (is_dirty or self.stays_open or self._users)
+        if self._users or self.stays_open or not self.has_name:
+            return False
+        # Looked at after the users: an operation that ended just now has left its mark here.
+        return self._begun <= max(self._synced, 0)
 
     def rest(self) -> File | None:
         """Give up the descriptor; returns what is to be closed. None if somebody needs it."""

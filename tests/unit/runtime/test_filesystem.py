@@ -58,6 +58,24 @@ def test_a_file_cut_by_others_is_read_to_its_end(tmp_path: Path) -> None:
     file.close()
 
 
+def test_a_read_beyond_the_end_during_a_write_leaves_the_end_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = FILES.create(str(tmp_path / "f"))
+    whole = os.pwrite
+
+    def read_meanwhile(descriptor: int, data: bytes | memoryview, offset: int) -> int:
+        written = whole(descriptor, data, offset)
+        assert file.read(0, 100).endswith(bytes(data))
+        return written
+
+    monkeypatch.setattr(os, "pwrite", read_meanwhile)
+    file.write(b"one,")
+    file.write(b"two,")
+    file.close()
+    assert (tmp_path / "f").read_bytes() == b"one,two,"
+
+
 def test_a_write_that_fails_half_way_tells_how_far_it_came(tmp_path: Path) -> None:
     file = FILES.create(str(tmp_path / "f"))
     file.write(b"before ")

@@ -345,6 +345,23 @@ def test_a_search_among_files_that_are_all_dirty_ends() -> None:
     assert all(file.file is not None for file in held)
 
 
+def test_a_write_that_ends_while_its_descriptor_is_sought_keeps_it() -> None:
+    files = bounded(SimDisk())
+    file = made(files, "clean")
+    assert file.may_rest
+
+    class EndsWhenLookedAt(list[None]):
+        """The users of a file: the last one writes and goes just when the pool counts them."""
+
+        def __bool__(self) -> bool:
+            file._users = []
+            file.write(b"more")
+            return False
+
+    file._users = EndsWhenLookedAt()
+    assert not file.may_rest
+
+
 # --- threads and real files -----------------------------------------------------------------------
 
 
