@@ -60,25 +60,29 @@ def _flush(descriptor: int, *, folder: bool = False) -> None:
 class SystemFile:
     """An open file of the operating system."""
 
-    __slots__ = ("_descriptor", "_path", "_size")
+    __slots__ = ("_descriptor", "_path", "_seen", "_size")
 
     def __init__(self, path: str, flags: int) -> None:
         self._path = path
         self._descriptor = os.open(path, flags | os.O_RDWR | os.O_CLOEXEC, FILE_MODE)
         self._size = os.fstat(self._descriptor).st_size
+        # The end that a read has found. It is apart from the end of the writes, because a read on
+        # another thread may find a part of a write that is not counted yet.
+        self._seen = self._size
 
     def __repr__(self) -> str:
-        return f"<SystemFile {self._path} {self._size} bytes>"
+        return f"<SystemFile {self._path} {self.size} bytes>"
 
     @property
     def size(self) -> int:
-        """Bytes in the file when it was opened, and all that this object has written since."""
-        return self._size
+        """Bytes in the file when it was opened, and all that this object has seen since."""
+        return max(self._size, self._seen)
 
     def write(self, data: bytes) -> None:
         """Append all of `data`; after an error `size` counts the part that got there."""
-        written = os.pwrite(self._descriptor, data, self._size)
-        self._size += written
+        end = max(self._size, self._seen)
+        written = os.pwrite(self._descriptor, data, end)
+        self._size = end + written
         if written < len(data):
             view = memoryview(data)[written:]
             while view:
@@ -88,7 +92,7 @@ class SystemFile:
 
     def overwrite(self, offset: int, data: bytes) -> None:
         """Replace bytes that are there."""
-        if offset < 0 or offset + len(data) > self._size:
+        if offset < 0 or offset + len(data) > self.size:
             raise _refusal(errno.EINVAL, self._path)
         view = memoryview(data)
         while view:
@@ -102,7 +106,7 @@ class SystemFile:
             raise _refusal(errno.EINVAL, self._path)
         if offset + size > self._size:
             # Asking beyond the end would make room for bytes that are not there.
-            end = os.fstat(self._descriptor).st_size
+            self._seen = end = os.fstat(self._descriptor).st_size
             size = max(0, min(size, end - offset))
         data = os.pread(self._descriptor, size, offset)
         if len(data) == size:
@@ -117,10 +121,10 @@ class SystemFile:
 
     def truncate(self, size: int) -> None:
         """Cut the file to `size` bytes."""
-        if not 0 <= size <= self._size:
+        if not 0 <= size <= self.size:
             raise _refusal(errno.EINVAL, self._path)
         os.ftruncate(self._descriptor, size)
-        self._size = size
+        self._size = self._seen = size
 
     def sync(self) -> None:
         """Return when all that was written is on the disk."""
