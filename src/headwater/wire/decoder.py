@@ -395,14 +395,14 @@ class ClientDecoder:
         """HPUB, and PUB in other spellings or not in order."""
         operation = line[:5].upper()
         if operation[:4] in (b"PUB ", b"PUB\t"):
-            arguments = line[4:].rstrip(CRLF)
+            arguments = _publish_arguments(line, 4)
             fields = _fields(arguments)
             self._check_publish(fields, arguments)
             header_size = NO_HEADERS
             size_token = fields[-1]
             with_reply = 3
         elif operation in (b"HPUB ", b"HPUB\t"):
-            arguments = line[5:].rstrip(CRLF)
+            arguments = _publish_arguments(line, 5)
             fields = _fields(arguments)
             header_size = self._check_header_publish(fields, arguments)
             size_token = fields[-1]
@@ -508,6 +508,14 @@ class ClientDecoder:
         unfinished = len(data) - position
         if unfinished > self.max_control_line + _LINE_BYTES_EXTRA:
             raise _too_long(unfinished, self.max_control_line, partial[:1])
+
+
+def _publish_arguments(line: bytes, start: int) -> bytes:
+    """The arguments of a PUB or HPUB line, which one line end follows.
+
+    A second carriage return is a part of the size, and makes it no size at all.
+    """
+    return line[start:].removesuffix(b"\n").removesuffix(b"\r")
 
 
 def _fields(arguments: bytes) -> list[bytes]:

@@ -131,6 +131,12 @@ def size_not_a_number(session: Session) -> Observation:
     return session.connect().until_closed("PUB foo 0x2\r\nhi\r\n")
 
 
+@catalogue.case("core.pub.second-carriage-return")
+def second_carriage_return(session: Session) -> Observation:
+    """One carriage return ends a line; a second one belongs to the size and spoils it."""
+    return session.connect().until_closed("PUB foo 2\r\r\nhi\r\n")
+
+
 @catalogue.case("core.pub.size-overflows")
 def size_overflows(session: Session) -> Observation:
     """A size past 64 bits is a bad size, not a large one: no payload violation is reported."""
@@ -266,6 +272,12 @@ def hpub_header_size_negative(session: Session) -> Observation:
 def hpub_total_size_bad(session: Session) -> Observation:
     """A total size that is not a number ends the connection."""
     return session.connect().until_closed("HPUB foo 12 x\r\n")
+
+
+@catalogue.case("core.hpub.second-carriage-return")
+def hpub_second_carriage_return(session: Session) -> Observation:
+    """A second carriage return belongs to the total size and spoils it."""
+    return session.connect().until_closed("HPUB foo 12 12\r\r\nNATS/1.0\r\n\r\n\r\n")
 
 
 @catalogue.case("core.hpub.header-larger-than-total")

@@ -121,6 +121,11 @@ REFUSED = [
     (b"PUB\tfoo\rbar 1\r\n", ""),
     (b"HPUB foo\rbar 1 1\r\n", ""),
     (b"HPUB foo in\rbox 1 1\r\n", ""),
+    # Nor in a size, of which a second one at the end of the line would be a part.
+    (b"PUB foo 1\r\r\n", ""),
+    (b"PUB\tfoo 1\r\r\n", ""),
+    (b"PUB foo inbox 1\r\r\n", ""),
+    (b"HPUB foo 1 1\r\r\n", ""),
     (b"SUB foo\r\n", ""),
     (b"SUB \r\n", ""),
     (b"SUB foo bar baz 1\r\n", ""),
