@@ -12,6 +12,10 @@ from typing import Final, final
 TURN_UNITS: Final = 2_000
 # The slice of a connection where several wait: a hundred connections come round in 50 ms.
 SLICE_UNITS: Final = 500
+# The slice of a connection that had nothing to do before: some operations, or a request. What
+# does not fit goes on with the others. Newcomers together leave half a turn to these.
+NEWCOMER_UNITS: Final = 100
+NEWCOMERS_UNITS: Final = TURN_UNITS // 2
 
 # Reading and decoding bytes costs next to nothing, but not nothing.
 BYTES_PER_UNIT: Final = 1_000

@@ -379,6 +379,10 @@ class Node:
             if first and first not in b"Cc":
                 self._without_connect(client)
 
+    def write_answers(self) -> None:
+        """Write what the operations of this turn have produced so far."""
+        self.broker.flush()
+
     def _heard(self, client: Client) -> None:
         """The client did something of its own accord, so it need not be pinged for a while."""
         clock = self.environment.clock

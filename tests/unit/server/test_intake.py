@@ -2,7 +2,14 @@
 
 import pytest
 
-from headwater.server.budget import BYTES_PER_UNIT, OPERATION_UNITS, SLICE_UNITS, TURN_UNITS
+from headwater.server.budget import (
+    BYTES_PER_UNIT,
+    NEWCOMER_UNITS,
+    NEWCOMERS_UNITS,
+    OPERATION_UNITS,
+    SLICE_UNITS,
+    TURN_UNITS,
+)
 from headwater.server.client import Subscription
 from headwater.server.node import REMOVED_SUBSCRIPTIONS_MAX
 from headwater.server.options import Options, UserOptions
@@ -113,6 +120,46 @@ class TestTurns:
         assert calls <= TURN_UNITS * 1_000 // took_ns + 1
         world.settle()
         assert calls == 100
+
+
+class TestNewcomers:
+    def test_the_answer_to_a_newcomer_is_written_in_the_next_turn(
+        self, world: World, flooder: Peer, other: Peer
+    ) -> None:
+        flooder.push(pings(40 * PINGS_PER_TURN))
+        world.scheduler.run_turn()
+        other.push(b"PING\r\n")
+        world.scheduler.run_turn()
+        assert pongs(other) == 1
+        assert flooder.client.has_backlog
+
+    def test_a_newcomer_that_asks_for_much_goes_on_behind_those_who_wait(
+        self, world: World, flooder: Peer, other: Peer
+    ) -> None:
+        flooder.push(pings(40 * PINGS_PER_TURN))
+        world.scheduler.run_turn()
+        other.push(pings(PINGS_PER_TURN))
+        world.scheduler.run_turn()
+        assert 0 < pongs(other) <= NEWCOMER_UNITS // OPERATION_UNITS + 1
+        world.settle()
+        assert pongs(other) > PINGS_PER_TURN // 2
+
+    def test_newcomers_leave_half_a_turn_to_those_who_wait(
+        self, world: World, flooder: Peer
+    ) -> None:
+        others = [world.modern() for _ in range(2 * NEWCOMERS_UNITS // NEWCOMER_UNITS)]
+        flooder.push(pings(40 * PINGS_PER_TURN))
+        world.scheduler.run_turn()
+        for peer in others:
+            peer.push(pings(NEWCOMER_UNITS // OPERATION_UNITS))
+        pongs(flooder)
+        world.scheduler.run_turn()
+        # Answers to the flooder that its last turn produced leave with those to the newcomers.
+        world.scheduler.run_turn()
+        served = pongs(flooder) + flooder.client.out.count(b"PONG\r\n")
+        assert served >= 2 * (TURN_UNITS - NEWCOMERS_UNITS - SLICE_UNITS) // OPERATION_UNITS
+        world.settle()
+        assert all(pongs(peer) == NEWCOMER_UNITS // OPERATION_UNITS for peer in others)
 
 
 class TestEnds:
