@@ -14,7 +14,7 @@ from unittest.mock import patch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headwater.server import broker, intake
+from headwater.server import broker, crowd, intake
 from headwater.server.options import (
     Options,
     Permissions,
@@ -182,16 +182,19 @@ def test_a_small_budget_changes_no_byte_that_anybody_reads(
     st.lists(guests, min_size=1, max_size=4),
     st.lists(frames(), min_size=1, max_size=4),
     st.sampled_from([0, 4096]),
+    st.sampled_from([1, 2, 1000]),
 )
 def test_a_crowd_reads_the_bytes_that_its_members_would_read(
-    clients: list[Guest], batches: list[list[bytes]], copied_bytes_max: int
+    clients: list[Guest], batches: list[list[bytes]], copied_bytes_max: int, slice_max: int
 ) -> None:
     clients = without_chance(clients)
     reads = [frame for batch in batches for frame in batch]
     one_by_one, reasons = play(clients, reads)
     with (
         patch.object(index, "LARGE_FAN_OUT_MIN", 0),
-        patch.object(broker, "COPIED_BYTES_MAX", copied_bytes_max),
+        patch.object(crowd, "COPIED_BYTES_MAX", copied_bytes_max),
+        patch.object(crowd, "SLICE_DELIVERIES_MAX", slice_max),
+        patch.object(broker, "SLICE_DELIVERIES_MAX", slice_max),
     ):
         as_a_crowd, reasons_as_a_crowd = play(clients, reads)
     assert reasons == reasons_as_a_crowd

@@ -11,7 +11,7 @@ server's own go through `_deliver`, which looks at everything.
 """
 
 from collections.abc import Callable, Sequence
-from itertools import count, groupby, takewhile, zip_longest
+from itertools import chain, count, groupby, takewhile, zip_longest
 from operator import attrgetter
 from typing import Final, final
 
@@ -30,9 +30,10 @@ from headwater.server.budget import (
     Budget,
 )
 from headwater.server.client import Client, Subscription
+from headwater.server.crowd import SLICE_DELIVERIES_MAX, Crowds, Message
 from headwater.server.frame_door import FrameDoor
 from headwater.server.ingest import Ingest
-from headwater.server.out_buffers import DELIVERY_BYTES, WRITE_BYTES_MAX, OutBuffers
+from headwater.server.out_buffers import OutBuffers
 from headwater.server.reserved_subjects import (
     ACK_FAMILY,
     ACK_PREFIX,
@@ -60,9 +61,6 @@ INVALID_PUBLISH_SUBJECT: Final = "Invalid Publish Subject"
 # A publisher to a client that does not keep up waits this long after each read.
 STALL_S: Final = 0.010
 
-# A larger payload is not copied for each of many subscriptions, but shared by their frames.
-COPIED_BYTES_MAX: Final = 4096
-
 
 @final
 class Counters:
@@ -88,6 +86,7 @@ class Broker:
 
     __slots__ = (
         "_budget",
+        "_causes",
         "_clock",
         "_entropy",
         "_flush_planned",
@@ -98,6 +97,7 @@ class Broker:
         "_unsubscribe",
         "buffers",
         "counters",
+        "crowds",
         "door",
         "stalls_publishers",
         "tracer",
@@ -125,9 +125,13 @@ class Broker:
         self._last_works: list[Callable[[], object]] = []
         # The budget of the connection that is served now.
         self._budget = Budget()
+        # Clients because of which the server itself sends messages now: one that asks for
+        # something, or those that published to the stream that is processed.
+        self._causes: Sequence[Client] = ()
         self._resume = resume
         self.tracer = tracer
         self.buffers = OutBuffers(max_pending, overflow, self._plan_flush)
+        self.crowds = Crowds(scheduler, self.buffers, self, resume)
         self.stalls_publishers = True
         self.counters = Counters()
         self.door = FrameDoor()
@@ -188,9 +192,8 @@ class Broker:
             route = match(subject)
             delivered = False
             if route.is_large:
-                delivered = self._deliver_to_crowd(
-                    source, route.plain, subject, reply, header_size, size, payload
-                )
+                message = source, subject, reply, header_size, size, payload
+                delivered = self._deliver_to_crowd(route, message, source)
             else:
                 for sub in route.plain:
                     target = sub.client
@@ -208,18 +211,17 @@ class Broker:
                         target.out_bytes += len(payload)
                         delivered = True
                     elif sub.ingest is not None:
-                        self._ingest(sub.ingest).add(subject, reply, header_size, payload)
+                        self._ingest(sub.ingest, source).add(subject, reply, header_size, payload)
                         delivered = True
-                    elif self._deliver(source, sub, subject, reply, header_size, size, payload):
+                    elif self.deliver((source, subject, reply, header_size, size, payload), sub):
                         delivered = True
-            for group in route.groups:
-                if self._deliver_to_one(source, group, subject, reply, header_size, size, payload):
-                    delivered = True
-            if route.is_large:
-                self.buffers.add_waiting(len(route.groups) * (len(payload) + DELIVERY_BYTES))
+                for group in route.groups:
+                    message = source, subject, reply, header_size, size, payload
+                    if self.deliver_to_one(message, group):
+                        delivered = True
             if not delivered and reply is not None and source.no_responders:
                 self._answer_no_responders(source, subject, reply)
-            if budget.units <= 0:
+            if budget.units <= 0 or source.crowds_awaited:
                 break
         undone = batch.payloads[done:]
         if undone:
@@ -241,7 +243,8 @@ class Broker:
             if reply is not None and reply.startswith(RESERVED_REPLIES):
                 return False
         self._count_in(source, len(subjects), sum(map(len, batch.payloads)))
-        self._ingest(ingest).add_all(subjects, batch.replies, batch.header_sizes, batch.payloads)
+        inlet = self._ingest(ingest, source)
+        inlet.add_all(subjects, batch.replies, batch.header_sizes, batch.payloads)
         return True
 
     def _ingest_acks(self, source: Client, batch: Publishes) -> Publishes:
@@ -261,7 +264,8 @@ class Broker:
             # Some have no valid subject, or who waits for an answer may not have it there.
             return batch
         self._count_in(source, len(acks.subjects), sum(map(len, acks.payloads)))
-        self._ingest(ingest).add_all(acks.subjects, acks.replies, acks.header_sizes, acks.payloads)
+        inlet = self._ingest(ingest, source)
+        inlet.add_all(acks.subjects, acks.replies, acks.header_sizes, acks.payloads)
         return rest
 
     def _request_all(self, source: Client, batch: Publishes) -> bool:
@@ -290,12 +294,14 @@ class Broker:
                 self._answer_no_responders(source, subjects[position], replies[position])
         return True
 
-    def _ingest(self, ingest: Ingest) -> Incoming:
+    def _ingest(self, ingest: Ingest, source: Client | None) -> Incoming:
         """The inlet of a stream, which is processed when the turn ends."""
         if not ingest.waiting:
             ingest.waiting = True
             self._ingests.append(ingest)
             self._plan_flush()
+        if source is not None and (not ingest.publishers or ingest.publishers[-1] is not source):
+            ingest.publishers.append(source)
         return ingest.incoming
 
     def do_last(self, work: Callable[[], object]) -> None:
@@ -309,11 +315,14 @@ class Broker:
             ingests = self._ingests
             self._ingests = []
             done = 0
+            causes = self._causes
             try:
                 for ingest in ingests:
                     done += 1
+                    self._causes = ingest.publishers
                     ingest.process()
             finally:
+                self._causes = causes
                 # A bug that shows at one stream must not silence the rest.
                 if done < len(ingests):
                     self._ingests = ingests[done:] + self._ingests
@@ -356,11 +365,21 @@ class Broker:
         reply: bytes | None,
         payload: bytes,
         header: bytes = b"",
+        line: bytes = b"",
     ) -> bool:
-        """Deliver a message of the server's own."""
+        """Deliver a message of the server's own.
+
+        Messages of one `line` do not overtake each other; where none is named it is the subject.
+        """
         if not self.door.lets_pass(subject, reply):
             return False
-        if reply is None and len(account_route.plain) == 1 and not account_route.groups:
+        line = line or subject
+        if (
+            reply is None
+            and len(account_route.plain) == 1
+            and not account_route.groups
+            and not self.crowds.has_line(line)
+        ):
             sub = account_route.plain[0]
             if sub.plain and not sub.client.congested:
                 self._send_all(sub, (subject,), (payload,), (header,) if header else ())
@@ -371,7 +390,8 @@ class Broker:
             header_size = len(header)
             payload = header + payload
             size = b"%d %d" % (header_size, len(payload))
-        return self._deliver_to_all(None, account_route, subject, reply, header_size, size, payload)
+        message = None, subject, reply, header_size, size, payload
+        return self._deliver_to_all(account_route, message, line)
 
     def forward(
         self,
@@ -386,35 +406,40 @@ class Broker:
         size = b"%d" % len(payload)
         if header_size >= 0:
             size = b"%d %d" % (header_size, len(payload))
-        route = account.index.match(subject)
-        delivered = self._deliver_to_all(source, route, subject, reply, header_size, size, payload)
-        if not delivered and reply is not None and source is not None and source.no_responders:
-            self._answer_no_responders(source, subject, reply)
+        message = source, subject, reply, header_size, size, payload
+        if not self._deliver_to_all(account.index.match(subject), message, source or subject):
+            self.unheard(message)
 
     def _deliver_to_all(
-        self,
-        source: Client | None,
-        route: Route[Subscription],
-        subject: bytes,
-        reply: bytes | None,
-        header_size: int,
-        size: bytes,
-        payload: bytes,
+        self, route: Route[Subscription], message: Message, line: Client | bytes
     ) -> bool:
         """Deliver to everyone on a route, looking at everything; whether anybody got it."""
+        if route.is_large or self.crowds.has_line(line):
+            return self._deliver_to_crowd(route, message, line)
         delivered = False
-        if route.is_large:
-            delivered = self._deliver_to_crowd(
-                source, route.plain, subject, reply, header_size, size, payload
-            )
-        else:
-            for sub in route.plain:
-                if self._deliver(source, sub, subject, reply, header_size, size, payload):
-                    delivered = True
+        for sub in route.plain:
+            if self.deliver(message, sub):
+                delivered = True
         for group in route.groups:
-            if self._deliver_to_one(source, group, subject, reply, header_size, size, payload):
+            if self.deliver_to_one(message, group):
                 delivered = True
         return delivered
+
+    def _deliver_to_crowd(
+        self, route: Route[Subscription], message: Message, line: Client | bytes
+    ) -> bool:
+        """Deliver to everyone on a large route; whether anybody got it, or may still get it."""
+        source = message[0]
+        causes = self._causes if source is None else (source,)
+        deliveries = min(route.fan_out, SLICE_DELIVERIES_MAX)
+        self._budget.charge(deliveries // CROWD_DELIVERIES_PER_UNIT)
+        return self.crowds.deliver(route, message, line, causes)
+
+    def unheard(self, message: Message) -> None:
+        """Nobody took a message: a requester that wants to know is told."""
+        source, subject, reply = message[:3]
+        if reply is not None and source is not None and source.no_responders:
+            self._answer_no_responders(source, subject, reply)
 
     def send_replies(
         self,
@@ -430,7 +455,8 @@ class Broker:
             route = index.match_all(subjects)
             if route is not None and len(route.plain) == 1 and not route.groups:
                 sub = route.plain[0]
-                if sub.plain and not sub.client.congested:
+                is_usual = sub.plain and not sub.client.congested
+                if is_usual and self.crowds.is_idle:
                     self._send_all(sub, subjects, payloads, headers)
                     return
         if count >= _REPLIES_PARTED_MIN:
@@ -475,9 +501,10 @@ class Broker:
         replies: list[bytes],
         headers: list[bytes],
         payloads: list[bytes],
+        to: bytes,
     ) -> None:
-        """Deliver messages of a stream to whoever is on a route, under their own subjects."""
-        if len(route.plain) == 1 and not route.groups:
+        """Deliver messages of a stream to those who listen at `to`, under their own subjects."""
+        if len(route.plain) == 1 and not route.groups and not self.crowds.has_line(to):
             sub = route.plain[0]
             if sub.plain and not sub.client.congested and self.door.lets_all_pass(subjects):
                 self._send_stored(sub, subjects, replies, headers, payloads)
@@ -485,7 +512,20 @@ class Broker:
         for subject, reply, header, payload in zip(
             subjects, replies, headers, payloads, strict=True
         ):
-            self.send(route, subject, reply, payload, header)
+            self.send(route, subject, reply, payload, header, to)
+
+    def is_unread(self, route: Route[Subscription], to: bytes) -> bool:
+        """Whether those who listen at `to` have so much to read that they get no more for now."""
+        if self.crowds.has_line(to):
+            return True
+        if not route.is_large:
+            is_behind = self.buffers.is_behind
+            return any(is_behind(sub.client) for sub in route.plain) or any(
+                is_behind(sub.client) for group in route.groups for sub in group
+            )
+        # Neighbours are often of one client.
+        subs = chain(route.plain, *route.groups)
+        return any(self.buffers.is_behind(client) for client, _ in groupby(subs, _client_of))
 
     def _send_stored(
         self,
@@ -532,17 +572,9 @@ class Broker:
 
     # --- one receiver --------------------------------------------------------------------------
 
-    def _deliver(
-        self,
-        source: Client | None,
-        sub: Subscription,
-        subject: bytes,
-        reply: bytes | None,
-        header_size: int,
-        size: bytes,
-        payload: bytes,
-    ) -> bool:
-        """Deliver one message to one subscription, looking at everything."""
+    def deliver(self, message: Message, sub: Subscription) -> bool:
+        """Deliver one message to one subscription, looking at everything; whether it took it."""
+        source, subject, reply, header_size, size, payload = message
         if not self._accepts(source, sub, subject):
             return False
         target = sub.client
@@ -553,11 +585,15 @@ class Broker:
             self._unsubscribe(sub)
         if sub.handler is not None:
             began_ns = self._clock.monotonic_ns()
-            taken = sub.handler(source, subject, reply, header_size, payload)
+            causes, self._causes = self._causes, self._causes if source is None else (source,)
+            try:
+                taken = sub.handler(source, subject, reply, header_size, payload)
+            finally:
+                self._causes = causes
             self._budget.charge_time(self._clock.monotonic_ns() - began_ns, REQUEST_UNITS)
             return taken is not False
         if sub.ingest is not None:
-            self._ingest(sub.ingest).add(subject, reply, header_size, payload)
+            self._ingest(sub.ingest, source).add(subject, reply, header_size, payload)
             return True
         if header_size >= 0 and not target.headers:
             payload = payload[header_size:]
@@ -577,57 +613,9 @@ class Broker:
             self._stall(source)
         return True
 
-    def _deliver_to_crowd(
-        self,
-        source: Client | None,
-        subs: list[Subscription],
-        subject: bytes,
-        reply: bytes | None,
-        header_size: int,
-        size: bytes,
-        payload: bytes,
-    ) -> bool:
-        """Deliver one message to many subscriptions; whether anybody got it.
-
-        Neighbours in the list are often of one client, and get their frames at once.
-        """
-        self._budget.charge(len(subs) // CROWD_DELIVERIES_PER_UNIT)
-        begin = (_MSG if header_size < 0 else _HMSG) + subject
-        back = b"" if reply is None else reply + _SPACE
-        end = b"%b%b\r\n%b\r\n" % (back, size, payload)
-        copies_max = WRITE_BYTES_MAX // (len(begin) + len(end) + DELIVERY_BYTES)
-        buffers = self.buffers
-        delivered = False
-        for target, group in groupby(subs, _client_of):
-            mine = list(group)
-            if (
-                target.congested
-                or (source is not None and target is source and not source.connect.echo)
-                or len(payload) > COPIED_BYTES_MAX
-                or not all(map(_is_plain, mine))
-            ):
-                for sub in mine:
-                    if self._deliver(source, sub, subject, reply, header_size, size, payload):
-                        delivered = True
-                buffers.add_waiting(len(mine) * (len(payload) + DELIVERY_BYTES))
-                continue
-            delivered = True
-            for start in range(0, len(mine), copies_max):
-                some = mine[start : start + copies_max]
-                if target.close_reason:
-                    break
-                target.out.append(encoder.copies_of_message(begin, [*map(_tail_of, some)], end))
-                for sub in some:
-                    sub.delivered += 1
-                target.out_msgs += len(some)
-                target.out_bytes += len(some) * len(payload)
-                buffers.touch(target)
-                buffers.add_waiting(len(some) * (len(payload) + DELIVERY_BYTES))
-        return delivered
-
     def _accepts(self, source: Client | None, sub: Subscription, subject: bytes) -> bool:
         target = sub.client
-        if target.close_reason or 0 < sub.limit <= sub.delivered:
+        if target.close_reason or (sub.limit and sub.limit <= sub.delivered):
             # Whoever has it on a route in hand may not know that it is gone.
             return False
         if target is source and not source.connect.echo and sub.handler is None:
@@ -639,22 +627,13 @@ class Broker:
             or permissions.may_receive(subject, sub.queue)
         )
 
-    def _deliver_to_one(
-        self,
-        source: Client | None,
-        group: list[Subscription],
-        subject: bytes,
-        reply: bytes | None,
-        header_size: int,
-        size: bytes,
-        payload: bytes,
-    ) -> bool:
+    def deliver_to_one(self, message: Message, group: list[Subscription]) -> bool:
         """Deliver to one member of a queue group, chosen by dice among those that can take it."""
         count = len(group)
         first = self._entropy.below(count) if count > 1 else 0
         for step in range(count):
             sub = group[(first + step) % count]
-            if self._deliver(source, sub, subject, reply, header_size, size, payload):
+            if self.deliver(message, sub):
                 return True
         return False
 
@@ -776,6 +755,9 @@ def _is_simple(route: Route[Subscription]) -> bool:
     plain = route.plain
     if not route.groups and len(plain) <= 1:
         return not plain or plain[0].plain
+    if route.fan_out > SLICE_DELIVERIES_MAX:
+        # Even to look at all of them would take long.
+        return False
     everyone = [*plain, *(sub for group in route.groups for sub in group)]
     return all(sub.plain for sub in everyone) and len({sub.client for sub in everyone}) == len(
         everyone
@@ -783,8 +765,6 @@ def _is_simple(route: Route[Subscription]) -> bool:
 
 
 _client_of: Final = attrgetter("client")
-_is_plain: Final = attrgetter("plain")
-_tail_of: Final = attrgetter("tail")
 
 
 def _is_ack(subject: bytes) -> bool:

@@ -18,6 +18,9 @@ from headwater.wire.info import ConnectOptions
 if TYPE_CHECKING:
     from headwater.runtime.environment import TimerHandle
 
+# The limit of a subscription that has ended: routes in hand may still have it.
+ENDED: Final = -1
+
 # The user name that is shown for a client that came with a token.
 _TOKEN_USER: Final = "[REDACTED]"
 
@@ -104,6 +107,11 @@ class Subscription:
         # Nothing about this subscription needs looking at before a message is appended.
         self.plain = False
 
+    def end(self) -> None:
+        """Take no messages any more."""
+        self.limit = ENDED
+        self.plain = False
+
     def settle(self) -> None:
         """Find out whether deliveries can take the short way."""
         permissions = self.client.permissions
@@ -134,6 +142,7 @@ class Client:
         "connect",
         "connect_received",
         "connection",
+        "crowds_awaited",
         "decoder",
         "dirty",
         "first_pong_sent",
@@ -210,6 +219,8 @@ class Client:
         self.traced = False
         # This client is held back as a publisher.
         self.stalled = False
+        # Messages to crowds that this client caused, and waits for before it does anything else.
+        self.crowds_awaited = 0
         self.close_reason = ""
         self.label = f"{connection.peer_host}:{connection.peer_port} - cid:{cid}"
         self.in_msgs = 0
@@ -239,7 +250,7 @@ class Client:
     @property
     def is_held_back(self) -> bool:
         """Whether the client has to wait before more of its operations are performed."""
-        return self.is_queued or self.authenticating or self.stalled
+        return self.is_queued or self.authenticating or self.stalled or self.crowds_awaited > 0
 
     @property
     def is_closed(self) -> bool:

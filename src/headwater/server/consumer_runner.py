@@ -399,7 +399,7 @@ class ConsumerRunner:
             route = index.match(send.to)
             if isinstance(send, Messages):
                 broker.send_messages(
-                    route, send.subjects, send.replies, send.headers, send.payloads
+                    route, send.subjects, send.replies, send.headers, send.payloads, send.to
                 )
             else:
                 broker.send(route, send.to, send.reply, b"", send.header)
@@ -448,14 +448,10 @@ class ConsumerRunner:
 
     def _is_unread(self, consumer: Consumer) -> bool:
         """Whether a receiver has so much to read that it gets no more for now."""
-        is_behind = self._broker.buffers.is_behind
-        for subject in consumer.receivers():
-            route = self._account.index.match(subject)
-            if any(is_behind(sub.client) for sub in route.plain):
-                return True
-            if any(is_behind(sub.client) for group in route.groups for sub in group):
-                return True
-        return False
+        return any(
+            self._broker.is_unread(self._account.index.match(subject), subject)
+            for subject in consumer.receivers()
+        )
 
     # --- the journal ---------------------------------------------------------------------------
 

@@ -4,10 +4,13 @@ A stream holds only so many that it has not answered (`Room`); a publish beyond 
 """
 
 from enum import Enum
-from typing import Final, NamedTuple, Protocol, final
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, final
 
 from headwater.jetstream.decision import Incoming
 from headwater.wire.headers import status_block
+
+if TYPE_CHECKING:
+    from headwater.server.client import Client
 
 TOO_MANY_REQUESTS: Final = status_block(429, "Too Many Requests")
 
@@ -103,17 +106,20 @@ class IngestOwner(Protocol):
 class Ingest:
     """The inlet of one stream. `waiting` is whether anything was gathered this turn."""
 
-    __slots__ = ("_owner", "incoming", "waiting")
+    __slots__ = ("_owner", "incoming", "publishers", "waiting")
 
     def __init__(self, owner: IngestOwner) -> None:
         self._owner = owner
         self.incoming = Incoming()
+        # Clients whose publishes were gathered, in order; one that takes turns is there repeatedly.
+        self.publishers: list[Client] = []
         self.waiting = False
 
     def take(self) -> Incoming:
         """What was gathered; the next turn begins with nothing."""
         incoming = self.incoming
         self.incoming = Incoming()
+        self.publishers = []
         self.waiting = False
         return incoming
 

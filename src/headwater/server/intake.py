@@ -85,7 +85,7 @@ class Intake:
         """Bytes arrived from a client."""
         if client.close_reason:
             return
-        if client.is_queued or client.authenticating or client.stalled:
+        if client.is_held_back:
             # Reading is paused; a loop may still hand over what it had already read.
             client.reads.append(data)
         elif self._spent >= TURN_UNITS:
@@ -165,7 +165,7 @@ class Intake:
     def _serve_first(self, queue: deque[Client], slice_units: int) -> None:
         client = queue.popleft()
         client.is_queued = False
-        if client.close_reason:
+        if client.close_reason or client.crowds_awaited:
             return
         is_alone = not (self._queue or self._newcomers)
         self._serve(client, TURN_UNITS - self._spent if is_alone else slice_units)
@@ -194,7 +194,7 @@ class Intake:
         segments = client.segments
         client.segments = []
         for done, segment in enumerate(segments, start=1):
-            if budget.units <= 0 or client.stalled or client.authenticating:
+            if budget.units <= 0 or client.is_held_back:
                 client.segments = segments[done - 1 :]
                 return False
             rest = perform(client, segment, budget)
@@ -203,7 +203,7 @@ class Intake:
             if rest is not None:
                 client.segments = [rest, *segments[done:]]
                 return False
-        return not (client.stalled or client.authenticating)
+        return not client.is_held_back
 
     def _decode_some(self, client: Client, budget: Budget) -> bool:
         """Decode the next part of the oldest read; False if there is none."""

@@ -66,8 +66,7 @@ class ManyReplies:
         route = self._account.index.match(self._subject)
         if not route.fan_out or not self._is_wanted():
             return
-        is_behind = any(self._broker.buffers.is_behind(sub.client) for sub in route.plain)
-        if is_behind or not self._is_free():
+        if self._broker.is_unread(route, self._subject) or not self._is_free():
             self._scheduler.call_later(UNREAD_LOOK_S, self._go_on)
             return
         self._send_some()

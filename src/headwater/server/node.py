@@ -609,6 +609,7 @@ class Node:
         if client.traced:
             self.broker.tracer.unsubscribed(sub)
         if client.subscriptions.pop(sub.sid, None) is not None:
+            sub.end()
             client.account.index.remove(sub.subject, sub.queue, sub)
             if client.account.watched:
                 client.account.interest_changed(sub.subject)

@@ -650,25 +650,25 @@ class TestMessagesOfAStream:
     def test_go_to_one_receiver_as_to_many(self, world: World) -> None:
         one = listener(world, b"in")
         broker, index = world.node.broker, one.client.account.index
-        broker.send_messages(index.match(b"in"), *self.SENT)
+        broker.send_messages(index.match(b"in"), *self.SENT, b"in")
         world.settle()
         assert one.take() == self.RECEIVED
         two = listener(world, b"in")
-        broker.send_messages(index.match(b"in"), *self.SENT)
+        broker.send_messages(index.match(b"in"), *self.SENT, b"in")
         world.settle()
         assert (one.take(), two.take()) == (self.RECEIVED, self.RECEIVED)
 
     def test_go_to_one_member_of_a_group(self, world: World) -> None:
         members = [listener(world, b"in q") for _ in range(3)]
         route = members[0].client.account.index.match(b"in")
-        world.node.broker.send_messages(route, *self.SENT)
+        world.node.broker.send_messages(route, *self.SENT, b"in")
         world.settle()
         assert sum(member.take().count(b"MSG ") for member in members) == 2
 
     def test_come_without_headers_to_who_knows_none(self, world: World) -> None:
         sub = listener(world, b"in", headers=False, no_responders=False)
         route = sub.client.account.index.match(b"in")
-        world.node.broker.send_messages(route, *self.SENT)
+        world.node.broker.send_messages(route, *self.SENT, b"in")
         world.settle()
         assert sub.take() == b"MSG s.a 1 r.1 3\r\none\r\nMSG s.b 1 r.2 3\r\ntwo\r\n"
 
@@ -676,7 +676,7 @@ class TestMessagesOfAStream:
         sub = listener(world, b"in")
         sub.send(b"UNSUB 1 1\r\n")
         route = sub.client.account.index.match(b"in")
-        world.node.broker.send_messages(route, *self.SENT)
+        world.node.broker.send_messages(route, *self.SENT, b"in")
         world.settle()
         assert sub.take() == b"MSG s.a 1 r.1 3\r\none\r\n"
 

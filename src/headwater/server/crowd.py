@@ -1,0 +1,275 @@
+"""Messages to crowds: one message for very many subscriptions, delivered some at a time.
+
+A message to 100,000 subscriptions is 4 MB of frames, which take 25 ms to make and to write. So it
+is delivered in slices, one slice of one message per turn of the loop, and others are served in
+between. A message that fits into one slice is delivered at once.
+
+    message ──▶ line ──▶ first slice now ──▶ a slice per turn, lines in turn ──▶ done
+                  └──▶ later messages of that line wait
+
+Order: messages stand in lines, and one line is delivered in order. A client that publishes is a
+line of its own, and does nothing else before its message is delivered; so its messages never
+overtake each other. Messages of the server itself stand in line by the subject that they are sent
+to.
+
+Bounds: a client has one message under way, and waits. Clients that cause a message of the server
+itself (a request, a publish into a stream that republishes) wait for it too. Messages that nobody
+waits for are bounded by number and bytes; beyond that the oldest of its line is delivered at once.
+
+Must not know: how one subscription is served, which a `Deliverer` knows.
+"""
+
+from collections import deque
+from collections.abc import Callable, Hashable, Iterable
+from itertools import groupby
+from operator import attrgetter
+from typing import Final, Protocol, TypeAlias, final
+
+from headwater.runtime.environment import Scheduler
+from headwater.server.client import Client, Subscription
+from headwater.server.out_buffers import DELIVERY_BYTES, OutBuffers
+from headwater.subjects.index import Route
+from headwater.wire import encoder
+
+# One slice, which takes about 2 ms; it ends with the first of the two.
+SLICE_DELIVERIES_MAX: Final = 8_192
+SLICE_BYTES_MAX: Final = 4 * 1024 * 1024
+# A queue group takes as long as so many plain subscriptions.
+GROUP_DELIVERIES: Final = 4
+# Messages of the server itself that may wait, all lines together.
+WAITING_MESSAGES_MAX: Final = 4_096
+WAITING_BYTES_MAX: Final = 64 * 1024 * 1024
+# A larger payload is not copied for each of many subscriptions, but shared by their frames.
+COPIED_BYTES_MAX: Final = 4096
+
+_MSG: Final = b"MSG "
+_HMSG: Final = b"HMSG "
+_SPACE: Final = b" "
+
+
+# A message as it is delivered: its source (None for the server itself), subject, reply, size of the
+# header or -1, the size or both sizes as frames tell them, and the payload. A plain tuple, because
+# one is made for every message to a queue group.
+Message: TypeAlias = tuple[Client | None, bytes, bytes | None, int, bytes, bytes]
+
+
+class Deliverer(Protocol):
+    """The part of the server that delivers to one subscription, looking at everything."""
+
+    def deliver(self, message: Message, sub: Subscription) -> bool:
+        """Deliver a message to a subscription; whether it took it."""
+        ...
+
+    def deliver_to_one(self, message: Message, group: list[Subscription]) -> bool:
+        """Deliver a message to one member of a queue group; whether one took it."""
+        ...
+
+    def unheard(self, message: Message) -> None:
+        """Nobody took a message."""
+        ...
+
+
+@final
+class _Delivery:
+    """The rest of one message: members of the route from `position` on have not got it."""
+
+    __slots__ = ("is_taken", "message", "position", "route", "waiting")
+
+    def __init__(self, route: Route[Subscription], message: Message) -> None:
+        # Routes do not change: subscriptions that come later do not get this message.
+        self.route = route
+        self.message = message
+        self.position = 0
+        self.is_taken = False
+        # Clients that do nothing before all have got the message.
+        self.waiting: list[Client] = []
+
+    @property
+    def is_done(self) -> bool:
+        return self.position >= self.route.fan_out
+
+
+@final
+class Crowds:
+    """Messages that are on their way to crowds. `resume` is called with clients that waited."""
+
+    __slots__ = (
+        "_buffers",
+        "_deliverer",
+        "_is_planned",
+        "_lines",
+        "_resume",
+        "_scheduler",
+        "_waiting_bytes",
+        "_waiting_messages",
+    )
+
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        buffers: OutBuffers,
+        deliverer: Deliverer,
+        resume: Callable[[Client], None],
+    ) -> None:
+        self._scheduler = scheduler
+        self._buffers = buffers
+        self._deliverer = deliverer
+        self._resume = resume
+        # In the order in which they have their turns.
+        self._lines: dict[Hashable, deque[_Delivery]] = {}
+        self._is_planned = False
+        self._waiting_messages = 0
+        self._waiting_bytes = 0
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether every message has been delivered to all."""
+        return not self._lines
+
+    def has_line(self, line: Hashable) -> bool:
+        """Whether a message of a line has not been delivered to all; later ones have to wait."""
+        return line in self._lines
+
+    def deliver(
+        self,
+        route: Route[Subscription],
+        message: Message,
+        line: Hashable,
+        waiting: Iterable[Client],
+    ) -> bool:
+        """Deliver a message, a slice of it now and the rest in later turns.
+
+        Returns whether anybody got it, True also where that is not known yet: `unheard` is called
+        then. The clients `waiting` are held back if it takes more than this turn.
+        """
+        delivery = _Delivery(route, message)
+        deliveries = self._lines.setdefault(line, deque())
+        deliveries.append(delivery)
+        self._count(delivery, 1)
+        if len(deliveries) == 1:
+            self._do_some(delivery)
+            if delivery.is_done:
+                self._end_first(line)
+                return delivery.is_taken
+        for client in waiting:
+            client.crowds_awaited += 1
+            client.connection.pause_reading()
+            delivery.waiting.append(client)
+        self._plan_turn()
+        if self._waiting_messages > WAITING_MESSAGES_MAX or self._waiting_bytes > WAITING_BYTES_MAX:
+            self._finish_first(line)
+        return True
+
+    def _count(self, delivery: _Delivery, sign: int) -> None:
+        self._waiting_messages += sign
+        self._waiting_bytes += sign * len(delivery.message[-1])
+
+    def _plan_turn(self) -> None:
+        if not self._is_planned:
+            self._is_planned = True
+            self._scheduler.call_soon(self._take_turn)
+
+    def _take_turn(self) -> None:
+        """Deliver a slice of the first message of the line whose turn it is."""
+        self._is_planned = False
+        line = next(iter(self._lines), None)
+        if line is None:
+            return
+        # Lines take turns: this one is the last of the next round.
+        deliveries = self._lines[line] = self._lines.pop(line)
+        first = deliveries[0]
+        try:
+            self._do_some(first)
+        finally:
+            # A bug that shows at one message must not silence the rest.
+            self._plan_turn()
+        if first.is_done:
+            self._conclude_first(line)
+
+    def _finish_first(self, line: Hashable) -> None:
+        first = self._lines[line][0]
+        while not first.is_done:
+            self._do_some(first)
+        self._conclude_first(line)
+
+    def _end_first(self, line: Hashable) -> _Delivery:
+        deliveries = self._lines[line]
+        delivery = deliveries.popleft()
+        self._count(delivery, -1)
+        if not deliveries:
+            del self._lines[line]
+        return delivery
+
+    def _conclude_first(self, line: Hashable) -> None:
+        """All members have been served: the clients that waited for the message go on."""
+        delivery = self._end_first(line)
+        if not delivery.is_taken:
+            self._deliverer.unheard(delivery.message)
+        for client in delivery.waiting:
+            client.crowds_awaited -= 1
+            self._resume(client)
+
+    # --- one slice -----------------------------------------------------------------------------
+
+    def _do_some(self, delivery: _Delivery) -> None:
+        """Deliver to as many members as one slice may."""
+        message, route = delivery.message, delivery.route
+        _, subject, reply, _, _, payload = message
+        each_bytes = len(subject) + len(reply or b"") + len(payload) + DELIVERY_BYTES
+        left = max(min(SLICE_DELIVERIES_MAX, SLICE_BYTES_MAX // each_bytes), 1)
+        begin, plain_count = delivery.position, len(route.plain)
+        if begin < plain_count:
+            some = route.plain[begin : begin + left]
+            # If a bug shows at one of them, the others are not served again.
+            delivery.position += len(some)
+            left -= len(some)
+            if self._deliver_to_plain(message, some):
+                delivery.is_taken = True
+        begin = delivery.position - plain_count
+        if left > 0 and begin >= 0:
+            groups = route.groups[begin : begin + -(-left // GROUP_DELIVERIES)]
+            delivery.position += len(groups)
+            for group in groups:
+                if self._deliverer.deliver_to_one(message, group):
+                    delivery.is_taken = True
+            self._buffers.add_waiting(len(groups) * each_bytes)
+
+    def _deliver_to_plain(self, message: Message, subs: list[Subscription]) -> bool:
+        """Deliver to many subscriptions; whether anybody got the message.
+
+        Neighbours in the list are often of one client, and get their frames at once.
+        """
+        source, subject, reply, header_size, size, payload = message
+        begin = (_MSG if header_size < 0 else _HMSG) + subject
+        back = b"" if reply is None else reply + _SPACE
+        end = b"%b%b\r\n%b\r\n" % (back, size, payload)
+        buffers, deliver = self._buffers, self._deliverer.deliver
+        is_taken = False
+        for target, group in groupby(subs, _client_of):
+            mine = list(group)
+            waiting_bytes = len(mine) * (len(payload) + DELIVERY_BYTES)
+            if (
+                target.congested
+                or (source is not None and target is source and not source.connect.echo)
+                or len(payload) > COPIED_BYTES_MAX
+                or not all(map(_is_plain, mine))
+            ):
+                for sub in mine:
+                    if deliver(message, sub):
+                        is_taken = True
+                buffers.add_waiting(waiting_bytes)
+                continue
+            is_taken = True
+            target.out.append(encoder.copies_of_message(begin, [*map(_tail_of, mine)], end))
+            for sub in mine:
+                sub.delivered += 1
+            target.out_msgs += len(mine)
+            target.out_bytes += len(mine) * len(payload)
+            buffers.touch(target)
+            buffers.add_waiting(waiting_bytes)
+        return is_taken
+
+
+_client_of: Final = attrgetter("client")
+_is_plain: Final = attrgetter("plain")
+_tail_of: Final = attrgetter("tail")
