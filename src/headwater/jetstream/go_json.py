@@ -652,6 +652,9 @@ _ESCAPES: Final = (
     (b"<", b"\\u003c"),
     (b">", b"\\u003e"),
     (b"&", b"\\u0026"),
+)
+_ALL_ESCAPES: Final = (
+    *_ESCAPES,
     ("\u2028".encode(), b"\\u2028"),
     ("\u2029".encode(), b"\\u2029"),
 )
@@ -663,8 +666,12 @@ _PLAIN: Final = frozenset((str, int, bool, float, type(None)))
 
 def write(value: object) -> bytes:
     """Compact JSON with the fields in their order, escaped as Go escapes for web pages."""
-    text = msgspec.json.encode(document(value))
-    for character, escape in _ESCAPES:
+    return escaped(msgspec.json.encode(document(value)))
+
+
+def escaped(text: bytes) -> bytes:
+    """JSON with the characters escaped that have a meaning in web pages and in their scripts."""
+    for character, escape in _ESCAPES if text.isascii() else _ALL_ESCAPES:
         # These characters are nowhere but in strings.
         if character in text:
             text = text.replace(character, escape)

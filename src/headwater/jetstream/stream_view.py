@@ -92,22 +92,24 @@ class StreamView:
 
     def counting_subjects(
         self, pattern: bytes, offset: int, count_max: int
-    ) -> Work[tuple[int, dict[str, int]]]:
+    ) -> Work[tuple[int, list[dict[str, int]]]]:
         """The number of matching subjects that are visible, and the number of messages on each
-        subject of one page, in order. The stream must not change meanwhile."""
+        subject of one page, in order and in parts. The stream must not change meanwhile."""
         names = yield from self.log.gathering_names(pattern)
         extent, hidden = self.log.subject_extent, self.unseen().by_subject
         unseen = {name for name, count in hidden.items() if extent(name)[2] <= count}
         if unseen:
             names = [name for name in names if name not in unseen]
         page = yield from sorted_page(names, offset, count_max)
-        counts: dict[str, int] = {}
+        parts: list[dict[str, int]] = []
         for begin in range(0, len(page), COUNTED_AT_A_TIME):
+            counts: dict[str, int] = {}
             for name in page[begin : begin + COUNTED_AT_A_TIME]:
                 count = extent(name)[2] - hidden.get(name, 0)
                 counts[name.decode(errors="replace")] = count
+            parts.append(counts)
             yield 2 * COUNTED_AT_A_TIME
-        return len(names), counts
+        return len(names), parts
 
     # --- the whole -----------------------------------------------------------------------------
 

@@ -142,9 +142,10 @@ class StreamState(msgspec.Struct, kw_only=True):
     last_seq: int = 0
     last_ts: str = ""
     num_subjects: Annotated[int, OMIT_EMPTY] = 0
-    subjects: Annotated[dict[str, int], OMIT_EMPTY] = msgspec.field(default_factory=dict)
+    # An object of the subjects and their numbers of messages; a list of sequences.
+    subjects: Annotated[msgspec.Raw | None, OMIT_EMPTY] = None
     num_deleted: Annotated[int, OMIT_EMPTY] = 0
-    deleted: Annotated[list[int], OMIT_EMPTY] = msgspec.field(default_factory=list)
+    deleted: Annotated[msgspec.Raw | None, OMIT_EMPTY] = None
     lost: Annotated[LostData | None, OMIT_EMPTY] = None
     consumer_count: int = 0
 

@@ -46,6 +46,7 @@ from headwater.jetstream.api.documents import (
     StreamUpdateResponse,
     describe,
 )
+from headwater.jetstream.api.long_details import Written, writing_counts, writing_numbers
 from headwater.jetstream.api.message_get import (
     check_single,
     get_message,
@@ -337,21 +338,19 @@ class StreamApi:
         asked = self.read_if_document(request.body, StreamInfoRequest)
         stream = self.account.stream(request.stream_name)
         response = StreamInfoResponse()
-        subjects: dict[str, int] = {}
-        deleted: list[int] = []
+        subjects = deleted = None
         if asked.subjects_filter:
             offset = max(asked.offset, 0)
             subjects = yield from _detail_subjects(stream, asked.subjects_filter, offset, response)
         if asked.deleted_details:
-            deleted = yield from stream.log.index.missing(DELETED_DETAILS_MAX)
+            deleted = yield from _detail_deleted(stream)
         # The rest is told as it is when the details are known.
         info = self._info(self.account.stream(request.stream_name), with_domain=True)
         info.cluster = ClusterInfo(leader=self.keeper.server_name)
         if info.state is not None:
             info.state.subjects = subjects
             if info.state.num_deleted:
-                last = info.state.last_seq
-                info.state.deleted = deleted[: bisect_right(deleted, last)]
+                info.state.deleted = deleted
         describe(response, info)
         return response
 
@@ -603,7 +602,7 @@ def _lost(stream: Stream) -> LostData:
 
 def _detail_subjects(
     stream: Stream, pattern: str, offset: int, response: StreamInfoResponse
-) -> Work[dict[str, int]]:
+) -> Work[Written | None]:
     """How many messages each matching subject has, a page of them."""
     wanted = pattern.encode(errors="surrogateescape")
     total, subjects = yield from stream.counting_subjects(wanted, offset, SUBJECT_DETAILS_MAX)
@@ -611,4 +610,11 @@ def _detail_subjects(
         response.total = total
         response.offset = offset
         response.limit = SUBJECT_DETAILS_MAX
-    return subjects
+    return (yield from writing_counts(subjects)) if subjects else None
+
+
+def _detail_deleted(stream: Stream) -> Work[Written | None]:
+    """The sequences between the first and the last one that is visible without a message."""
+    missing = yield from stream.log.index.missing(DELETED_DETAILS_MAX)
+    del missing[bisect_right(missing, stream.visible_sequence) :]
+    return (yield from writing_numbers(missing)) if missing else None

@@ -1,0 +1,40 @@
+"""Long details of a reply are written in steps, and are the text that one step would write."""
+
+import msgspec
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headwater.base.sliced import at_once
+from headwater.jetstream.api.long_details import (
+    NUMBERS_AT_A_TIME,
+    NUMBERS_PER_UNIT,
+    writing_counts,
+    writing_numbers,
+)
+from headwater.jetstream.go_json import write
+
+NAMES = st.text(st.sampled_from('ab.<>&"\\\u2028\u2029é\n'), min_size=1, max_size=6)
+
+
+@given(st.lists(st.dictionaries(NAMES, st.integers(0, 1 << 60), max_size=4), max_size=4))
+def test_counts_in_parts_are_written_as_one_object(parts: list[dict[str, int]]) -> None:
+    text = b",".join(write(part)[1:-1] for part in parts if part)
+    assert bytes(at_once(writing_counts([{**part} for part in parts]))) == b"{%b}" % text
+
+
+@given(st.lists(st.integers(0, (1 << 64) - 1), max_size=50))
+def test_numbers_are_written_as_one_list(numbers: list[int]) -> None:
+    assert bytes(at_once(writing_numbers(numbers))) == write(numbers)
+
+
+def test_numbers_are_written_so_many_in_a_step() -> None:
+    numbers = list(range(3 * NUMBERS_AT_A_TIME + 1))
+    work = writing_numbers(numbers)
+    assert max(work) == 1 + NUMBERS_AT_A_TIME // NUMBERS_PER_UNIT
+    assert msgspec.json.decode(at_once(writing_numbers(numbers))) == numbers
+
+
+def test_parts_are_written_one_in_a_step_and_given_back() -> None:
+    parts = [{f"{part}.{name}": name for name in range(100)} for part in range(5)]
+    assert len([*writing_counts(parts)]) == len(parts)
+    assert parts == [{}] * 5
