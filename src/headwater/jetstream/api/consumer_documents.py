@@ -143,7 +143,8 @@ class ConsumerListResponse(PagedResponse, kw_only=True):
     """The answer of CONSUMER.LIST."""
 
     type: str = TYPE_PREFIX + "consumer_list_response"
-    consumers: list[ConsumerInfo] = msgspec.field(default_factory=list)
+    # Each the text of a ConsumerInfo.
+    consumers: list[msgspec.Raw] = msgspec.field(default_factory=list)
 
 
 class ConsumerDeleteResponse(Response, kw_only=True):

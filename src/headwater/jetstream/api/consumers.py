@@ -31,6 +31,7 @@ from headwater.jetstream.api.consumer_documents import (
     describe,
 )
 from headwater.jetstream.api.documents import LIST_MAX, NAMES_MAX, ErrorDocument, Response
+from headwater.jetstream.api.long_details import writing_documents
 from headwater.jetstream.api.operation import ANY_NUMBER, Answering, Operation, Request
 from headwater.jetstream.api.stream_identity import (
     asks_for_identity,
@@ -223,20 +224,25 @@ def names(api: StreamApi, request: Request) -> Response:
     )
 
 
-def list_consumers(api: StreamApi, request: Request) -> Response:
+def list_consumers(api: StreamApi, request: Request) -> Answering:
     """CONSUMER.LIST"""
     asked = api.read_if_document(request.body, ConsumersRequest)
     stream = api.account.stream(request.stream_name)
     found = _shown_names(stream)
     offset = min(max(asked.offset, 0), len(found))
-    now_ns = api.keeper.now_ns()
+    now_ns, consumers = api.keeper.now_ns(), stream.consumers.by_name
+    streams = api.account.streams
+    # Consumers may go meanwhile, and the stream with all of them.
+    documents = (
+        consumers[name].info(now_ns)
+        for name in found[offset : offset + LIST_MAX]
+        if name in consumers and streams.get(stream.name) is stream
+    )
     return ConsumerListResponse(
         total=len(found),
         offset=offset,
         limit=LIST_MAX,
-        consumers=[
-            stream.consumers.find(name).info(now_ns) for name in found[offset : offset + LIST_MAX]
-        ],
+        consumers=(yield from writing_documents(documents)),
     )
 
 

@@ -229,7 +229,8 @@ class StreamListResponse(PagedResponse, kw_only=True):
     """The answer of STREAM.LIST."""
 
     type: str = TYPE_PREFIX + "stream_list_response"
-    streams: list[StreamInfo] = msgspec.field(default_factory=list)
+    # Each the text of a StreamInfo.
+    streams: list[msgspec.Raw] = msgspec.field(default_factory=list)
 
 
 def describe(response: DescribingResponse | StreamInfoResponse, info: StreamInfo) -> None:

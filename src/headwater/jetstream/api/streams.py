@@ -46,7 +46,12 @@ from headwater.jetstream.api.documents import (
     StreamUpdateResponse,
     describe,
 )
-from headwater.jetstream.api.long_details import Written, writing_counts, writing_numbers
+from headwater.jetstream.api.long_details import (
+    Written,
+    writing_counts,
+    writing_documents,
+    writing_numbers,
+)
 from headwater.jetstream.api.message_get import (
     check_single,
     get_message,
@@ -372,15 +377,16 @@ class StreamApi:
         found = yield from self._filtering(asked.subject)
         offset = min(max(asked.offset, 0), len(found))
         streams = self.account.streams
+        documents = (
+            self._info(streams[name], with_domain=True, with_server=False)
+            for name in found[offset : offset + LIST_MAX]
+            if name in streams
+        )
         return StreamListResponse(
             total=len(found),
             offset=offset,
             limit=LIST_MAX,
-            streams=[
-                self._info(streams[name], with_domain=True, with_server=False)
-                for name in found[offset : offset + LIST_MAX]
-                if name in streams
-            ],
+            streams=(yield from writing_documents(documents)),
         )
 
     def purge(self, request: Request) -> Answering:
