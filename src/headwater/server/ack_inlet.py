@@ -5,7 +5,8 @@ and another what is confirmed for flow control. Where there is nobody to take an
 who waits for an answer is told so, as by a subject that nobody listens to.
 """
 
-from collections.abc import Callable
+from bisect import bisect_right
+from collections.abc import Callable, Iterable
 from typing import Final, final
 
 from headwater.base.ids import hash62
@@ -18,7 +19,7 @@ from headwater.server.accounts import Account
 from headwater.server.broker import Broker
 from headwater.server.client import Client
 from headwater.server.consumer_runner import ConsumerRunner
-from headwater.server.ingest import Ingest
+from headwater.server.ingest import Ingest, size_of
 from headwater.wire.encoder import no_responders_block
 
 # How accounts are named in the longer form of a reply subject.
@@ -32,9 +33,10 @@ FindRunner = Callable[[str], ConsumerRunner | None]
 class _Acks:
     """What arrived for one consumer."""
 
-    __slots__ = ("addresses", "payloads", "replies", "subjects")
+    __slots__ = ("addresses", "payloads", "positions", "replies", "subjects")
 
     def __init__(self) -> None:
+        self.positions: list[int] = []
         self.subjects: list[bytes] = []
         self.addresses: list[AckAddress] = []
         self.replies: list[bytes | None] = []
@@ -56,11 +58,18 @@ class AckInlet:
 
     def process(self, ingest: Ingest) -> None:
         """Hand over what arrived in this turn."""
+        publishers, starts = ingest.publishers, ingest.starts
         incoming = ingest.take()
-        if incoming.subjects and not self._take_alike(incoming):
-            self._take_each(incoming)
 
-    def _take_alike(self, incoming: Incoming) -> bool:
+        def sources(positions: Iterable[int]) -> list[Client]:
+            # Before the first of them are those of the server itself.
+            found = (bisect_right(starts, each) for each in positions)
+            return [publishers[number - 1] for number in found if number]
+
+        if incoming.subjects and not self._take_alike(incoming, publishers):
+            self._take_each(incoming, sources)
+
+    def _take_alike(self, incoming: Incoming, sources: list[Client]) -> bool:
         """Hand over plain acknowledgements of one consumer, which nearly all are.
 
         Whether they are; where one is another, nothing is done.
@@ -80,12 +89,17 @@ class AckInlet:
         if found is None or not found[1].acks.is_simple:
             return False
         runner, consumer = found
+        if runner.is_held:
+            runner.note_held(len(sequences), size_of(incoming), sources)
         runner.take_plain_acks(consumer, sequences, incoming.replies)
         return True
 
-    def _take_each(self, incoming: Incoming) -> None:
+    def _take_each(
+        self, incoming: Incoming, sources: Callable[[Iterable[int]], list[Client]]
+    ) -> None:
         by_consumer: dict[tuple[bytes, bytes], _Acks] = {}
-        for subject, reply, header_size, payload in zip(
+        for position, subject, reply, header_size, payload in zip(
+            range(len(incoming)),
             incoming.subjects,
             incoming.replies,
             incoming.header_sizes,
@@ -97,6 +111,7 @@ class AckInlet:
                 self._refuse(subject, reply)
                 continue
             acks = by_consumer.setdefault((address.stream, address.consumer), _Acks())
+            acks.positions.append(position)
             acks.subjects.append(subject)
             acks.addresses.append(address)
             acks.replies.append(reply)
@@ -108,6 +123,9 @@ class AckInlet:
                     self._refuse(subject, reply)
             else:
                 runner, consumer = found
+                if runner.is_held:
+                    size = sum(map(len, acks.subjects)) + sum(map(len, acks.payloads))
+                    runner.note_held(len(acks.subjects), size, sources(acks.positions))
                 runner.take_acks(consumer, acks.addresses, acks.replies, acks.payloads)
 
     def confirm_flow(
@@ -124,6 +142,8 @@ class AckInlet:
         consumer = None if runner is None else runner.find(rest.rpartition(".")[0])
         if runner is None or consumer is None:
             return False
+        if runner.is_held and source is not None:
+            runner.note_held(1, len(subject) + len(payload), [source])
         runner.confirm_flow(consumer, subject, payload[:header_size] if header_size > 0 else b"")
         return True
 

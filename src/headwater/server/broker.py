@@ -32,6 +32,7 @@ from headwater.server.budget import (
 from headwater.server.client import Client, Subscription
 from headwater.server.crowd import SLICE_DELIVERIES_MAX, Crowds, Message
 from headwater.server.frame_door import FrameDoor
+from headwater.server.holding import Holding
 from headwater.server.ingest import Ingest
 from headwater.server.out_buffers import OutBuffers
 from headwater.server.reserved_subjects import (
@@ -99,6 +100,7 @@ class Broker:
         "counters",
         "crowds",
         "door",
+        "holding",
         "stalls_publishers",
         "tracer",
     )
@@ -131,7 +133,8 @@ class Broker:
         self._resume = resume
         self.tracer = tracer
         self.buffers = OutBuffers(max_pending, overflow, self._plan_flush)
-        self.crowds = Crowds(scheduler, self.buffers, self, resume)
+        self.holding = Holding(resume)
+        self.crowds = Crowds(scheduler, self.buffers, self, self.holding)
         self.stalls_publishers = True
         self.counters = Counters()
         self.door = FrameDoor()
@@ -221,7 +224,7 @@ class Broker:
                         delivered = True
             if not delivered and reply is not None and source.no_responders:
                 self._answer_no_responders(source, subject, reply)
-            if budget.units <= 0 or source.crowds_awaited:
+            if budget.units <= 0 or source.awaited:
                 break
         undone = batch.payloads[done:]
         if undone:
@@ -302,6 +305,7 @@ class Broker:
             self._plan_flush()
         if source is not None and (not ingest.publishers or ingest.publishers[-1] is not source):
             ingest.publishers.append(source)
+            ingest.starts.append(len(ingest.incoming))
         return ingest.incoming
 
     def do_last(self, work: Callable[[], object]) -> None:

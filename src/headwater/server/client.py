@@ -136,13 +136,13 @@ class Client:
         "account",
         "auth_timer",
         "authenticating",
+        "awaited",
         "cid",
         "close_reason",
         "congested",
         "connect",
         "connect_received",
         "connection",
-        "crowds_awaited",
         "decoder",
         "dirty",
         "first_pong_sent",
@@ -219,8 +219,8 @@ class Client:
         self.traced = False
         # This client is held back as a publisher.
         self.stalled = False
-        # Messages to crowds that this client caused, and waits for before it does anything else.
-        self.crowds_awaited = 0
+        # Pieces of work that this client caused, and waits for before anything else is done for it.
+        self.awaited = 0
         self.close_reason = ""
         self.label = f"{connection.peer_host}:{connection.peer_port} - cid:{cid}"
         self.in_msgs = 0
@@ -250,7 +250,7 @@ class Client:
     @property
     def is_held_back(self) -> bool:
         """Whether the client has to wait before more of its operations are performed."""
-        return self.is_queued or self.authenticating or self.stalled or self.crowds_awaited > 0
+        return self.is_queued or self.authenticating or self.stalled or self.awaited > 0
 
     @property
     def is_closed(self) -> bool:

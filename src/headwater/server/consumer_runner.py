@@ -22,6 +22,8 @@ from headwater.jetstream.stream import Stream
 from headwater.runtime.environment import Scheduler, TimerHandle
 from headwater.server.accounts import Account
 from headwater.server.broker import Broker
+from headwater.server.client import Client
+from headwater.server.holding import Waiting
 from headwater.server.jetstream_advisories import Advisories
 from headwater.server.out_buffers import UNREAD_LOOK_S
 from headwater.store.message_log import DiskFullError, StoreError
@@ -32,6 +34,10 @@ JOURNAL_S_MAX: Final = 0.005
 TIMER_S_MIN: Final = 0.001
 # For so many consumers it is done in a turn what is due: clients have to be heard too.
 DUE_MAX: Final = 64
+# So many acknowledgements, and bytes of them, may wait while their stream is being changed: as many
+# as clients send in a tenth of a second. A client that sends more waits until the change is made.
+HELD_MAX: Final = 65_536
+HELD_BYTES_MAX: Final = 8 * 1024 * 1024
 # Entries that do not count are removed when there are this many, and more than of those that do.
 STALE_MAX: Final = 16
 
@@ -140,6 +146,9 @@ class ConsumerRunner:
         "_failed",
         "_going_on",
         "_held",
+        "_held_interest",
+        "_held_sends",
+        "_held_waiting",
         "_is_flush_planned",
         "_now_ns",
         "_scheduler",
@@ -179,6 +188,11 @@ class ConsumerRunner:
         self._is_flush_planned = False
         # Work of consumers that waits while the stream is being changed; None while it is not.
         self._held: list[Callable[[], object]] | None = None
+        # Likewise consumers that have something to send, and whose receivers came or went: each
+        # once, however often clients ask for it.
+        self._held_sends: dict[Consumer, None] = {}
+        self._held_interest: dict[Consumer, None] = {}
+        self._held_waiting = Waiting(broker.holding, HELD_MAX, HELD_BYTES_MAX)
 
     def find(self, name: str) -> Consumer | None:
         """The consumer of a name."""
@@ -190,11 +204,27 @@ class ConsumerRunner:
         """Let no consumer do anything until `release`: half of a change must not be seen."""
         self._held = []
 
+    @property
+    def is_held(self) -> bool:
+        """Whether the stream is being changed."""
+        return self._held is not None
+
+    def note_held(self, count: int, size: int, sources: Iterable[Client]) -> None:
+        """Clients have sent so much that waits for the change."""
+        self._held_waiting.add(size, sources, count)
+
     def release(self) -> None:
-        """Do what has waited, in order."""
+        """Do what has waited, in order, and then let consumers send what they have by then."""
         held, self._held = self._held, None
         for work in held or ():
             work()
+        self._held_waiting.release()
+        interest, self._held_interest = self._held_interest, {}
+        for consumer in interest:
+            self._interest_changed(consumer)
+        sends, self._held_sends = self._held_sends, {}
+        for consumer in sends:
+            self.deliver(consumer)
 
     # --- what happens to consumers -------------------------------------------------------------
 
@@ -244,6 +274,7 @@ class ConsumerRunner:
 
     def break_cycles(self) -> None:
         """The stream is deleted: let go of what leads back to the runner of the stream."""
+        self._held_waiting.release()
         del self._when_sure, self._settle
 
     def pull(self, consumer: Consumer, reply: bytes, body: bytes) -> None:
@@ -311,6 +342,9 @@ class ConsumerRunner:
 
     def deliver(self, consumer: Consumer) -> None:
         """Let a consumer send what it has."""
+        if self._held is not None:
+            self._held_sends[consumer] = None
+            return
         out = Outbox()
         self._do(consumer, lambda: consumer.deliver(self._now_ns(), out), out)
 
@@ -350,6 +384,11 @@ class ConsumerRunner:
         self._account.watch(push.subject, consumer, lambda: self._interest_changed(consumer))
 
     def _interest_changed(self, consumer: Consumer) -> None:
+        if self._held is not None:
+            self._held_interest[consumer] = None
+            return
+        if consumer.is_gone:
+            return
         push = consumer.push
         is_bound = self._is_bound(consumer)
         if push is not None and is_bound != push.is_active:

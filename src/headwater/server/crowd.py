@@ -20,13 +20,14 @@ Must not know: how one subscription is served, which a `Deliverer` knows.
 """
 
 from collections import deque
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Hashable, Iterable
 from itertools import groupby
 from operator import attrgetter
 from typing import Final, Protocol, TypeAlias, final
 
 from headwater.runtime.environment import Scheduler
 from headwater.server.client import Client, Subscription
+from headwater.server.holding import Holding
 from headwater.server.out_buffers import DELIVERY_BYTES, OutBuffers
 from headwater.subjects.index import Route
 from headwater.wire import encoder
@@ -91,14 +92,14 @@ class _Delivery:
 
 @final
 class Crowds:
-    """Messages that are on their way to crowds. `resume` is called with clients that waited."""
+    """Messages that are on their way to crowds."""
 
     __slots__ = (
         "_buffers",
         "_deliverer",
+        "_holding",
         "_is_planned",
         "_lines",
-        "_resume",
         "_scheduler",
         "_waiting_bytes",
         "_waiting_messages",
@@ -109,12 +110,12 @@ class Crowds:
         scheduler: Scheduler,
         buffers: OutBuffers,
         deliverer: Deliverer,
-        resume: Callable[[Client], None],
+        holding: Holding,
     ) -> None:
         self._scheduler = scheduler
         self._buffers = buffers
         self._deliverer = deliverer
-        self._resume = resume
+        self._holding = holding
         # In the order in which they have their turns.
         self._lines: dict[Hashable, deque[_Delivery]] = {}
         self._is_planned = False
@@ -151,10 +152,8 @@ class Crowds:
             if delivery.is_done:
                 self._end_first(line)
                 return delivery.is_taken
-        for client in waiting:
-            client.crowds_awaited += 1
-            client.connection.pause_reading()
-            delivery.waiting.append(client)
+        delivery.waiting += waiting
+        self._holding.hold(delivery.waiting)
         self._plan_turn()
         if self._waiting_messages > WAITING_MESSAGES_MAX or self._waiting_bytes > WAITING_BYTES_MAX:
             self._finish_first(line)
@@ -205,9 +204,7 @@ class Crowds:
         delivery = self._end_first(line)
         if not delivery.is_taken:
             self._deliverer.unheard(delivery.message)
-        for client in delivery.waiting:
-            client.crowds_awaited -= 1
-            self._resume(client)
+        self._holding.release(delivery.waiting)
 
     # --- one slice -----------------------------------------------------------------------------
 

@@ -106,20 +106,22 @@ class IngestOwner(Protocol):
 class Ingest:
     """The inlet of one stream. `waiting` is whether anything was gathered this turn."""
 
-    __slots__ = ("_owner", "incoming", "publishers", "waiting")
+    __slots__ = ("_owner", "incoming", "publishers", "starts", "waiting")
 
     def __init__(self, owner: IngestOwner) -> None:
         self._owner = owner
         self.incoming = Incoming()
-        # Clients whose publishes were gathered, in order; one that takes turns is there repeatedly.
+        # Clients whose publishes were gathered, in order, and where those of each begin; a client
+        # that takes turns with others is there repeatedly.
         self.publishers: list[Client] = []
+        self.starts: list[int] = []
         self.waiting = False
 
     def take(self) -> Incoming:
         """What was gathered; the next turn begins with nothing."""
         incoming = self.incoming
         self.incoming = Incoming()
-        self.publishers = []
+        self.publishers, self.starts = [], []
         self.waiting = False
         return incoming
 

@@ -165,7 +165,7 @@ class Intake:
     def _serve_first(self, queue: deque[Client], slice_units: int) -> None:
         client = queue.popleft()
         client.is_queued = False
-        if client.close_reason or client.crowds_awaited:
+        if client.close_reason or client.awaited:
             return
         is_alone = not (self._queue or self._newcomers)
         self._serve(client, TURN_UNITS - self._spent if is_alone else slice_units)

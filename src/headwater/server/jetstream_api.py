@@ -10,7 +10,7 @@ subject, for those families of subjects that nats-server maps; so they are told 
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Final, final
+from typing import TYPE_CHECKING, Final, TypeAlias, final
 
 from headwater.base.sliced import Sliced, Work
 from headwater.jetstream import error_codes
@@ -42,6 +42,7 @@ from headwater.jetstream.header_names import REQUIRED_API_LEVEL
 from headwater.jetstream.stream import Stream
 from headwater.server.accounts import Account
 from headwater.server.client import Client, Handler
+from headwater.server.holding import Deferred
 from headwater.server.jetstream_advisories import Advisories
 from headwater.server.many_replies import ManyReplies
 from headwater.server.own_subscriptions import OwnSubscriptions
@@ -53,6 +54,9 @@ from headwater.wire.headers import value_of
 if TYPE_CHECKING:
     from headwater.server.jetstream import JetStream
     from headwater.server.node import Node
+
+# Sends the reply to a call, if it has one, and tells about the call as an advisory if so said.
+ReplyTo: TypeAlias = Callable[[Response | None, bool], object]
 
 API_PREFIX: Final = b"$JS.API."
 _DIRECT_GET: Final = "DIRECT.GET"
@@ -94,6 +98,14 @@ _MAPPED: Final = (
     (b"$OBJ.>", b""),
 )
 
+# A client may have so many requests, and bytes of requests, that are not answered yet: those for a
+# stream that is being changed, or is waited for by a commit, and reads that wait. A client library
+# has at most one for each call that is under way.
+DEFERRED_MAX: Final = 1_024
+DEFERRED_BYTES_MAX: Final = 4 * 1024 * 1024
+# These replies are gathered while other work has its turn, and may have 80 MB: a client has one.
+_LISTS: Final = ("STREAM.LIST", "CONSUMER.LIST.")
+
 # The system account is for these calls; all but one are for the leader of a cluster, which does not
 # exist where there is one server.
 _ACCOUNT_PURGE: Final = "ACCOUNT.PURGE."
@@ -105,7 +117,7 @@ _ACCOUNT_CALLS: Final = "ACCOUNT."
 class JetStreamApi:
     """Answers the calls of all accounts of a server."""
 
-    __slots__ = ("_advisories", "_apis", "_jetstream", "_node", "_subscriptions")
+    __slots__ = ("_advisories", "_apis", "_deferred", "_jetstream", "_node", "_subscriptions")
 
     def __init__(
         self,
@@ -119,6 +131,7 @@ class JetStreamApi:
         self._subscriptions = subscriptions
         self._advisories = advisories
         self._apis: dict[str, StreamApi] = {}
+        self._deferred = Deferred(node.broker.holding, DEFERRED_MAX, DEFERRED_BYTES_MAX)
 
     def listen(self, account: Account, state: JetStreamAccount | None) -> None:
         """Begin to answer in an account; it has no `state` if it has no JetStream."""
@@ -188,27 +201,65 @@ class JetStreamApi:
             if name.startswith(_PULL):
                 return self._pull(account, name.removeprefix(_PULL), reply, header, body)
             if name.startswith(_UNATTENDED):
-                return self._answer_direct(account, name, reply, header, body)
+                return self._answer_direct(account, source, name, reply, header, body)
             found = find_operation(name)
             if found is not None:
                 operation, words = found
                 request = Request(words, body, lambda: self._advisories.describe(source), header)
                 reply_to = partial(self._reply, account, source, subject, reply, operation, request)
+                size = DEFERRED_BYTES_MAX + 1 if name.startswith(_LISTS) else len(payload)
 
-                def answer() -> None:
-                    self._begin_answer(account, operation, request, header, reply_to)
+                def call(finish: Callable[[], None]) -> None:
+                    def answer(response: Response | None, is_told: bool) -> None:
+                        finish()
+                        reply_to(response, is_told)
 
-                if name.startswith(_MSG_GET):
-                    self._when_complete(account, request.stream_name, body, answer)
-                elif name.startswith(_CHANGES) or (name.startswith(_INFO) and body):
-                    self._change(account, operation, request, header, reply_to)
-                elif words and not name.startswith(_DELETE):
-                    self._jetstream.when_free(account.name, request.stream_name, answer)
-                else:
-                    answer()
+                    self._call(account, name, operation, request, answer)
+
+                self._deferring(source, size, call)
             return True
 
         return handle
+
+    def _call(
+        self,
+        account: Account,
+        name: str,
+        operation: Operation,
+        request: Request,
+        reply_to: ReplyTo,
+    ) -> None:
+        """Have a call answered: now, or when the stream it is about is ready for it."""
+        header = request.header
+
+        def answer() -> None:
+            self._begin_answer(account, operation, request, header, reply_to)
+
+        if name.startswith(_MSG_GET):
+            self._when_complete(account, request.stream_name, request.body, answer)
+        elif name.startswith(_CHANGES) or (name.startswith(_INFO) and request.body):
+            self._change(account, operation, request, header, reply_to)
+        elif request.words and not name.startswith(_DELETE):
+            self._jetstream.when_free(account.name, request.stream_name, answer)
+        else:
+            answer()
+
+    def _deferring(
+        self, source: Client | None, size: int, begin: Callable[[Callable[[], None]], object]
+    ) -> None:
+        """Begin with a request; it counts for its client unless `begin` has it finished at once."""
+        is_finished = is_counted = False
+
+        def finish() -> None:
+            nonlocal is_finished
+            is_finished = True
+            if is_counted and source is not None:
+                self._deferred.remove(source, size)
+
+        begin(finish)
+        if not is_finished and source is not None:
+            is_counted = True
+            self._deferred.add(source, size)
 
     def _later(self, call: Callable[[], object]) -> None:
         """Do something in the next turn, if JetStream is still there then."""
@@ -225,7 +276,7 @@ class JetStreamApi:
         operation: Operation,
         request: Request,
         header: bytes,
-        reply_to: Callable[[Response | None, bool], object],
+        reply_to: ReplyTo,
     ) -> None:
         answering = Sliced(self._answering(account, operation, request, header))
         stream_name = request.stream_name if request.words else ""
@@ -236,7 +287,7 @@ class JetStreamApi:
         self,
         answering: Sliced[tuple[Response | None, bool]],
         when_free: Callable[[Callable[[], object]], object],
-        reply_to: Callable[[Response | None, bool], object],
+        reply_to: ReplyTo,
     ) -> None:
         """Find an answer, some of it now and the rest in later turns, and send it."""
         if not answering.do_some():
@@ -255,7 +306,7 @@ class JetStreamApi:
         operation: Operation,
         request: Request,
         header: bytes,
-        reply_to: Callable[[Response | None, bool], object],
+        reply_to: ReplyTo,
     ) -> None:
         """Have a stream changed in its turn, and answer when that is as durable as it must be."""
         api = self._apis.get(account.name)
@@ -479,7 +530,13 @@ class JetStreamApi:
         return stream
 
     def _answer_direct(
-        self, account: Account, name: str, reply: bytes | None, header: bytes, body: bytes
+        self,
+        account: Account,
+        source: Client | None,
+        name: str,
+        reply: bytes | None,
+        header: bytes,
+        body: bytes,
     ) -> bool:
         """Answer a read that does not go through the API; False if nobody is there for it."""
         call, _, rest = name.partition(".GET.")
@@ -492,8 +549,15 @@ class JetStreamApi:
         if _requires_more(header):
             self._send(account, reply, b"", session_block(stream, body, LEVEL_REQUIRED))
         else:
-            read = partial(self._read, account, stream, subject, reply, body)
-            self._when_complete(account, stream_name, body, read)
+
+            def begin(finish: Callable[[], None]) -> None:
+                def read() -> None:
+                    finish()
+                    self._read(account, stream, subject, reply, body)
+
+                self._when_complete(account, stream_name, body, read)
+
+            self._deferring(source, len(body), begin)
         return True
 
     def _read(

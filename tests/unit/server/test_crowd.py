@@ -74,7 +74,7 @@ class TestSlices:
         world.scheduler.run_turn()
         assert len(copies(members)) <= 10
         world.settle()
-        assert source.client.crowds_awaited == 0
+        assert source.client.awaited == 0
 
     def test_queue_groups_are_served_in_slices_too(self, world: World) -> None:
         members, source = world.modern(), world.modern()
