@@ -140,7 +140,7 @@ class WriteConsistency(_DefaultedChoice):
     EVENTUAL = "eventual"
 
 
-class Placement(msgspec.Struct, frozen=True, kw_only=True):
+class Placement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Where the replicas of a stream may be."""
 
     cluster: Text = ""
@@ -149,14 +149,14 @@ class Placement(msgspec.Struct, frozen=True, kw_only=True):
     preferred: Text = ""
 
 
-class SubjectTransformConfig(msgspec.Struct, frozen=True, kw_only=True):
+class SubjectTransformConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A rewriting of subjects."""
 
     src: str = ""
     dest: str = ""
 
 
-class Republish(msgspec.Struct, frozen=True, kw_only=True):
+class Republish(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Where stored messages are published again."""
 
     go_name: ClassVar[str] = "RePublish"
@@ -166,7 +166,7 @@ class Republish(msgspec.Struct, frozen=True, kw_only=True):
     headers_only: Flag = False
 
 
-class ConsumerLimits(msgspec.Struct, frozen=True, kw_only=True):
+class ConsumerLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What consumers of the stream have when they do not say otherwise, and at most."""
 
     go_name: ClassVar[str] = "StreamConsumerLimits"
@@ -175,21 +175,21 @@ class ConsumerLimits(msgspec.Struct, frozen=True, kw_only=True):
     max_ack_pending: Annotated[Int, OMIT_EMPTY] = 0
 
 
-class ExternalStream(msgspec.Struct, frozen=True, kw_only=True):
+class ExternalStream(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How to reach a stream of another account or domain."""
 
     api: str = ""
     deliver: str = ""
 
 
-class StreamConsumerSource(msgspec.Struct, frozen=True, kw_only=True):
+class StreamConsumerSource(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A consumer made beforehand, through which another stream is read."""
 
     name: Text = ""
     deliver_subject: Text = ""
 
 
-class StreamSource(msgspec.Struct, frozen=True, kw_only=True):
+class StreamSource(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A stream that messages are copied from."""
 
     name: str = ""
@@ -201,7 +201,7 @@ class StreamSource(msgspec.Struct, frozen=True, kw_only=True):
     consumer: Annotated[StreamConsumerSource | None, OMIT_EMPTY] = None
 
 
-class NatsStreamConfig(msgspec.Struct, frozen=True, kw_only=True):
+class NatsStreamConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """All settings of a stream that nats-server has. Durations are nanoseconds; -1 is no limit."""
 
     name: str = ""

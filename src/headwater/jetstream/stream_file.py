@@ -10,11 +10,11 @@ import msgspec
 
 from headwater.jetstream.config import StreamConfig
 from headwater.jetstream.errors import ApiError
-from headwater.jetstream.go_json import ANY_NUMBER_OF_VALUES, OMIT_EMPTY, read, write
+from headwater.jetstream.go_json import ANY_NUMBER_OF_VALUES, OMIT_EMPTY, read, read_written, write
 from headwater.store.message_log import StoreError
 
 
-class StreamBody(msgspec.Struct, kw_only=True):
+class StreamBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """The file as it is written."""
 
     created_ns: int = 0
@@ -29,6 +29,9 @@ def encode_body(config: StreamConfig, created_ns: int, unfinished: bool = False)
 
 def decode_body(data: bytes, name: str) -> StreamBody:
     """The content of the file of a stream, or of one that is `unfinished`. Raises StoreError."""
+    written = read_written(data, StreamBody)
+    if written is not None:
+        return written
     try:
         return read(data, StreamBody, strict=True, values_max=ANY_NUMBER_OF_VALUES)
     except ApiError as error:

@@ -27,6 +27,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import count
+from operator import attrgetter
 from threading import Lock
 from typing import Final, final
 
@@ -42,6 +43,9 @@ OPEN_FILES_MIN: Final = 64
 # So many open files are looked at to find one that may be closed. If none of them may, the next
 # search goes on behind them.
 LOOKED_AT_MAX: Final = 64
+# A search closes more than one of them, one for so many that may be open: it takes as long as to
+# open several, and a server that starts with many streams would search for every file it opens.
+OPEN_PER_CLOSED: Final = 64
 
 # How systems say that there is no descriptor left, for the process or at all.
 _NO_DESCRIPTOR: Final = (errno.EMFILE, errno.ENFILE)
@@ -288,7 +292,7 @@ class DescriptorPool:
         """Files may have become clean: close those that are too many."""
         if len(self._open) > self._open_max:
             with self.guard:
-                while len(self._open) > self._open_max and self._close_one():
+                while (excess := len(self._open) - self._open_max) > 0 and self._close(excess):
                     pass
 
     @contextmanager
@@ -343,28 +347,33 @@ class DescriptorPool:
                     raise
 
     def _yield_one(self, error: OSError) -> bool:
-        return error.errno in _NO_DESCRIPTOR and self._close_one(len(self._open))
+        return error.errno in _NO_DESCRIPTOR and self._close(1, len(self._open))
 
     def _make_room(self) -> None:
         """See to it that one more file may be open."""
-        while len(self._open) >= self._open_max and self._close_one():
+        while len(self._open) >= self._open_max and self._close(
+            max(self._open_max // OPEN_PER_CLOSED, 1)
+        ):
             pass
 
-    def _close_one(self, looked_at_max: int = LOOKED_AT_MAX) -> bool:
-        """Close one file, of those that are looked at the one that was not used for the longest
-        time; whether there was one."""
-        found: BoundedFile | None = None
+    def _close(self, count_max: int, looked_at_max: int = LOOKED_AT_MAX) -> bool:
+        """Close up to so many files, of those that are looked at the ones that were not used for
+        the longest time; whether there was one."""
+        found: list[BoundedFile] = []
         for _ in range(min(len(self._open), looked_at_max)):
             bounded = next(iter(self._open))
             self._open.move_to_end(bounded)
-            if bounded.may_rest and (found is None or bounded.used_at < found.used_at):
-                found = bounded
-        file = None if found is None else found.rest()
-        if found is None or file is None:
-            return False
-        del self._open[found]
-        file.close()
-        return True
+            if bounded.may_rest:
+                found.append(bounded)
+        found.sort(key=_used_at)
+        is_closed = False
+        for bounded in found[:count_max]:
+            file = bounded.rest()
+            if file is not None:
+                is_closed = True
+                del self._open[bounded]
+                file.close()
+        return is_closed
 
     def _leave_path(self, bounded: BoundedFile) -> None:
         held = self._by_path.get(bounded.path, [])
@@ -372,6 +381,9 @@ class DescriptorPool:
             held.remove(bounded)
             if not held:
                 del self._by_path[bounded.path]
+
+
+_used_at: Final = attrgetter("used_at")
 
 
 @final

@@ -17,6 +17,7 @@ from headwater.runtime.open_files import (
     LOOKED_AT_MAX,
     OPEN_FILES_MAX,
     OPEN_FILES_MIN,
+    OPEN_PER_CLOSED,
     BoundedFile,
     OpenFiles,
     open_files_max,
@@ -343,6 +344,16 @@ def test_a_search_among_files_that_are_all_dirty_ends() -> None:
         files.create(f"/more-{number}")
     assert clean.file is None
     assert all(file.file is not None for file in held)
+
+
+def test_one_search_closes_several_files_where_many_may_be_open() -> None:
+    files = OpenFiles(SimDisk(), 4 * OPEN_PER_CLOSED)
+    held = [made(files, f"{number}") for number in range(4 * OPEN_PER_CLOSED)]
+    assert files.open_count == 4 * OPEN_PER_CLOSED
+    made(files, "one more")
+    assert files.open_count == 4 * OPEN_PER_CLOSED - 4 + 1
+    # Those that were not used for the longest time.
+    assert [file.file is None for file in held[:5]] == [True] * 4 + [False]
 
 
 def test_a_write_that_ends_while_its_descriptor_is_sought_keeps_it() -> None:
