@@ -1,10 +1,10 @@
 """Messages to crowds: one message for very many subscriptions, delivered some at a time.
 
-A message to 100,000 subscriptions is 4 MB of frames, which take 25 ms to make and to write. So it
-is delivered in slices, one slice of one message per turn of the loop, and others are served in
-between. A message that fits into one slice is delivered at once.
+A message to 100,000 subscriptions is 4 MB of frames, which take 25 ms to make and to write. So all
+crowds together get one slice of deliveries per turn of the loop, and others are served in between.
+A message that fits into what is left of the slice is delivered at once.
 
-    message ──▶ line ──▶ first slice now ──▶ a slice per turn, lines in turn ──▶ done
+    message ──▶ line ──▶ as much as fits now ──▶ the rest in later turns, lines in turn ──▶ done
                   └──▶ later messages of that line wait
 
 Order: messages stand in lines, and one line is delivered in order. A client that publishes is a
@@ -32,9 +32,11 @@ from headwater.server.out_buffers import DELIVERY_BYTES, OutBuffers
 from headwater.subjects.index import Route
 from headwater.wire import encoder
 
-# One slice, which takes about 2 ms; it ends with the first of the two.
+# Deliveries of one turn, which take about 2 ms. Copying counts too: so many bytes are a delivery.
 SLICE_DELIVERIES_MAX: Final = 8_192
-SLICE_BYTES_MAX: Final = 4 * 1024 * 1024
+DELIVERY_BYTES_COPIED: Final = 512
+# So many lines have their turn in one slice, if as many wait.
+LINES_PER_SLICE: Final = 4
 # A queue group takes as long as so many plain subscriptions.
 GROUP_DELIVERIES: Final = 4
 # Messages of the server itself that may wait, all lines together.
@@ -99,6 +101,7 @@ class Crowds:
         "_deliverer",
         "_holding",
         "_is_planned",
+        "_left",
         "_lines",
         "_scheduler",
         "_waiting_bytes",
@@ -119,6 +122,8 @@ class Crowds:
         # In the order in which they have their turns.
         self._lines: dict[Hashable, deque[_Delivery]] = {}
         self._is_planned = False
+        # What is left of this turn's slice.
+        self._left = SLICE_DELIVERIES_MAX
         self._waiting_messages = 0
         self._waiting_bytes = 0
 
@@ -138,7 +143,7 @@ class Crowds:
         line: Hashable,
         waiting: Iterable[Client],
     ) -> bool:
-        """Deliver a message, a slice of it now and the rest in later turns.
+        """Deliver a message, as much as the turn allows now and the rest in later turns.
 
         Returns whether anybody got it, True also where that is not known yet: `unheard` is called
         then. The clients `waiting` are held back if it takes more than this turn.
@@ -148,13 +153,18 @@ class Crowds:
         deliveries.append(delivery)
         self._count(delivery, 1)
         if len(deliveries) == 1:
-            self._do_some(delivery)
+            try:
+                while self._left > 0 and not delivery.is_done:
+                    self._left -= self._do_some(delivery, self._left)
+            finally:
+                # After the write of this turn, which has been planned by now.
+                self._plan_turn()
             if delivery.is_done:
-                self._end_first(line)
+                if deliveries and deliveries[0] is delivery:
+                    self._end_first(line)
                 return delivery.is_taken
         delivery.waiting += waiting
         self._holding.hold(delivery.waiting)
-        self._plan_turn()
         if self._waiting_messages > WAITING_MESSAGES_MAX or self._waiting_bytes > WAITING_BYTES_MAX:
             self._finish_first(line)
         return True
@@ -169,26 +179,30 @@ class Crowds:
             self._scheduler.call_soon(self._take_turn)
 
     def _take_turn(self) -> None:
-        """Deliver a slice of the first message of the line whose turn it is."""
+        """Deliver a slice: of the first message of a line, then of the next line, and so on."""
         self._is_planned = False
-        line = next(iter(self._lines), None)
-        if line is None:
-            return
-        # Lines take turns: this one is the last of the next round.
-        deliveries = self._lines[line] = self._lines.pop(line)
-        first = deliveries[0]
+        self._left = SLICE_DELIVERIES_MAX
         try:
-            self._do_some(first)
+            while self._lines and self._left > 0:
+                line = next(iter(self._lines))
+                # Lines take turns: this one is the last of the next round.
+                deliveries = self._lines[line] = self._lines.pop(line)
+                first = deliveries[0]
+                share = max(SLICE_DELIVERIES_MAX // LINES_PER_SLICE, 1)
+                self._left -= self._do_some(first, min(self._left, share))
+                # A member may have caused another message of this line, and so the end of this one.
+                if first.is_done and deliveries and deliveries[0] is first:
+                    self._conclude_first(line)
         finally:
-            # A bug that shows at one message must not silence the rest.
-            self._plan_turn()
-        if first.is_done:
-            self._conclude_first(line)
+            # The next turn begins with a whole slice. And a bug that shows at one message must not
+            # silence the rest.
+            if self._lines or self._left < SLICE_DELIVERIES_MAX:
+                self._plan_turn()
 
     def _finish_first(self, line: Hashable) -> None:
         first = self._lines[line][0]
         while not first.is_done:
-            self._do_some(first)
+            self._do_some(first, SLICE_DELIVERIES_MAX)
         self._conclude_first(line)
 
     def _end_first(self, line: Hashable) -> _Delivery:
@@ -208,28 +222,29 @@ class Crowds:
 
     # --- one slice -----------------------------------------------------------------------------
 
-    def _do_some(self, delivery: _Delivery) -> None:
-        """Deliver to as many members as one slice may."""
+    def _do_some(self, delivery: _Delivery, left: int) -> int:
+        """Deliver to some members, at least to one; what that took of the slice that is left."""
         message, route = delivery.message, delivery.route
         _, subject, reply, _, _, payload = message
         each_bytes = len(subject) + len(reply or b"") + len(payload) + DELIVERY_BYTES
-        left = max(min(SLICE_DELIVERIES_MAX, SLICE_BYTES_MAX // each_bytes), 1)
+        cost = 1 + each_bytes // DELIVERY_BYTES_COPIED
         begin, plain_count = delivery.position, len(route.plain)
         if begin < plain_count:
-            some = route.plain[begin : begin + left]
+            some = route.plain[begin : begin + max(left // cost, 1)]
             # If a bug shows at one of them, the others are not served again.
             delivery.position += len(some)
-            left -= len(some)
             if self._deliver_to_plain(message, some):
                 delivery.is_taken = True
-        begin = delivery.position - plain_count
-        if left > 0 and begin >= 0:
-            groups = route.groups[begin : begin + -(-left // GROUP_DELIVERIES)]
-            delivery.position += len(groups)
-            for group in groups:
-                if self._deliverer.deliver_to_one(message, group):
-                    delivery.is_taken = True
-            self._buffers.add_waiting(len(groups) * each_bytes)
+            return len(some) * cost
+        begin -= plain_count
+        cost *= GROUP_DELIVERIES
+        groups = route.groups[begin : begin + max(left // cost, 1)]
+        delivery.position += len(groups)
+        for group in groups:
+            if self._deliverer.deliver_to_one(message, group):
+                delivery.is_taken = True
+        self._buffers.add_waiting(len(groups) * each_bytes)
+        return len(groups) * cost
 
     def _deliver_to_plain(self, message: Message, subs: list[Subscription]) -> bool:
         """Deliver to many subscriptions; whether anybody got the message.

@@ -2,7 +2,7 @@
 
 import pytest
 
-from headwater.server import intake, out_buffers
+from headwater.server import crowd, intake, out_buffers
 from headwater.server.options import Permissions, ResponsePermission, SubjectPermission, UserOptions
 from tests.scenarios.world import Peer, World
 from tests.unit.server.conftest import MakeWorld
@@ -440,6 +440,7 @@ class TestSlowConsumers:
         monkeypatch.setattr(out_buffers, "WRITE_BYTES_MAX", 64 * KIB)
         monkeypatch.setattr(out_buffers, "WAITING_BYTES_MAX", 64 * KIB)
         monkeypatch.setattr(intake, "TURN_UNITS", 1_000_000)
+        monkeypatch.setattr(crowd, "SLICE_DELIVERIES_MAX", 1_000_000)
         _, slow, source = self.slow(make_world)
         for sid in range(2, 200):
             slow.push(b"SUB foo%b %d\r\n" % (queue and queue % sid, sid))

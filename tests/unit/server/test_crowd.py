@@ -68,13 +68,35 @@ class TestSlices:
     def test_large_payloads_make_small_slices(
         self, world: World, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(crowd, "SLICE_BYTES_MAX", 50_000)
+        monkeypatch.setattr(crowd, "DELIVERY_BYTES_COPIED", 5_000)
         members, source = crowd_of(world, b"all", SLICE), world.modern()
         source.push(b"PUB all 9900\r\n" + b"x" * 9_900 + b"\r\n")
-        world.scheduler.run_turn()
-        assert len(copies(members)) <= 10
+        assert len(members.client.out) // 3 == SLICE // 2
         world.settle()
+        assert len(copies(members)) == SLICE
         assert source.client.awaited == 0
+
+    def test_messages_of_one_turn_share_a_slice(self, world: World) -> None:
+        members = crowd_of(world, b"all", SLICE)
+        route = members.client.account.index.match(b"all")
+        for number in range(3):
+            world.node.broker.send(route, b"all", None, b"%d" % number)
+        world.node.broker.buffers.flush()
+        assert {*sids_by_payload(members)} == {b"0"}
+        seen = []
+        for _ in range(4):
+            world.scheduler.run_turn()
+            seen.append(len(copies(members)))
+        assert sum(seen) == 2 * SLICE
+        assert max(seen) <= SLICE
+
+    def test_plain_members_and_few_groups_are_served_at_once(self, world: World) -> None:
+        members, source = crowd_of(world, b"all", SLICE - crowd.GROUP_DELIVERIES), world.modern()
+        members.send(b"SUB all q 999\r\n")
+        source.push(b"PUB all 1\r\nx\r\n")
+        assert not source.client.is_held_back
+        world.settle()
+        assert len(copies(members)) == SLICE - crowd.GROUP_DELIVERIES + 1
 
     def test_queue_groups_are_served_in_slices_too(self, world: World) -> None:
         members, source = world.modern(), world.modern()
