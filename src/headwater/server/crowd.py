@@ -35,6 +35,8 @@ from headwater.wire import encoder
 # Deliveries of one turn, which take about 2 ms. Copying counts too: so many bytes are a delivery.
 SLICE_DELIVERIES_MAX: Final = 8_192
 DELIVERY_BYTES_COPIED: Final = 512
+# To go from one client to the next takes as long as so many deliveries.
+CLIENT_DELIVERIES: Final = 2
 # So many lines have their turn in one slice, if as many wait.
 LINES_PER_SLICE: Final = 4
 # A queue group takes as long as so many plain subscriptions.
@@ -155,7 +157,7 @@ class Crowds:
         if len(deliveries) == 1:
             try:
                 while self._left > 0 and not delivery.is_done:
-                    self._left -= self._do_some(delivery, self._left)
+                    self._left -= self._do_some(delivery, min(self._left, _share()))
             finally:
                 # After the write of this turn, which has been planned by now.
                 self._plan_turn()
@@ -188,8 +190,7 @@ class Crowds:
                 # Lines take turns: this one is the last of the next round.
                 deliveries = self._lines[line] = self._lines.pop(line)
                 first = deliveries[0]
-                share = max(SLICE_DELIVERIES_MAX // LINES_PER_SLICE, 1)
-                self._left -= self._do_some(first, min(self._left, share))
+                self._left -= self._do_some(first, min(self._left, _share()))
                 # A member may have caused another message of this line, and so the end of this one.
                 if first.is_done and deliveries and deliveries[0] is first:
                     self._conclude_first(line)
@@ -233,9 +234,9 @@ class Crowds:
             some = route.plain[begin : begin + max(left // cost, 1)]
             # If a bug shows at one of them, the others are not served again.
             delivery.position += len(some)
-            if self._deliver_to_plain(message, some):
-                delivery.is_taken = True
-            return len(some) * cost
+            is_taken, clients = self._deliver_to_plain(message, some)
+            delivery.is_taken |= is_taken
+            return len(some) * cost + clients * CLIENT_DELIVERIES
         begin -= plain_count
         cost *= GROUP_DELIVERIES
         groups = route.groups[begin : begin + max(left // cost, 1)]
@@ -246,8 +247,8 @@ class Crowds:
         self._buffers.add_waiting(len(groups) * each_bytes)
         return len(groups) * cost
 
-    def _deliver_to_plain(self, message: Message, subs: list[Subscription]) -> bool:
-        """Deliver to many subscriptions; whether anybody got the message.
+    def _deliver_to_plain(self, message: Message, subs: list[Subscription]) -> tuple[bool, int]:
+        """Deliver to many subscriptions; whether anybody got the message, and how many clients.
 
         Neighbours in the list are often of one client, and get their frames at once.
         """
@@ -256,8 +257,8 @@ class Crowds:
         back = b"" if reply is None else reply + _SPACE
         end = b"%b%b\r\n%b\r\n" % (back, size, payload)
         buffers, deliver = self._buffers, self._deliverer.deliver
-        is_taken = False
-        for target, group in groupby(subs, _client_of):
+        is_taken, clients = False, 0
+        for clients, (target, group) in enumerate(groupby(subs, _client_of), start=1):  # noqa: B007
             mine = list(group)
             waiting_bytes = len(mine) * (len(payload) + DELIVERY_BYTES)
             if (
@@ -279,7 +280,12 @@ class Crowds:
             target.out_bytes += len(mine) * len(payload)
             buffers.touch(target)
             buffers.add_waiting(waiting_bytes)
-        return is_taken
+        return is_taken, clients
+
+
+def _share() -> int:
+    """The part of a slice that a line has before the next line has its turn."""
+    return max(SLICE_DELIVERIES_MAX // LINES_PER_SLICE, 1)
 
 
 _client_of: Final = attrgetter("client")

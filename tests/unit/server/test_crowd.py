@@ -18,6 +18,7 @@ MEMBERS = 3 * SLICE + 5
 def small_slices(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(crowd, "SLICE_DELIVERIES_MAX", SLICE)
     monkeypatch.setattr(broker, "SLICE_DELIVERIES_MAX", SLICE)
+    monkeypatch.setattr(crowd, "CLIENT_DELIVERIES", 0)
 
 
 def crowd_of(world: World, subject: bytes, count: int = MEMBERS) -> Peer:
@@ -89,6 +90,19 @@ class TestSlices:
             seen.append(len(copies(members)))
         assert sum(seen) == 2 * SLICE
         assert max(seen) <= SLICE
+
+    def test_members_of_many_clients_cost_more(
+        self, world: World, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(crowd, "CLIENT_DELIVERIES", 3)
+        members = [crowd_of(world, b"all", 1) for _ in range(MEMBERS)]
+        source = world.modern()
+        source.push(b"PUB all 1\r\nx\r\n")
+        served = sum(bool(peer.client.out) for peer in members)
+        share = SLICE // crowd.LINES_PER_SLICE
+        assert served <= SLICE // (1 + crowd.CLIENT_DELIVERIES) + share
+        world.settle()
+        assert all(len(copies(peer)) == 1 for peer in members)
 
     def test_plain_members_and_few_groups_are_served_at_once(self, world: World) -> None:
         members, source = crowd_of(world, b"all", SLICE - crowd.GROUP_DELIVERIES), world.modern()
