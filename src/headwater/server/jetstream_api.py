@@ -99,7 +99,7 @@ _MAPPED: Final = (
 )
 
 # A client may have so many requests, and bytes of requests, that are not answered yet: those for a
-# stream that is being changed, or is waited for by a commit, and reads that wait. A client library
+# stream that is being changed or waits for a commit, and reads that wait. A client library
 # has at most one for each call that is under way.
 DEFERRED_MAX: Final = 1_024
 DEFERRED_BYTES_MAX: Final = 4 * 1024 * 1024
