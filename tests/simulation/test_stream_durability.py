@@ -9,7 +9,8 @@ from headwater.jetstream.decision import Decision, Incoming
 from headwater.jetstream.dedupe import DedupeWindow
 from headwater.jetstream.records import Record
 from headwater.jetstream.stream import Stream
-from headwater.server.stream_runner import Change, StreamRunner
+from headwater.server.stream_runner import StreamRunner
+from headwater.server.waiting_steps import Change
 from headwater.store.log import FileLog
 from headwater.store.store import SyncMode
 from headwater.testing import World, seeds
@@ -58,8 +59,7 @@ def _no_wait_for_the_disk(patch: pytest.MonkeyPatch) -> None:
     def carry_out(self: StreamRunner, decision: Decision, incoming: Incoming | None = None) -> None:
         if self.mode is SyncMode.ALWAYS:
             self._runners.commit_wanted()
-        self._apply(decision)
-        self._send(decision)
+        self._take_effect(decision)
 
     patch.setattr(StreamRunner, "carry_out", carry_out)
 

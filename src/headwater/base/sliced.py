@@ -6,10 +6,11 @@ that drives the generator decides after how many units other work has its turn. 
 work is not known here.
 """
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterator, Sequence
 from typing import Final, Generic, TypeVar, final
 
 R = TypeVar("R")
+T = TypeVar("T")
 
 # So much is done in one turn, which takes about ten milliseconds.
 SLICE_UNITS_MAX: Final = 16_384
@@ -37,6 +38,12 @@ class Sliced(Generic[R]):
             self.result = end.value
             return False
         return True
+
+
+def parts_of(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
+    """Parts of a long sequence, in order, each of so many items but for the last."""
+    for begin in range(0, len(items), size):
+        yield items[begin : begin + size]
 
 
 def at_once(work: Work[R]) -> R:

@@ -16,6 +16,7 @@ from itertools import compress
 from typing import Final, final
 
 from headwater.base.invariants import check
+from headwater.base.sliced import Work, at_once
 from headwater.jetstream.header_names import MSG_ID
 from headwater.wire.headers import value_of
 
@@ -123,12 +124,16 @@ class DedupeWindow:
 
     def set_window(self, window_ns: int, now_ns: int) -> None:
         """Ids count for another while from now on; those past the old window do not come back."""
+        at_once(self.setting_window(window_ns, now_ns))
+
+    def setting_window(self, window_ns: int, now_ns: int) -> Work[None]:
+        """The same some at a time; nobody may ask for an id meanwhile."""
         check(window_ns >= 0, "a dedupe window has a length")
         while self._forget(now_ns, FORGOTTEN_PER_CALL_MAX):
-            pass
+            yield FORGOTTEN_PER_CALL_MAX
         self._window_ns = window_ns
         while self._forget(now_ns, FORGOTTEN_PER_CALL_MAX):
-            pass
+            yield FORGOTTEN_PER_CALL_MAX
 
     def entries(self, now_ns: int) -> Iterator[tuple[bytes, int, int]]:
         """Id, sequence and timestamp of everything that counts at `now_ns`, oldest first."""

@@ -84,7 +84,7 @@ class DueWork:
         """The messages that are due, in order; those that nobody has seen yet are not."""
         visible = self._stream.visible_sequence
         due = set(self._stream.log.due_by_expiry(now_ns, GONE_AT_ONCE_MAX))
-        due.update(self._aged(now_ns)[:GONE_AT_ONCE_MAX])
+        due.update(self._aged(now_ns))
         return sorted(sequence for sequence in due if sequence <= visible)
 
     def _next_age_ns(self) -> int:
@@ -101,16 +101,17 @@ class DueWork:
         if max_age_ns <= 0:
             return []
         if not stream.config.allow_msg_ttl:
-            return log.due_by_age(now_ns - max_age_ns + 1)
+            return log.due_by_age(now_ns - max_age_ns + 1, GONE_AT_ONCE_MAX)
         aged = []
         sequence = log.index.next_message(max(self._aged_before, log.first_sequence))
-        while 0 < sequence <= stream.visible_sequence:
+        # The rest is looked at the next time, also where all of these stay.
+        for _ in range(GONE_AT_ONCE_MAX):
+            if not 0 < sequence <= stream.visible_sequence:
+                break
             if log.index.timestamp_of(sequence) + max_age_ns > now_ns:
                 break
             if not self._stays(sequence):
                 aged.append(sequence)
-                if len(aged) == GONE_AT_ONCE_MAX:
-                    break
             sequence = log.index.next_message(sequence + 1)
         self._aged_before = aged[0] if aged else sequence or log.last_sequence + 1
         return aged

@@ -7,7 +7,9 @@ log and not yet visible do not count: whoever is removed because of them goes wh
 from collections.abc import Iterable
 from typing import Final, final
 
+from headwater.base.sliced import Work
 from headwater.jetstream.config import Discard, StreamConfig
+from headwater.store.index_walks import gathering_excess, gathering_oldest
 from headwater.store.message_log import MessageLog
 
 
@@ -26,6 +28,33 @@ def beyond_limits(
     if config.discard is Discard.OLD:
         gone += _beyond_totals(log, config, gone, unseen)
     return gone
+
+
+def gathering_beyond_subject_limit(
+    log: MessageLog, config: StreamConfig, unseen: "Unseen"
+) -> Work[list[int]]:
+    """The messages of all subjects that go because of the limit of each, some at a time."""
+    limit = config.max_msgs_per_subject
+    if limit <= 0:
+        return []
+    ids = log.index.subjects.ids
+    uncounted = {
+        ids[subject]: count for subject, count in unseen.by_subject.items() if subject in ids
+    }
+    return (yield from gathering_excess(log.index, limit, uncounted))
+
+
+def gathering_beyond_totals(
+    log: MessageLog, config: StreamConfig, unseen: "Unseen"
+) -> Work[list[int]]:
+    """The messages that go because of the limits of the stream, some at a time."""
+    messages = log.messages - unseen.messages
+    size = log.byte_count - unseen.byte_count
+    if config.discard is not Discard.OLD or not _is_beyond(config, messages, size):
+        return []
+    count = messages - config.max_msgs if config.max_msgs > 0 else 0
+    size = size - config.max_bytes if config.max_bytes > 0 else 0
+    return (yield from gathering_oldest(log.index, count, size))
 
 
 def _beyond_subject_limit(log: MessageLog, subject: bytes, limit: int) -> list[int]:

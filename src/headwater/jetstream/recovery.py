@@ -16,12 +16,13 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
+from headwater.base.sliced import at_once
 from headwater.jetstream import header_names as names
 from headwater.jetstream import removed_ids
 from headwater.jetstream.batch_limits import ATOMIC_PER_STREAM_MAX
 from headwater.jetstream.dedupe import id_in
 from headwater.jetstream.in_flight import IN_FLIGHT_MESSAGES_MAX
-from headwater.jetstream.limits import NOTHING_UNSEEN, beyond_limits, has_limits
+from headwater.jetstream.limits import has_limits
 from headwater.jetstream.publish_checks import purges_of
 from headwater.store.log import FileLog
 from headwater.store.message_log import MessageBatch, MessageLog, StoredMessage, StoreError
@@ -72,12 +73,9 @@ def let_go(stream: "Stream") -> None:
             for position, sequence in enumerate(found.sequences):
                 control = names.read_control_headers(found.headers[position])
                 subject = found.subjects[position]
-                stream.carry_out(purges_of(control, subject, sequence, config))
+                at_once(stream.carrying_out(purges_of(control, subject, sequence, config)))
     if has_limits(config):
-        subjects = log.subject_counts() if config.max_msgs_per_subject > 0 else ()
-        gone = beyond_limits(log, config, subjects, NOTHING_UNSEEN)
-        if gone:
-            stream.remove(gone)
+        at_once(stream.keeping_limits())
 
 
 def first_unsure(stream: "Stream") -> int:

@@ -11,8 +11,8 @@ given the same records has the same dump.
 A stream knows no socket, timer or client; replies and messages to send are returned as values.
 """
 
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import Final, Protocol, final
 
 import msgspec
@@ -20,7 +20,7 @@ import msgspec
 from headwater.base.entropy import Entropy
 from headwater.base.invariants import check
 from headwater.base.quoting import quote, quote_bytes
-from headwater.base.sliced import Work, at_once
+from headwater.base.sliced import Work, at_once, parts_of
 from headwater.jetstream import header_names as names
 from headwater.jetstream import removed_ids
 from headwater.jetstream.admission import Admission
@@ -29,7 +29,7 @@ from headwater.jetstream.batch_limits import BatchRoom
 from headwater.jetstream.batch_publish import AtomicBatches
 from headwater.jetstream.config import Retention, Storage, StreamConfig
 from headwater.jetstream.consumer.collection import Consumers
-from headwater.jetstream.consumer.records import CONSUMER_RECORDS
+from headwater.jetstream.consumer.records import CONSUMER_RECORDS, LONG_RECORDS
 from headwater.jetstream.decision import Decision, Incoming
 from headwater.jetstream.dedupe import DedupeWindow, id_in, ids_in
 from headwater.jetstream.due import DueWork
@@ -39,7 +39,14 @@ from headwater.jetstream.fast_batch import FastBatches, is_fast
 from headwater.jetstream.forecast import Forecast, Purge
 from headwater.jetstream.go_json import write
 from headwater.jetstream.in_flight import InFlight, purges_of_passed, roll_ups_in
-from headwater.jetstream.limits import Unseen, beyond_limits, has_limits, has_to_go_singly
+from headwater.jetstream.limits import (
+    Unseen,
+    beyond_limits,
+    gathering_beyond_subject_limit,
+    gathering_beyond_totals,
+    has_limits,
+    has_to_go_singly,
+)
 from headwater.jetstream.publish_checks import (
     ID_LINES,
     DuplicateError,
@@ -64,6 +71,7 @@ from headwater.jetstream.stream_view import StreamView
 from headwater.store.format import SUBJECT_BYTES_MAX
 from headwater.store.message_log import (
     ALL_SUBJECTS,
+    DELETION_COST,
     PURGED_AT_A_TIME,
     Batch,
     DiskFullError,
@@ -85,6 +93,9 @@ LARGE_PAYLOAD_BYTES: Final = 16 * 1024 * 1024
 _DUPLICATE: Final = b',"duplicate": true'
 
 SEQUENCE_MAX: Final = (1 << 64) - 1
+
+# The ids of so many messages that go are journalled in one step.
+IDS_PER_ENTRY_MAX: Final = 16_384
 
 # Records that give out sequences.
 _MESSAGE_RECORDS: Final = (Published, Passed)
@@ -478,58 +489,81 @@ class Stream(StreamView):
 
     def apply(self, record: Record) -> None:
         """A record is as durable as it must be: it becomes visible, with all that follows."""
+        if isinstance(record, CONSUMER_RECORDS) and not isinstance(record, LONG_RECORDS):
+            self._remove_consumed(self.consumers.apply(record))
+        else:
+            at_once(self.applying(record))
+
+    def applying(self, record: Record) -> Work[None]:
+        """Apply a record some at a time. Until the end nobody may look into the log or change it;
+        the state is told as it was before."""
         if isinstance(record, _MESSAGE_RECORDS):
-            check(self.in_flight.oldest is record, "records are applied in the order of the log")
-            try:
-                if isinstance(record, Published):
-                    self._show(record)
-                else:
-                    self.carry_out(purges_of_passed(record, self.config))
-            except DiskFullError:
-                self.is_behind = True
-                raise
-            finally:
-                # Visible also where the disk did not let go of what should have gone.
-                self.visible_sequence = record.last_sequence
-                self.in_flight.remove_oldest()
+            yield from self._showing_messages(record)
+        elif isinstance(record, LONG_RECORDS):
+            with self._told_as_it_is():
+                consumed = yield from self.consumers.applying(record)
+                if consumed:
+                    self.in_flight.stream_changed()
+                    yield from self.removing(consumed)
         elif isinstance(record, CONSUMER_RECORDS):
-            consumed = self.consumers.apply(record)
-            if consumed:
-                self.in_flight.stream_changed()
-                self.remove(consumed)
+            self._remove_consumed(self.consumers.apply(record))
         else:
             self.in_flight.stream_changed()
-            self._change(record)
+            yield from self._changing(record)
         self._show_given_out()
 
-    def applying(self, record: Purged) -> Work[None]:
-        """Apply a purge some at a time. Until the end nobody may look into the log or change it;
-        the state is told as it was before."""
-        self.in_flight.stream_changed()
+    def _remove_consumed(self, sequences: list[int]) -> None:
+        if sequences:
+            self.in_flight.stream_changed()
+            self.remove(sequences)
+        self._show_given_out()
+
+    def _showing_messages(self, record: Published | Passed) -> Work[None]:
+        check(self.in_flight.oldest is record, "records are applied in the order of the log")
+        try:
+            if isinstance(record, Published):
+                yield from self._showing(record)
+            else:
+                yield from self.carrying_out(purges_of_passed(record, self.config))
+        except DiskFullError:
+            self.is_behind = True
+            raise
+        finally:
+            # Visible also where the disk did not let go of what should have gone.
+            self.visible_sequence = record.last_sequence
+            self.in_flight.remove_oldest()
+
+    @contextmanager
+    def _told_as_it_is(self) -> Iterator[None]:
+        """Tell the state as it is now, whatever happens until the end."""
+        if self._state_before is not None:
+            yield
+            return
         self._state_before = self.state()
         try:
-            yield from self._purging_as_asked(record)
+            yield
         finally:
             self._state_before = None
-        self._show_given_out()
 
     def _show_given_out(self) -> None:
         if not self.in_flight:
             # A purge may have given out sequences.
             self.visible_sequence = self.log.last_sequence
 
-    def _change(self, record: Removed | Purged | Configured) -> None:
+    def _changing(self, record: Removed | Purged | Configured) -> Work[None]:
         """Carry out a record that is no message."""
         if isinstance(record, Removed):
             # Without room whoever asked for it is told, and what was due is found to be so again.
-            self._delete(record.sequences, record.erase)
-        elif isinstance(record, Purged):
-            at_once(self._purging_as_asked(record))
-        else:
-            self.log.set_body(encode_body(record.config, self.created_ns))
-            self._take_over(record.config, record.now_ns)
+            yield from self._deleting(record.sequences, record.erase)
+            return
+        with self._told_as_it_is():
+            if isinstance(record, Purged):
+                yield from self._purging_as_asked(record)
+            else:
+                self.log.set_body(encode_body(record.config, self.created_ns))
+                yield from self._taking_over(record.config, record.now_ns)
 
-    def _show(self, record: Published) -> None:
+    def _showing(self, record: Published) -> Work[None]:
         """Make messages visible, up to each that takes the place of others, which then go."""
         count = len(record.batch.subjects)
         roll_ups = dict(roll_ups_in(record, self.config))
@@ -537,12 +571,17 @@ class Stream(StreamView):
         begin = 0
         for end in ends:
             self.in_flight.show(end)
-            self._show_some(record, begin, end)
-            self.carry_out(roll_ups.pop(end, []))
+            gone = self._show_some(record, begin, end)
+            if gone:
+                yield from self.removing(gone)
+            if self.config.allow_msg_schedules:
+                self._note_schedules(record, begin, end)
+            if end in roll_ups:
+                yield from self.carrying_out(roll_ups.pop(end))
             begin = end
 
-    def _show_some(self, record: Published, begin: int, end: int) -> None:
-        """Make the messages from `begin` to `end` visible; limits hold with them."""
+    def _show_some(self, record: Published, begin: int, end: int) -> list[int]:
+        """Make the messages from `begin` to `end` visible; returns what limits say that goes."""
         first, batch = record.first_sequence, record.batch
         self.visible_sequence = first + end - 1
         if self.config.retention is Retention.INTEREST:
@@ -551,58 +590,86 @@ class Stream(StreamView):
             if needless:
                 self.in_flight.stream_changed()
                 self.remove(needless)
-        if has_limits(self.config):
-            gone = beyond_limits(
-                self.log, self.config, batch.subjects[begin:end], self.in_flight.unseen()
-            )
-            if gone:
-                self.remove(gone)
-        if self.config.allow_msg_schedules:
-            for position in range(begin, end):
-                self.scheduling.note(
-                    first + position,
-                    batch.subjects[position],
-                    batch.headers[position],
-                    batch.timestamps_ns[position],
-                )
+        if not has_limits(self.config):
+            return []
+        return beyond_limits(
+            self.log, self.config, batch.subjects[begin:end], self.in_flight.unseen()
+        )
 
-    def carry_out(self, purges: list[Purge]) -> None:
-        """Let go of what messages take the place of."""
+    def _note_schedules(self, record: Published, begin: int, end: int) -> None:
+        batch = record.batch
+        for position in range(begin, end):
+            self.scheduling.note(
+                record.first_sequence + position,
+                batch.subjects[position],
+                batch.headers[position],
+                batch.timestamps_ns[position],
+            )
+
+    def carrying_out(self, purges: list[Purge]) -> Work[None]:
+        """Let go of what messages take the place of, some at a time."""
         for subject, before in purges:
-            self._purge(ALL_SUBJECTS if subject is None else subject, before, 0)
+            yield from self._purging(ALL_SUBJECTS if subject is None else subject, before, 0, 0)
 
     def remove(self, sequences: list[int]) -> None:
-        """Let messages go that nothing keeps any more; those for which there is no room now go when
-        there is. Raises StoreError."""
+        """Do what `removing` does at once. Raises StoreError."""
+        at_once(self.removing(sequences))
+
+    def removing(self, sequences: list[int]) -> Work[None]:
+        """Let messages go that nothing keeps any more, some at a time; those for which there is no
+        room now go when there is. Raises StoreError."""
         try:
-            self._delete(sequences)
+            yield from self._deleting(sequences)
         except DiskFullError:
             self._overdue += sequences
             self.is_behind = True
             raise
 
-    def _delete(self, sequences: list[int], erase: bool = False) -> None:
+    def _deleting(self, sequences: list[int], erase: bool = False) -> Work[None]:
         of_consumers = self.consumers.take_unwritten()
         try:
-            self.log.delete(sequences, erase, [*of_consumers, *self._ids_of(sequences)])
+            if erase or len(sequences) <= PURGED_AT_A_TIME:
+                ids = self._ids_of(sequences)
+                self.log.delete(sequences, erase, [*of_consumers, *ids])
+                self.scheduling.forget(sequences)
+                yield DELETION_COST * len(sequences)
+            else:
+                with self._told_as_it_is():
+                    sequences = sorted(sequences)
+                    yield from self._deleting_many(sequences, of_consumers)
+                self.scheduling.forget_purged(self.log, ALL_SUBJECTS)
         except DiskFullError:
             self.consumers.is_owed |= bool(of_consumers)
             raise
-        self.scheduling.forget(sequences)
-        self.consumers.removed(sequences)
+        yield from self.consumers.removing(sequences)
 
-    def _purge(self, pattern: bytes, before: int, keep: int) -> None:
-        at_once(self._purging(pattern, before, keep, 0))
+    def _deleting_many(
+        self, sequences: list[int], entries: Sequence[tuple[int, bytes]] = ()
+    ) -> Work[None]:
+        """Take messages out of the log, in ascending order, with entries for the journal.
+
+        Ids of messages that are still there may be in the journal too. So those of very many are
+        written beforehand, and only the last of them together with the deletion.
+        """
+        ids: list[tuple[bytes, int, int]] = []
+        for some in parts_of(sequences, PURGED_AT_A_TIME):
+            ids += self.dedupe.of_messages(some)
+            if len(ids) >= IDS_PER_ENTRY_MAX:
+                self.log.write_entries([removed_ids.encode(ids)])
+                ids = []
+            yield len(some)
+        of_ids = [removed_ids.encode(ids)] if ids else []
+        yield from self.log.deleting(sequences, [*entries, *of_ids])
 
     def _purging(self, pattern: bytes, before: int, keep: int, now_ns: int) -> Work[None]:
         sequences = yield from self.log.gathering_purgeable(pattern, before, keep)
-        ids: list[tuple[bytes, int, int]] = []
-        for begin in range(0, len(sequences), PURGED_AT_A_TIME):
-            ids += self.dedupe.of_messages(sequences[begin : begin + PURGED_AT_A_TIME])
-            yield PURGED_AT_A_TIME
-        yield from self.log.deleting(sequences, [removed_ids.encode(ids)] if ids else [])
+        if len(sequences) <= PURGED_AT_A_TIME:
+            self.log.delete(sequences, entries=self._ids_of(sequences))
+        else:
+            with self._told_as_it_is():
+                yield from self._deleting_many(sequences)
         self.scheduling.forget_purged(self.log, pattern)
-        self.consumers.purged(pattern, now_ns)
+        yield from self.consumers.purging(pattern, now_ns)
 
     def _ids_of(self, sequences: Iterable[int]) -> list[tuple[int, bytes]]:
         """What the journal has to know when messages go."""
@@ -645,23 +712,32 @@ class Stream(StreamView):
         """What the log has and nobody sees."""
         return self.in_flight.unseen()
 
-    def _take_over(self, config: StreamConfig, now_ns: int) -> None:
+    def _taking_over(self, config: StreamConfig, now_ns: int) -> Work[None]:
         """Go on with a configuration that was checked; its limits hold at once."""
         before = self.config
         self._configure(config)
         self.due.reconfigured()
         if before.duplicate_window != config.duplicate_window:
-            self.dedupe.set_window(config.duplicate_window, now_ns)
-        subjects: list[bytes] = []
+            yield from self.dedupe.setting_window(config.duplicate_window, now_ns)
         limit = config.max_msgs_per_subject
-        if limit > 0 and not 0 < before.max_msgs_per_subject <= limit:
-            subjects = [*self.log.subject_counts()]
-        gone = beyond_limits(self.log, config, subjects, self.unseen())
-        if gone:
-            self.remove(gone)
-        needless = self.consumers.reconfigured(before.retention)
+        was_kept = 0 < before.max_msgs_per_subject <= limit
+        yield from self.keeping_limits(with_subjects=not was_kept)
+        needless = yield from self.consumers.reconfiguring(before.retention)
         if needless:
-            self.remove(needless)
+            yield from self.removing(needless)
+
+    def keeping_limits(self, with_subjects: bool = True) -> Work[None]:
+        """Let go of what is beyond the limits, some at a time; `with_subjects` also of each subject.
+
+        What a crash leaves of that goes when the log is opened again.
+        """
+        if with_subjects:
+            gone = yield from gathering_beyond_subject_limit(self.log, self.config, self.unseen())
+            if gone:
+                yield from self.removing(gone)
+        gone = yield from gathering_beyond_totals(self.log, self.config, self.unseen())
+        if gone:
+            yield from self.removing(gone)
 
     # --- coming back ---------------------------------------------------------------------------
 

@@ -13,6 +13,7 @@ from heapq import heapify, heappop, heappush
 from typing import Final, final
 
 from headwater.base.clock import NS_PER_S
+from headwater.base.sliced import Sliced, Work
 from headwater.jetstream.advisories import Action
 from headwater.jetstream.consumer.acks import AckAddress
 from headwater.jetstream.consumer.machine import Consumer
@@ -143,6 +144,7 @@ class ConsumerRunner:
         "_advisories",
         "_asked",
         "_broker",
+        "_change",
         "_failed",
         "_going_on",
         "_held",
@@ -168,6 +170,7 @@ class ConsumerRunner:
         timers: ConsumerTimers,
         now_ns: Callable[[], int],
         when_sure: Callable[[Callable[[], object]], object],
+        change: Callable[[Callable[[], object]], object],
         settle: Callable[[], object],
         failed: Callable[[str], object],
     ) -> None:
@@ -179,6 +182,8 @@ class ConsumerRunner:
         self._timers = timers
         self._now_ns = now_ns
         self._when_sure = when_sure
+        # Has the stream changed in its turn.
+        self._change = change
         self._settle = settle
         self._failed = failed
         # Consumers that have more to send: in the next turn, or when their receivers have read.
@@ -275,7 +280,7 @@ class ConsumerRunner:
     def break_cycles(self) -> None:
         """The stream is deleted: let go of what leads back to the runner of the stream."""
         self._held_waiting.release()
-        del self._when_sure, self._settle
+        del self._when_sure, self._change, self._settle
 
     def pull(self, consumer: Consumer, reply: bytes, body: bytes) -> None:
         """A client asks for messages; it gets them when all that ask in this turn wait in line."""
@@ -358,20 +363,28 @@ class ConsumerRunner:
         out = Outbox()
         if consumer.is_abandoned(now_ns, out):
             self._carry_out(consumer, out)
-            self.remove(consumer)
+            self._change(lambda: Sliced(self.removing(consumer)))
             return
         self._do(consumer, lambda: consumer.run_due(now_ns, out), out)
 
-    def remove(self, consumer: Consumer) -> None:
-        """Remove all there is of a consumer; what its end lets go may not be written then."""
+    def removing(self, consumer: Consumer) -> Work[None]:
+        """Remove all there is of a consumer, some at a time, as part of a change of the stream.
+
+        Without room on the disk, what its end lets go goes later.
+        """
+        if consumer.is_gone:
+            return
+        record = ConsumerDeleted(consumer.name)
+        self._stream.append(record)
+        # Before anybody has a turn, who might delete the stream.
+        self.end(consumer)
         try:
-            consumer.record(ConsumerDeleted(consumer.name))
+            yield from self._stream.applying(record)
         except DiskFullError:
             # The stream lets go of what it has to when there is room.
             pass
         except StoreError as error:
             self._failed(str(error))
-        self.end(consumer)
         self._settle()
         self._plan_flush()
         self._advisories.consumer_action(self._account, consumer, Action.DELETE)
@@ -501,7 +514,11 @@ class ConsumerRunner:
 
     def _flush(self) -> None:
         self._is_flush_planned = False
-        self.flush()
+        if self._held is None:
+            self.flush()
+        else:
+            # The end of a consumer is written down together with what it lets go.
+            self._held.append(self._plan_flush)
 
     def flush(self) -> bool:
         """Write down what was only remembered; whether all of it was."""

@@ -24,14 +24,14 @@ from headwater.jetstream.batch_limits import BatchRoom
 from headwater.jetstream.config import Compression, PersistMode, Storage, StreamConfig
 from headwater.jetstream.consumer.acks import ACK_PREFIX
 from headwater.jetstream.consumer.config import ConsumerConfig
-from headwater.jetstream.consumer.machine import Consumer, start_of
+from headwater.jetstream.consumer.machine import Consumer, starting
 from headwater.jetstream.consumer.push import FLOW_PREFIX
 from headwater.jetstream.consumer.records import (
     ConsumerCreated,
     ConsumerReset,
 )
 from headwater.jetstream.errors import ApiError
-from headwater.jetstream.records import Purged, Record
+from headwater.jetstream.records import Record
 from headwater.jetstream.stream import Stream
 from headwater.jetstream.stream_file import StreamBody, decode_body, encode_body
 from headwater.server.accounts import Account
@@ -53,11 +53,12 @@ from headwater.server.jetstream_resources import (
 )
 from headwater.server.own_subscriptions import OwnSubscriptions
 from headwater.server.slice_turns import SliceTurns
-from headwater.server.stream_runner import Change, StreamRunner, StreamRunners
+from headwater.server.stream_runner import StreamRunner, StreamRunners
 from headwater.server.system_services import ServerConnection
 from headwater.server.transfers import Transfers, TransferWorld
+from headwater.server.waiting_steps import Change
 from headwater.store.memory import MemoryLog
-from headwater.store.message_log import MessageLog, StoreError
+from headwater.store.message_log import ALL_SUBJECTS, MessageLog, StoreError
 from headwater.store.store import SyncMode, open_store
 from headwater.wire.decoder import ClientDecoder
 from headwater.wire.info import NATS_VERSION
@@ -438,15 +439,10 @@ class JetStream:
             self._subscriptions.end(sub)
         runner.subscriptions = []
 
-    def record(self, account: JetStreamAccount, stream: Stream, record: Record) -> None:
-        """Write a record down and apply it."""
-        self._runners.of(account.name, stream.name).record(record)
-        self._runners.note_due(self._runners.of(account.name, stream.name))
-
-    def purging(self, account: JetStreamAccount, stream: Stream, record: Purged) -> Work[None]:
-        """Carry out a purge some at a time, as part of a change."""
+    def recording(self, account: JetStreamAccount, stream: Stream, record: Record) -> Work[None]:
+        """Write a record down and apply it, some at a time, as part of a change."""
         runner = self._runners.of(account.name, stream.name)
-        yield from runner.purging(record)
+        yield from runner.recording(record)
         self._runners.note_due(runner)
 
     def stream_changed(self, account: JetStreamAccount, stream: Stream, old: StreamConfig) -> None:
@@ -525,11 +521,15 @@ class JetStream:
         name: str,
         config: ConsumerConfig,
         now_ns: int,
-    ) -> Consumer:
+    ) -> Work[Consumer]:
         """Make a consumer and let it work."""
         runner = self._runners.of(account.name, stream.name)
-        start_sequence, lasts_until = start_of(stream, config)
-        runner.record(ConsumerCreated(name, config, now_ns, start_sequence, lasts_until))
+        start_sequence, lasts_until = yield from starting(stream, config)
+        # The consumer will ask how many messages it is to deliver.
+        patterns = config.patterns or (ALL_SUBJECTS,)
+        yield from stream.log.counting(patterns, max(start_sequence, lasts_until + 1))
+        record = ConsumerCreated(name, config, now_ns, start_sequence, lasts_until)
+        yield from runner.recording(record)
         consumer = stream.consumers.by_name[name]
         runner.consumers.begin(consumer)
         self.advisories.consumer_action(runner.account, consumer, Action.CREATE)
@@ -539,12 +539,15 @@ class JetStream:
 
     def update_consumer(
         self, account: JetStreamAccount, stream: Stream, consumer: Consumer, config: ConsumerConfig
-    ) -> None:
+    ) -> Work[None]:
         """Have a consumer go on with another configuration."""
         runner = self._runners.of(account.name, stream.name)
+        if config.patterns != consumer.config.patterns:
+            patterns = config.patterns or (ALL_SUBJECTS,)
+            yield from stream.log.counting(patterns, consumer.cursor.sequence)
         old_subject = b"" if consumer.push is None else consumer.push.subject
         old_pause_ns = consumer.config.pause_until_ns
-        runner.record(consumer.configured(config))
+        yield from runner.recording(consumer.configured(config))
         runner.consumers.changed(consumer, old_subject)
         if old_pause_ns != config.pause_until_ns:
             is_paused = consumer.is_paused(self.now_ns())
@@ -552,16 +555,17 @@ class JetStream:
 
     def delete_consumer(
         self, account: JetStreamAccount, stream: Stream, consumer: Consumer
-    ) -> None:
+    ) -> Work[None]:
         """Remove all there is of a consumer."""
-        self._runners.of(account.name, stream.name).consumers.remove(consumer)
+        yield from self._runners.of(account.name, stream.name).consumers.removing(consumer)
 
     def reset_consumer(
         self, account: JetStreamAccount, stream: Stream, consumer: Consumer, sequence: int
-    ) -> None:
+    ) -> Work[None]:
         """Have a consumer begin again at a sequence of its stream."""
         runner = self._runners.of(account.name, stream.name)
-        runner.record(ConsumerReset(consumer.name, sequence))
+        yield from stream.log.counting(consumer.patterns, sequence)
+        yield from runner.recording(ConsumerReset(consumer.name, sequence))
         runner.consumers.deliver(consumer)
 
     def unpin_consumer(

@@ -20,14 +20,13 @@ from heapq import heapify, heappop, heappush
 from typing import Final, final
 
 from headwater.base.clock import NS_PER_S
-from headwater.base.invariants import check
-from headwater.base.sliced import Sliced, Work
+from headwater.base.sliced import Sliced, Work, at_once
 from headwater.jetstream import error_codes
 from headwater.jetstream.account import JetStreamAccount
 from headwater.jetstream.decision import Decision, Incoming
 from headwater.jetstream.errors import ApiError
 from headwater.jetstream.in_flight import IN_FLIGHT_MESSAGES_MAX
-from headwater.jetstream.records import Published, Purged, Record
+from headwater.jetstream.records import Published, Record
 from headwater.jetstream.stream import Stream
 from headwater.runtime.environment import Environment, TimerHandle
 from headwater.runtime.file_watch import FileWatch
@@ -39,10 +38,11 @@ from headwater.server.broker import Broker
 from headwater.server.client import Subscription
 from headwater.server.consumer_runner import ConsumerRunner, ConsumerTimers
 from headwater.server.disk_watch import DiskWatch
-from headwater.server.ingest import TOO_MANY_REQUESTS, Excess, Ingest, Room, RoomLimits, size_of
+from headwater.server.ingest import TOO_MANY_REQUESTS, Excess, Ingest, Room, RoomLimits
 from headwater.server.jetstream_advisories import Advisories
 from headwater.server.log import Log
 from headwater.server.slice_turns import SliceTurns
+from headwater.server.waiting_steps import Change, Step, WaitingSteps
 from headwater.store.log import FileLog
 from headwater.store.message_log import DiskFullError, StoreError
 from headwater.store.store import Store, SyncMode
@@ -54,33 +54,6 @@ DUE_S_MIN: Final = 0.010
 # And, as long as anything will be due, at least this often: somebody may set the clock forward, and
 # timers do not follow it.
 DUE_S_MAX: Final = 1.0
-
-# No commit has this number: what has it waits for a change that is being made.
-_WHEN_MADE: Final = 1 << 62
-
-
-@final
-class Change:
-    """Something a request changes about a stream, and how that is answered.
-
-    If `make` returns sliced work, the change is made when that work ends. `refuse` is for a disk
-    that failed, before or after the change was made. A change that only looks is answered whatever
-    the disk does.
-    """
-
-    __slots__ = ("answer", "make", "only_looks", "refuse")
-
-    def __init__(
-        self,
-        make: Callable[[], object],
-        answer: Callable[[], object],
-        refuse: Callable[[ApiError], object],
-        only_looks: bool = False,
-    ) -> None:
-        self.make = make
-        self.answer = answer
-        self.refuse = refuse
-        self.only_looks = only_looks
 
 
 @final
@@ -94,7 +67,6 @@ class StreamRunner:
         "_refusals_logged_ns",
         "_room",
         "_runners",
-        "_undecided",
         "_waiting",
         "_walk",
         "account",
@@ -133,22 +105,20 @@ class StreamRunner:
             runners.consumer_timers,
             runners.now_ns,
             self.when_sure,
+            self._change_unasked,
             self._settle,
             runners.failed,
         )
         self.subscriptions: list[Subscription] = []
-        # What waits for a commit, by its number: decisions, changes that come after them, and
-        # publishes that come after changes or after too many others; and how many messages and
-        # bytes each holds.
-        self._waiting: deque[tuple[int, Decision | Change | Incoming, int, int]] = deque()
         self._room = Room(runners.room_limits)
+        # Decisions that wait for a commit, changes that come after them, and publishes that come
+        # after changes or after too many others.
+        self._waiting = WaitingSteps(self._room)
         # When publishes were last said to be refused, by the limit they met.
         self._refusals_logged_ns: dict[Excess, int] = {}
-        # How many of them are not decisions yet.
-        self._undecided = 0
         # Changes that were made and are answered when the disk is sure.
         self._made: deque[tuple[int, Change]] = deque()
-        # The rest of a change that is being made; that change is the first one in `_waiting`.
+        # The rest of a change or decision that is being carried out, the first one in `_waiting`.
         self._walk: Sliced[None] | None = None
         # What was due and waits: until it takes effect, the same would be found again.
         self._due: Decision | None = None
@@ -183,9 +153,9 @@ class StreamRunner:
 
     def _take(self, incoming: Incoming) -> None:
         is_full = self.stream.in_flight.messages >= IN_FLIGHT_MESSAGES_MAX
-        if self._undecided or (is_full and self._waiting):
+        if self._waiting.undecided or self._walk or (is_full and self._waiting):
             # Judged by what the stream is then.
-            self._wait(incoming)
+            self._waiting.add_behind(incoming)
             return
         if not self.stream.log.offline and not self.stream.log.is_full:
             decision = self.stream.decide(incoming, self._runners.now_ns())
@@ -219,7 +189,7 @@ class StreamRunner:
         decision = self.stream.decide_due(now_ns)
         if (decision.records or decision.abandoned) and self._append(decision):
             self.carry_out(decision)
-            if self._waiting and self._waiting[-1][1] is decision:
+            if self._waiting.last is decision:
                 self._due = decision
 
     def change(self, change: Change) -> None:
@@ -228,28 +198,13 @@ class StreamRunner:
         Where publishes wait for the disk, so does the answer.
         """
         if self._waiting:
-            self._wait(change)
+            self._waiting.add_behind(change)
         else:
             self._make(change)
 
-    def _wait(self, step: Change | Incoming) -> None:
-        """Do something after all that waits."""
-        self._hold(self._waiting[-1][0], step, step if isinstance(step, Incoming) else None)
-        self._undecided += 1
-
-    def _hold(
-        self, number: int, step: Decision | Change | Incoming, incoming: Incoming | None
-    ) -> None:
-        """Have something wait for a commit, with the publishes it is about."""
-        messages, size = (0, 0) if incoming is None else (len(incoming), size_of(incoming))
-        self._room.hold(messages, size)
-        self._waiting.append((number, step, messages, size))
-
-    def _let_go(self) -> Decision | Change | Incoming:
-        """The first that waits, which waits no longer."""
-        _, step, messages, size = self._waiting.popleft()
-        self._room.hold(-messages, -size)
-        return step
+    def _change_unasked(self, make: Callable[[], object]) -> None:
+        """Make a change that nobody has to be told of."""
+        self.change(Change(make, _nothing, _refuse_nothing))
 
     def _make(self, change: Change) -> None:
         self.consumers.flush()
@@ -273,13 +228,14 @@ class StreamRunner:
         else:
             # A stream that is deleted meanwhile is gone when somebody looks later.
             later = self._runners.slices.add
-            self._wait(Change(look, _nothing, lambda _: later(look), only_looks=True))
+            waiting = Change(look, _nothing, lambda _: later(look), only_looks=True)
+            self._waiting.add_behind(waiting)
 
-    def _begin_walk(self, change: Change, walk: Sliced[None]) -> None:
-        check(not self._waiting, "a change is made when nothing waits before it")
+    def _begin_walk(self, step: Change | Decision, walk: Sliced[None]) -> None:
+        """Hold the stream until a change is made, or a decision carried out: before all that
+        waits."""
         self._walk = walk
-        self._hold(_WHEN_MADE, change, None)
-        self._undecided += 1
+        self._waiting.add_first([step])
         self.consumers.hold()
         self._runners.slices.add(lambda: self._walk_on(walk))
 
@@ -300,29 +256,31 @@ class StreamRunner:
                 self._release()
 
     def _release(self) -> None:
-        steps = []
-        while self._waiting:
-            steps.append(self._let_go())
-        self._undecided = 0
+        made = self._waiting.take()
+        # What waits for another commit goes on doing so.
+        steps = self._waiting.take_freed(self._runners.last_commit)
         self._walk = None
-        change = steps.pop(0)
-        assert isinstance(change, Change)
-        self._conclude(change)
+        if isinstance(made, Change):
+            self._conclude(made)
+        elif isinstance(made, Decision):
+            self._taken_effect(made)
         self.consumers.release()
         self._go_on_with(steps)
         self._runners.note_due(self)
 
-    def _go_on_with(self, steps: list[Decision | Change | Incoming]) -> None:
-        for step in steps:
+    def _go_on_with(self, steps: list[Step]) -> None:
+        for position, step in enumerate(steps):
             # Publishes may have to wait once more, and what comes after them then does too.
             if isinstance(step, Change):
                 self.change(step)
             elif isinstance(step, Incoming):
                 self._take(step)
-            elif self._walk is not None:
-                self._hold(_WHEN_MADE, step, None)
             else:
                 self._take_effect(step)
+                if self._walk is not None:
+                    # The others are next, before those that wait for a later commit.
+                    self._waiting.add_first([self._waiting.take(), *steps[position + 1 :]])
+                    return
 
     def _conclude(self, change: Change) -> None:
         """A change is made: have it written down and answered."""
@@ -361,23 +319,8 @@ class StreamRunner:
         log = self.stream.log
         return not isinstance(log, FileLog) or log.is_synced
 
-    def record(self, record: Record) -> None:
-        """Append and apply one record, as part of a change. Raises StoreError."""
-        try:
-            self.stream.append(record)
-            self.stream.apply(record)
-        except DiskFullError:
-            # Nothing has changed, and what waits for a commit still does.
-            raise
-        except StoreError as error:
-            # No commit covers any longer what waits for one.
-            self._runners.failed(str(error))
-            raise
-        finally:
-            self._host.settle(self.stream)
-
-    def purging(self, record: Purged) -> Work[None]:
-        """Apply a purge some at a time, as part of a change. Raises StoreError."""
+    def recording(self, record: Record) -> Work[None]:
+        """Append and apply one record, some at a time, as part of a change. Raises StoreError."""
         try:
             self.stream.append(record)
             yield from self.stream.applying(record)
@@ -385,6 +328,7 @@ class StreamRunner:
             # Nothing has changed, and what waits for a commit still does.
             raise
         except StoreError as error:
+            # No commit covers any longer what waits for one.
             self._runners.failed(str(error))
             raise
         finally:
@@ -410,7 +354,8 @@ class StreamRunner:
                 if self.mode is not SyncMode.ALWAYS:
                     refusal = self.stream.refusal(self._failure())
                     decision.refuse_after(self.stream.log.last_sequence, refusal)
-                    self._apply(decision)
+                    at_once(self._applying(decision))
+                    self._show(decision)
                 return False
         if self.mode is SyncMode.ALWAYS:
             # Elsewhere they take effect at once, and it is settled then.
@@ -421,17 +366,16 @@ class StreamRunner:
         """Let records take effect and send replies, now or when the disk is sure."""
         if self.mode is SyncMode.ALWAYS:
             if decision.has_messages:
-                self._hold(self._runners.next_commit, decision, incoming)
+                self._waiting.add(self._runners.next_commit, decision, incoming)
                 self._runners.await_commit(self)
                 return
             if self._waiting:
                 # What was only looked at rests on what was decided before it.
-                self._hold(self._waiting[-1][0], decision, incoming)
+                self._waiting.add_behind(decision, incoming)
                 return
         if self.mode is SyncMode.ASYNC and decision.records:
             self._runners.flush_wanted()
-        self._apply(decision)
-        self._send(decision)
+        self._take_effect(decision)
 
     def committed(self, number: int) -> None:
         """A commit is through: what waited for it takes effect."""
@@ -439,18 +383,47 @@ class StreamRunner:
         self.give_up()
         while self._made and self._made[0][0] <= number:
             self._made.popleft()[1].answer()
-        steps = []
-        while self._waiting and self._waiting[0][0] <= number:
-            steps.append(self._let_go())
-        self._undecided -= sum(isinstance(step, Change | Incoming) for step in steps)
-        self._go_on_with(steps)
+        self._go_on_with(self._waiting.take_committed(number))
 
     def _take_effect(self, decision: Decision) -> None:
+        """Let records take effect and send replies; the stream is held where that takes long."""
+        if decision.records:
+            walk = Sliced(self._applying(decision))
+            if walk.do_some():
+                self._begin_walk(decision, walk)
+                return
+        self._taken_effect(decision)
+
+    def _applying(self, decision: Decision) -> Work[None]:
+        for record in decision.records:
+            try:
+                yield from self.stream.applying(record)
+            except DiskFullError:
+                # The message is stored; what should have gone because of it goes when there is
+                # room.
+                pass
+            except StoreError as error:
+                # The message is stored; what should have gone because of it goes after a restart.
+                self._runners.failed(str(error))
+
+    def _taken_effect(self, decision: Decision) -> None:
         if decision is self._due:
             self._due = None
-        self._apply(decision)
+        self._show(decision)
         self._send(decision)
-        self._runners.note_due(self)
+        if self.mode is SyncMode.ALWAYS:
+            # Elsewhere that is done by who has decided it.
+            self._runners.note_due(self)
+
+    def _show(self, decision: Decision) -> None:
+        """Tell those who wait for messages of what has become visible."""
+        self._host.settle(self.stream)
+        self.reads.advance(self.stream.visible_sequence)
+        if len(self.stream.consumers):
+            for record in decision.records:
+                if isinstance(record, Published):
+                    self.consumers.published(record.batch.subjects)
+            self.consumers.tell_events()
 
     def end(self) -> None:
         """The stream was deleted: break every cycle, so that it is freed with all it held.
@@ -489,12 +462,16 @@ class StreamRunner:
         """Answer everything that waits for a commit which will not come."""
         answer = self.stream.refusal(error)
         self._due = None
+        if self._walk is not None and isinstance(self._waiting.first, Decision):
+            # Its messages are stored, whatever becomes of those that they replace.
+            self._send(self._waiting.first)
+            self._waiting.take()
         self._walk = None
         self.consumers.release()
         while self._made:
             self._made.popleft()[1].refuse(error)
         while self._waiting:
-            step = self._let_go()
+            step = self._waiting.take()
             if isinstance(step, Change):
                 step.refuse(error)
                 continue
@@ -503,26 +480,6 @@ class StreamRunner:
             if step.reply_subjects:
                 answers = [answer] * len(step.reply_subjects)
                 self._runners.broker.send_replies(self.account, step.reply_subjects, answers)
-        self._undecided = 0
-
-    def _apply(self, decision: Decision) -> None:
-        for record in decision.records:
-            try:
-                self.stream.apply(record)
-            except DiskFullError:
-                # The message is stored; what should have gone because of it goes when there is
-                # room.
-                pass
-            except StoreError as error:
-                # The message is stored; what should have gone because of it goes after a restart.
-                self._runners.failed(str(error))
-        self._host.settle(self.stream)
-        self.reads.advance(self.stream.visible_sequence)
-        if len(self.stream.consumers):
-            for record in decision.records:
-                if isinstance(record, Published):
-                    self.consumers.published(record.batch.subjects)
-            self.consumers.tell_events()
 
     def _send(self, decision: Decision) -> None:
         broker = self._runners.broker
@@ -631,6 +588,8 @@ class StreamRunners:
                 # Whatever was waited for is in this one.
                 self._commits = self.next_commit
                 self._committed()
+                for runner in self._by_key.values():
+                    runner.finish_change()
         except StoreError as error:
             self.failed(str(error))
 
@@ -686,6 +645,11 @@ class StreamRunners:
     def is_busy(self) -> bool:
         """Whether the disk is being waited for off the loop."""
         return self._driver.is_busy
+
+    @property
+    def last_commit(self) -> int:
+        """The number of the commit that was made last."""
+        return self._commits
 
     @property
     def next_commit(self) -> int:

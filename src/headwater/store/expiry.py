@@ -10,6 +10,8 @@ from typing import Final, final
 
 _SEQUENCE_BITS: Final = 64
 _SEQUENCE_MASK: Final = (1 << _SEQUENCE_BITS) - 1
+# Putting one into its place takes as long as looking at so many when all are put in order anew.
+PUSHING_COST: Final = 8
 # As many as there are.
 COUNT_MAX: Final = 1 << 62
 
@@ -32,7 +34,12 @@ class ExpiryQueue:
 
     def extend(self, pairs: list[tuple[int, int]]) -> None:
         """Many at once: sequence and time."""
-        self._heap.extend(expiry_ns << _SEQUENCE_BITS | sequence for sequence, expiry_ns in pairs)
+        items = [expiry_ns << _SEQUENCE_BITS | sequence for sequence, expiry_ns in pairs]
+        if len(items) * PUSHING_COST < len(self._heap):
+            for item in items:
+                heappush(self._heap, item)
+            return
+        self._heap += items
         heapify(self._heap)
 
     def next_ns(self) -> int:

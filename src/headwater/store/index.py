@@ -15,8 +15,10 @@ from itertools import compress, islice
 from operator import not_
 from typing import Final, final
 
+from headwater.base.emptying import emptying
 from headwater.base.invariants import check
 from headwater.base.sliced import Work
+from headwater.store.expiry import COUNT_MAX
 from headwater.store.index_picture import IndexPicture
 from headwater.store.segment_index import STRETCH_MIN, Footer, SegmentIndex, decode_footer
 from headwater.store.subject_table import NO_SEQUENCE, SubjectTable
@@ -162,6 +164,15 @@ class LogIndex:
             # Ids of messages that are gone mean nothing, whatever they become.
             segment.renumber(new_ids)
         self._begin_epoch()
+
+    def forgetting_subjects(self) -> Work[None]:
+        """Let go of the names of subjects, some at a time, if there are many and none of them has
+        a message left."""
+        gone = self.subjects
+        if gone.ids or len(gone.names) < IDS_UNUSED_MIN:
+            return
+        self.renumber()
+        yield from emptying([gone.names])
 
     def _begin_epoch(self) -> None:
         """What is known of ids or segments holds no more."""
@@ -607,10 +618,6 @@ class LogIndex:
         found = subjects.lasts[sid]
         return found if found <= sequence else self._preceding(sid, sequence + 1)
 
-    def sequences_of(self, sid: int, before: int) -> list[int]:
-        """All messages of subject `sid` before a sequence, found by following it."""
-        return list(self.followed(sid, 0, before))
-
     def followed(self, sid: int, begin: int, end: int) -> Iterator[int]:
         """The messages of subject `sid` from `begin` on and before `end`, one after the other.
 
@@ -631,16 +638,17 @@ class LogIndex:
         here = segment.count_live(begin, len(segment.offsets))
         return here + sum(segment.live for segment in self.segments[number + 1 :])
 
-    def stored_before(self, timestamp_ns: int) -> list[int]:
-        """Messages from the first on as long as they are older than a time, oldest first."""
+    def stored_before(self, timestamp_ns: int, count_max: int = COUNT_MAX) -> list[int]:
+        """Messages from the first on as long as they are older than a time, oldest first, up to so
+        many."""
         found: list[int] = []
-        position = self.first_sequence - self.segments[0].first_sequence
-        for segment in self.segments:
-            positions, is_all = segment.stored_before(timestamp_ns, max(position, 0))
+        for segment in self.segments_between(self.first_sequence, self.next_sequence):
+            position = max(self.first_sequence - segment.first_sequence, 0)
+            left = count_max - len(found)
+            positions, is_all = segment.stored_before(timestamp_ns, position, left)
             found += map(segment.first_sequence.__add__, positions)
             if not is_all:
                 break
-            position = 0
         return found
 
     def first_at(self, timestamp_ns: int) -> int:

@@ -7,7 +7,8 @@ Order on disk, which recovery relies on:
 
 * sequences are reserved in the synced stream file before they are given out;
 * a deletion is in the synced journal before a segment file goes because of it;
-* a new segment is only begun when the one before it has its footer.
+* a new segment is only begun when the one before it has its footer, or when the synced journal
+  says that no message is left in it.
 
 A write that fails leaves index and counters as they were and takes the log offline: it can be read,
 and a restart begins with what is on the disk. A write for which there is no room leaves the files
@@ -18,10 +19,9 @@ All of this runs on one thread. What is done to the files besides, partly on oth
 """
 
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import Final, final
 
-from headwater.base.sliced import Work
+from headwater.base.sliced import Work, at_once
 from headwater.store.batch_records import (
     Wanted,
     encode_batch,
@@ -78,6 +78,8 @@ WAITING_BYTES_MAX: Final = 1024 * 1024
 SKIPPED_IN_PLACE_MAX: Final = 65_536
 # The last segment of a log from which everything was deleted goes when it is at least this large.
 EMPTIED_BYTES_MIN: Final = 1024 * 1024
+# To remove the file of a segment, which may be a large one, takes so many units of work.
+REMOVAL_COST: Final = 4096
 
 
 @final
@@ -162,9 +164,7 @@ class FileLog(LogFiles):
             self.index.delete_many(there)
             # Of thousands of segments not all are looked at for each message.
             if any(index.live == 0 for index, _ in self.index.by_segment(there)):
-                # Without room for that they stay, and say nothing any more.
-                with suppress(DiskFullError):
-                    self._drop_empty_segments()
+                at_once(self._dropping_empty_segments())
         except OSError as error:
             raise self._failed("delete", error) from error
         return len(there)
@@ -196,9 +196,10 @@ class FileLog(LogFiles):
             for there in parts:
                 self.index.delete_many(there)
                 yield DELETION_COST * len(there)
-            # Without room for that they stay, and say nothing any more.
-            with suppress(DiskFullError):
-                self._drop_empty_segments()
+            if self._compaction is None:
+                # Otherwise a thread may look at the names.
+                yield from self.index.forgetting_subjects()
+            yield from self._dropping_empty_segments()
         except OSError as error:
             raise self._failed("delete", error) from error
         finally:
@@ -329,32 +330,43 @@ class FileLog(LogFiles):
             if record is not None:
                 segment.overwrite_payload(offset, record)
 
-    def _drop_empty_segments(self) -> None:
+    def _dropping_empty_segments(self) -> Work[None]:
+        """Remove the files of segments in which no message is left, some at a time.
+
+        Segments for whose removal the disk has no room stay, and say nothing any more.
+        """
         empty = [index for index in self.index.segments[:-1] if index.live == 0]
         last = self.index.segments[-1]
         size = self._segments[last.first_sequence].size
         if not self.index.messages and size >= EMPTIED_BYTES_MIN:
-            # Nothing is left at all: begin anew behind it, so that its file can go too.
-            with suppress(NoRoomError):
-                self._seal(last)
-                self._begin_segment()
-                empty.append(last)
+            # Nothing is left at all: the log begins anew behind it, so that its file can go too.
+            empty.append(last)
         if not empty:
             return
         if any(self._is_end_of_checkpoint(index.first_sequence) for index in empty):
             # It ends nowhere then.
             self._forget_checkpoint()
-        self._secure_caller_entries()
-        # Also of sequences that never had a message nobody may think that they are missing.
-        ranges = [(index.first_sequence, index.next_sequence - 1) for index in empty]
-        gone = encode_ranges(pair for pair in ranges if pair[0] <= pair[1])
-        self._write_journal([(DELETED, gone)], makes_room=True)
+        try:
+            self._secure_caller_entries()
+            # Also of sequences that never had a message nobody may think that they are missing.
+            ranges = [(index.first_sequence, index.next_sequence - 1) for index in empty]
+            gone = encode_ranges(pair for pair in ranges if pair[0] <= pair[1])
+            self._write_journal([(DELETED, gone)], makes_room=True)
+        except DiskFullError:
+            return
         self._journal.sync()
+        if empty[-1] is last:
+            try:
+                # The segment before this one needs no footer: it would be as long as its index.
+                self._begin_segment()
+            except NoRoomError:
+                empty.pop()
         for index in empty:
             self.index.remove_segment(index)
             segment = self._segments.pop(index.first_sequence)
             segment.close()
             self._files.remove(segment.path)
+            yield REMOVAL_COST
         self._files.sync_folder(self._folder)
 
     def _seal(self, index: SegmentIndex) -> None:

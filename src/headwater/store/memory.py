@@ -180,6 +180,7 @@ class MemoryLog(MessageLog):
         for begin in range(0, len(sequences), PURGED_AT_A_TIME):
             self.delete(sequences[begin : begin + PURGED_AT_A_TIME])
             yield DELETION_COST * PURGED_AT_A_TIME
+        yield from self.index.forgetting_subjects()
 
     def truncate(self, last_sequence: int) -> None:
         """Forget everything after a sequence."""

@@ -8,7 +8,7 @@ and where, is theirs (`headwater.store.log`, `headwater.store.memory`).
 from abc import ABC, abstractmethod
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
-from itertools import compress, islice
+from itertools import compress
 from typing import Final, final
 
 from headwater.base.errors import OperatingError
@@ -18,6 +18,7 @@ from headwater.store.cursor import FilterCursor
 from headwater.store.expiry import COUNT_MAX, ExpiryQueue
 from headwater.store.format import SUBJECT_BYTES_MAX, Entry
 from headwater.store.index import NO_SEQUENCE, LogIndex
+from headwater.store.index_walks import gathering_lasts
 from headwater.store.ranges import RangeSet
 from headwater.store.subject_filter import SubjectFilter
 from headwater.subjects.grammar import has_wildcard
@@ -317,11 +318,22 @@ class MessageLog(ABC):
         yield from found.looking()
         self._keep(key, found)
 
-    def counting(self, patterns: Sequence[bytes]) -> Work[None]:
-        """Find out how many messages match, some at a time; the log must not change meanwhile."""
+    def counting(self, patterns: Sequence[bytes], sequence: int) -> Work[None]:
+        """Find out how many messages at or after a sequence match, some at a time; the log must not
+        change meanwhile."""
         yield from self.preparing(patterns)
         if self.messages > COUNTED_AT_ONCE_MAX:
-            yield from self.filter(patterns).counting()
+            yield from self.filter(patterns).counting(sequence)
+
+    def gathering_lasts(
+        self, patterns: Sequence[bytes], up_to: int, count_max: int = COUNT_MAX
+    ) -> Work[list[int]]:
+        """The last message of each matching subject, at or before `up_to`, in order; the first so
+        many, some at a time. The log must not change meanwhile."""
+        yield from self.preparing(patterns)
+        found = self._filter_once(patterns)
+        found.refresh()
+        return (yield from gathering_lasts(self.index, found, up_to, count_max))
 
     def gathering_names(self, pattern: bytes) -> Work[list[bytes]]:
         """The names of the subjects that match and have messages, in no order, some at a time."""
@@ -435,20 +447,13 @@ class MessageLog(ABC):
     def gathering_purgeable(self, pattern: bytes, before: int, keep: int) -> Work[list[int]]:
         """Find messages that a purge removes, some at a time; the log must not change meanwhile."""
         end = before or self.last_sequence + 1
-        found: list[int] = []
-        if has_wildcard(pattern):
-            yield from self.preparing((pattern,))
-            found = yield from self._filter_once((pattern,)).gathering(end)
-        elif (sid := self.index.subjects.ids.get(pattern)) is not None:
-            followed = self.index.followed(sid, 0, end)
-            while some := [*islice(followed, PURGED_AT_A_TIME)]:
-                found += some
-                yield len(some)
+        yield from self.preparing((pattern,))
+        found = yield from self._filter_once((pattern,)).gathering(end)
         return found[: max(len(found) - keep, 0)]
 
-    def due_by_age(self, stored_before_ns: int) -> list[int]:
-        """Messages stored before a time, oldest first; reads as far as they go and no further."""
-        return self.index.stored_before(stored_before_ns)
+    def due_by_age(self, stored_before_ns: int, count_max: int = COUNT_MAX) -> list[int]:
+        """Messages stored before a time, oldest first, up to so many; reads no further."""
+        return self.index.stored_before(stored_before_ns, count_max)
 
     def due_by_expiry(self, now_ns: int, count_max: int = COUNT_MAX) -> list[int]:
         """Messages whose own time has come; told again until they are deleted."""

@@ -259,16 +259,21 @@ class SegmentIndex:
         self.examined += end - begin
         return end - begin - self.offsets[begin:end].count(0)
 
-    def stored_before(self, timestamp_ns: int, position: int) -> tuple[list[int], bool]:
-        """Positions of the messages from `position` on as long as they are older than that.
+    def stored_before(
+        self, timestamp_ns: int, position: int, count_max: int
+    ) -> tuple[list[int], bool]:
+        """Positions of the messages from `position` on as long as they are older than that, up to
+        so many.
 
-        And whether that holds up to the end. Not by bisection: a clock that was set back must not
-        make a message older than it is.
+        And whether more may follow in the next segment. Not by bisection: a clock that was set back
+        must not make a message older than it is.
         """
         found: list[int] = []
         end = len(self.offsets)
         size = STRETCH_MIN
         while position < end:
+            if len(found) >= count_max:
+                return found[:count_max], False
             stop = min(position + size, end)
             live = self.offsets[position:stop]
             times = compress(self.timestamps_ns[position:stop], live)
@@ -277,7 +282,7 @@ class SegmentIndex:
             if older < len(live) - live.count(0):
                 return found, False
             position, size = stop, min(size * STRETCH_FACTOR, STRETCH_MAX)
-        return found, True
+        return found[:count_max], len(found) < count_max
 
     # --- looking for subjects ------------------------------------------------------------------
 

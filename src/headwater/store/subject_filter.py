@@ -51,6 +51,8 @@ TREE_COST: Final = 16
 LOOKED_AT_A_TIME: Final = 512
 # So many messages are looked at in one step.
 GATHERED_AT_A_TIME: Final = 8192
+# So many messages are followed in one step.
+FOLLOWED_AT_A_TIME: Final = 1024
 # Looking at so many messages takes as long as finding one by following its subject.
 LOOKED_AT_PER_UNIT: Final = 4
 
@@ -255,10 +257,11 @@ class SubjectFilter:
             return range(len(self._index.subjects.names))
         return array("I", self.ids())
 
-    def counting(self) -> Work[None]:
-        """Count the messages in all blocks, some at a time; the index must not change meanwhile."""
+    def counting(self, sequence: int) -> Work[None]:
+        """Find out some at a time how many messages there are at or after a sequence; the index
+        must not change meanwhile."""
         self.refresh()
-        if self.is_everything or (self._is_set and len(self._ids) <= SEARCHED_COUNT_MAX):
+        if self.is_everything or self._pending_by_subjects(sequence) != _UNCERTAIN:
             # These are counted in other ways.
             return
         for segment in self._index.segments:
@@ -541,7 +544,7 @@ class SubjectFilter:
         for segment in index.segments_between(sequence, index.next_sequence):
             first = segment.first_sequence
             begin, end = max(sequence - first, 0), len(segment.offsets)
-            positions = list(self._passing(segment, begin, end))
+            positions = list(self.passing(segment, begin, end))
             ids = map(segment.subject_ids.__getitem__, positions)
             is_last = map(eq, map(lasts.__getitem__, ids), map(first.__add__, positions))
             count += sum(is_last)
@@ -551,8 +554,9 @@ class SubjectFilter:
         """All messages before a sequence, in order."""
         return at_once(self.gathering(before))
 
-    def gathering(self, before: int) -> Work[list[int]]:
-        """Find messages before a sequence, some at a time; the index must not change meanwhile."""
+    def gathering(self, before: int, first: int = 0) -> Work[list[int]]:
+        """Find messages from `first` on and before a sequence, some at a time; the index must not
+        change meanwhile."""
         index = self._index
         self.refresh()
         found: list[int] = []
@@ -560,19 +564,21 @@ class SubjectFilter:
             ids = list(self._ids)
             if index.subjects.messages_of(ids) * FOLLOWING_COST < index.messages:
                 for sid in ids:
-                    gathered = len(found)
-                    found += index.sequences_of(sid, before)
-                    yield 1 + len(found) - gathered
+                    followed = index.followed(sid, first, before)
+                    while some := [*islice(followed, FOLLOWED_AT_A_TIME)]:
+                        found += some
+                        yield 1 + len(some)
                 return sorted(found)
-        for segment in index.segments_between(0, before):
+        for segment in index.segments_between(first, before):
             end = min(before - segment.first_sequence, len(segment.offsets))
-            for begin in range(0, end, GATHERED_AT_A_TIME):
+            for begin in range(max(first - segment.first_sequence, 0), end, GATHERED_AT_A_TIME):
                 stop = min(begin + GATHERED_AT_A_TIME, end)
-                found += map(segment.first_sequence.__add__, self._passing(segment, begin, stop))
+                found += map(segment.first_sequence.__add__, self.passing(segment, begin, stop))
                 yield 1 + (stop - begin) // LOOKED_AT_PER_UNIT
         return found
 
-    def _passing(self, segment: SegmentIndex, begin: int, end: int) -> Iterable[int]:
+    def passing(self, segment: SegmentIndex, begin: int, end: int) -> Iterable[int]:
+        """The positions of a segment whose messages match, in order, after `refresh`."""
         if self.is_everything:
             return segment.live_positions(begin, end)
         return segment.passing(self._test, begin, end)

@@ -124,7 +124,7 @@ def test_messages_are_counted_some_at_a_time() -> None:
     log = log_of(MANY)
     store(log, MANY)
     store(log, MANY)
-    steps = steps_of(log.counting((b"s.*.a",)))
+    steps = steps_of(log.counting((b"s.*.a",), 1))
     assert max(steps) <= STEP_UNITS_MAX
     before = sum(segment.examined for segment in log.index.segments)
     assert log.pending((b"s.*.a",), 0) == 3 * ((len(MANY) + 1) // 2)

@@ -13,6 +13,7 @@ from typing import Final
 
 import msgspec
 
+from headwater.base.sliced import Work
 from headwater.jetstream import error_codes
 from headwater.jetstream.api.consumer_documents import (
     ConsumerCreateResponse,
@@ -106,13 +107,10 @@ def _making(
         config = _kept(consumer.config, config)
     around = surroundings(api, stream.config, stream.consumers.by_name)
     config = normalised(with_required_level(config), asked.pedantic, around)
-    if consumer is None or config.patterns != consumer.patterns:
-        # The consumer will ask how many messages it is to deliver.
-        yield from stream.log.counting(config.patterns)
     if consumer is None:
-        consumer = _added(api, stream, config, asked.action, around)
+        consumer = yield from _adding(api, stream, config, asked.action, around)
     else:
-        _change(api, stream, consumer, config, asked.action, around)
+        yield from _changing(api, stream, consumer, config, asked.action, around)
     response = ConsumerCreateResponse()
     describe(response, _info(api, consumer))
     return response
@@ -139,13 +137,13 @@ def _kept(old: ConsumerConfig, config: ConsumerConfig) -> ConsumerConfig:
     )
 
 
-def _added(
+def _adding(
     api: StreamApi,
     stream: Stream,
     config: ConsumerConfig,
     action: ConsumerAction,
     around: ConsumerSurroundings,
-) -> Consumer:
+) -> Work[Consumer]:
     if action is ConsumerAction.UPDATE:
         raise ApiError.of(error_codes.CONSUMER_DOES_NOT_EXIST)
     config = check_addition(config, around)
@@ -154,19 +152,21 @@ def _added(
     while not name or name in stream.consumers.by_name:
         name = keeper.generate_name()
     try:
-        return keeper.create_consumer(api.account, stream, name, config, keeper.now_ns())
+        return (
+            yield from keeper.create_consumer(api.account, stream, name, config, keeper.now_ns())
+        )
     except StoreError as error:
         raise ApiError.of(error_codes.CONSUMER_CREATE, err=STORE_FAILED) from error
 
 
-def _change(
+def _changing(
     api: StreamApi,
     stream: Stream,
     consumer: Consumer,
     config: ConsumerConfig,
     action: ConsumerAction,
     around: ConsumerSurroundings,
-) -> None:
+) -> Work[None]:
     account, keeper = api.account, api.keeper
     config = check_change(
         consumer.config,
@@ -178,7 +178,7 @@ def _change(
     if config == consumer.config:
         return
     try:
-        keeper.update_consumer(account, stream, consumer, config)
+        yield from keeper.update_consumer(account, stream, consumer, config)
     except StoreError as error:
         raise ApiError.of(error_codes.CONSUMER_CREATE, err=str(error)) from error
 
@@ -262,18 +262,18 @@ def _info(api: StreamApi, consumer: Consumer) -> ConsumerInfo:
 # --- changing them --------------------------------------------------------------------------------
 
 
-def delete(api: StreamApi, request: Request) -> Response:
+def delete(api: StreamApi, request: Request) -> Answering:
     """CONSUMER.DELETE"""
     _check_empty(api, request)
     stream, consumer = _found(api, request)
     try:
-        api.keeper.delete_consumer(api.account, stream, consumer)
+        yield from api.keeper.delete_consumer(api.account, stream, consumer)
     except StoreError as error:
         raise ApiError.of(error_codes.STREAM_GENERAL_ERROR, err=str(error)) from error
     return ConsumerDeleteResponse(success=True)
 
 
-def pause(api: StreamApi, request: Request) -> Response:
+def pause(api: StreamApi, request: Request) -> Answering:
     """CONSUMER.PAUSE"""
     asked = _asked_pause(api, request)
     stream, consumer = _found(api, request)
@@ -281,7 +281,7 @@ def pause(api: StreamApi, request: Request) -> Response:
     config = with_required_level(msgspec.structs.replace(consumer.config, pause_until=until))
     if config != consumer.config:
         try:
-            api.keeper.update_consumer(api.account, stream, consumer, config)
+            yield from api.keeper.update_consumer(api.account, stream, consumer, config)
         except StoreError as error:
             raise ApiError.of(error_codes.CONSUMER_STORE_FAILED, err=str(error)) from error
     if until is None:
@@ -321,17 +321,21 @@ def unpin(api: StreamApi, request: Request) -> Response:
     return ConsumerUnpinResponse()
 
 
-def reset(api: StreamApi, request: Request) -> Response | None:
+def reset(api: StreamApi, request: Request) -> Answering | None:
     """CONSUMER.RESET; None where there is no consumer."""
     stream = api.account.streams.get(request.stream_name)
     consumer = None if stream is None else stream.consumers.by_name.get(_words(request)[1])
     if stream is None or consumer is None:
         return None
+    return _resetting(api, request, stream, consumer)
+
+
+def _resetting(api: StreamApi, request: Request, stream: Stream, consumer: Consumer) -> Answering:
     response = ConsumerResetResponse()
     try:
         asked = read_one(request.body, ResetRequest) if request.body else ResetRequest()
         sequence = _reset_sequence(api, stream, consumer, asked.seq)
-        api.keeper.reset_consumer(api.account, stream, consumer, sequence)
+        yield from api.keeper.reset_consumer(api.account, stream, consumer, sequence)
     except ApiError as error:
         response.error = ErrorDocument.of(error)
         return response

@@ -108,7 +108,8 @@ T = TypeVar("T", bound=msgspec.Struct)
 
 
 class ConsumerKeeper(Protocol):
-    """Who makes consumers, runs them and lets them go. What changes one raises StoreError."""
+    """Who makes consumers, runs them and lets them go. What changes one raises StoreError, and may
+    take long: it is done some at a time, and the stream is held meanwhile."""
 
     @property
     def max_ack_pending(self) -> int:
@@ -140,25 +141,25 @@ class ConsumerKeeper(Protocol):
         name: str,
         config: ConsumerConfig,
         now_ns: int,
-    ) -> Consumer:
+    ) -> Work[Consumer]:
         """Make a consumer and let it work. A name it got from the server is not in `config`."""
         ...
 
     def update_consumer(
         self, account: JetStreamAccount, stream: Stream, consumer: Consumer, config: ConsumerConfig
-    ) -> None:
+    ) -> Work[None]:
         """Have a consumer go on with another configuration."""
         ...
 
     def delete_consumer(
         self, account: JetStreamAccount, stream: Stream, consumer: Consumer
-    ) -> None:
+    ) -> Work[None]:
         """Remove all there is of a consumer."""
         ...
 
     def reset_consumer(
         self, account: JetStreamAccount, stream: Stream, consumer: Consumer, sequence: int
-    ) -> None:
+    ) -> Work[None]:
         """Have a consumer begin again at a sequence of its stream."""
         ...
 
@@ -200,12 +201,9 @@ class StreamKeeper(ConsumerKeeper, Protocol):
         """Make a stream and begin to listen for it. Raises StoreError."""
         ...
 
-    def record(self, account: JetStreamAccount, stream: Stream, record: Record) -> None:
-        """Write a record down and apply it. Raises StoreError."""
-        ...
-
-    def purging(self, account: JetStreamAccount, stream: Stream, record: Purged) -> Work[None]:
-        """Carry out a purge some at a time; the stream is held meanwhile. Raises StoreError."""
+    def recording(self, account: JetStreamAccount, stream: Stream, record: Record) -> Work[None]:
+        """Write a record down and apply it, some at a time; the stream is held meanwhile. Raises
+        StoreError."""
         ...
 
     def stream_changed(self, account: JetStreamAccount, stream: Stream, old: StreamConfig) -> None:
@@ -309,7 +307,7 @@ class StreamApi:
         describe(response, self._info(stream))
         return response
 
-    def update(self, request: Request) -> Response:
+    def update(self, request: Request) -> Answering:
         """STREAM.UPDATE"""
         asked = self.read(request.body, StreamRequest)
         stream = self.account.streams.get(request.stream_name)
@@ -319,7 +317,8 @@ class StreamApi:
             raise ApiError.of(error_codes.STREAM_NOT_FOUND)
         refuse_what_can_not_run(config)
         try:
-            self.keeper.record(self.account, stream, Configured(config, self.keeper.now_ns()))
+            record = Configured(config, self.keeper.now_ns())
+            yield from self.keeper.recording(self.account, stream, record)
         except StoreError as error:
             raise ApiError.of(error_codes.STREAM_UPDATE, err=str(error)) from error
         self.keeper.stream_changed(self.account, stream, old)
@@ -403,7 +402,7 @@ class StreamApi:
         pattern = asked.filter.encode(errors="surrogateescape") or ALL_SUBJECTS
         record = Purged(pattern, asked.seq, asked.keep, self.keeper.now_ns())
         try:
-            yield from self.keeper.purging(self.account, stream, record)
+            yield from self.keeper.recording(self.account, stream, record)
         except StoreError as error:
             raise _offline(error) from error
         return StreamPurgeResponse(success=True, purged=before - stream.log.messages)
@@ -468,7 +467,7 @@ class StreamApi:
         stream = self.account.streams.get(request.stream_name)
         return b"" if stream is None else session_block(stream, request.body)
 
-    def message_delete(self, request: Request) -> Response:
+    def message_delete(self, request: Request) -> Answering:
         """STREAM.MSG.DELETE"""
         if is_empty_request(request.body):
             raise ApiError.of(error_codes.BAD_REQUEST)
@@ -482,16 +481,14 @@ class StreamApi:
         if stream.message(asked.seq) is None:
             # Told as an error that is no error in the statistics: see Operation.
             return MessageDeleteResponse(error=ErrorDocument.of(_not_deletable(stream, asked.seq)))
-        self._change(stream, Removed([asked.seq], erase=not asked.no_erase))
+        record = Removed([asked.seq], erase=not asked.no_erase)
+        try:
+            yield from self.keeper.recording(self.account, stream, record)
+        except StoreError as error:
+            raise _offline(error) from error
         return MessageDeleteResponse(success=True)
 
     # --- parts ---------------------------------------------------------------------------------
-
-    def _change(self, stream: Stream, record: Record) -> None:
-        try:
-            self.keeper.record(self.account, stream, record)
-        except StoreError as error:
-            raise _offline(error) from error
 
     def _check_stream_count(self) -> None:
         account = self.account

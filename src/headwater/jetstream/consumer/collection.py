@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final, final
 
 from headwater.base.invariants import check
+from headwater.base.sliced import Work, at_once
 from headwater.jetstream import error_codes
 from headwater.jetstream.config import Retention
 from headwater.jetstream.consumer import codec
@@ -19,6 +20,7 @@ from headwater.jetstream.consumer.config import AckPolicy
 from headwater.jetstream.consumer.machine import Consumer
 from headwater.jetstream.consumer.outbox import Event, Outbox
 from headwater.jetstream.consumer.records import (
+    LONG_RECORDS,
     Acked,
     ConsumerConfigured,
     ConsumerCreated,
@@ -28,6 +30,7 @@ from headwater.jetstream.consumer.records import (
     Delivered,
     Dropped,
     Forgotten,
+    LongRecord,
 )
 from headwater.jetstream.consumer.retention import InterestCounts
 from headwater.jetstream.errors import ApiError
@@ -38,9 +41,6 @@ from headwater.subjects.index import SubscriptionIndex
 
 if TYPE_CHECKING:
     from headwater.jetstream.stream import Stream
-
-# What gives a consumer another place in the stream.
-_CHANGES: Final = (ConsumerConfigured, ConsumerReset)
 
 # What a log tells of itself that may have cost entries of consumers.
 _DOUBTS: Final = frozenset(("ahead", "damaged", "unreadable"))
@@ -243,15 +243,9 @@ class Consumers:
 
     def apply(self, record: ConsumerRecord) -> list[int]:
         """Change what a consumer remembers; returns the messages that leave the stream for it."""
-        if isinstance(record, ConsumerCreated):
-            return self._create(record)
-        consumer = self.by_name.get(record.name)
-        check(consumer is not None, "records are about consumers that are there")
-        assert consumer is not None
-        if isinstance(record, ConsumerDeleted):
-            return self._delete(consumer)
-        if isinstance(record, _CHANGES):
-            return self._change(consumer, record)
+        if isinstance(record, LONG_RECORDS):
+            return at_once(self.applying(record))
+        consumer = self._of(record)
         released: Sequence[int] = ()
         if isinstance(record, Acked):
             released = self._known(consumer, record.sequences)
@@ -260,6 +254,22 @@ class Consumers:
         consumer.apply(record)
         self._note_holding(consumer)
         return self._released(released)
+
+    def applying(self, record: LongRecord) -> Work[list[int]]:
+        """The same for records that may be about every message of the stream, some at a time."""
+        if isinstance(record, ConsumerCreated):
+            yield from self._creating(record)
+            return []
+        consumer = self._of(record)
+        if isinstance(record, ConsumerDeleted):
+            return (yield from self._deleting(consumer))
+        return (yield from self._changing(consumer, record))
+
+    def _of(self, record: ConsumerRecord) -> Consumer:
+        consumer = self.by_name.get(record.name)
+        check(consumer is not None, "records are about consumers that are there")
+        assert consumer is not None
+        return consumer
 
     def _known(self, consumer: Consumer, sequences: Sequence[int]) -> Sequence[int]:
         """Those messages that the consumer still needed, each once."""
@@ -280,7 +290,7 @@ class Consumers:
             return [*sequences]
         return self._counts.released(sequences)
 
-    def _create(self, record: ConsumerCreated) -> list[int]:
+    def _creating(self, record: ConsumerCreated) -> Work[None]:
         consumer = Consumer(
             self._stream,
             record.name,
@@ -289,38 +299,45 @@ class Consumers:
             record.start_sequence,
             record.lasts_until,
         )
+        yield from consumer.placing()
+        if self._retention is Retention.INTEREST:
+            yield from self._counts.needing((yield from self._gathering_needs(consumer)))
         self.by_name[record.name] = consumer
         self._join(consumer)
         self._note_place(consumer)
-        if self._retention is Retention.INTEREST:
-            self._counts.needed(self._needs_of(consumer))
-        return []
 
-    def _delete(self, consumer: Consumer) -> list[int]:
-        needed = self._needs_of(consumer) if self._retention is Retention.INTEREST else []
+    def _deleting(self, consumer: Consumer) -> Work[list[int]]:
+        is_counted = self._retention is Retention.INTEREST
+        is_last = len(self.by_name) == 1
+        needed: list[int] = []
+        if is_counted and not is_last:
+            needed = yield from self._gathering_needs(consumer)
         self._forget(consumer)
         consumer.is_gone = True
-        if self._retention is not Retention.INTEREST:
+        if not is_counted:
             return []
-        gone = self._counts.released(needed)
-        if not self.by_name:
-            gone = self._all_messages()
-            self._counts.clear()
-        return gone
+        if not is_last:
+            return (yield from self._counts.releasing(needed))
+        yield from self._counts.clearing()
+        return (yield from self._gathering_all())
 
-    def _change(self, consumer: Consumer, record: ConsumerConfigured | ConsumerReset) -> list[int]:
-        counts_needs = self._retention is Retention.INTEREST
-        before = self._needs_of(consumer) if counts_needs else []
+    def _changing(
+        self, consumer: Consumer, record: ConsumerConfigured | ConsumerReset
+    ) -> Work[list[int]]:
+        is_counted = self._retention is Retention.INTEREST
+        before: list[int] = []
+        if is_counted:
+            before = yield from self._gathering_needs(consumer)
         self._leave(consumer)
-        consumer.apply(record)
+        yield from consumer.applying(record)
         self._join(consumer)
         self._note_place(consumer)
         self._note_holding(consumer)
         self.note_hunger(consumer)
-        if not counts_needs:
+        if not is_counted:
             return []
-        self._counts.needed(self._needs_of(consumer))
-        return self._counts.released(before)
+        yield from self._counts.needing((yield from self._gathering_needs(consumer)))
+        return (yield from self._counts.releasing(before))
 
     def _forget(self, consumer: Consumer) -> None:
         self._leave(consumer)
@@ -343,18 +360,27 @@ class Consumers:
         else:
             self._holding.pop(consumer.name, None)
 
-    def _needs_of(self, consumer: Consumer) -> list[int]:
-        """Every message of the stream that a consumer has not acknowledged."""
+    def _gathering_needs(self, consumer: Consumer) -> Work[list[int]]:
+        """Every message of the stream that a consumer has not acknowledged, in order."""
         state, log = consumer.state, self._stream.log
-        end = self._stream.visible_sequence + 1
-        to_come = consumer.cursor.take(end, log.messages) if log.messages else []
-        sent = {*state.pending, *state.redelivered}
+        begin, end = consumer.cursor.sequence, self._stream.visible_sequence + 1
+        to_come = yield from log.filter(consumer.patterns).gathering(end, begin)
         has = log.index.has
-        return sorted({*(each for each in sent if has(each)), *consumer.lasts, *to_come})
+        sent = {each for each in (*state.pending, *state.redelivered) if has(each)}
+        if not sent and not consumer.lasts:
+            return to_come
+        sent.update(consumer.lasts)
+        # It has sent nothing that is to come, but for what it was told to send once more.
+        before = [each for each in sent if each < begin]
+        if len(before) < len(sent):
+            return sorted(sent.union(to_come))
+        return [*sorted(before), *to_come]
 
-    def _all_messages(self) -> list[int]:
+    def _gathering_all(self) -> Work[list[int]]:
         stream = self._stream
-        return stream.log.filter((ALL_SUBJECTS,)).sequences(stream.visible_sequence + 1)
+        return (
+            yield from stream.log.filter((ALL_SUBJECTS,)).gathering(stream.visible_sequence + 1)
+        )
 
     # --- messages come and go ------------------------------------------------------------------
 
@@ -378,24 +404,25 @@ class Consumers:
             self._note_place(consumer)
         return needless
 
-    def removed(self, sequences: list[int]) -> None:
-        """Messages have left the stream, one by one."""
+    def removing(self, sequences: list[int]) -> Work[None]:
+        """Messages have left the stream, one by one; the rest of it some at a time."""
         if not self.by_name:
             return
         if self._retention is Retention.INTEREST:
-            self._counts.forget(sequences)
+            yield from self._counts.forgetting(sequences)
         for consumer in [*self._holding.values()]:
             out = Outbox()
             self._follow(consumer, consumer.removed(sequences, out))
             self.events += [(consumer, event) for event in out.events]
 
-    def purged(self, pattern: bytes, now_ns: int) -> None:
-        """All messages of some subjects have left the stream, or all before some sequence."""
+    def purging(self, pattern: bytes, now_ns: int) -> Work[None]:
+        """All messages of some subjects have left the stream, or all before some sequence; the rest
+        of it some at a time."""
         if not self.by_name:
             return
         log = self._stream.log
         if self._retention is Retention.INTEREST:
-            self._counts.forget_missing(log.index.has)
+            yield from self._counts.forgetting_missing(log.index.has)
         for consumer in self.by_name.values():
             if pattern == ALL_SUBJECTS:
                 self._follow(consumer, consumer.purged(log.first_sequence, now_ns))
@@ -421,14 +448,18 @@ class Consumers:
         freed, self._freed = self._freed, {}
         return [*freed.values()]
 
-    def reconfigured(self, before: Retention) -> list[int]:
+    def reconfiguring(self, before: Retention) -> Work[list[int]]:
         """The stream has another configuration; returns the messages that nobody needs."""
         if self._retention is not Retention.INTEREST or before is self._retention:
             return []
+        return (yield from self._counting_anew())
+
+    def _counting_anew(self) -> Work[list[int]]:
+        """Count who needs each message; returns those that nobody needs."""
         self._counts.clear()
         for consumer in self:
-            self._counts.needed(self._needs_of(consumer))
-        return self._counts.unneeded(self._all_messages())
+            yield from self._counts.needing((yield from self._gathering_needs(consumer)))
+        return (yield from self._counts.gathering_unneeded((yield from self._gathering_all())))
 
     # --- coming back ---------------------------------------------------------------------------
 
@@ -456,15 +487,12 @@ class Consumers:
         if self._retention is not Retention.INTEREST:
             # From a work queue a message goes together with the entry of its acknowledgement.
             return []
-        self._counts.clear()
-        for consumer in self:
-            self._counts.needed(self._needs_of(consumer))
+        unneeded = at_once(self._counting_anew())
         if self._is_doubtful:
             self._kept_until = self._stream.log.last_sequence
             self._unwritten.append(codec.encode_kept(self._kept_until))
         if not self.by_name:
             return []
-        unneeded = self._counts.unneeded(self._all_messages())
         return [sequence for sequence in unneeded if sequence > self._kept_until]
 
     @property
@@ -490,7 +518,7 @@ class Consumers:
             if consumer is not None:
                 # That it was deleted before can not be read any more.
                 self._forget(consumer)
-            self._create(record)
+            at_once(self._creating(record))
         elif consumer is None:
             return
         elif isinstance(record, ConsumerDeleted):

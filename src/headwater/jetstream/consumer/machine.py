@@ -17,6 +17,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final, final
 
 from headwater.base.ids import base62
+from headwater.base.sliced import Work, at_once
 from headwater.jetstream.api.consumer_documents import (
     ConsumerInfo,
     PriorityGroupState,
@@ -63,7 +64,7 @@ from headwater.jetstream.consumer.records import (
 from headwater.jetstream.consumer.redelivery import Deadlines
 from headwater.jetstream.consumer.state import ConsumerState
 from headwater.jetstream.times import ZERO_TIME_TEXT, format_time
-from headwater.store.message_log import ALL_SUBJECTS
+from headwater.store.message_log import ALL_SUBJECTS, PURGED_AT_A_TIME
 
 if TYPE_CHECKING:
     from headwater.jetstream.stream import Stream
@@ -112,7 +113,10 @@ class Consumer:
         self.is_gone = False
         self._configure(config)
         self.acks.configure()
-        self._place()
+        # Messages that are delivered first, while only the last of each subject is.
+        self.lasts: deque[int] = deque()
+        self._lasts_checked = 0
+        self.cursor = stream.log.cursor(self.patterns, start)
 
     def _configure(self, config: ConsumerConfig) -> None:
         self.config = config
@@ -133,14 +137,14 @@ class Consumer:
         burst = stream.config.max_msg_size if stream.config.max_msg_size > 0 else host.max_payload
         self.pace = pace_of(config, burst, stream.visible_sequence)
 
-    def _place(self) -> None:
-        """Go to where the state says that the consumer is."""
+    def placing(self) -> Work[None]:
+        """Go to where the state says that the consumer is, some at a time; the stream must not
+        change meanwhile. A consumer that was just made is nowhere before."""
         state, log = self.state, self.stream.log
         next_sequence = max(state.delivered_stream, state.passed_stream) + 1
-        # Messages that are delivered first, while only the last of each subject is.
-        self.lasts: deque[int] = deque()
+        self.lasts = deque()
         if next_sequence <= state.lasts_until:
-            found = log.last_of_each(self.patterns, state.lasts_until)
+            found = yield from log.gathering_lasts(self.patterns, state.lasts_until)
             self.lasts.extend(found[bisect_left(found, next_sequence) :])
             next_sequence = state.lasts_until + 1
         self.cursor = log.cursor(self.patterns, next_sequence)
@@ -166,6 +170,13 @@ class Consumer:
         """Have the stream write a record down, and apply it."""
         self.stream.append(record)
         self.stream.apply(record)
+
+    def applying(self, record: ConsumerReset | ConsumerConfigured) -> Work[None]:
+        """Go on at another place, or with another configuration, some at a time."""
+        if isinstance(record, ConsumerReset):
+            yield from self._resetting(record.start_sequence)
+        else:
+            yield from self._taking_over(record.config, record.place)
 
     def apply(self, record: ConsumerRecord) -> None:
         """Change the durable state; the stream draws its own conclusions."""
@@ -201,17 +212,15 @@ class Consumer:
             self._forget_before(record)
         elif isinstance(record, Pinned):
             state.pin_id, state.pinned_ns = record.pin_id, record.now_ns if record.pin_id else 0
-        elif isinstance(record, ConsumerReset):
-            self._reset(record.start_sequence)
-        elif isinstance(record, ConsumerConfigured):
-            self._take_over(record.config, record.place)
+        elif isinstance(record, ConsumerReset | ConsumerConfigured):
+            at_once(self.applying(record))
 
-    def _reset(self, start_sequence: int) -> None:
+    def _resetting(self, start_sequence: int) -> Work[None]:
         self.state.lasts_until = 0
         self.state.begin(start_sequence)
         self._ready.clear()
         self.deadlines.recover()
-        self._place()
+        yield from self.placing()
 
     def _forget_before(self, record: Forgotten) -> None:
         state = self.state
@@ -222,13 +231,13 @@ class Consumer:
             self.cursor.move(record.before)
         self._unready_all([each for each in self._ready if each not in state.pending])
 
-    def _take_over(self, config: ConsumerConfig, place: int) -> None:
+    def _taking_over(self, config: ConsumerConfig, place: int) -> Work[None]:
         before, state = self.config, self.state
         self._configure(config)
         self.acks.configure()
         if before.patterns != config.patterns:
             state.passed_stream = max(state.passed_stream, place - 1)
-            self._place()
+            yield from self.placing()
         if not self.is_pinning:
             state.pin_id, state.pinned_ns, self._pin_ends_ns = "", 0, 0
         if (before.ack_wait, before.backoff) != (config.ack_wait, config.backoff):
@@ -249,7 +258,7 @@ class Consumer:
         # When something last happened is not told of another life.
         state.delivered_ns = state.acked_ns = 0
         self.deadlines.recover()
-        self._place()
+        at_once(self.placing())
 
     # --- what is pending -----------------------------------------------------------------------
 
@@ -282,10 +291,14 @@ class Consumer:
         begin = max(visible + 1, self.cursor.sequence)
         return stream.log.filter(self.patterns).count(begin, end)
 
-    def removed(self, sequences: Iterable[int], out: Outbox) -> Dropped | None:
+    def removed(self, sequences: list[int], out: Outbox) -> Dropped | None:
         """Messages have left the stream; what follows for this consumer, if anything does."""
         pending, redelivered = self.state.pending, self.state.redelivered
-        gone = [each for each in sequences if each in pending or each in redelivered]
+        if len(sequences) > PURGED_AT_A_TIME:
+            # They are in order, and there are hardly more that something is remembered of.
+            gone = [each for each in self._missing() if _is_among(sequences, each)]
+        else:
+            gone = [each for each in sequences if each in pending or each in redelivered]
         for sequence in gone:
             if sequence in pending:
                 deliveries = self.deliveries_of(sequence)
@@ -640,8 +653,14 @@ class Consumer:
         return {"created_ns": self.created_ns, "config": self.config, **self.state.dump()}
 
 
-def start_of(stream: "Stream", config: ConsumerConfig) -> tuple[int, int]:
-    """Where a new consumer begins, and up to where it only delivers the last of each subject."""
+def _is_among(ascending: list[int], sequence: int) -> bool:
+    at = bisect_left(ascending, sequence)
+    return at < len(ascending) and ascending[at] == sequence
+
+
+def starting(stream: "Stream", config: ConsumerConfig) -> Work[tuple[int, int]]:
+    """Where a new consumer begins, and up to where it only delivers the last of each subject; found
+    some at a time, and the stream must not change meanwhile."""
     log, last = stream.log, stream.visible_sequence
     patterns = config.patterns or (ALL_SUBJECTS,)
     policy = config.deliver_policy
@@ -658,7 +677,7 @@ def start_of(stream: "Stream", config: ConsumerConfig) -> tuple[int, int]:
         if stream.config.max_msgs_per_subject == 1:
             start = first
         else:
-            found = log.last_of_each(patterns, last)
+            found = yield from log.gathering_lasts(patterns, last, count_max=1)
             start, lasts_until = (found[0] if found else last), last
     elif policy is DeliverPolicy.BY_START_TIME and config.opt_start_time is not None:
         start = stream.sequence_at(config.opt_start_time.unix_ns)

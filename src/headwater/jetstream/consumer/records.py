@@ -199,3 +199,6 @@ CONSUMER_RECORDS = (
     Forgotten,
     Pinned,
 )
+# Records that may be about every message of the stream.
+LongRecord: TypeAlias = ConsumerCreated | ConsumerConfigured | ConsumerDeleted | ConsumerReset
+LONG_RECORDS = (ConsumerCreated, ConsumerConfigured, ConsumerDeleted, ConsumerReset)

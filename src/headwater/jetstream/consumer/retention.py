@@ -7,7 +7,13 @@ from the consumers.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import final
+from typing import Final, final
+
+from headwater.base.emptying import emptying
+from headwater.base.sliced import Work, parts_of
+
+# So many messages are counted in one step.
+COUNTED_AT_A_TIME: Final = 2048
 
 
 @final
@@ -44,6 +50,12 @@ class InterestCounts:
         for sequence in sequences:
             counts[sequence] = counts.get(sequence, 0) + 1
 
+    def needing(self, sequences: Sequence[int]) -> Work[None]:
+        """The same some at a time."""
+        for some in parts_of(sequences, COUNTED_AT_A_TIME):
+            self.needed(some)
+            yield len(some)
+
     def released(self, sequences: Iterable[int]) -> list[int]:
         """One consumer less does; returns those that nobody needs any more."""
         counts = self._counts
@@ -57,19 +69,41 @@ class InterestCounts:
                 needless.append(sequence)
         return needless
 
-    def forget(self, sequences: Iterable[int]) -> None:
-        """Messages have left the stream."""
-        for sequence in sequences:
-            self._counts.pop(sequence, None)
+    def releasing(self, sequences: Sequence[int]) -> Work[list[int]]:
+        """The same some at a time."""
+        needless: list[int] = []
+        for some in parts_of(sequences, COUNTED_AT_A_TIME):
+            needless += self.released(some)
+            yield len(some)
+        return needless
 
-    def forget_missing(self, has: Callable[[int], bool]) -> None:
+    def forgetting(self, sequences: Sequence[int]) -> Work[None]:
+        """Messages have left the stream."""
+        for some in parts_of(sequences, COUNTED_AT_A_TIME):
+            for sequence in some:
+                self._counts.pop(sequence, None)
+            yield len(some)
+
+    def forgetting_missing(self, has: Callable[[int], bool]) -> Work[None]:
         """The same for all that are not there."""
-        self._counts = {each: count for each, count in self._counts.items() if has(each)}
+        for some in parts_of([*self._counts], COUNTED_AT_A_TIME):
+            yield from self.forgetting([each for each in some if not has(each)])
+            yield len(some)
 
     def clear(self) -> None:
         """Begin to count anew."""
-        self._counts.clear()
+        self._counts = {}
 
-    def unneeded(self, sequences: Iterable[int]) -> list[int]:
-        """Those of these messages that nobody needs."""
-        return [sequence for sequence in sequences if sequence not in self._counts]
+    def clearing(self) -> Work[None]:
+        """The same, and let go of the counts some at a time."""
+        counts = self._counts
+        self.clear()
+        yield from emptying([counts])
+
+    def gathering_unneeded(self, sequences: Sequence[int]) -> Work[list[int]]:
+        """Those of these messages that nobody needs, found some at a time."""
+        found: list[int] = []
+        for some in parts_of(sequences, COUNTED_AT_A_TIME):
+            found += [sequence for sequence in some if sequence not in self._counts]
+            yield len(some)
+        return found

@@ -13,13 +13,14 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from headwater.base.clock import NS_PER_S
+from headwater.base.sliced import at_once
 from headwater.jetstream.config import Storage
 from headwater.jetstream.consumer.acks import ACK, AckAddress, read_address
 from headwater.jetstream.consumer.config import AckPolicy, ConsumerConfig
 from headwater.jetstream.consumer.config_checks import normalised
 from headwater.jetstream.consumer.config_checks_changes import check_addition
 from headwater.jetstream.consumer.config_defaults import ConsumerSurroundings
-from headwater.jetstream.consumer.machine import Consumer, start_of
+from headwater.jetstream.consumer.machine import Consumer, starting
 from headwater.jetstream.consumer.outbox import Event, Messages, Outbox
 from headwater.jetstream.consumer.records import (
     ConsumerCreated,
@@ -91,7 +92,7 @@ class ConsumerDriver(Driver):
             stream=self.config, consumers=self.stream.consumers.by_name, default_max_consumers=-1
         )
         checked = check_addition(normalised(asked, False, around), around)
-        start, lasts_until = start_of(self.stream, checked)
+        start, lasts_until = at_once(starting(self.stream, checked))
         self._change_consumers(ConsumerCreated(name, checked, self.now_ns, start, lasts_until))
         consumer = self.consumer(name)
         consumer.start(self.now_ns)

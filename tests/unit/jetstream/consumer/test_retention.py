@@ -5,6 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from headwater.base.clock import NS_PER_S
+from headwater.base.sliced import at_once
 from headwater.jetstream.config import Retention
 from headwater.jetstream.consumer.config import AckPolicy, DeliverPolicy
 from headwater.jetstream.consumer.outbox import Terminated
@@ -33,17 +34,17 @@ def test_who_comes_later_needs_what_is_there() -> None:
     counts.needed([1, 2])
     assert counts.released([1, 2]) == []
     assert counts.released([2]) == [2]
-    assert counts.unneeded([1, 2, 3]) == [2, 3]
+    assert at_once(counts.gathering_unneeded([1, 2, 3])) == [2, 3]
 
 
 def test_what_left_is_not_counted() -> None:
     counts = InterestCounts()
     counts.published(1, [b"a", b"a", b"a"], interested(a=1))
-    counts.forget([1])
-    counts.forget_missing(lambda sequence: sequence != 2)
-    assert counts.unneeded([1, 2, 3]) == [1, 2]
+    at_once(counts.forgetting([1]))
+    at_once(counts.forgetting_missing(lambda sequence: sequence != 2))
+    assert at_once(counts.gathering_unneeded([1, 2, 3])) == [1, 2]
     counts.clear()
-    assert counts.unneeded([3]) == [3]
+    assert at_once(counts.gathering_unneeded([3])) == [3]
 
 
 # --- work queues ----------------------------------------------------------------------------------

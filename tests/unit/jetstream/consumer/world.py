@@ -19,7 +19,7 @@ from headwater.jetstream.batch_limits import BatchLimits, BatchRoom
 from headwater.jetstream.config import Storage, StreamConfig, StreamRequest, with_required_level
 from headwater.jetstream.config_checks import Surroundings, normalised
 from headwater.jetstream.consumer.config import ConsumerConfig
-from headwater.jetstream.consumer.machine import Consumer, start_of
+from headwater.jetstream.consumer.machine import Consumer, starting
 from headwater.jetstream.consumer.outbox import Outbox
 from headwater.jetstream.consumer.records import (
     ConsumerConfigured,
@@ -29,7 +29,7 @@ from headwater.jetstream.consumer.records import (
 )
 from headwater.jetstream.errors import ApiError
 from headwater.jetstream.go_json import read, write
-from headwater.jetstream.records import Purged, Record
+from headwater.jetstream.records import Record
 from headwater.jetstream.stream import Stream
 from headwater.store.memory import MemoryLog
 from headwater.store.message_log import StoreError
@@ -151,15 +151,11 @@ class World:
     ) -> None:
         """Nothing is reserved."""
 
-    def record(self, account: JetStreamAccount, stream: Stream, record: Record) -> None:
+    def recording(self, account: JetStreamAccount, stream: Stream, record: Record) -> Work[None]:
         if self.failure is not None:
             raise self.failure
         self.changes += 1
-        stream.apply(record)
-
-    def purging(self, account: JetStreamAccount, stream: Stream, record: Purged) -> Work[None]:
-        self.record(account, stream, record)
-        yield 1
+        yield from stream.applying(record)
 
     def stream_changed(self, account: JetStreamAccount, stream: Stream, old: StreamConfig) -> None:
         """Nobody listens to other subjects."""
@@ -171,25 +167,26 @@ class World:
         name: str,
         config: ConsumerConfig,
         now_ns: int,
-    ) -> Consumer:
-        start, lasts_until = start_of(stream, config)
-        self.record(account, stream, ConsumerCreated(name, config, now_ns, start, lasts_until))
+    ) -> Work[Consumer]:
+        start, lasts_until = yield from starting(stream, config)
+        record = ConsumerCreated(name, config, now_ns, start, lasts_until)
+        yield from self.recording(account, stream, record)
         return stream.consumers.find(name)
 
     def update_consumer(
         self, account: JetStreamAccount, stream: Stream, consumer: Consumer, config: ConsumerConfig
-    ) -> None:
-        self.record(account, stream, ConsumerConfigured(consumer.name, config))
+    ) -> Work[None]:
+        yield from self.recording(account, stream, ConsumerConfigured(consumer.name, config))
 
     def delete_consumer(
         self, account: JetStreamAccount, stream: Stream, consumer: Consumer
-    ) -> None:
-        self.record(account, stream, ConsumerDeleted(consumer.name))
+    ) -> Work[None]:
+        yield from self.recording(account, stream, ConsumerDeleted(consumer.name))
 
     def reset_consumer(
         self, account: JetStreamAccount, stream: Stream, consumer: Consumer, sequence: int
-    ) -> None:
-        self.record(account, stream, ConsumerReset(consumer.name, sequence))
+    ) -> Work[None]:
+        yield from self.recording(account, stream, ConsumerReset(consumer.name, sequence))
 
     def unpin_consumer(
         self, account: JetStreamAccount, stream: Stream, consumer: Consumer, group: str
