@@ -20,6 +20,9 @@ from headwater.subjects.grammar import has_wildcard, matches
 # Messages that are purged by another: on which subject (all if None), before which sequence.
 Purge: TypeAlias = tuple[bytes | None, int]
 
+# Of more messages of one subject that go together not each is noted.
+DROPPED_SINGLY_MAX: Final = 256
+
 _NONE: Final = 0
 
 
@@ -27,10 +30,15 @@ _NONE: Final = 0
 class _State:
     """The numbers of a forecast."""
 
-    __slots__ = ("byte_count", "counts", "floor", "messages")
+    __slots__ = ("byte_count", "counts", "floor", "floors", "messages")
 
     def __init__(
-        self, messages: int, byte_count: int, counts: dict[bytes, int], floor: int
+        self,
+        messages: int,
+        byte_count: int,
+        counts: dict[bytes, int],
+        floor: int,
+        floors: dict[bytes, int],
     ) -> None:
         self.messages = messages
         self.byte_count = byte_count
@@ -38,6 +46,8 @@ class _State:
         self.counts = counts
         # Everything before this sequence will be gone.
         self.floor = floor
+        # The same for subjects of which very many go.
+        self.floors = floors
 
 
 @final
@@ -62,7 +72,7 @@ class Forecast:
     def __init__(self, log: MessageLog, config: StreamConfig) -> None:
         self._log = log
         self._config = config
-        self._state = _State(log.messages, log.byte_count, {}, 0)
+        self._state = _State(log.messages, log.byte_count, {}, 0, {})
         # How many messages of the log are not visible yet, by subject.
         self._hidden: Counter[bytes] = Counter()
         # Messages that the log does not have yet: subject and size by sequence, and in order, all
@@ -105,7 +115,11 @@ class Forecast:
 
     def has(self, sequence: int) -> bool:
         """Whether a message that is there or will come will also stay."""
-        return sequence >= self._state.floor and sequence not in self._gone
+        state = self._state
+        if sequence < state.floor or sequence in self._gone:
+            return False
+        floors = state.floors
+        return not floors or sequence >= floors.get(self._subject_of(sequence), 0)
 
     def count_of(self, subject: bytes) -> int:
         """How many messages of a subject."""
@@ -215,17 +229,50 @@ class Forecast:
     def _purge_all(self, before: int) -> None:
         """Nothing stays but the message that purges, if it was stored at all."""
         self._done.append(self._state)
-        purger = self._state = _State(0, 0, {}, before)
+        purger = self._state = _State(0, 0, {}, before, {})
         if self._last == before and self.has(before):
             purger.messages = 1
             purger.byte_count = self._size_of(before)
             purger.counts[self._subject_of(before)] = 1
 
     def _purge_subject(self, subject: bytes, before: int) -> None:
+        if self.count_of(subject) > DROPPED_SINGLY_MAX:
+            self._purge_many(subject, before)
+            return
         oldest = self._oldest(subject)
         while 0 < oldest < before:
             self._drop(oldest)
             oldest = self._oldest(subject)
+
+    def _purge_many(self, subject: bytes, before: int) -> None:
+        """The same for very many messages, without a look at each of them."""
+        state, count = self._state, self.count_of(subject)
+        size = self._bytes_of(subject, before) if self._config.max_bytes > 0 else 0
+        is_purger = (
+            self._last == before and self.has(before) and self._subject_of(before) == subject
+        )
+        left = int(is_purger)
+        self._done.append(state)
+        self._state = _State(
+            state.messages - count + left,
+            state.byte_count - size,
+            {**state.counts, subject: left},
+            state.floor,
+            {**state.floors, subject: before},
+        )
+
+    def _bytes_of(self, subject: bytes, before: int) -> int:
+        """What the messages of a subject before a sequence count that stay so far."""
+        sid = self._log.index.subjects.ids.get(subject)
+        begin = max(self._state.floor, self._state.floors.get(subject, 0))
+        size = 0 if sid is None else self._log.index.bytes_of_subject(sid, begin, before)
+        coming = [each for each in self._coming_of.get(subject, ()) if begin <= each < before]
+        size += sum(self._coming[each][1] for each in coming)
+        return size - sum(
+            self._size_of(each)
+            for each in self._gone
+            if begin <= each < before and self._subject_of(each) == subject
+        )
 
     def _first(self) -> int:
         """The first message that stays; there must be one."""
@@ -240,7 +287,8 @@ class Forecast:
         """The first message of a subject that stays; 0 without one."""
         index = self._log.index
         sid = index.subjects.ids.get(subject)
-        start = max(self._searched.get(subject, 0), self._state.floor)
+        floor = max(self._state.floor, self._state.floors.get(subject, 0))
+        start = max(self._searched.get(subject, 0), floor)
         sequence = _NONE if sid is None else index.next_of_subject(sid, start)
         while sequence and sid is not None and not self.has(sequence):
             sequence = index.next_of_subject(sid, sequence + 1)

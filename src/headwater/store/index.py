@@ -628,6 +628,16 @@ class LogIndex:
             yield sequence
             sequence = self._following(sid, sequence) if sequence < last else NO_SEQUENCE
 
+    def bytes_of_subject(self, sid: int, begin: int, end: int) -> int:
+        """What the messages of subject `sid` from `begin` on and before `end` count together."""
+        total = 0
+        for segment in self.segments_between(begin, end):
+            first = segment.first_sequence
+            stop = min(end - first, len(segment.offsets))
+            positions = segment.passing(sid.__eq__, max(begin - first, 0), stop)
+            total += sum(map(segment.sizes.__getitem__, positions))
+        return total
+
     def count_from(self, sequence: int) -> int:
         """How many messages there are at or after `sequence`."""
         if sequence <= self.first_sequence:
