@@ -19,7 +19,7 @@ Container: TypeAlias = "list[Any] | deque[Any] | dict[Any, Any] | set[Any]"
 # So many entries are taken out in one step.
 EMPTIED_AT_A_TIME: Final = 4096
 # Taking so many entries out takes as long as one unit of work.
-EMPTIED_PER_UNIT: Final = 4
+EMPTIED_PER_UNIT: Final = 2
 
 
 def emptying(containers: Iterable[Container]) -> Work[None]:

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator
 from itertools import compress
 from typing import Final, final
 
+from headwater.base.emptying import Container
 from headwater.base.invariants import check
 from headwater.base.sliced import Work, at_once
 from headwater.jetstream.header_names import MSG_ID
@@ -134,6 +135,13 @@ class DedupeWindow:
         self._window_ns = window_ns
         while self._forget(now_ns, FORGOTTEN_PER_CALL_MAX):
             yield FORGOTTEN_PER_CALL_MAX
+
+    def abandon(self) -> list[Container]:
+        """Forget all ids, of a stream that is deleted; returns what is to be emptied."""
+        containers: list[Container] = [self._positions, self._ids]
+        self._positions, self._ids, self._dead = {}, [], 0
+        self._sequences, self._timestamps = array("Q"), array("q")
+        return containers
 
     def entries(self, now_ns: int) -> Iterator[tuple[bytes, int, int]]:
         """Id, sequence and timestamp of everything that counts at `now_ns`, oldest first."""

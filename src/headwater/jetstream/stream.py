@@ -17,6 +17,7 @@ from typing import Final, Protocol, final
 
 import msgspec
 
+from headwater.base.emptying import Container
 from headwater.base.entropy import Entropy
 from headwater.base.invariants import check
 from headwater.base.quoting import quote, quote_bytes
@@ -222,6 +223,14 @@ class Stream(StreamView):
         """The stream ends: nobody will go on with its batches."""
         self.atomic_batches.clear()
         self.fast_batches.clear()
+
+    def abandon(self) -> list[Container]:
+        """The stream is deleted and its log is about to be closed: let go of all messages.
+
+        Returns containers that may be so large that they are to be emptied some at a time.
+        """
+        of_consumers = self.consumers.abandon()
+        return [*of_consumers, *self.dedupe.abandon(), *self.log.abandon()]
 
     def break_cycles(self) -> None:
         """The stream is deleted and its log closed: let go of objects that lead back to it.
@@ -727,7 +736,8 @@ class Stream(StreamView):
             yield from self.removing(needless)
 
     def keeping_limits(self, with_subjects: bool = True) -> Work[None]:
-        """Let go of what is beyond the limits, some at a time; `with_subjects` also of each subject.
+        """Let go of what is beyond the limits, some at a time; also beyond that of subjects if they
+        are to be looked at.
 
         What a crash leaves of that goes when the log is opened again.
         """

@@ -599,6 +599,7 @@ class JetStream:
         stream.retire()
         runner.reads.give_up()
         self._transfers.stream_gone(stream)
+        self._runners.empty(stream.abandon())
         try:
             if runner.mode is None:
                 stream.log.close()

@@ -8,6 +8,8 @@ the caller, who knows what is still there, ignores them.
 from heapq import heapify, heappop, heappush
 from typing import Final, final
 
+from headwater.base.emptying import Container
+
 _SEQUENCE_BITS: Final = 64
 _SEQUENCE_MASK: Final = (1 << _SEQUENCE_BITS) - 1
 # Putting one into its place takes as long as looking at so many when all are put in order anew.
@@ -58,6 +60,11 @@ class ExpiryQueue:
         """Forget the sequences after one: they will be given to other messages."""
         self._heap = [item for item in self._heap if item & _SEQUENCE_MASK <= last_sequence]
         heapify(self._heap)
+
+    def abandon(self) -> list[Container]:
+        """Forget everything; returns what is to be emptied."""
+        heap, self._heap = self._heap, []
+        return [heap]
 
     def pending(self) -> list[tuple[int, int]]:
         """Everything still to come: sequence and time, in no order."""

@@ -15,7 +15,7 @@ from itertools import compress, islice
 from operator import not_
 from typing import Final, final
 
-from headwater.base.emptying import emptying
+from headwater.base.emptying import Container, emptying
 from headwater.base.invariants import check
 from headwater.base.sliced import Work
 from headwater.store.expiry import COUNT_MAX
@@ -164,6 +164,18 @@ class LogIndex:
             # Ids of messages that are gone mean nothing, whatever they become.
             segment.renumber(new_ids)
         self._begin_epoch()
+
+    def abandon(self) -> list[Container]:
+        """Forget all messages of a log that is removed; returns containers that nobody needs any
+        more, and that may be so large that they are to be emptied some at a time."""
+        subjects = self.subjects
+        self.segments = [SegmentIndex(self.next_sequence)]
+        self._starts = [self.next_sequence]
+        self.subjects = SubjectTable()
+        self.messages = self.byte_count = 0
+        self.first_sequence = self.next_sequence
+        self._begin_epoch()
+        return [subjects.ids, subjects.names]
 
     def forgetting_subjects(self) -> Work[None]:
         """Let go of the names of subjects, some at a time, if there are many and none of them has

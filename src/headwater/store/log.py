@@ -21,6 +21,7 @@ All of this runs on one thread. What is done to the files besides, partly on oth
 from collections.abc import Sequence
 from typing import Final, final
 
+from headwater.base.emptying import Container
 from headwater.base.sliced import Work, at_once
 from headwater.store.batch_records import (
     Wanted,
@@ -223,6 +224,15 @@ class FileLog(LogFiles):
                 self.checkpoint()
         finally:
             self.release()
+
+    def abandon(self) -> list[Container]:
+        """Forget all messages; the files are for whoever removes their folder."""
+        names = self.index.subjects.names
+        containers = super().abandon()
+        if self._compaction is None:
+            return containers
+        # A thread may look at the names.
+        return [each for each in containers if each is not names]
 
     def release(self) -> None:
         """Let the files go as they are."""

@@ -5,6 +5,7 @@ from itertools import accumulate, compress
 from operator import add, sub
 from typing import Final, final
 
+from headwater.base.emptying import Container
 from headwater.base.sliced import Work
 from headwater.store.index import LogIndex
 from headwater.store.message_log import (
@@ -194,6 +195,16 @@ class MemoryLog(MessageLog):
         keep = len(self.index.segments[-1].offsets)
         del self._headers.setdefault(first, [])[keep:]
         del self._payloads.setdefault(first, [])[keep:]
+
+    def abandon(self) -> list[Container]:
+        """Forget all messages, with what is in them."""
+        contents = [*self._headers.values(), *self._payloads.values()]
+        self._headers.clear()
+        self._payloads.clear()
+        containers = super().abandon()
+        self._headers[self.index.next_sequence] = []
+        self._payloads[self.index.next_sequence] = []
+        return [*containers, *contents]
 
     def close(self) -> None:
         """Let go of everything."""

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import compress
 from typing import Final, final
 
+from headwater.base.emptying import Container
 from headwater.base.errors import OperatingError
 from headwater.base.invariants import check
 from headwater.base.sliced import Work, at_once
@@ -279,6 +280,16 @@ class MessageLog(ABC):
     @abstractmethod
     def close(self) -> None:
         """Release everything; a log on disk is complete there afterwards."""
+
+    def abandon(self) -> list[Container]:
+        """Forget all messages, before a log is closed and removed.
+
+        Returns containers that nobody needs any more, and that may be so large that they are to be
+        emptied some at a time.
+        """
+        containers = [*self.index.abandon(), *self.expiries.abandon()]
+        self._filters.clear()
+        return containers
 
     # --- looking up ----------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ messages (`headwater.jetstream.consumer.retention`), and how both get into the j
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final, final
 
+from headwater.base.emptying import Container
 from headwater.base.invariants import check
 from headwater.base.sliced import Work, at_once
 from headwater.jetstream import error_codes
@@ -130,6 +131,13 @@ class Consumers:
         self._holding.clear()
         self._ahead.clear()
         del self._stream
+
+    def abandon(self) -> list[Container]:
+        """The stream is deleted: returns containers of consumers that are to be emptied."""
+        containers = self._counts.abandon()
+        for consumer in self:
+            containers += [consumer.lasts, consumer.state.pending]
+        return containers
 
     # --- by subject ----------------------------------------------------------------------------
 
@@ -377,10 +385,8 @@ class Consumers:
         return [*sorted(before), *to_come]
 
     def _gathering_all(self) -> Work[list[int]]:
-        stream = self._stream
-        return (
-            yield from stream.log.filter((ALL_SUBJECTS,)).gathering(stream.visible_sequence + 1)
-        )
+        log, end = self._stream.log, self._stream.visible_sequence + 1
+        return (yield from log.filter((ALL_SUBJECTS,)).gathering(end))
 
     # --- messages come and go ------------------------------------------------------------------
 

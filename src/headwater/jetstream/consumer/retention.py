@@ -9,7 +9,7 @@ from the consumers.
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final, final
 
-from headwater.base.emptying import emptying
+from headwater.base.emptying import Container, emptying
 from headwater.base.sliced import Work, parts_of
 
 # So many messages are counted in one step.
@@ -96,9 +96,13 @@ class InterestCounts:
 
     def clearing(self) -> Work[None]:
         """The same, and let go of the counts some at a time."""
+        yield from emptying(self.abandon())
+
+    def abandon(self) -> list[Container]:
+        """Begin to count anew; returns what is to be emptied."""
         counts = self._counts
         self.clear()
-        yield from emptying([counts])
+        return [counts]
 
     def gathering_unneeded(self, sequences: Sequence[int]) -> Work[list[int]]:
         """Those of these messages that nobody needs, found some at a time."""
