@@ -4,13 +4,18 @@ The same publishes go into three streams: one by one, all in one turn, and in tu
 wait for the disk while the next ones are decided.
 """
 
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, nullcontext
 from typing import Any, Final
+from unittest.mock import patch
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from headwater.jetstream import forecast, stream
 from headwater.jetstream.config import Discard, Retention, Storage
 from headwater.jetstream.in_flight import InFlight
+from headwater.store import memory, message_log
 from tests.unit.jetstream.shadow import Answer, Driver, Publish, incoming_of
 
 SUBJECTS = ("S.a", "S.b", "S.c", "S.a.b")
@@ -95,16 +100,57 @@ def texts(answers: list[Answer]) -> list[str]:
     return [answer.text for answer in answers]
 
 
+@contextmanager
+def few_are_many() -> Iterator[None]:
+    """Have streams do with few messages whatever they do with very many."""
+    with ExitStack() as stack:
+        for module in (stream, memory, message_log):
+            stack.enter_context(patch.object(module, "PURGED_AT_A_TIME", 1))
+        stack.enter_context(patch.object(stream, "IDS_PER_ENTRY_MAX", 1))
+        stack.enter_context(patch.object(forecast, "DROPPED_SINGLY_MAX", 0))
+        yield
+
+
 @settings(deadline=None)
-@given(config=CONFIGS, groups=GROUPS, size=st.integers(min_value=1, max_value=4))
+@given(
+    config=CONFIGS,
+    groups=GROUPS,
+    size=st.integers(min_value=1, max_value=4),
+    are_many=st.booleans(),
+)
+# A subject without messages is asked for behind a schedule that ended another one.
+@example(
+    config={"allow_msg_schedules": True, "allow_msg_ttl": True},
+    groups=[
+        [
+            Publish(
+                "S.a",
+                headers={
+                    "Nats-Msg-Id": "x",
+                    "Nats-Schedule": "@at 2100-01-01T00:00:00Z",
+                    "Nats-Schedule-Target": "S.t",
+                },
+            )
+        ],
+        [Publish("S.b", headers={"Nats-Expected-Last-Subject-Sequence": "0"})],
+    ],
+    size=1,
+    are_many=True,
+)
 def test_turns_show_in_nothing(
-    config: dict[str, Any], groups: list[list[Publish]], size: int
+    config: dict[str, Any], groups: list[list[Publish]], size: int, are_many: bool
 ) -> None:
     config = {"allow_atomic": True, **config}
     messages = [message for group in groups for message in group]
     expected = one_by_one(Storage.MEMORY, config, messages)
     expected.check()
+    with few_are_many() if are_many else nullcontext():
+        compare_turns(config, messages, size, expected)
 
+
+def compare_turns(
+    config: dict[str, Any], messages: list[Publish], size: int, expected: Driver
+) -> None:
     together = Driver(Storage.MEMORY, **config)
     if messages:
         together.publish_together(messages)

@@ -114,12 +114,14 @@ class Forecast:
         return self._state.byte_count
 
     def has(self, sequence: int) -> bool:
-        """Whether a message that is there or will come will also stay."""
+        """Whether a message that is there or will come will also stay; of others nothing is known
+        that makes them go."""
         state = self._state
         if sequence < state.floor or sequence in self._gone:
             return False
-        floors = state.floors
-        return not floors or sequence >= floors.get(self._subject_of(sequence), 0)
+        if not state.floors or not (sequence in self._coming or self._log.index.has(sequence)):
+            return True
+        return sequence >= state.floors.get(self._subject_of(sequence), 0)
 
     def count_of(self, subject: bytes) -> int:
         """How many messages of a subject."""
