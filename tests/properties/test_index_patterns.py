@@ -12,10 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from headwater.base.sliced import at_once
 from headwater.store import (
     census,
     cursor,
     index,
+    index_walks,
     segment_index,
     subject_filter,
     subject_order,
@@ -33,6 +35,7 @@ SMALL_LIMITS: list[tuple[ModuleType, str, int]] = [
     (index, "REMOVALS_NOTED_MAX", 6),
     (index, "FOLLOWED_MAX", 2),
     (index, "STRETCH_MIN", 1),
+    (index_walks, "STRETCH", 3),
     (segment_index, "BLOCK_POSITIONS", 4),
     (segment_index, "STRETCH_MIN", 1),
     (segment_index, "STRETCH_FACTOR", 2),
@@ -48,6 +51,8 @@ SMALL_LIMITS: list[tuple[ModuleType, str, int]] = [
     (subject_filter, "STRETCH_MIN", 1),
     (subject_filter, "STRETCH_FACTOR", 2),
     (subject_filter, "STRETCH_MAX", 4),
+    (subject_filter, "FOLLOWED_AT_A_TIME", 2),
+    (subject_filter, "GATHERED_AT_A_TIME", 3),
     (subject_order, "LEAF_IDS_MAX", 4),
     (subject_order, "ABSORBED_MIN", 3),
     (subject_order, "INSERTION_COST", 1),
@@ -313,10 +318,38 @@ class IndexMachine(RuleBasedStateMachine):
         found = sorted(names[sid] for sid in asked.ids() if counts[sid])
         assert found == sorted(twin.messages[last][0] for last in lasts)
 
-    @rule(age_ns=st.integers(-2, 12))
-    def ask_by_age(self, age_ns: int) -> None:
+    @rule(age_ns=st.integers(-2, 12), count=counts)
+    def ask_by_age(self, age_ns: int, count: int) -> None:
         time_ns = self.time_ns - age_ns
-        assert self.index.stored_before(time_ns) == self.twin.stored_before(time_ns)
+        expected = self.twin.stored_before(time_ns)
+        assert self.index.stored_before(time_ns) == expected
+        assert self.index.stored_before(time_ns, count) == expected[:count]
+
+    @rule(wanted=pattern_lists, position=positions, count=counts)
+    def gather_lasts(self, wanted: list[bytes], position: float, count: int) -> None:
+        place, asked = self.place(position), SubjectFilter(self.index, wanted)
+        expected = self.twin.last_of_each(wanted, place)
+        assert at_once(index_walks.gathering_lasts(self.index, asked, place, 2**62)) == expected
+        found = at_once(index_walks.gathering_lasts(self.index, asked, place, count + 1))
+        assert found == expected[: count + 1]
+
+    @rule(limit=st.integers(0, 3), data=st.data())
+    def gather_excess(self, limit: int, data: st.DataObject) -> None:
+        ids = self.index.subjects.ids
+        hidden = data.draw(st.dictionaries(st.sampled_from(sorted(ids)), counts)) if ids else {}
+        expected = []
+        for subject in ids:
+            on = [at for at, (name, _) in self.twin.messages.items() if name == subject]
+            expected += on[: max(len(on) - limit - hidden.get(subject, 0), 0)]
+        uncounted = {ids[subject]: count for subject, count in hidden.items()}
+        found = at_once(index_walks.gathering_excess(self.index, limit, uncounted))
+        assert found == sorted(expected)
+
+    @rule(count=st.integers(0, 20), size=st.integers(-1, 20))
+    def gather_oldest(self, count: int, size: int) -> None:
+        # Each message counts one byte.
+        expected = [*self.twin.messages][: max(count, size)]
+        assert at_once(index_walks.gathering_oldest(self.index, count, size)) == expected
 
     @rule(subject=subjects, position=positions)
     def ask_one(self, subject: bytes, position: float) -> None:

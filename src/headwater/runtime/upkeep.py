@@ -256,7 +256,7 @@ class Upkeep:
     def _begin(self, name: str) -> bool:
         """Begin what a log wants done, if anything."""
         log = self._store.logs.get(name)
-        if log is None or log.offline or log.is_deleting:
+        if log is None or log.offline or log.is_deleting or log.is_held:
             return False
         if log.identity in self._left_alone_until_s:
             return False

@@ -237,6 +237,7 @@ class StreamRunner:
         waits."""
         self._walk = walk
         self._waiting.add_first([step])
+        self.stream.log.is_held = True
         self.consumers.hold()
         self._runners.slices.add(lambda: self._walk_on(walk))
 
@@ -260,7 +261,7 @@ class StreamRunner:
         made = self._waiting.take()
         # What waits for another commit goes on doing so.
         steps = self._waiting.take_freed(self._runners.last_commit)
-        self._walk = None
+        self._end_walk()
         if isinstance(made, Change):
             self._conclude(made)
         elif isinstance(made, Decision):
@@ -268,6 +269,10 @@ class StreamRunner:
         self.consumers.release()
         self._go_on_with(steps)
         self._runners.note_due(self)
+
+    def _end_walk(self) -> None:
+        self._walk = None
+        self.stream.log.is_held = False
 
     def _go_on_with(self, steps: list[Step]) -> None:
         for position, step in enumerate(steps):
@@ -467,7 +472,7 @@ class StreamRunner:
             # Its messages are stored, whatever becomes of those that they replace.
             self._send(self._waiting.first)
             self._waiting.take()
-        self._walk = None
+        self._end_walk()
         self.consumers.release()
         while self._made:
             self._made.popleft()[1].refuse(error)

@@ -155,6 +155,9 @@ class MessageLog(ABC):
         self.entries: list[Entry] = []
         # Says what of all that the caller has journalled is still true; None if all of it may be.
         self.caller_entries: Callable[[], list[tuple[int, bytes]]] | None = None
+        # Whether the caller is in the midst of a change: the journal may speak of all of it or of
+        # nothing, so it is not written anew meanwhile.
+        self.is_held = False
         # Those used last are at the end.
         self._filters: dict[tuple[bytes, ...], SubjectFilter] = {}
 
