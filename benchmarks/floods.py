@@ -24,6 +24,9 @@ FILTER_TOKENS: Final = 450_000
 FILTERS: Final = 40_000
 PURGED_SUBJECTS: Final = 1_000_000
 LISTED_SUBJECTS: Final = 100_000
+# Messages that one request or publish makes go, and subjects of which a consumer wants the last.
+WALKED_MESSAGES: Final = 1_000_000
+LAST_SUBJECTS: Final = 500_000
 UNKNOWN_KEYS: Final = 60_000
 SUBSCRIPTIONS_OF_ONE_CLIENT: Final = 500_000
 EQUAL_SUBSCRIPTIONS: Final = 100_000
@@ -85,9 +88,22 @@ def listed_stream(server: Server, size: Size) -> None:
     stream_of(server, size.of(LISTED_SUBJECTS))
 
 
-def stream_of(server: Server, subjects: int) -> None:
-    """A stream in memory with `subjects` subjects."""
-    create_stream(server, {"name": STREAM, "subjects": ["flood.>"], "storage": "memory"})
+def stored_stream(server: Server, size: Size) -> None:
+    """A stream on disk of which everything is going to be removed, by whatever."""
+    stream_of(server, size.of(WALKED_MESSAGES), storage="file", allow_rollup_hdrs=True)
+
+
+def stream_of_lasts(server: Server, size: Size) -> None:
+    """A stream with two messages on each of very many subjects."""
+    subjects = size.of(LAST_SUBJECTS)
+    stream_of(server, subjects)
+    publish_rate(server, Publishing("flood.{}.a", 8, 1000, subjects), subjects)
+
+
+def stream_of(server: Server, subjects: int, **config: object) -> None:
+    """A stream with `subjects` subjects, in memory if nothing else is said."""
+    config = {"name": STREAM, "subjects": ["flood.>"], "storage": "memory", **config}
+    create_stream(server, config)
     publish_rate(server, Publishing("flood.{}.a", 8, 1000, subjects), subjects)
 
 
@@ -167,6 +183,24 @@ def filtered_purges(size: Size) -> bytes:
     """Purges that look at every subject and find nothing, and then one that finds all of them."""
     nothing = api(f"STREAM.PURGE.{STREAM}", {"filter": "flood.*.b"})
     return nothing * 5 + api(f"STREAM.PURGE.{STREAM}", {"filter": "flood.*.a"})
+
+
+def limited(size: Size) -> bytes:
+    """An update by which all messages but one go."""
+    config = {"name": STREAM, "subjects": ["flood.>"], "allow_rollup_hdrs": True, "max_msgs": 1}
+    return api(f"STREAM.UPDATE.{STREAM}", config)
+
+
+def rolled_up(size: Size) -> bytes:
+    """A publish that takes the place of all other messages."""
+    header = b"NATS/1.0\r\nNats-Rollup: all\r\n\r\n"
+    sizes = (len(header), len(header))
+    return b"HPUB flood.all %b0 %d %d\r\n" % (INBOX.encode(), *sizes) + header + b"\r\n"
+
+
+def lasts(size: Size) -> bytes:
+    """A consumer of the last message of each of very many subjects."""
+    return create_consumer("LASTS", deliver_policy="last_per_subject", filter_subject="flood.>")
 
 
 def unknown_keys(size: Size) -> bytes:
@@ -257,6 +291,46 @@ FLOODS: Final[dict[str, Flood]] = {
             filtered_purges,
             repeats_max=1,
             setup=purged_stream,
+            prelude=listen,
+        ),
+        Flood(
+            "purge-all",
+            "PURGE of a million messages",
+            lambda size: api(f"STREAM.PURGE.{STREAM}"),
+            repeats_max=1,
+            setup=stored_stream,
+            prelude=listen,
+        ),
+        Flood(
+            "limit",
+            "STREAM.UPDATE, a million messages beyond the limit",
+            limited,
+            repeats_max=1,
+            setup=stored_stream,
+            prelude=listen,
+        ),
+        Flood(
+            "roll-up",
+            "roll-up of a million messages",
+            rolled_up,
+            repeats_max=1,
+            setup=stored_stream,
+            prelude=listen,
+        ),
+        Flood(
+            "delete",
+            "STREAM.DELETE, a million messages",
+            lambda size: api(f"STREAM.DELETE.{STREAM}"),
+            repeats_max=1,
+            setup=stored_stream,
+            prelude=listen,
+        ),
+        Flood(
+            "lasts",
+            "CONSUMER.CREATE, last of 500,000 subjects",
+            lasts,
+            repeats_max=1,
+            setup=stream_of_lasts,
             prelude=listen,
         ),
         Flood(
