@@ -46,7 +46,7 @@ def test_a_long_request_has_its_full_size_and_is_valid_json(flood: Flood) -> Non
         if words[1].startswith(b"$JS.API.")
     ]
     assert all(len(each) < PAYLOAD_BYTES_MAX for each in requests)
-    assert all(isinstance(json.loads(each), dict) for each in requests)
+    assert all(isinstance(json.loads(each), dict) for each in requests if each)
 
 
 @pytest.mark.parametrize("name", ["sub", "subjects", "ids"])

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from headwater.jetstream.api.snapshot import (
     ACK_TIMEOUT_NS,
     NO_FLOW,
+    TURN_PIECES_MAX,
     Outgoing,
     SnapshotRequest,
     SnapshotSender,
@@ -45,7 +46,7 @@ def run(one: SnapshotSender, now_ns: int = 0) -> list[Outgoing]:
     sent: list[Outgoing] = []
     while not one.is_over:
         messages = one.send(now_ns)
-        assert messages
+        assert messages or one.can_send
         sent += messages
         for message in messages:
             if message.reply is not None:
@@ -69,6 +70,15 @@ def test_chunks_are_numbered_and_end_with_a_status() -> None:
 def test_what_fits_chunks_exactly_has_no_rest() -> None:
     assert run(sender(bytes(1024)))[-1] == Outgoing(None, b"NATS/1.0 204\r\n\r\n", b"")
     assert len(run(sender(bytes(1024)))) == 2
+
+
+def test_a_chunk_of_many_small_pieces_takes_several_turns() -> None:
+    pieces = [b"%04d" % number for number in range(TURN_PIECES_MAX + 1)]
+    one = sender(*pieces)
+    assert one.send(0) == []
+    assert one.can_send
+    assert one.send(0) == [Outgoing(None, b"", b"".join(pieces)), Outgoing(None, b"", b"")]
+    assert sender(*pieces[: TURN_PIECES_MAX - 1]).send(0)
 
 
 @given(

@@ -32,6 +32,8 @@ WINDOW_BYTES_MAX: Final = 32 * 1024 * 1024
 ACK_TIMEOUT_NS: Final = 5 * NS_PER_S
 # Sent before others have their turn.
 TURN_BYTES: Final = 256 * 1024
+# So many pieces are read in one turn: with small messages that takes some milliseconds.
+TURN_PIECES_MAX: Final = 4
 
 NO_FLOW: Final = "no flow response"
 NO_INTEREST: Final = "no interest"
@@ -97,6 +99,7 @@ class SnapshotSender:
         "_buffer",
         "_chunk_bytes",
         "_deadline_ns",
+        "_pieces_left",
         "_room",
         "_sent",
         "_source",
@@ -119,6 +122,8 @@ class SnapshotSender:
         self._source = source
         self._ack_subject = ack_subject
         self._buffer = bytearray()
+        # How many pieces may be read in this turn.
+        self._pieces_left = 0
         # How many chunks were sent.
         self._sent = 0
         self._deadline_ns = now_ns + ACK_TIMEOUT_NS
@@ -143,9 +148,12 @@ class SnapshotSender:
         """What goes out in this turn."""
         outgoing: list[Outgoing] = []
         size = 0
+        self._pieces_left = TURN_PIECES_MAX
         while self.can_send and size < TURN_BYTES:
-            self._room -= 1
             chunk = self._next_chunk()
+            if chunk is None:
+                break
+            self._room -= 1
             if len(chunk) == self._chunk_bytes:
                 self._sent += 1
                 reply = b"%b.%d.%d" % (self._ack_subject, len(chunk), self._sent)
@@ -158,10 +166,13 @@ class SnapshotSender:
             outgoing.append(self._end())
         return outgoing
 
-    def _next_chunk(self) -> bytes:
-        """A whole chunk, or what is left."""
+    def _next_chunk(self) -> bytes | None:
+        """A whole chunk, or what is left; None if the rest of it has to wait for the next turn."""
         buffer, wanted = self._buffer, self._chunk_bytes
         while len(buffer) < wanted and not self.error:
+            if not self._pieces_left:
+                return None
+            self._pieces_left -= 1
             try:
                 piece = self._source.read()
             except StoreError as error:

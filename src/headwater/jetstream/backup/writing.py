@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
 # Read and written at a time, unless a single message is larger.
 PIECE_BYTES: Final = 64 * 1024
-_PIECE_MESSAGES_MAX: Final = 4096
+# As many small messages as are read and written in a millisecond.
+_PIECE_MESSAGES_MAX: Final = 256
 # Readers of the format may refuse larger frames; a large message takes several.
 _FRAME_BYTES_MAX: Final = 1024 * 1024
 
