@@ -3,7 +3,7 @@
 import pytest
 
 from headwater.base.clock import NS_PER_S
-from headwater.jetstream import error_codes
+from headwater.jetstream import due, error_codes
 from headwater.jetstream.due import IDS_FORGOTTEN_AFTER_NS, REFUSED_COPY_RETRY_NS
 from headwater.jetstream.errors import ApiError
 from headwater.jetstream.scheduling import GRACE_NS
@@ -72,6 +72,28 @@ def test_a_message_that_never_goes_is_looked_at_once(drive: Drive) -> None:
     driver.advance(5)
     assert driver.sequences == [1]
     assert driver.stream.next_due_ns() == 0
+
+
+@pytest.mark.parametrize("headers", [{}, {"Nats_TTL": "never"}, {"Nats_TTL": "10s"}])
+@pytest.mark.parametrize("allow_msg_ttl", [False, True])
+def test_so_many_messages_are_looked_at_in_one_turn_and_no_more(
+    drive: Drive,
+    monkeypatch: pytest.MonkeyPatch,
+    allow_msg_ttl: bool,
+    headers: dict[str, str],
+) -> None:
+    monkeypatch.setattr(due, "GONE_AT_ONCE_MAX", 2)
+    if not allow_msg_ttl:
+        headers = {}
+    driver = drive(allow_msg_ttl=allow_msg_ttl, max_age=10 * NS_PER_S)
+    for _ in range(5):
+        driver.publish("S.a", **headers)
+    left = []
+    driver.now_ns += 10 * NS_PER_S
+    while driver.stream.next_due_ns():
+        driver.run_due()
+        left.append(len(driver.sequences))
+    assert left[:3] == ([5, 5, 5] if headers == {"Nats_TTL": "never"} else [3, 1, 0])
 
 
 def test_an_age_cuts_a_longer_ttl(drive: Drive) -> None:

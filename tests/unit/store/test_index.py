@@ -406,6 +406,15 @@ def test_messages_that_are_due_by_age_are_found_without_looking_further() -> Non
     assert examined(index) - before <= 4 * STRETCH_MIN
 
 
+def test_of_messages_that_are_due_by_age_no_more_are_looked_at_than_are_wanted() -> None:
+    index = LogIndex(1)
+    append(index, [b"a"] * 100_000, time_ns=1)
+    before = examined(index)
+    assert index.stored_before(2, STRETCH_MIN) == [*range(1, STRETCH_MIN + 1)]
+    assert examined(index) - before == STRETCH_MIN
+    assert len(index.stored_before(2, STRETCH_MIN + 1)) == STRETCH_MIN + 1
+
+
 def test_a_clock_set_back_makes_no_message_older() -> None:
     index = LogIndex(1)
     for time_ns in (10, 50, 20, 60):

@@ -4,6 +4,7 @@ Work is counted, not timed: a step says how much it did.
 """
 
 from collections.abc import Sequence
+from itertools import count
 from random import Random
 
 import pytest
@@ -22,7 +23,7 @@ from headwater.store.opening import create_log, open_log
 from headwater.store.subject_filter import PATTERNS_ONE_BY_ONE_MAX
 from headwater.store.subject_order import PatternTree, SubjectPattern
 from headwater.subjects.grammar import matches
-from headwater.testing.disk import SimDisk
+from headwater.testing.disk import PowerLost, SimDisk
 from headwater.testing.entropy import SeededEntropy
 
 FOLDER = "/stream"
@@ -243,3 +244,55 @@ def test_nothing_is_deleting_when_it_is_done(monkeypatch: pytest.MonkeyPatch) ->
     at_once(log.deleting([*range(2, 9)]))
     assert not log.is_deleting
     log.close()
+
+
+# --- everything goes ----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def small_segments_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(file_log, "EMPTIED_BYTES_MIN", 1)
+    monkeypatch.setattr(file_log, "PURGED_AT_A_TIME", 2)
+
+
+@pytest.mark.usefixtures("small_segments_go")
+def test_an_emptied_segment_goes_without_a_footer() -> None:
+    disk = SimDisk()
+    log = file_log_of(disk, 9)
+    (before,) = [path for path in disk.files() if "segment-" in path]
+    disk.fail("write", before)
+    at_once(log.deleting([*range(1, 10)]))
+    (after,) = [path for path in disk.files() if "segment-" in path]
+    assert after != before
+    store(log, [b"s.next"])
+    assert (log.first_sequence, log.last_sequence) == (10, 10)
+
+
+@pytest.mark.usefixtures("small_segments_go")
+@pytest.mark.parametrize("is_power_lost", [False, True])
+@pytest.mark.parametrize("seed", range(3))
+def test_a_crash_while_everything_goes_leaves_all_or_nothing_and_says_of_nothing_that_it_is_lost(
+    seed: int, is_power_lost: bool
+) -> None:
+    outcomes = set()
+    for crash in count():
+        disk = SimDisk(seed)
+        log = file_log_of(disk, 9)
+        disk.crash_at(disk.operations + crash)
+        try:
+            at_once(log.deleting([*range(1, 10)]))
+            # It needs no more operations than that.
+            break
+        except PowerLost:
+            pass
+        if is_power_lost:
+            disk.power_loss()
+        else:
+            disk.kill()
+        entropy = SeededEntropy(Random(2))
+        again = open_log(disk, FOLDER, entropy, is_power_lost, machine_fell=is_power_lost)
+        outcomes.add(again.messages)
+        assert not again.lost.within(1, 9)
+        store(again, [b"s.next"])
+        assert again.last_sequence > 9
+    assert outcomes == {0, 9}
