@@ -271,7 +271,7 @@ class _Pulls:
             if len(arrived):
                 columns = self._columns(arrived)
                 size.learn(columns, columns.sequences[-1] - self.rest.first + 1)
-                self.rest = SequenceRange(columns.sequences[-1] + 1, wanted.last)
+                self.rest = wanted.starting_at(columns.sequences[-1] + 1)
                 gathering.add(columns.between(wanted))
             for reply, header in statuses:
                 is_over = self._heed(reply, header) or is_over
@@ -284,7 +284,11 @@ class _Pulls:
         """Ask for more if little is on its way."""
         if self._owed and (self._is_alone or self._owed > self._last_rows // AHEAD_PART):
             return
-        rows, bytes_max = size.next(self.rest.last - self.rest.first + 1, self._owed)
+        left = self.rest.last - self.rest.first + 1
+        if self.rest.is_open:
+            # Whatever has moved behind the range is to come with the same pull.
+            left += FIRST_PULL_ROWS
+        rows, bytes_max = size.next(left, self._owed)
         if rows > 0 and not (self._owed and bytes_max):
             self._ask(rows, bytes_max)
 

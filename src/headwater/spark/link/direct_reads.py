@@ -82,7 +82,8 @@ class DirectReader:
         """The messages of the range. Raises IncompleteError if who answered is behind."""
         first = wanted.first
         while first <= wanted.last:
-            columns, is_at_end = self._batch(first, wanted.last - first + 1)
+            left = CHUNK_ROWS if wanted.is_open else wanted.last - first + 1
+            columns, is_at_end = self._batch(first, left)
             if len(columns):
                 first = columns.sequences[-1] + 1
                 found = columns.between(wanted)

@@ -126,7 +126,7 @@ def read_range(
     while True:
         try:
             last_sequence = _seen(connection, info)
-            rest = SequenceRange(first, min(wanted.last, last_sequence))
+            rest = SequenceRange(first, min(wanted.last, last_sequence), wanted.is_open)
             with closing(reader.read(rest, last_sequence)) as chunks:
                 for columns in chunks:
                     first = columns.sequences[-1] + 1

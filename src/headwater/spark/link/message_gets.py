@@ -87,6 +87,8 @@ class MessageGetReader:
             first = end + 1
             if len(found) < self._at_a_time // 2 and first <= wanted.last:
                 first = self._next(first) or wanted.last + 1
+        if wanted.is_open and not len(gathering):
+            gathering.add(self._next_match(max(first, wanted.last + 1)))
         if len(gathering):
             yield gathering.taken()
 
@@ -96,6 +98,17 @@ class MessageGetReader:
         request = {"seq": first, "next_by_subj": self._pattern}
         found = api.message(self._stream, request)
         return None if found is None else found.sequence
+
+    def _next_match(self, first: int) -> Columns:
+        """The first message from here on that matches; none if there is none."""
+        while (sequence := self._next(first)) is not None:
+            columns = self._columns(self._get_all(range(sequence, sequence + 1)))
+            found = columns.picked(self._patterns.places(columns.subjects))
+            if len(found):
+                return found
+            # It does not match, or it was replaced since it was found.
+            first = sequence + 1 if len(columns) else sequence
+        return Columns.empty()
 
     def _get_all(self, sequences: range) -> list[_Message]:
         """Those of the sequences that there are, in order."""

@@ -5,7 +5,7 @@ Must not know: how a stream is read, or over which connection.
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Self, final
 
 from headwater.spark.link.errors import LinkError
@@ -27,10 +27,20 @@ class IncompleteError(LinkError):
 
 @dataclass(frozen=True)
 class SequenceRange:
-    """Sequences from `first` to `last`, both included; empty if `last` is below `first`."""
+    """Sequences from `first` to `last`, both included; empty if `last` is below `first`.
+
+    A read of an open range also gives messages behind `last`, namely those that it meets on its way
+    to the end of the range: at least the next one, if the range itself holds nothing. So a message
+    that is replaced again and again, and is never where it was when the range was chosen, is met.
+    """
 
     first: int
     last: int
+    is_open: bool = False
+
+    def starting_at(self, first: int) -> "SequenceRange":
+        """What is left of the range from a sequence on."""
+        return replace(self, first=first)
 
 
 @final
@@ -75,7 +85,7 @@ class Columns:
     def between(self, wanted: SequenceRange) -> "Columns":
         """Those of the range."""
         begin = bisect_left(self.sequences, wanted.first)
-        end = bisect_right(self.sequences, wanted.last)
+        end = len(self) if wanted.is_open else bisect_right(self.sequences, wanted.last)
         if begin == 0 and end == len(self.sequences):
             return self
         return Columns(

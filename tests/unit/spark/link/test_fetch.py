@@ -182,6 +182,25 @@ def test_a_range_is_cut_at_both_ends(log: Log, way: Way) -> None:
         assert found == [*range(max(first, 1), min(last, 40) + 1)]
 
 
+@pytest.mark.parametrize("subjects", [(), ("LOG.a",), ("LOG.a", "LOG.b")])
+@pytest.mark.parametrize("way", WAYS)
+def test_an_open_range_gives_what_has_moved_behind_it(
+    log: Log, way: Way, subjects: tuple[str, ...]
+) -> None:
+    log.create(max_msgs_per_subject=1)
+    log.server.publish([Message("LOG.a"), Message("LOG.c"), Message("LOG.a"), Message("LOG.c")])
+
+    def found(first: int, last: int) -> list[int]:
+        wanted = SequenceRange(first, last, is_open=True)
+        chunks = read_range(log.connection, log.info(), wanted, subjects, way)
+        return [sequence for chunk in chunks for sequence in chunk.sequences]
+
+    # Both messages of the range were replaced since somebody chose it.
+    assert found(1, 2)[:1] == [3]
+    assert found(4, 4) == ([] if subjects else [4])
+    assert found(5, 4) == []
+
+
 @pytest.mark.parametrize("way", WAYS)
 def test_an_empty_stream_yields_nothing(log: Log, way: Way) -> None:
     log.create()
