@@ -1,11 +1,17 @@
 """A bucket as a table: keys, revisions, operations, its history or the newest entries."""
 
+import itertools
 from collections.abc import Iterator
 
 from pyspark.sql import SparkSession
 
-from headwater.spark.buckets import LatestEntries, key_of, operation_of
-from headwater.spark.link.ranges import Columns
+from headwater.spark.buckets import (
+    CATCH_UP_ROUNDS_MAX,
+    LatestEntries,
+    key_of,
+    operation_of,
+)
+from headwater.spark.link.ranges import Columns, SequenceRange
 from tests.spark.servers import Message, Server, header_block
 from tests.spark.test_batch_read import table
 
@@ -66,18 +72,71 @@ class TestLatestEntries:
 
     def test_a_key_put_again_while_it_is_read_is_not_missed(self) -> None:
         # Key b was at revision 2 when the read began; it went to 4 and 5 before it was reached.
-        bucket = {(1, 3): [(1, b"a"), (3, b"c")], (4, 4): [], (5, 6): [(5, b"b"), (6, b"a")]}
+        bucket = {(1, 3): [(1, b"a"), (3, b"c")], (4, 4): [(5, b"b")], (6, 6): [(6, b"a")]}
         heads = iter([4, 6])
 
-        def read(first: int, last: int) -> Iterator[Columns]:
-            yield self.columns(*bucket[first, last])
+        def read(wanted: SequenceRange) -> Iterator[Columns]:
+            yield self.columns(*bucket[wanted.first, wanted.last])
 
         reading = LatestEntries(read, one_per_key=True)
         found = [s for chunk in reading.chunks(1, 3, lambda: next(heads)) for s in chunk.sequences]
         assert found == [1, 3, 5]
 
+    def test_nothing_is_looked_for_where_all_that_was_planned_is_left(self) -> None:
+        def read(wanted: SequenceRange) -> Iterator[Columns]:
+            assert wanted == SequenceRange(1, 3)
+            yield self.columns((1, b"a"), (3, b"c"))
+
+        reading = LatestEntries(read, one_per_key=True)
+        [found] = reading.changes(1, 3, 2, 10, lambda: 20)
+        assert found.sequences == [1, 3]
+
+    def test_what_is_missing_is_looked_for_behind_the_head(self) -> None:
+        """And so is all there is, if nobody has counted."""
+        bucket = {(1, 3): [(1, b"a")], (11, 20): [(15, b"a"), (20, b"c")], (21, 20): []}
+        for count in (2, None):
+
+            def read(wanted: SequenceRange) -> Iterator[Columns]:
+                if found := bucket[wanted.first, wanted.last]:
+                    yield self.columns(*found)
+
+            reading = LatestEntries(read, one_per_key=True)
+            found = [c.sequences for c in reading.changes(1, 3, count, 10, lambda: 20)]
+            assert found == [[1], [20]]
+
+    def test_each_share_has_its_keys(self) -> None:
+        keys = [b"k%d" % number for number in range(50)]
+
+        def read(wanted: SequenceRange) -> Iterator[Columns]:
+            yield self.columns(*enumerate(keys, 1))
+
+        for one_per_key in (True, False):
+            shares = [
+                [
+                    key
+                    for chunk in LatestEntries(read, one_per_key, (part, 3)).chunks(1, 50, None)
+                    for key in chunk.subjects
+                ]
+                for part in range(3)
+            ]
+            assert all(shares)
+            assert sorted(key for share in shares for key in share) == sorted(keys)
+
+    def test_rounds_are_bounded(self) -> None:
+        """A bucket in which every round finds a hole, and a key that is new."""
+        heads = itertools.count(10, 2)
+        rounds = 0
+
+        def read(wanted: SequenceRange) -> Iterator[Columns]:
+            nonlocal rounds
+            rounds += 1
+            yield self.columns((wanted.last, b"k%d" % wanted.last))
+
+        found = list(LatestEntries(read, one_per_key=True).chunks(1, 8, lambda: next(heads)))
+        assert rounds == len(found) == CATCH_UP_ROUNDS_MAX + 1
+
     def test_of_a_longer_history_the_newest_is_kept(self) -> None:
-        def read(first: int, last: int) -> Iterator[Columns]:
+        def read(wanted: SequenceRange) -> Iterator[Columns]:
             yield self.columns((1, b"a"), (2, b"b"))
             yield self.columns((3, b"a"))
 

@@ -102,7 +102,7 @@ def test_a_message_deleted_after_planning_is_a_loss(server: Server) -> None:
 def test_messages_that_go_by_design_are_no_loss(server: Server) -> None:
     server.create_stream("s", max_msgs_per_subject=1)
     server.publish([(f"s.{i}", b"x") for i in range(10)])
-    planner = Planner(server, maxMessagesPerTrigger=5)
+    planner = Planner(server, maxMessagesPerTrigger=5, changes="all")
     planned = planner.next()
     server.publish([(f"s.{i}", b"x") for i in range(8)])
     assert list(planner.read(planned)) == []

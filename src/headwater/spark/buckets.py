@@ -8,13 +8,15 @@ A row is an entry, markers included: with `history` all that the bucket still ho
 newest of each key. Whoever wants values alone filters on `operation = 'put'`.
 """
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from typing import Final
+from zlib import crc32
 
 import pyarrow as pa
 
 from headwater.spark.batches import Column, MessageColumns, texts
-from headwater.spark.link.ranges import Columns
+from headwater.spark.link.ranges import CHUNK_ROWS, Columns, SequenceRange
 from headwater.wire.headers import value_of
 
 PUT: Final = "put"
@@ -66,10 +68,14 @@ COLUMNS: Final[dict[str, Column]] = {
 
 
 CATCH_UP_ROUNDS_MAX: Final = 32
-"""Each round reads what was written during the one before: after a few there is next to nothing."""
+"""Each round reads what was written during the one before: after a few there is next to nothing.
+A bucket into which more is written than one task can read is left after so many."""
 
-Read = Callable[[int, int], Iterator[Columns]]
-"""The entries from one revision to another, both included."""
+Read = Callable[[SequenceRange], Iterator[Columns]]
+"""The entries of a range of revisions."""
+
+Newest = Callable[[], int]
+"""The newest revision that there is by now."""
 
 
 class LatestEntries:
@@ -79,56 +85,104 @@ class LatestEntries:
     which it began misses the keys that were put while it read. It therefore reads on until it has
     caught up, and takes from there the keys it has not seen. Every key that was there all the time
     comes out once.
+
+    Of a stream the subjects are the keys.
     """
 
-    def __init__(self, read: Read, one_per_key: bool) -> None:
-        """`one_per_key`: the bucket itself keeps no more than the newest."""
+    def __init__(self, read: Read, one_per_key: bool, share: tuple[int, int] = (0, 1)) -> None:
+        """`one_per_key`: the bucket itself keeps no more than the newest.
+
+        `share`: which part of the keys comes out, of how many parts.
+        """
         self._read = read
         self._one_per_key = one_per_key
+        self._part, self._parts = share
         self._seen: set[bytes] = set()
+        # Of keys that have several entries: the newest so far.
+        self._kept: dict[bytes, tuple[int, int, bytes, bytes]] = {}
 
-    def chunks(self, first: int, last: int, newest: Callable[[], int] | None) -> Iterator[Columns]:
+    def chunks(self, first: int, last: int, newest: Newest | None) -> Iterator[Columns]:
         """Entries from `first` to `last`, and on to what `newest` says there is by then, if given.
 
         Without that the table is as of revision `last`.
         """
-        if self._one_per_key:
-            # Nothing within these revisions can have been replaced by something else within them.
-            for chunk in self._read(first, last):
+        yield from self.changes(first, last, None, last, newest)
+
+    def changes(
+        self, first: int, last: int, count: int | None, head: int, newest: Newest | None
+    ) -> Iterator[Columns]:
+        """The keys with an entry from `first` to `last`, of which there were once `count`.
+
+        At that moment the bucket ended at revision `head`. If fewer are left (or `count` is None),
+        others have been put again since: what has come behind `head` is read as well, up to what
+        `newest` says, if given. That brings the keys that are missing, and maybe further ones.
+        """
+        found = 0
+        for chunk in self._read(SequenceRange(first, last)):
+            found += len(chunk)
+            if self._one_per_key and self._parts == 1:
+                # Nothing within a range can have been replaced by something else within it.
                 self._seen.update(chunk.subjects)
                 yield chunk
-        else:
-            yield from self._newest_of_each(first, last)
-        if newest is None:
-            return
+            else:
+                yield from self._taken(chunk)
+        if newest is not None and (count is None or found < count):
+            for chunk in self._behind(head, newest):
+                yield from self._taken(chunk)
+        yield from self._rest()
+
+    def _behind(self, last: int, newest: Newest) -> Iterator[Columns]:
+        """What comes behind `last`, until nothing can have been missed.
+
+        A key that has not been met when a round begins has its entry in the revisions of the
+        round, unless it is put again before it is read. If every revision is found, or no entry
+        is left behind the round before, there is no such key.
+        """
         for _ in range(CATCH_UP_ROUNDS_MAX):
             first, last = last + 1, newest()
-            found = 0
-            for chunk in self._read(first, last):
+            within = found = 0
+            for chunk in self._read(SequenceRange(first, last, is_open=True)):
                 found += len(chunk)
-                yield chunk.picked(self._unseen(chunk.subjects))
-            if found == last - first + 1:
-                # Every revision was there: nothing was put again meanwhile.
+                within += bisect_right(chunk.sequences, last)
+                yield chunk
+                reached = chunk.sequences[-1]
+            if found == 0 or within == last - first + 1:
                 return
+            last = max(last, reached)
 
-    def _newest_of_each(self, first: int, last: int) -> Iterator[Columns]:
-        """Holds an entry per key: which one is the newest is known at the end."""
-        kept: dict[bytes, tuple[int, int, bytes, bytes]] = {}
-        for chunk in self._read(first, last):
+    def _taken(self, chunk: Columns) -> Iterator[Columns]:
+        """What can be given away of a chunk."""
+        if not self._one_per_key:
+            chunk = self._shared(chunk)
             entries = zip(
                 chunk.sequences, chunk.timestamps_ns, chunk.headers, chunk.payloads, strict=True
             )
-            kept.update(zip(chunk.subjects, entries, strict=True))
-        self._seen.update(kept)
-        ordered = sorted(kept, key=lambda subject: kept[subject][0])
-        columns = [list(column) for column in zip(*(kept[s] for s in ordered), strict=True)]
-        if ordered:
-            yield Columns(ordered, *columns)
+            self._kept.update(zip(chunk.subjects, entries, strict=True))
+            return
+        unseen = chunk.picked(self._unseen(chunk.subjects))
+        if len(unseen):
+            yield unseen
 
     def _unseen(self, subjects: list[bytes]) -> list[int]:
         places = []
         for place, subject in enumerate(subjects):
-            if subject not in self._seen:
+            if subject not in self._seen and self._is_ours(subject):
                 self._seen.add(subject)
                 places.append(place)
         return places
+
+    def _shared(self, chunk: Columns) -> Columns:
+        if self._parts == 1:
+            return chunk
+        return chunk.picked([at for at, key in enumerate(chunk.subjects) if self._is_ours(key)])
+
+    def _is_ours(self, subject: bytes) -> bool:
+        return self._parts == 1 or crc32(subject) % self._parts == self._part
+
+    def _rest(self) -> Iterator[Columns]:
+        """The newest entries of keys that have several: which ones they are is known at the end."""
+        ordered = sorted(self._kept, key=lambda subject: self._kept[subject][0])
+        for begin in range(0, len(ordered), CHUNK_ROWS):
+            subjects = ordered[begin : begin + CHUNK_ROWS]
+            kept = [self._kept[subject] for subject in subjects]
+            yield Columns(subjects, *(list(column) for column in zip(*kept, strict=True)))

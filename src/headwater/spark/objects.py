@@ -171,9 +171,8 @@ class ObjectReader:
     ) -> list[Meta]:
         """The messages about objects in a range; with those that came while they were read."""
 
-        def read(first: int, last: int) -> Iterator[Columns]:
-            rest = SequenceRange(first, last)
-            return read_range(self._connection, self._info, rest, subjects, self._way)
+        def read(part: SequenceRange) -> Iterator[Columns]:
+            return read_range(self._connection, self._info, part, subjects, self._way)
 
         def newest() -> int:
             return JetStream(self._connection).stream_info(self._info.name).last_seq

@@ -9,13 +9,25 @@ and cores there are then, and each part knows how many messages it must find.
      [1001, 2000, 997]], "lost": 0}
 
 A count of null: messages of this stream go by design, so nothing can be said. `lost` adds up the
-sequences that were passed over because they were gone, for `failOnDataLoss=false`.
+sequences that were passed over because they were gone, for `failOnDataLoss=false`. `subjects` are
+the patterns by which the batch was planned, and by which it is replayed.
+
+A batch of kind `latest` holds one row for each key that has changed, as of the read, and so a
+replay may find newer rows. Its offset says so:
+
+    {..., "changes": "latest", "head": 2000}
+
+`head` is the last sequence of the stream when the batch was planned. An entry of the batch that was
+replaced since then has its successor behind `head`, and is looked for there; without a head it is
+not looked for. The ranges of such a batch are all alike: each part reads the whole range, and takes
+its share of the keys.
 
 Loss is told here too, from two values: an offset and what the server says about the stream now.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any
 
 from headwater.base.errors import OperatingError
@@ -28,6 +40,13 @@ class DataLossError(OperatingError):
 
 class OffsetError(OperatingError):
     """A checkpoint that this source cannot continue from."""
+
+
+class Changes(Enum):
+    """Which rows a batch of a streaming read has: every message, or the newest of each key."""
+
+    ALL = "all"
+    LATEST = "latest"
 
 
 @dataclass(frozen=True)
@@ -51,15 +70,24 @@ class Offset:
     next: int
     ranges: tuple[PlannedRange, ...] = ()
     lost: int = 0
+    subjects: tuple[str, ...] | None = None
+    changes: Changes = Changes.ALL
+    head: int | None = None
 
     def to_json(self) -> dict[str, Any]:
-        return {
+        document: dict[str, Any] = {
             "stream": self.stream,
             "created": self.created,
             "next": self.next,
             "ranges": [[part.first, part.last, part.count] for part in self.ranges],
             "lost": self.lost,
         }
+        # Checkpoints of earlier versions do not say by which subjects a batch was planned.
+        if self.subjects is not None:
+            document["subjects"] = list(self.subjects)
+        if self.changes is Changes.LATEST:
+            document |= {"changes": self.changes.value, "head": self.head}
+        return document
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> "Offset":
@@ -71,6 +99,9 @@ class Offset:
                 next=int(document["next"]),
                 ranges=tuple(_range(part) for part in document["ranges"]),
                 lost=int(document["lost"]),
+                subjects=_subjects(document.get("subjects")),
+                changes=Changes(document.get("changes", Changes.ALL.value)),
+                head=_number(document.get("head")),
             )
         except (KeyError, TypeError, ValueError):
             raise OffsetError(
@@ -89,7 +120,15 @@ class Offset:
 
 def _range(part: Sequence[Any]) -> PlannedRange:
     first, last, count = part
-    return PlannedRange(int(first), int(last), None if count is None else int(count))
+    return PlannedRange(int(first), int(last), _number(count))
+
+
+def _number(value: Any) -> int | None:
+    return None if value is None else int(value)
+
+
+def _subjects(patterns: Sequence[Any] | None) -> tuple[str, ...] | None:
+    return None if patterns is None else tuple(str(pattern) for pattern in patterns)
 
 
 @dataclass(frozen=True)
@@ -142,6 +181,14 @@ def replacement_of(offset: Offset, info: StreamInfo) -> Loss | None:
         0,
         first_sequence(info),
     )
+
+
+def is_of_latest(document: Mapping[str, Any]) -> bool:
+    """Whether the batch that ends at this offset of a checkpoint may have other rows in a replay.
+
+    Two runs of such a batch are the same batch if their offsets are the same.
+    """
+    return document.get("changes") == Changes.LATEST.value
 
 
 def keeps_messages(info: StreamInfo) -> bool:

@@ -19,6 +19,7 @@ from typing import Final
 from headwater.base.errors import OperatingError
 from headwater.jetstream.times import parse_time
 from headwater.spark.link.login import Login, LoginError
+from headwater.spark.offsets import Changes
 from headwater.subjects.grammar import has_wildcard, is_valid_literal, is_valid_pattern
 
 DEFAULT_MARKER_BUCKET: Final = "headwater_sinks"
@@ -91,7 +92,8 @@ class SourceOptions:
     `name` is the name of the stream, bucket or object store, as `kind` says; `stream` that of the
     stream that holds it. `subjects` are patterns of its subjects, or of the keys of a bucket; none
     means all. A streaming read stays at its `ending` when it comes there. Without `partitions_min`
-    the planner chooses.
+    the planner chooses. Without `changes` the stream decides: the newest entry of each key where
+    the stream itself replaces entries, every message elsewhere.
     """
 
     kind: Kind
@@ -108,6 +110,7 @@ class SourceOptions:
     consistency: Consistency = Consistency.LEADER
     pushdown: bool = False
     history: bool = True
+    changes: Changes | None = None
 
     @property
     def stream(self) -> str:
@@ -136,6 +139,7 @@ class SourceOptions:
             ),
             pushdown=reading.flag("pushdown", False),
             history=reading.flag("history", True),
+            changes=reading.changes(),
         )
         parsed._check(reading)
         return parsed
@@ -143,6 +147,8 @@ class SourceOptions:
     def _check(self, reading: "_Reading") -> None:
         if self.kind is not Kind.BUCKET and reading.has("history"):
             raise OptionError("option history is for buckets: set bucket, or leave it out")
+        if self.kind is Kind.OBJECTS and self.changes is not None:
+            raise OptionError("option changes is not for object stores: leave it out")
         if self.kind is Kind.OBJECTS and self.subjects:
             raise OptionError(
                 "option subjects is not for object stores: their subjects are not those of objects"
@@ -162,14 +168,19 @@ class SourceOptions:
                 "option starting=latest is for streaming reads: a batch would be empty;"
                 " use earliest, startingSequence or startingTime"
             )
+        if self.changes is not None:
+            raise OptionError(
+                f"option changes={self.changes.value} is for streaming reads: leave it out; of a"
+                " bucket, history=false gives the newest entry of each key"
+            )
         return self
 
     def check_streaming(self) -> "SourceOptions":
         """The same options, if a streaming read can honour them."""
         if not self.history:
             raise OptionError(
-                "option history=false is for batch reads: a streaming read gives every change;"
-                " leave it out, or use spark.read"
+                "option history=false is for batch reads: leave it out, or use spark.read; of a"
+                " streaming read, changes=latest gives the newest entry of each key"
             )
         return self
 
@@ -248,7 +259,7 @@ _SOURCE_NAMES: Final = (
     "stream", "bucket", "objects", "subjects", "starting", "startingSequence", "startingTime",
     "ending", "endingSequence", "endingTime", "maxMessagesPerTrigger", "maxBytesPerTrigger",
     "minPartitions", "failOnDataLoss", "includeHeaders", "readConsistency", "pushdown", "history",
-    *_LOGIN_NAMES,
+    "changes", *_LOGIN_NAMES,
 )  # fmt: skip
 _SINK_NAMES: Final = (
     "stream",
@@ -327,6 +338,11 @@ class _Reading:
         if text.lower() not in allowed:
             raise self.refused(name, " or ".join(allowed))
         return text.lower()
+
+    def changes(self) -> Changes | None:
+        if not self.has("changes"):
+            return None
+        return Changes(self.choice("changes", [each.value for each in Changes], ""))
 
     def seconds(self, name: str, default: float) -> float:
         text = self.text(name)

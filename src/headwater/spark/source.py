@@ -42,7 +42,9 @@ from headwater.spark.link.fetch import (
     read_range,
 )
 from headwater.spark.link.login import Login
+from headwater.spark.link.patterns import ALL
 from headwater.spark.offsets import (
+    Changes,
     DataLossError,
     Offset,
     PlannedRange,
@@ -153,6 +155,20 @@ class RangePartition(InputPartition):
     range: PlannedRange
     info: StreamInfo
     subjects: tuple[str, ...]
+    latest: "LatestPart | None" = None
+
+
+@dataclass(frozen=True)
+class LatestPart:
+    """What a task of a batch of kind `latest` takes: one share of the keys that have changed.
+
+    `head` is where the stream ended when the batch was planned; None if what came later is not to
+    be looked at.
+    """
+
+    part: int
+    parts: int
+    head: int | None
 
 
 @dataclass(frozen=True)
@@ -177,6 +193,14 @@ def subjects_of(options: SourceOptions) -> tuple[str, ...]:
     if options.kind is Kind.OBJECTS:
         return (objects.meta_pattern(options.name),)
     return options.subjects
+
+
+def changes_of(options: SourceOptions, info: StreamInfo) -> Changes:
+    """Which rows a streaming read gives, unless its options say it."""
+    if options.changes is not None:
+        return options.changes
+    replaces = int(info.config.get("max_msgs_per_subject") or -1) > 0
+    return Changes.LATEST if replaces and options.kind is not Kind.OBJECTS else Changes.ALL
 
 
 def keeps(options: SourceOptions, info: StreamInfo) -> bool:
@@ -248,6 +272,38 @@ def cut_into_partitions(
     parts = partition_count(last - first + 1 if total is None else total, options.partitions_min)
     ranges = cut(first, last, total, parts, count)
     return ranges if keeps(options, info) else without_counts(ranges)
+
+
+def plan_latest(
+    options: SourceOptions,
+    connection: Connection,
+    info: StreamInfo,
+    wanted: SequenceRange,
+    count: Count,
+) -> tuple[PlannedRange, ...]:
+    """The parts of a batch of kind `latest`; none if no key has changed.
+
+    Which key has been replaced by a newer entry cannot be told part by part, so each part reads
+    the whole range and takes a share of the keys.
+    """
+    total = count(wanted.first, wanted.last)
+    if total == 0:
+        # Everything may have been replaced since the end of the stream was looked up.
+        subjects = subjects_of(options)
+        if not wanted.is_open or not _has_more(connection, info, wanted.first, subjects):
+            return ()
+    return (PlannedRange(wanted.first, wanted.last, total),) * (options.partitions_min or 1)
+
+
+def _has_more(
+    connection: Connection, info: StreamInfo, first: int, subjects: tuple[str, ...]
+) -> bool:
+    """Whether there is a message that matches, from a sequence on."""
+    api = JetStream(connection)
+    return any(
+        api.message(info.name, {"seq": first, "next_by_subj": pattern}) is not None
+        for pattern in subjects or (ALL,)
+    )
 
 
 class SourceReader(DataSourceReader):
@@ -356,19 +412,29 @@ def _message_rows(
     way = choose_way(info, subjects, options.consistency.value)
     headers_only = not _wants_payloads(options, schema)
 
-    def read(first: int, last: int) -> Iterator[Columns]:
-        wanted = SequenceRange(first, last)
+    def read(wanted: SequenceRange) -> Iterator[Columns]:
         return read_range(connection, info, wanted, subjects, way, headers_only=headers_only)
 
     def newest() -> int:
         return JetStream(connection).stream_info(info.name).last_seq
 
-    if options.kind is Kind.BUCKET and not options.history:
-        entries = buckets.LatestEntries(read, info.config.get("max_msgs_per_subject") == 1)
+    one_per_key = info.config.get("max_msgs_per_subject") == 1
+    if partition.latest is not None:
+        of = partition.latest
+        entries = buckets.LatestEntries(read, one_per_key, (of.part, of.parts))
+        chunks = entries.changes(
+            planned.first,
+            planned.last,
+            planned.count,
+            of.head or planned.last,
+            None if of.head is None else newest,
+        )
+    elif options.kind is Kind.BUCKET and not options.history:
+        entries = buckets.LatestEntries(read, one_per_key)
         until_now = newest if options.ending.at is At.LATEST else None
         chunks = entries.chunks(planned.first, planned.last, until_now)
     else:
-        chunks = _complete(read(planned.first, planned.last), options, partition)
+        chunks = _complete(read(SequenceRange(planned.first, planned.last)), options, partition)
     more = buckets.COLUMNS if options.kind is Kind.BUCKET else None
     builder = BatchBuilder(schema, options.stream, options.include_headers, more)
     yield from in_batches(chunks, builder)

@@ -28,14 +28,17 @@ from pyspark.sql.types import StructType
 from headwater.base.errors import OperatingError
 from headwater.spark.link.api import JetStream, StreamInfo
 from headwater.spark.link.connection import Connection
-from headwater.spark.offsets import Offset, loss_of, replacement_of
+from headwater.spark.link.ranges import SequenceRange
+from headwater.spark.offsets import Changes, Offset, loss_of, replacement_of
 from headwater.spark.options import At, SourceOptions
 from headwater.spark.planning import end_of_batch
 from headwater.spark.schema import check_columns
 from headwater.spark.source import (
+    LatestPart,
     RangePartition,
     TableMissingError,
     borrowed,
+    changes_of,
     counter,
     cut_into_partitions,
     density_of,
@@ -44,6 +47,7 @@ from headwater.spark.source import (
     keeps,
     named_errors,
     one_line_errors,
+    plan_latest,
     read_partition,
     report_loss,
     start_sequence,
@@ -152,17 +156,24 @@ class StreamSourceReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         last = end_sequence(connection, info, self.options.ending)
         if self._target is not None and self._target[0] == info.created:
             last = min(last, self._target[1])
-        if last < begin.next:
-            return replace(begin, ranges=())
         subjects = subjects_of(self.options)
+        changes = changes_of(self.options, info)
+        begin = replace(begin, ranges=(), subjects=subjects, changes=changes, head=None)
+        if last < begin.next:
+            return begin
         count = counter(connection, info, subjects)
         most = self._messages_max(info, limit)
         density = 1.0
         if most is not None and count(begin.next, last) is None:
             density = density_of(connection, info, subjects)
         last, _ = end_of_batch(begin.next, last, most, count, density)
-        ranges = cut_into_partitions(self.options, info, begin.next, last, count)
-        return replace(begin, next=last + 1, ranges=ranges)
+        end = replace(begin, next=last + 1)
+        if end.changes is Changes.ALL:
+            ranges = cut_into_partitions(self.options, info, begin.next, last, count)
+            return replace(end, ranges=ranges)
+        wanted = SequenceRange(begin.next, last, is_open=self.options.ending.at is At.LATEST)
+        ranges = plan_latest(self.options, connection, info, wanted, count)
+        return replace(end, ranges=ranges, head=info.last_seq if wanted.is_open else None)
 
     def _messages_max(self, info: StreamInfo, limit: ReadLimit) -> int | None:
         """The limit in messages. Bytes are turned into messages of the stream's average size."""
@@ -190,8 +201,12 @@ class StreamSourceReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if loss is not None:
                 report_loss(self.options, loss.text)
                 return []
-        subjects = subjects_of(self.options)
-        return [RangePartition(part, info, subjects) for part in offset.ranges]
+        # By what the batch was planned with: the options may have changed since.
+        subjects = subjects_of(self.options) if offset.subjects is None else offset.subjects
+        return [
+            RangePartition(part, info, subjects, latest)
+            for part, latest in zip(offset.ranges, _latest_parts(offset), strict=True)
+        ]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return read_partition(self.options, self.schema, partition, changes=True)
@@ -200,6 +215,14 @@ class StreamSourceReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _planning(self) -> Iterator[tuple[Connection, StreamInfo]]:
         with named_errors(self.options), borrowed(self.options.login) as connection:
             yield connection, JetStream(connection).stream_info(self.options.stream)
+
+
+def _latest_parts(offset: Offset) -> Sequence[LatestPart | None]:
+    """Which keys each part of a batch takes, if it is one of kind `latest`."""
+    parts = len(offset.ranges)
+    if offset.changes is Changes.ALL:
+        return [None] * parts
+    return [LatestPart(part, parts, offset.head) for part in range(parts)]
 
 
 class RefusedStreamReader(DataSourceStreamReader):

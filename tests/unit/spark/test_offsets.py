@@ -1,6 +1,7 @@
 """Offsets: what a checkpoint keeps, and what counts as a loss after it."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,10 +10,12 @@ from hypothesis import strategies as st
 
 from headwater.spark.link.api import StreamInfo
 from headwater.spark.offsets import (
+    Changes,
     Offset,
     OffsetError,
     PlannedRange,
     first_sequence,
+    is_of_latest,
     keeps_messages,
     loss_of,
 )
@@ -41,6 +44,7 @@ class TestJson:
             st.integers(1),
             st.lists(RANGES).map(tuple),
             st.integers(0),
+            st.none() | st.lists(st.text()).map(tuple),
         )
     )
     def test_what_is_written_is_read(self, offset: Offset) -> None:
@@ -52,6 +56,15 @@ class TestJson:
             '{"stream": "orders", "created": "2026-11-15T05:00:00Z", "next": 11,'
             ' "ranges": [[1, 10, 7]], "lost": 3}'
         )
+        latest = replace(offset, subjects=("a", "b"), changes=Changes.LATEST, head=12)
+        assert json.dumps(latest.to_json()) == (
+            '{"stream": "orders", "created": "2026-11-15T05:00:00Z", "next": 11,'
+            ' "ranges": [[1, 10, 7]], "lost": 3, "subjects": ["a", "b"], "changes": "latest",'
+            ' "head": 12}'
+        )
+        assert Offset.from_json(latest.to_json()) == latest
+        assert is_of_latest(latest.to_json())
+        assert not is_of_latest(offset.to_json())
 
     @pytest.mark.parametrize(
         "document",

@@ -167,6 +167,8 @@ class TestRefusals:
 
     def test_what_only_some_tables_have(self) -> None:
         assert refusal({"stream": "a", "history": "false"}).startswith("option history")
+        assert refusal({"objects": "a", "changes": "all"}).startswith("option changes")
+        assert "allowed is all or latest" in refusal({"stream": "a", "changes": "some"})
         assert refusal({"objects": "a", "subjects": "b"}).startswith("option subjects")
 
     @pytest.mark.parametrize(
@@ -201,6 +203,8 @@ class TestUse:
         assert source(starting="latest", endingSequence="5").check_streaming()
         with pytest.raises(OptionError, match=r"^option history=false is for batch reads"):
             SourceOptions.parse({"bucket": "b", "history": "false"}).check_streaming()
+        with pytest.raises(OptionError, match=r"^option changes=all is for streaming reads"):
+            SourceOptions.parse({"bucket": "b", "changes": "all"}).check_batch()
 
 
 class TestSink:

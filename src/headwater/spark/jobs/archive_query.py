@@ -129,6 +129,8 @@ class ArchiveRun:
 
     def _source(self, record: Record) -> DataFrame:
         options = {**login_options(self._settings.login), **self._settings.source_options()}
+        # An archive has each sequence once; the newest entry of a key could come in two batches.
+        options["changes"] = "all"
         if record.next_sequence is not None:
             # For a checkpoint that is new; one that knows a batch goes on from there.
             options["startingSequence"] = str(record.next_sequence)
