@@ -8,6 +8,7 @@ from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import SparkSession
 
 from headwater.spark.offsets import DataLossError, OffsetError
+from headwater.spark.source import RangePartition
 from tests.spark.servers import Server
 from tests.spark.test_batch_read import sequences, table
 from tests.spark.test_stream_read import Planner, Run
@@ -68,6 +69,43 @@ def test_damage_between_planning_and_reading(server: Server, damage: Damage) -> 
     with pytest.raises(DataLossError):
         list(strict.read(planned))
     assert list(lenient.read(tolerant)) == ([8, 9, 10] if damage is purged else [])
+
+
+@pytest.mark.parametrize(("damage", "lost"), [(purged, 7), (emptied, 10), (recreated, 10)])
+def test_what_is_lost_inside_a_planned_batch_is_counted(
+    server: Server, damage: Damage, lost: int
+) -> None:
+    filled(server)
+    planner = Planner(server, failOnDataLoss="false")
+    reader, start = planner.reader, planner.offset
+    end = reader.latestOffset(start, reader.getDefaultReadLimit())
+    damage(server)
+    # Spark asks for the parts of a batch when it is about to be read, also in a replay.
+    assert reader.partitions(start, end) == reader.partitions(start, end)
+    after = reader.latestOffset(end, reader.getDefaultReadLimit())
+    assert after["lost"] == lost
+    # What is counted is counted once.
+    assert reader.latestOffset(after, reader.getDefaultReadLimit())["lost"] == lost
+
+
+def test_other_subjects_at_a_restart_are_a_changed_option(
+    server: Server, caplog: pytest.LogCaptureFixture
+) -> None:
+    server.create_stream("s")
+    server.publish([("s.a", b"x"), ("s.b", b"x")] * 5)
+    before = Planner(server, subjects="s.a", maxMessagesPerTrigger=3)
+    start = before.offset
+    before.next()
+    # The batch was not committed; the query comes back with another option.
+    after = Planner(server, subjects="s.b")
+    parts = after.reader.partitions(start, before.offset)
+    replayed = after.read([part for part in parts if isinstance(part, RangePartition)])
+    assert list(replayed) == [1, 3, 5]
+    assert "option subjects was changed from 's.a' to 's.b'" in caplog.text
+    assert "loss" not in caplog.text
+    after.offset = before.offset
+    assert list(after.read(after.next())) == [8, 10]
+    assert caplog.text.count("option subjects was changed") == 1
 
 
 def test_a_stream_that_is_gone_is_waited_for_if_losses_are_allowed(server: Server) -> None:

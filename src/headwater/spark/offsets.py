@@ -109,6 +109,12 @@ class Offset:
                 " use another checkpointLocation"
             ) from None
 
+    @property
+    def planned_count(self) -> int | None:
+        """How many messages the batch was planned to have; None where nobody has counted them."""
+        counts = [part.count for part in self.ranges]
+        return None if None in counts else sum(count for count in counts if count is not None)
+
     def check_stream(self, stream: str) -> None:
         """Raises OffsetError if the checkpoint belongs to another stream."""
         if self.stream != stream:

@@ -28,6 +28,7 @@ from pyspark.sql.types import StructType
 from headwater.base.errors import OperatingError
 from headwater.spark.link.api import JetStream, StreamInfo
 from headwater.spark.link.connection import Connection
+from headwater.spark.link.counts import count_messages
 from headwater.spark.link.ranges import SequenceRange
 from headwater.spark.offsets import Changes, Offset, loss_of, replacement_of
 from headwater.spark.options import At, SourceOptions
@@ -45,6 +46,7 @@ from headwater.spark.source import (
     end_sequence,
     hide_traceback,
     keeps,
+    log,
     named_errors,
     one_line_errors,
     plan_latest,
@@ -74,6 +76,9 @@ class StreamSourceReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._barren: tuple[str, int] | None = None
         self._planned_next = 0
         self._is_absent = False
+        # The batch whose messages were counted last before it was read, and how many were gone.
+        self._gone: tuple[Offset, int] | None = None
+        self._told_subjects: tuple[str, ...] | None = None
 
     # --- offsets, in the planner -------------------------------------------------------------
 
@@ -100,9 +105,11 @@ class StreamSourceReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         with one_line_errors():
             offset = Offset.from_json(start)
             offset.check_stream(self.options.stream)
+            self._tell_changed_subjects(offset)
             try:
                 with self._planning() as (connection, info):
-                    begin = self._after_losses(self._after_barren(offset), info)
+                    known = replace(offset, lost=offset.lost + self._gone_in(offset))
+                    begin = self._after_losses(self._after_barren(known), info)
                     end = self._planned(connection, info, begin, limit)
             except TableMissingError:
                 self._report_absence()
@@ -131,6 +138,27 @@ class StreamSourceReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if not self._is_absent:
             report_loss(self.options, f"stream {self.options.stream} was deleted")
         self._is_absent = True
+
+    def _tell_changed_subjects(self, offset: Offset) -> None:
+        """A checkpoint of other subjects is continued, and what that means is told once."""
+        subjects = subjects_of(self.options)
+        if offset.subjects in (None, subjects) or self._told_subjects == offset.subjects:
+            return
+        self._told_subjects = offset.subjects
+        log.warning(
+            "option subjects was changed from %r to %r: batches of stream %s from sequence %d on"
+            " are read by the new value, what was planned before by the old one",
+            ",".join(offset.subjects or ()) or "all",
+            ",".join(subjects) or "all",
+            offset.stream,
+            offset.next,
+        )
+
+    def _gone_in(self, offset: Offset) -> int:
+        """How many messages the batch that ends here had lost when it was about to be read."""
+        if self._gone is None or self._gone[0] != offset:
+            return 0
+        return self._gone[1]
 
     def _after_barren(self, offset: Offset) -> Offset:
         """The offset after what is known to hold nothing for us."""
@@ -195,14 +223,18 @@ class StreamSourceReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         offset = Offset.from_json(end)
         if start == end or not offset.ranges:
             return []
-        with self._planning() as (_, info):
+        # By what the batch was planned with: the options may have changed since.
+        subjects = subjects_of(self.options) if offset.subjects is None else offset.subjects
+        self._tell_changed_subjects(offset)
+        with self._planning() as (connection, info):
             offset.check_stream(info.name)
             loss = replacement_of(offset, info)
             if loss is not None:
                 report_loss(self.options, loss.text)
+                self._gone = offset, offset.planned_count or 0
                 return []
-        # By what the batch was planned with: the options may have changed since.
-        subjects = subjects_of(self.options) if offset.subjects is None else offset.subjects
+            if not self.options.fail_on_data_loss:
+                self._gone = offset, _gone_from(connection, info, offset, subjects)
         return [
             RangePartition(part, info, subjects, latest)
             for part, latest in zip(offset.ranges, _latest_parts(offset), strict=True)
@@ -215,6 +247,18 @@ class StreamSourceReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _planning(self) -> Iterator[tuple[Connection, StreamInfo]]:
         with named_errors(self.options), borrowed(self.options.login) as connection:
             yield connection, JetStream(connection).stream_info(self.options.stream)
+
+
+def _gone_from(
+    connection: Connection, info: StreamInfo, offset: Offset, subjects: tuple[str, ...]
+) -> int:
+    """How many of the messages that were planned for a batch the stream has no longer."""
+    planned = offset.planned_count
+    if planned is None or offset.changes is Changes.LATEST:
+        return 0
+    first, last = offset.ranges[0].first, offset.ranges[-1].last
+    left = count_messages(connection, info, first, last, subjects)
+    return 0 if left is None else max(0, planned - left)
 
 
 def _latest_parts(offset: Offset) -> Sequence[LatestPart | None]:
