@@ -19,6 +19,7 @@ from headwater.spark.link.login import Login
 from headwater.spark.offsets import DataLossError
 from headwater.spark.options import OptionError
 from tests.spark.servers import STORE, Message, Server, header_block
+from tests.spark.test_latest_changes import busy_writer
 
 DELETE = header_block({"KV-Operation": ["DEL"]})
 PURGE = header_block({"KV-Operation": ["PURGE"], "Nats-Rollup": ["sub"]})
@@ -113,6 +114,61 @@ def test_values_of_now_and_of_any_revision(tables: Tables) -> None:
     assert Table(result.history).version == version
     with pytest.raises(OptionError, match="as_of_revision=8 lies ahead"):
         tables.latest(as_of_revision=8)
+
+
+def test_what_was_forgotten_before_the_first_run_is_refused_by_name(tables: Tables) -> None:
+    server = tables.server
+    server.create_bucket("b")
+    server.publish([put("a", "1"), put("b", "2")])
+    # Apart, so that they have times of their own.
+    server.publish([put("a", "3")])
+    result = tables.run()
+    assert (result.complete_from, result.revision, result.missing) == (3, 3, 1)
+    server.publish([put("c", "4")])
+    assert tables.run().complete_from == 3
+    assert tables.latest(as_of_revision=3) == {"a": "3", "b": "2"}
+    with pytest.raises(OptionError, match="complete from revision 3"):
+        tables.latest(as_of_revision=2)
+    stored = {message.sequence: message for message in server.stored("KV_b")}
+    assert tables.latest(as_of_time=stored[3].time) == {"a": "3", "b": "2"}
+    with pytest.raises(OptionError, match=r"as_of_time lies too early.*complete from revision 3"):
+        tables.latest(as_of_time=stored[2].time)
+    # A table whose bucket had forgotten nothing knows it from the first revision on.
+    server.delete_stream("KV_b")
+    server.create_bucket("b")
+    server.publish([put("a", "1")])
+    assert tables.run(fail_on_data_loss=False).complete_from == 1
+
+
+def test_a_purge_of_some_keys_is_followed(tables: Tables) -> None:
+    """It leaves neither a mark nor a new revision."""
+    server = tables.server
+    server.create_bucket("b")
+    server.publish([put("in.a", "1"), put("out", "2"), put("in.b", "3"), put("gone", "4")])
+    assert tables.run().keys == 4
+    server.purge("KV_b", filter="$KV.b.in.*")
+    assert tables.run().keys == 2
+    assert tables.latest() == {"out": "2", "gone": "4"}
+    # Also together with news, and when the key comes back.
+    server.purge("KV_b", filter="$KV.b.gone")
+    server.publish([put("in.a", "5")])
+    tables.run()
+    assert tables.latest() == {"out": "2", "in.a": "5"}
+
+
+def test_keys_that_are_put_all_the_time_are_in_the_table(tables: Tables) -> None:
+    server = tables.server
+    server.create_bucket("b")
+    server.publish([put(f"cold{number}", "x") for number in range(50)])
+    hot = [f"k{number}" for number in range(10)]
+    with busy_writer(server) as writer:
+        writer.wait_for_a_round()
+        for _ in range(2):
+            result = tables.run()
+            found = tables.latest()
+            assert set(hot) <= set(found)
+            assert len(found) == 60
+    assert result.revision > 50
 
 
 class Killed(Exception):

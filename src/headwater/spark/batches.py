@@ -66,6 +66,11 @@ class BatchBuilder:
         known |= more or {}
         self._columns = [known[name] for name in self._schema.names]
 
+    @property
+    def arrow_schema(self) -> pa.Schema:
+        """The schema of every batch."""
+        return self._schema
+
     def batch(self, columns: MessageColumns) -> pa.RecordBatch:
         """One batch of all that is in the columns."""
         arrays = [column(columns) for column in self._columns]

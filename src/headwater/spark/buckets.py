@@ -78,6 +78,37 @@ Newest = Callable[[], int]
 """The newest revision that there is by now."""
 
 
+class CatchUp:
+    """Reads on behind a revision, until no key can have been missed.
+
+    A key that has not been met when a round begins has its entry in the revisions of the round,
+    unless it is put again before it is read. If every revision is found, or no entry is left behind
+    the round before, there is no such key: `is_complete`, and the keys are known as they were at
+    `revision`. Otherwise `revision` is the last one that was read.
+    """
+
+    def __init__(self, read: Read, newest: Newest, after: int) -> None:
+        self.revision = after
+        self.is_complete = False
+        self._read = read
+        self._newest = newest
+
+    def chunks(self) -> Iterator[Columns]:
+        """The entries; those of the last round may lie behind `revision`."""
+        for _ in range(CATCH_UP_ROUNDS_MAX):
+            first, last = self.revision + 1, max(self._newest(), self.revision)
+            within = found = reached = 0
+            for chunk in self._read(SequenceRange(first, last, is_open=True)):
+                found += len(chunk)
+                within += bisect_right(chunk.sequences, last)
+                yield chunk
+                reached = chunk.sequences[-1]
+            self.is_complete = found == 0 or within == last - first + 1
+            self.revision = last if self.is_complete else max(last, reached)
+            if self.is_complete:
+                return
+
+
 class LatestEntries:
     """The newest entry of each key, in one pass by one task.
 
@@ -127,28 +158,9 @@ class LatestEntries:
             else:
                 yield from self._taken(chunk)
         if newest is not None and (count is None or found < count):
-            for chunk in self._behind(head, newest):
+            for chunk in CatchUp(self._read, newest, head).chunks():
                 yield from self._taken(chunk)
         yield from self._rest()
-
-    def _behind(self, last: int, newest: Newest) -> Iterator[Columns]:
-        """What comes behind `last`, until nothing can have been missed.
-
-        A key that has not been met when a round begins has its entry in the revisions of the
-        round, unless it is put again before it is read. If every revision is found, or no entry
-        is left behind the round before, there is no such key.
-        """
-        for _ in range(CATCH_UP_ROUNDS_MAX):
-            first, last = last + 1, newest()
-            within = found = 0
-            for chunk in self._read(SequenceRange(first, last, is_open=True)):
-                found += len(chunk)
-                within += bisect_right(chunk.sequences, last)
-                yield chunk
-                reached = chunk.sequences[-1]
-            if found == 0 or within == last - first + 1:
-                return
-            last = max(last, reached)
 
     def _taken(self, chunk: Columns) -> Iterator[Columns]:
         """What can be given away of a chunk."""

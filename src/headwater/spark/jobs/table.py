@@ -12,12 +12,16 @@ run killed between the two is completed by the next. It is rewritten as a whole,
 and the new ones.
 
 What the tables can not know: an entry that was overwritten before any run read it (`missing` counts
-the revisions that were passed over), and an entry that went without leaving a mark after it was
-read. Of the latter, those before the stream's first sequence and those whose time was up are left
-out of `latest`. A message deleted by its sequence stays until its key is written again.
+the revisions that were passed over). So a bucket that had forgotten entries before the first run is
+known from the revision on at which that run had caught up: `complete_from`. The keys as of an
+earlier revision are refused. Keys that went without leaving a mark (a purge of the stream, a
+message deleted by its sequence) are left out of `latest`, because the bucket has no such subject
+any more; the history keeps their entries.
 
-A busy bucket may overwrite entries while they are read. The newer ones are read in another round;
-when a run ends with `behind` 0, `latest` is the bucket as it was at `revision`.
+A busy bucket overwrites entries while they are read, faster than a job of Spark can read them
+again. The end of a run is therefore read here, in the driver, in rounds of milliseconds
+(`buckets.CatchUp`): when none of them can have missed a key, `latest` is the bucket as it was at
+`revision`.
 """
 
 import json
@@ -57,6 +61,7 @@ from headwater.spark.options import (
 )
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
 HISTORY: Final = "history"
@@ -72,6 +77,10 @@ ONE_FILE_ENTRIES_MAX: Final = 200_000
 HISTORY_FILES_MAX: Final = 200
 KEEP_VERSIONS_H: Final = 7 * 24
 ROUNDS_MAX: Final = 100
+
+CATCH_UP_ENTRIES_MAX: Final = 20_000
+CATCH_UP_BYTES_MAX: Final = 64 << 20
+"""Up to so much is read by the driver itself, in less time than a job of Spark takes to start."""
 
 
 @dataclass(frozen=True)
@@ -126,8 +135,9 @@ class TableResult:
     """What a run has done.
 
     `entries` were added to the history, `missing` revisions were gone before they were read,
-    `keys` are in the latest table, `behind` revisions came while the run was ending. `lost` says
-    in one line what happened to the bucket, if something did.
+    `keys` are in the latest table, `behind` revisions came while the run was ending. The tables
+    know the keys as of every revision from `complete_from` on; None if no run has caught up with
+    the bucket yet. `lost` says in one line what happened to the bucket, if something did.
     """
 
     bucket: str
@@ -138,6 +148,7 @@ class TableResult:
     behind: int
     history: str
     latest: str
+    complete_from: int | None = None
     as_of: str | None = None
     as_of_keys: int | None = None
     lost: str | None = None
@@ -154,7 +165,7 @@ def read_table(
 ) -> "DataFrame":
     """The keys and values of the tables at `path`: those of now, or as of a revision or time.
 
-    Raises OptionError for a revision the tables have not come to.
+    Raises OptionError for a revision the tables have not come to, or do not know completely.
     """
     if as_of_revision is None and as_of_time is None:
         return _existing(path, LATEST).read(spark).select(*LATEST_COLUMNS)
@@ -201,6 +212,7 @@ def _as_of(table: Table, history: "DataFrame", bound: AsOf) -> "DataFrame":
             f"option as_of_revision={bound.revision} lies ahead: the tables are at revision"
             f" {state.revision}"
         )
+    state.check_complete(bound)
     return as_of(history, state.generation_times(), bound).select(*LATEST_COLUMNS)
 
 
@@ -213,6 +225,9 @@ class _Generation:
 
     created: str
     since_us: int
+    # The first revision at which all keys were known, and when that was; None before that.
+    complete_from: int | None = None
+    complete_us: int | None = None
 
     @property
     def mark(self) -> str:
@@ -237,9 +252,10 @@ class _State:
         properties = table.properties
         if _GENERATIONS_PROPERTY not in properties:
             raise OptionError(f"the table at {table.path!r} was not made by the job table")
+        # Tables of earlier versions do not say from which revision on they are complete.
         generations = tuple(
-            _Generation(str(created), int(since_us))
-            for created, since_us in json.loads(properties[_GENERATIONS_PROPERTY])
+            _Generation(str(created), int(since_us), *complete)
+            for created, since_us, *complete in json.loads(properties[_GENERATIONS_PROPERTY])
         )
         revision = table.mark(generations[-1].mark)
         return cls(properties[_BUCKET_PROPERTY], generations, revision or 0)
@@ -251,11 +267,43 @@ class _State:
     def generation_times(self) -> list[datetime]:
         return [each.since for each in self.generations]
 
+    def check_complete(self, bound: AsOf) -> None:
+        """Raises OptionError if the keys as of `bound` are not all known."""
+        of = self.current
+        if bound.time is not None:
+            asked = bound.time
+            earlier = [each for each in self.generations if each.since <= asked]
+            of = earlier[-1] if earlier else self.generations[0]
+        name = "as_of_time" if bound.time is not None else "as_of_revision"
+        if of.complete_from is None or of.complete_us is None:
+            raise OptionError(
+                f"option {name} cannot be answered: no run of the job table has caught up with"
+                " the bucket yet; run it once more"
+            )
+        if of.complete_from == 1:
+            return
+        is_early = bound.revision is not None and bound.revision < of.complete_from
+        if bound.time is not None and bound.time < utc(of.complete_us * 1_000):
+            is_early = True
+        if is_early:
+            raise OptionError(
+                f"option {name} lies too early: the tables are complete from revision"
+                f" {of.complete_from}, {utc(of.complete_us * 1_000).isoformat()}"
+            )
+
+    def completed(self, revision: int, time_us: int) -> "_State":
+        """The state that knows since when its current bucket is complete."""
+        current = replace(self.current, complete_from=revision, complete_us=time_us)
+        return replace(self, generations=(*self.generations[:-1], current))
+
     def properties(self) -> dict[str, str]:
         return {
             _BUCKET_PROPERTY: self.bucket,
             _GENERATIONS_PROPERTY: json.dumps(
-                [[each.created, each.since_us] for each in self.generations]
+                [
+                    [each.created, each.since_us, each.complete_from, each.complete_us]
+                    for each in self.generations
+                ]
             ),
         }
 
@@ -296,7 +344,7 @@ class _Run:
         entries = missing = 0
         for _ in range(settings.rounds_max):
             state = self._generation(history, info)
-            if info.last_seq <= state.revision:
+            if _is_few(info, state.revision):
                 break
             added = self._append(history, state, info)
             entries += added
@@ -305,6 +353,12 @@ class _Run:
             info_read, info = info, self._info()
             if info.last_seq > info_read.last_seq:
                 self._progress.note(f"{info.last_seq - info_read.last_seq} more since")
+        state = self._generation(history, info)
+        if _is_few(info, state.revision):
+            added, revision = self._catch_up(history, state, info)
+            entries += added
+            missing += revision - state.revision - added
+            info = self._info()
         state = _State.of(history)
         if history.compact(HISTORY_FILES_MAX):
             history.sweep(settings.keep_versions_h)
@@ -316,6 +370,7 @@ class _Run:
             missing=missing,
             keys=latest.rows,
             behind=max(info.last_seq - state.revision, 0),
+            complete_from=state.current.complete_from,
             history=history.path,
             latest=latest.path,
             lost=self._lost,
@@ -379,17 +434,53 @@ class _Run:
         parts: list[Part] = []
         if info.messages and first <= info.last_seq:
             entries = self._read_entries(first, info.last_seq)
-            rows = history_rows(
-                entries,
-                state.current.since,
-                int(info.config.get("max_age") or 0),
-                bool(info.config.get("allow_msg_ttl")),
-            )
-            parts = write_parts(rows, history.path, arrow_schema(HISTORY_COLUMNS))
-        mark = (state.current.mark, info.last_seq)
-        history.commit(parts, "append", arrow_schema(HISTORY_COLUMNS), mark)
-        self._progress.advance(info.last_seq - state.revision)
+            parts = self._written(history, state, info, entries)
+        self._commit(history, state, parts, info.last_seq)
         return sum(part.rows for part in parts)
+
+    def _written(
+        self, history: Table, state: _State, info: StreamInfo, entries: "DataFrame"
+    ) -> list[Part]:
+        rows = history_rows(
+            entries,
+            state.current.since,
+            int(info.config.get("max_age") or 0),
+            bool(info.config.get("allow_msg_ttl")),
+        )
+        return write_parts(rows, history.path, arrow_schema(HISTORY_COLUMNS))
+
+    def _commit(self, history: Table, state: _State, parts: list[Part], revision: int) -> None:
+        mark = (state.current.mark, revision)
+        history.commit(parts, "append", arrow_schema(HISTORY_COLUMNS), mark)
+        self._progress.advance(revision - state.revision)
+
+    def _catch_up(self, history: Table, state: _State, info: StreamInfo) -> tuple[int, int]:
+        """Add the newest entries; how many these were, and the revision the history is at now."""
+        from headwater.spark.jobs.table_catch_up import CaughtUp
+
+        caught_up = CaughtUp.of(self._server.connection, info, state.revision)
+        parts: list[Part] = []
+        if caught_up.entries.num_rows:
+            frame = self._spark.createDataFrame(caught_up.entries).coalesce(1)
+            parts = self._written(history, state, info, frame)
+        if caught_up.revision > state.revision:
+            self._commit(history, state, parts, caught_up.revision)
+        if caught_up.is_complete and state.current.complete_from is None:
+            self._note_complete(history)
+        return caught_up.entries.num_rows, caught_up.revision
+
+    def _note_complete(self, history: Table) -> None:
+        """Say from which revision on the keys are known: all, if no entry was ever forgotten."""
+        from pyspark.sql import functions as f
+
+        state = _State.of(history)
+        rows = until(history.read(self._spark), state.generation_times(), AsOf())
+        found = rows.agg(f.count("*"), f.unix_micros(f.max("timestamp"))).collect()[0]
+        is_whole = found[0] == state.revision
+        newest_us = found[1] or state.current.since_us
+        history.set_properties(
+            state.completed(1 if is_whole else state.revision, newest_us).properties()
+        )
 
     def _read_entries(self, first: int, last: int) -> "DataFrame":
         options = login_options(self._settings.login) | {
@@ -415,12 +506,36 @@ class _Run:
             columns = known.columns
             rows = known.unionByName(rows.where(f.col("revision") > held).select(*columns))
         alive = present(newest(rows), utc(time.time_ns()))
-        if info.last_seq <= state.revision:
-            alive = alive.where(f.col("revision") >= info.first_seq)
-        frame = alive.select(*LATEST_COLUMNS)
+        frame = self._without_removed(alive.select(*LATEST_COLUMNS), info)
         if held != state.revision or frame.count() != latest.rows:
             self._overwrite(latest, frame, (state.current.mark, state.revision))
         return latest
+
+    def _without_removed(self, alive: "DataFrame", info: StreamInfo) -> "DataFrame":
+        """The keys without those that the bucket has lost without a mark."""
+        import pyarrow as pa
+
+        from headwater.spark.batches import texts
+        from headwater.spark.buckets import key_of
+
+        subjects = self._server.subjects(info.name)
+        if not subjects:
+            return alive.limit(0)
+        keys = self._keys(texts([key_of(subject.encode()) for subject in subjects]))
+        removed = [
+            row.key
+            for row in alive.join(keys, "key", "left_anti").select("key").collect()
+            # Where keys come and go, the list of subjects can have left one out.
+            if self._server.kv_get(self._settings.bucket, row.key) is None
+        ]
+        if not removed:
+            return alive
+        return alive.join(self._keys(pa.array(removed, pa.string())), "key", "left_anti")
+
+    def _keys(self, names: "pa.Array") -> "DataFrame":
+        import pyarrow as pa
+
+        return self._spark.createDataFrame(pa.table({"key": names}))
 
     def _materialised(self, history: Table, state: _State, result: TableResult) -> TableResult:
         settings = self._settings
@@ -439,6 +554,13 @@ class _Run:
         schema = arrow_schema(LATEST_COLUMNS)
         target.commit(write_parts(frame, target.path, schema), "overwrite", schema, mark)
         target.sweep(self._settings.keep_versions_h)
+
+
+def _is_few(info: StreamInfo, after: int) -> bool:
+    """Whether the driver itself can read what is behind a revision."""
+    entries = min(info.last_seq - after, info.messages)
+    mean_bytes = info.bytes / max(info.messages, 1)
+    return entries <= CATCH_UP_ENTRIES_MAX and entries * mean_bytes <= CATCH_UP_BYTES_MAX
 
 
 def _first_generation(info: StreamInfo) -> _Generation:

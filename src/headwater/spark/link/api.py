@@ -109,6 +109,21 @@ class JetStream:
             last_ts=state.get("last_ts", ""),
         )
 
+    def subjects(self, name: str) -> list[str]:
+        """The subjects of which a stream holds messages.
+
+        They come in pages. A stream that is written while they are asked for can be described by
+        pages of different moments, so a subject at the end of one may be left out.
+        """
+        found: dict[str, int] = {}
+        while True:
+            request = {"subjects_filter": ">", "offset": len(found)}
+            answer = self.call_again(f"STREAM.INFO.{name}", request)
+            before = len(found)
+            found |= answer["state"].get("subjects") or {}
+            if len(found) == before or len(found) >= int(answer.get("total", 0)):
+                return list(found)
+
     def stream_of(self, subject: str) -> str | None:
         """The stream that takes what is published to a subject."""
         answer = self.call_again("STREAM.NAMES", {"subject": subject})
