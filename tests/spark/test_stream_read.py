@@ -1,5 +1,6 @@
 """Streaming reads: every message once, in batches of the size asked for, resumed and replayed."""
 
+import itertools
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +16,7 @@ from pyspark.sql.types import LongType, StructField, StructType
 from headwater.spark.options import SourceOptions
 from headwater.spark.source import RangePartition
 from headwater.spark.stream_source import EMPTY_STRETCH_SEQUENCES, StreamSourceReader
-from tests.spark.servers import Server
+from tests.spark.servers import Message, Server, header_block
 
 SEQUENCES = StructType([StructField("sequence", LongType())])
 
@@ -183,11 +184,43 @@ def test_limits(server: Server) -> None:
 
     assert until(ReadAllAvailable()) == 20
     assert until(ReadMaxRows(7)) == 7
-    # The stream knows its size with some bytes around each message.
-    assert 5 <= until(ReadMaxBytes(10_000)) <= 10
+    # Each message has 1,000 bytes and a subject of 3.
+    assert until(ReadMaxBytes(10_029)) == 9
+    assert until(ReadMaxBytes(10_030)) == 10
     assert until(ReadMaxBytes(1)) == 1
-    both = Planner(server, maxMessagesPerTrigger=15, maxBytesPerTrigger=10_000)
-    assert sum(part.range.count or 0 for part in both.next()) <= 10
+    assert until(ReadMaxBytes(1 << 40)) == 20
+    both = Planner(server, maxMessagesPerTrigger=15, maxBytesPerTrigger=10_030)
+    assert sum(part.range.count or 0 for part in both.next()) == 10
+    rows = Planner(server, maxMessagesPerTrigger=5, maxBytesPerTrigger=10_030)
+    assert sum(part.range.count or 0 for part in rows.next()) == 5
+
+
+LARGE = 3_000
+SIZES = [1, LARGE, 10, 10, 2 * LARGE, 5, LARGE, 1, 0, 12]
+
+
+@pytest.mark.parametrize("config", [{}, {"retention": "workqueue"}, {"max_msgs_per_subject": 50}])
+def test_no_batch_has_more_bytes_than_asked_for(server: Server, config: dict[str, Any]) -> None:
+    """However uneven messages are, with a filter and with holes; a larger one comes alone."""
+    server.create_stream("s", **config)
+    header = header_block({"H": ["x" * 40]})
+    server.publish([Message("s.a", b"p" * size, header) for size in SIZES * 5])
+    server.publish([Message("s.b", b"p" * LARGE) for _ in range(20)])
+    for gone in (3, 11, 12):
+        server.delete_message("s", gone)
+    stored = {m.sequence: len(m.subject) + len(m.header) + len(m.data) for m in server.stored("s")}
+    wanted = [sequence for sequence in stored if sequence <= len(SIZES) * 5]
+    limit = 4_000
+    planner = Planner(server, subjects="s.a", maxBytesPerTrigger=limit, changes="all")
+    batches = []
+    while parts := planner.next():
+        batches.append(list(planner.read(parts)))
+    assert [sequence for batch in batches for sequence in batch] == wanted
+    for batch, following in itertools.pairwise(batches):
+        size = sum(stored[sequence] for sequence in batch)
+        assert size <= limit or len(batch) == 1
+        # One more message would have been too much.
+        assert size + stored[following[0]] > limit
 
 
 def test_what_does_not_match_makes_no_batches(server: Server) -> None:

@@ -8,8 +8,9 @@ where messages lie evenly, and halves every other time, which ends soon where th
 Pure: `Count` is whoever can count. Nothing here knows a server, Spark, or an option.
 """
 
-from collections.abc import Callable
-from dataclasses import replace
+from bisect import bisect_left
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from typing import Final
 
 from headwater.spark.offsets import PlannedRange
@@ -24,19 +25,34 @@ PARTITION_MESSAGES_MAX: Final = 500_000
 PARTITION_MESSAGES_WORTH: Final = 5_000
 """Below this a second task costs more than it saves. `minPartitions` overrides it."""
 
+PARTITION_BYTES_MAX: Final = 256 << 20
+"""So much for the same reason where messages are large."""
+
+PARTITION_BYTES_WORTH: Final = 4 << 20
+"""Few messages of this size together are worth a task of their own too."""
+
 PARTITIONS_DEFAULT: Final = 2
+
+PARALLELISM_VARIABLE: Final = "HEADWATER_PARALLELISM"
+"""The variable of the environment by which a session tells planners how many tasks it runs."""
 
 # A batch may be this much smaller than its limit, a part than an even share, to save questions.
 _SLACK: Final = 0.05
 
 
-def partition_count(messages: int, minimum: int | None) -> int:
-    """Into how many parts to cut; never more than there are messages, and at least one."""
-    wanted = -(-messages // PARTITION_MESSAGES_MAX)
+def partition_count(
+    messages: int, minimum: int | None, size_bytes: int = 0, parallelism: int = PARTITIONS_DEFAULT
+) -> int:
+    """Into how many parts to cut; never more than there are messages, and at least one.
+
+    As many as there are tasks at a time, `parallelism`, as far as they are worth it.
+    """
+    wanted = max(-(-messages // PARTITION_MESSAGES_MAX), -(-size_bytes // PARTITION_BYTES_MAX))
     if minimum is not None:
         wanted = max(wanted, minimum)
-    elif messages >= PARTITIONS_DEFAULT * PARTITION_MESSAGES_WORTH:
-        wanted = max(wanted, PARTITIONS_DEFAULT)
+    else:
+        worth = max(messages // PARTITION_MESSAGES_WORTH, size_bytes // PARTITION_BYTES_WORTH)
+        wanted = max(wanted, min(parallelism, worth))
     return max(1, min(wanted, messages))
 
 
@@ -84,6 +100,59 @@ def cut(
         first, parts = end + 1, parts - 1
     ranges.append(PlannedRange(first, last, total))
     return tuple(ranges)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A batch whose messages were looked at: it ends at `last`, and has these sequences.
+
+    `ends_bytes` are the bytes of each message and all before it.
+    """
+
+    last: int
+    sequences: list[int]
+    ends_bytes: list[int]
+
+    @property
+    def bytes(self) -> int:
+        return self.ends_bytes[-1] if self.ends_bytes else 0
+
+
+def measure(last: int, limit_bytes: int, sizes: Iterable[tuple[int, int]]) -> Measured:
+    """The batch that holds as much of `sizes` as is within the limit, up to sequence `last`.
+
+    `sizes` are sequences, ascending, and bytes. A message that is larger than the limit is a batch
+    of its own, or it would never be read.
+    """
+    sequences: list[int] = []
+    ends_bytes: list[int] = []
+    total = 0
+    for sequence, size in sizes:
+        total += size
+        if sequences and total > limit_bytes:
+            return Measured(sequence - 1, sequences, ends_bytes)
+        sequences.append(sequence)
+        ends_bytes.append(total)
+        if total > limit_bytes:
+            return Measured(sequence, sequences, ends_bytes)
+    return Measured(last, sequences, ends_bytes)
+
+
+def cut_measured(first: int, measured: Measured, parts: int) -> tuple[PlannedRange, ...]:
+    """At most `parts` ranges from `first` to the end of the batch, with equal shares of bytes."""
+    ranges: list[PlannedRange] = []
+    count = len(measured.sequences)
+    begin = 0
+    for part in range(1, parts):
+        share_bytes = measured.bytes * part // parts
+        # Up to the message that goes beyond the share: no part is empty.
+        end = max(begin + 1, bisect_left(measured.ends_bytes, share_bytes) + 1)
+        if end >= count:
+            break
+        last = measured.sequences[end] - 1
+        ranges.append(PlannedRange(first, last, end - begin))
+        first, begin = last + 1, end
+    return (*ranges, PlannedRange(first, measured.last, count - begin))
 
 
 def without_counts(ranges: tuple[PlannedRange, ...]) -> tuple[PlannedRange, ...]:

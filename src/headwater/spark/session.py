@@ -23,6 +23,7 @@ from pyspark.sql import SparkSession
 
 from headwater.base.errors import OperatingError
 from headwater.spark.java import java_home
+from headwater.spark.planning import PARALLELISM_VARIABLE
 
 LOOPBACK: Final = "127.0.0.1"
 LOCAL_MASTER: Final = "local[*]"
@@ -70,6 +71,9 @@ def session(
     settings = configuration(master, driver_memory, os.environ) | dict(config or {})
     if not _is_submitted(os.environ):
         prepare_environment(os.environ, settings.get("spark.driver.host"))
+    if local := _LOCAL.fullmatch(settings.get("spark.master", "")):
+        # Of what Java hands on to the processes that plan reads, this is all we can add to.
+        os.environ.setdefault(PARALLELISM_VARIABLE, str(_threads(local)))
     builder = SparkSession.builder.appName(app_name)
     for name, value in settings.items():
         builder = builder.config(name, value)

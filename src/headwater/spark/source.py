@@ -52,8 +52,24 @@ from headwater.spark.offsets import (
     keeps_messages,
     loss_of,
 )
-from headwater.spark.options import At, Kind, OptionError, Position, SourceOptions
-from headwater.spark.planning import PARTITIONS_DEFAULT, Count, cut, partition_count, without_counts
+from headwater.spark.options import (
+    PARTITIONS_MAX,
+    At,
+    Kind,
+    OptionError,
+    Position,
+    SourceOptions,
+)
+from headwater.spark.planning import (
+    PARALLELISM_VARIABLE,
+    PARTITIONS_DEFAULT,
+    Count,
+    Measured,
+    cut,
+    cut_measured,
+    partition_count,
+    without_counts,
+)
 from headwater.spark.schema import check_columns
 
 log: Final = logging.getLogger("headwater.spark")
@@ -269,9 +285,34 @@ def cut_into_partitions(
     total = count(first, last)
     if total == 0:
         return ()
-    parts = partition_count(last - first + 1 if total is None else total, options.partitions_min)
+    messages = last - first + 1 if total is None else total
+    size_bytes = messages * info.bytes // max(1, info.messages)
+    parts = partition_count(messages, options.partitions_min, size_bytes, parallelism())
     ranges = cut(first, last, total, parts, count)
     return ranges if keeps(options, info) else without_counts(ranges)
+
+
+def cut_measured_batch(
+    options: SourceOptions, info: StreamInfo, first: int, measured: Measured
+) -> tuple[PlannedRange, ...]:
+    """The same for a batch whose messages were looked at."""
+    messages = len(measured.sequences)
+    if not messages:
+        return ()
+    parts = partition_count(messages, options.partitions_min, measured.bytes, parallelism())
+    ranges = cut_measured(first, measured, parts)
+    return ranges if keeps(options, info) else without_counts(ranges)
+
+
+def parallelism() -> int:
+    """How many tasks run at a time, as far as the process that plans can know.
+
+    Spark does not tell a planner. A session of ours does; otherwise it is taken to have as many
+    cores as this machine.
+    """
+    told = os.environ.get(PARALLELISM_VARIABLE, "")
+    tasks = int(told) if told.isdigit() else os.cpu_count() or 1
+    return max(PARTITIONS_DEFAULT, min(tasks, PARTITIONS_MAX))
 
 
 def plan_latest(

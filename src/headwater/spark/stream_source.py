@@ -10,7 +10,7 @@ read. So what an object remembers only saves questions; it never decides what is
 """
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from typing import Any, Final
 
@@ -29,10 +29,12 @@ from headwater.base.errors import OperatingError
 from headwater.spark.link.api import JetStream, StreamInfo
 from headwater.spark.link.connection import Connection
 from headwater.spark.link.counts import count_messages
+from headwater.spark.link.fetch import choose_way
 from headwater.spark.link.ranges import SequenceRange
+from headwater.spark.link.sizes import message_sizes
 from headwater.spark.offsets import Changes, Offset, loss_of, replacement_of
-from headwater.spark.options import At, SourceOptions
-from headwater.spark.planning import end_of_batch
+from headwater.spark.options import At, Kind, SourceOptions
+from headwater.spark.planning import Measured, end_of_batch, measure
 from headwater.spark.schema import check_columns
 from headwater.spark.source import (
     LatestPart,
@@ -42,6 +44,7 @@ from headwater.spark.source import (
     changes_of,
     counter,
     cut_into_partitions,
+    cut_measured_batch,
     density_of,
     end_sequence,
     hide_traceback,
@@ -195,27 +198,49 @@ class StreamSourceReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if most is not None and count(begin.next, last) is None:
             density = density_of(connection, info, subjects)
         last, _ = end_of_batch(begin.next, last, most, count, density)
+        measured = self._measured(connection, info, SequenceRange(begin.next, last), limit)
+        last = last if measured is None else measured.last
         end = replace(begin, next=last + 1)
         if end.changes is Changes.ALL:
-            ranges = cut_into_partitions(self.options, info, begin.next, last, count)
+            if measured is None:
+                ranges = cut_into_partitions(self.options, info, begin.next, last, count)
+            else:
+                ranges = cut_measured_batch(self.options, info, begin.next, measured)
             return replace(end, ranges=ranges)
         wanted = SequenceRange(begin.next, last, is_open=self.options.ending.at is At.LATEST)
         ranges = plan_latest(self.options, connection, info, wanted, count)
         return replace(end, ranges=ranges, head=info.last_seq if wanted.is_open else None)
 
     def _messages_max(self, info: StreamInfo, limit: ReadLimit) -> int | None:
-        """The limit in messages. Bytes are turned into messages of the stream's average size."""
-        if isinstance(limit, ReadMaxRows):
-            rows, size = limit.max_rows, self.options.bytes_per_trigger_max
-        elif isinstance(limit, ReadMaxBytes):
-            rows, size = None, limit.max_bytes
-        else:
-            return None
-        if size is None:
+        """The limit in messages.
+
+        How large objects are is not in the messages about them: there, bytes are turned into
+        messages of the stream's average size.
+        """
+        rows = limit.max_rows if isinstance(limit, ReadMaxRows) else None
+        size = self._bytes_max(limit)
+        if size is None or self.options.kind is not Kind.OBJECTS:
             return rows
         average = max(1, info.bytes // max(1, info.messages))
         by_size = max(1, size // average)
         return by_size if rows is None else min(rows, by_size)
+
+    def _bytes_max(self, limit: ReadLimit) -> int | None:
+        if isinstance(limit, ReadMaxBytes):
+            return int(limit.max_bytes)
+        return self.options.bytes_per_trigger_max if isinstance(limit, ReadMaxRows) else None
+
+    def _measured(
+        self, connection: Connection, info: StreamInfo, wanted: SequenceRange, limit: ReadLimit
+    ) -> Measured | None:
+        """How far the limit in bytes goes; None if it does not bound what is wanted."""
+        size = self._bytes_max(limit)
+        if size is None or info.bytes <= size or self.options.kind is Kind.OBJECTS:
+            return None
+        subjects = subjects_of(self.options)
+        way = choose_way(info, subjects, self.options.consistency.value)
+        with closing(message_sizes(connection, info, wanted, subjects, way)) as sizes:
+            return measure(wanted.last, size, sizes)
 
     # --- one batch ---------------------------------------------------------------------------
 

@@ -10,10 +10,15 @@ from hypothesis import strategies as st
 
 from headwater.spark.offsets import PlannedRange
 from headwater.spark.planning import (
+    PARTITION_BYTES_MAX,
+    PARTITION_BYTES_WORTH,
     PARTITION_MESSAGES_MAX,
     PARTITION_MESSAGES_WORTH,
+    Measured,
     cut,
+    cut_measured,
     end_of_batch,
+    measure,
     partition_count,
     without_counts,
 )
@@ -148,3 +153,49 @@ class TestPartitionCount:
 
 def test_without_counts_keeps_the_ranges() -> None:
     assert without_counts((PlannedRange(1, 2, 2),)) == (PlannedRange(1, 2, None),)
+
+
+class TestBytes:
+    SIZES = st.lists(st.integers(0, 100), min_size=1, max_size=60)
+
+    @given(SIZES, st.integers(1, 500))
+    def test_a_batch_is_as_large_as_the_limit_allows(self, sizes: list[int], limit: int) -> None:
+        messages = [(3 * number + 2, size) for number, size in enumerate(sizes)]
+        found = measure(1_000, limit, messages)
+        taken = sizes[: len(found.sequences)]
+        assert taken
+        assert sum(taken) <= limit or len(taken) == 1
+        if len(taken) == len(sizes):
+            assert found.last in (1_000, messages[-1][0])
+        else:
+            assert sum(taken) > limit or sum(taken) + sizes[len(taken)] > limit
+            assert found.sequences[-1] <= found.last < messages[len(taken)][0]
+
+    @given(SIZES, st.integers(1, 8))
+    def test_parts_follow_each_other_and_have_even_shares(
+        self, sizes: list[int], parts: int
+    ) -> None:
+        batch = measure(1_000, 1 << 40, [(2 * at + 1, size) for at, size in enumerate(sizes)])
+        ranges = cut_measured(1, batch, parts)
+        assert (ranges[0].first, ranges[-1].last) == (1, 1_000)
+        assert all(b.first == a.last + 1 for a, b in itertools.pairwise(ranges))
+        assert len(ranges) <= parts
+        for part in ranges:
+            held = [size for at, size in enumerate(sizes) if part.first <= 2 * at + 1 <= part.last]
+            assert part.count == len(held) > 0
+            # A part has no more than its share, and one message that goes beyond it.
+            assert sum(held) <= sum(sizes) / parts + 2 * max(sizes)
+
+    def test_nothing_that_matches(self) -> None:
+        assert measure(50, 10, []) == Measured(50, [], [])
+
+    def test_large_messages_are_worth_more_parts(self) -> None:
+        assert partition_count(100, None, 8 * PARTITION_BYTES_WORTH, 16) == 8
+        assert partition_count(100, None, 100 * PARTITION_BYTES_WORTH, 16) == 16
+        assert partition_count(1_000, None, 40 * PARTITION_BYTES_MAX, 16) == 40
+        assert partition_count(1_000, None, 40 * PARTITION_BYTES_MAX + 1, 16) == 41
+        assert partition_count(10, None, 40 * PARTITION_BYTES_MAX, 16) == 10
+
+    def test_many_messages_are_shared_by_all_tasks(self) -> None:
+        assert partition_count(16 * PARTITION_MESSAGES_WORTH, None, 0, 16) == 16
+        assert partition_count(16 * PARTITION_MESSAGES_WORTH - 1, None, 0, 16) == 15

@@ -163,8 +163,13 @@ class ConsumerReader:
     def _leave_headers(self, columns: Columns) -> None:
         """Nothing but the headers, as they are stored."""
         if self._is_cut_by_server:
-            parts = [header.rpartition(_SIZE_LINE)[0] for header in columns.headers]
-            columns.headers = [part + _BLOCK_END if part != VERSION else b"" for part in parts]
+            parts = [header.rpartition(_SIZE_LINE) for header in columns.headers]
+            columns.headers = [
+                block + _BLOCK_END if block != VERSION else b"" for block, _, _ in parts
+            ]
+            columns.payload_bytes = [int(size.partition(b"\r")[0] or 0) for _, _, size in parts]
+        else:
+            columns.payload_bytes = [*map(len, columns.payloads)]
         columns.payloads = [b""] * len(columns)
 
     def _leave(self, api: JetStream, sid: bytes) -> None:

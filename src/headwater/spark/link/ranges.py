@@ -49,9 +49,18 @@ class Columns:
 
     A header is the stored block, byte for byte; empty for a message without headers, and for one
     whose block says nothing, which not every way of reading can tell from none.
+
+    A read without payloads may know how large they are: `payload_bytes`, otherwise None.
     """
 
-    __slots__ = ("headers", "payloads", "sequences", "subjects", "timestamps_ns")
+    __slots__ = (
+        "headers",
+        "payload_bytes",
+        "payloads",
+        "sequences",
+        "subjects",
+        "timestamps_ns",
+    )
 
     def __init__(
         self,
@@ -66,6 +75,7 @@ class Columns:
         self.timestamps_ns = timestamps_ns
         self.headers = headers
         self.payloads = payloads
+        self.payload_bytes: list[int] | None = None
 
     @classmethod
     def empty(cls) -> Self:
