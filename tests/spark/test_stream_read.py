@@ -223,6 +223,25 @@ def test_no_batch_has_more_bytes_than_asked_for(server: Server, config: dict[str
         assert size + stored[following[0]] > limit
 
 
+def test_the_lag_is_told_in_messages_bytes_and_seconds(server: Server) -> None:
+    server.create_stream("s")
+    server.publish([(f"s.{i % 2}", b"x" * 100) for i in range(20)])
+    planner = Planner(server, subjects="s.1", maxMessagesPerTrigger=4)
+    assert len(planner.next()) == 1
+    head = planner.reader.reportLatestOffset()
+    assert head is not None
+    assert (head["next"], head["behindMessages"]) == (21, 6)
+    assert head["behind"] == 21 - planner.offset["next"]
+    assert 6 * 100 <= head["behindBytes"] <= 6 * 200
+    assert head["behindSeconds"] > 0
+    while planner.next():
+        pass
+    head = planner.reader.reportLatestOffset()
+    assert head is not None
+    lag = {name: value for name, value in head.items() if name.startswith("behind")}
+    assert set(lag.values()) == {0}
+
+
 def test_what_does_not_match_makes_no_batches(server: Server) -> None:
     server.create_stream("s")
     server.publish([("s.a", b"")] * 50)

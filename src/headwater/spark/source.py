@@ -21,6 +21,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from headwater.base.errors import OperatingError
+from headwater.jetstream.times import parse_time
 from headwater.spark import buckets, objects
 from headwater.spark.batches import BatchBuilder, in_batches
 from headwater.spark.link.api import STREAM_NOT_FOUND, JetStream, StreamInfo
@@ -331,20 +332,21 @@ def plan_latest(
     if total == 0:
         # Everything may have been replaced since the end of the stream was looked up.
         subjects = subjects_of(options)
-        if not wanted.is_open or not _has_more(connection, info, wanted.first, subjects):
+        if not wanted.is_open or oldest_time_ns(connection, info, wanted.first, subjects) is None:
             return ()
     return (PlannedRange(wanted.first, wanted.last, total),) * (options.partitions_min or 1)
 
 
-def _has_more(
+def oldest_time_ns(
     connection: Connection, info: StreamInfo, first: int, subjects: tuple[str, ...]
-) -> bool:
-    """Whether there is a message that matches, from a sequence on."""
+) -> int | None:
+    """When the oldest message that matches, from a sequence on, was stored; None without any."""
     api = JetStream(connection)
-    return any(
-        api.message(info.name, {"seq": first, "next_by_subj": pattern}) is not None
+    found = [
+        api.message(info.name, {"seq": first, "next_by_subj": pattern})
         for pattern in subjects or (ALL,)
-    )
+    ]
+    return min((parse_time(each.time) for each in found if each is not None), default=None)
 
 
 class SourceReader(DataSourceReader):

@@ -9,6 +9,7 @@ One object of this class plans for the life of a query; others are pickled to th
 read. So what an object remembers only saves questions; it never decides what is read.
 """
 
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
@@ -51,6 +52,7 @@ from headwater.spark.source import (
     keeps,
     log,
     named_errors,
+    oldest_time_ns,
     one_line_errors,
     plan_latest,
     read_partition,
@@ -126,15 +128,34 @@ class StreamSourceReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return end.to_json()
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
-        """The head of the stream, and how many sequences the query is behind it."""
+        """The head of the stream, and how far the query is behind it.
+
+        In sequences, messages that match, bytes (of messages of the stream's average size) and
+        seconds since the oldest of them was stored. Messages and bytes are left out of a report
+        on a stream that is too busy to be counted.
+        """
         try:
             with borrowed(self.options.login) as connection:
                 info = JetStream(connection).stream_info(self.options.stream)
+                lag = self._lag(connection, info)
         except OperatingError:
             # Only a figure of the progress: the next batch meets the same error and reports it.
             return None
-        head = Offset(info.name, info.created, info.last_seq + 1)
-        return head.to_json() | {"behind": max(0, head.next - self._planned_next)}
+        return Offset(info.name, info.created, info.last_seq + 1).to_json() | lag
+
+    def _lag(self, connection: Connection, info: StreamInfo) -> dict[str, Any]:
+        first, last = max(self._planned_next, 1), info.last_seq
+        if first > last:
+            return {"behind": 0, "behindMessages": 0, "behindBytes": 0, "behindSeconds": 0.0}
+        lag: dict[str, Any] = {"behind": last + 1 - self._planned_next}
+        subjects = subjects_of(self.options)
+        messages = count_messages(connection, info, first, last, subjects)
+        if messages is not None:
+            mean_bytes = info.bytes / max(1, info.messages)
+            lag |= {"behindMessages": messages, "behindBytes": round(messages * mean_bytes)}
+        stored_ns = oldest_time_ns(connection, info, first, subjects)
+        age_ns = 0 if stored_ns is None else time.time_ns() - stored_ns
+        return lag | {"behindSeconds": round(max(0, age_ns) / 1e9, 3)}
 
     def _report_absence(self) -> None:
         """The stream is gone; if the options allow it, the query waits for a new one."""
