@@ -4,11 +4,15 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
+import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
+from headwater.spark import source, stream_source
 from headwater.spark.options import SourceOptions
+from headwater.spark.planning import Count
 from headwater.spark.stream_source import StreamSourceReader
 from tests.spark.servers import Message, Server, header_block
 from tests.spark.test_stream_read import Run
@@ -124,6 +128,26 @@ def test_a_filter_and_a_limit(server: Server) -> None:
     assert keys.read() == {"in.b": 3, "in.a": 6}
     assert keys.plan()
     assert keys.read() == {"in.c": 5, "in.a": 6}
+
+
+@pytest.mark.parametrize("others", [(), ("b",)])
+def test_a_key_replaced_while_its_batch_is_planned_is_seen(
+    server: Server, others: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After the end of the stream was looked up, and before its entries were counted."""
+    server.create_bucket("b")
+    server.publish(puts(*others, "a"))
+    counter = source.counter
+
+    def late_counter(*arguments: Any) -> Count:
+        server.publish(puts("a"))
+        return counter(*arguments)
+
+    monkeypatch.setattr(stream_source, "counter", late_counter)
+    keys = Keys(server)
+    for _ in range(3):
+        assert keys.plan()
+        assert "a" in keys.read()
 
 
 @contextmanager

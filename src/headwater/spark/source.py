@@ -329,12 +329,15 @@ def plan_latest(
     the whole range and takes a share of the keys.
     """
     total = count(wanted.first, wanted.last)
+    # An entry that was replaced before it was counted would not be missed, and not looked for.
+    has_moved = JetStream(connection).stream_info(info.name).last_seq != info.last_seq
     if total == 0:
-        # Everything may have been replaced since the end of the stream was looked up.
         subjects = subjects_of(options)
-        if not wanted.is_open or oldest_time_ns(connection, info, wanted.first, subjects) is None:
+        may_be_behind = wanted.is_open and has_moved
+        if not may_be_behind or oldest_time_ns(connection, info, wanted.first, subjects) is None:
             return ()
-    return (PlannedRange(wanted.first, wanted.last, total),) * (options.partitions_min or 1)
+    planned = PlannedRange(wanted.first, wanted.last, None if has_moved else total)
+    return (planned,) * (options.partitions_min or 1)
 
 
 def oldest_time_ns(
