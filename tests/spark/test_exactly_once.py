@@ -6,6 +6,7 @@ tests/unit/spark/test_partition_write.py.
 """
 
 import itertools
+import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -68,6 +69,14 @@ class Query:
         """As if the driver had been killed just before it wrote that the batch is done."""
         for name in (f"{batch}", f".{batch}.crc"):
             (self._place / "checkpoint" / "commits" / name).unlink(missing_ok=True)
+
+    def keep_checkpoint(self, name: str) -> None:
+        """A copy, as a backup makes it."""
+        shutil.copytree(self._place / "checkpoint", self._place / name)
+
+    def restore_checkpoint(self, name: str) -> None:
+        shutil.rmtree(self._place / "checkpoint")
+        shutil.copytree(self._place / name, self._place / "checkpoint")
 
     def check(self, server: Server) -> None:
         """Every row is there once."""
@@ -152,6 +161,69 @@ def test_a_committed_batch_that_is_replayed_is_not_written_again(
     query.add()
     query.run()
     query.check(server)
+
+
+def test_an_older_checkpoint_is_refused_and_loses_nothing(query: Query, server: Server) -> None:
+    query.add()
+    query.run()
+    query.keep_checkpoint("older")
+    for _ in range(2):
+        query.add()
+        query.run()
+    query.keep_checkpoint("newest")
+    query.add()
+    query.restore_checkpoint("older")
+    with pytest.raises(StreamingQueryException) as caught:
+        query.run()
+    (line,) = [
+        line
+        for line in str(caught.value).splitlines()
+        if line.startswith("headwater.spark.sink.SinkError: ")
+    ]
+    assert "stream LOG" in line
+    assert "batch 1 is not the one that was written before" in line
+    assert f"committed with {ROWS} rows in 2 partitions, and has {3 * ROWS} in " in line
+    assert "restore the newest checkpoint" in line
+    query.restore_checkpoint("newest")
+    query.run()
+    query.check(server)
+
+
+def test_a_changed_batch_is_passed_over_where_that_is_asked_for(
+    spark: SparkSession, server: Server, tmp_path: Path
+) -> None:
+    server.create_stream(STREAM)
+    query = Query(spark, server, tmp_path, onChangedBatch="skip")
+    query.add()
+    query.run()
+    query.keep_checkpoint("older")
+    query.add()
+    query.run()
+    query.add()
+    query.restore_checkpoint("older")
+    query.run()
+    assert server.state(STREAM)["messages"] == 2 * ROWS
+
+
+def test_a_committed_batch_is_known_by_its_offsets_where_its_rows_are_never_the_same(
+    spark: SparkSession, server: Server, tmp_path: Path
+) -> None:
+    server.create_stream("FROM")
+    server.create_stream(STREAM)
+    server.publish([("FROM.a", b"%d" % number) for number in range(100)])
+    for _ in range(2):
+        rows = spark.readStream.format("headwater").options(url=server.url, stream="FROM").load()
+        query = (
+            rows.selectExpr("concat(data, ' ', rand()) data")
+            .writeStream.format("headwater")
+            .options(url=server.url, stream=STREAM, subject=f"{STREAM}.a")
+            .option("checkpointLocation", (tmp_path / "checkpoint").as_uri())
+            .trigger(availableNow=True)
+            .start()
+        )
+        query.awaitTermination()
+        (tmp_path / "checkpoint" / "commits" / "0").unlink()
+    assert server.state(STREAM)["messages"] == 100
 
 
 def test_a_replay_whose_markers_were_lost_is_within_the_window_not_written_again(

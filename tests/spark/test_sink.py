@@ -1,5 +1,6 @@
 """Rows become messages: what each column means, what is refused and how that is said."""
 
+import json
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -192,7 +193,11 @@ def test_a_written_batch_leaves_a_marker_for_each_partition_and_one_for_itself(
     found = {
         each.subject.removeprefix("$KV.headwater_sinks."): each for each in server.stored(MARKERS)
     }
-    assert found[name].data == b'{"batch":0}'
+    marker = json.loads(found[name].data)
+    ((batch, partitions, rows, digest, offsets),) = marker["committed"]
+    assert (marker["batch"], batch, partitions, rows) == (0, 0, 2, 10)
+    assert len(digest) <= 24
+    assert offsets == ""
     assert b'"state":"written"' in found[f"{name}.0"].data
     assert b'"batch":0' in found[f"{name}.0"].data
     assert server.consumers(STREAM) == server.consumers(MARKERS) == []

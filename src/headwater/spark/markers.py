@@ -2,7 +2,9 @@
 
 Keys of the bucket, `query` being the short id of a streaming query:
 
-    <query>                 {"batch": 7}                the driver has committed batch 7
+    <query>                 {"batch": 7, "committed": [[7, 2, 500, "5c…", "a0…"], …]}
+                            the driver has committed batch 7, and before it the others: each with
+                            its partitions, its rows, the digests of rows and of offsets
     <query>.<partition>     {"batch": 8, "state": "begun" | "written", "attempt": "5e1f…",
                              "stream": "ORDERS", "created": "2026-…", "from_sequence": 4711,
                              "rows": 0, "digest": ""}
@@ -21,12 +23,19 @@ so that of several attempts each knows whether it is the latest. Rules:
    copies of a row that are not told apart by looking into the stream reach the server within one
    window, and the server stores one of them.
 4. Batches only go up: a marker of a later batch means that this one was committed.
-5. An attempt that finds itself overtaken waits, as long as the later one is heard of. Spark ends
+5. A batch that was committed is passed over if it is the same batch: its offsets or its rows are
+   those that were committed. Spark repeats its last batch alone, and that with the offsets it had.
+   Another batch under a number that was committed comes out of a checkpoint that is older than the
+   markers; it is refused (`check_replay`), because nobody has written its rows.
+6. An attempt that finds itself overtaken waits, as long as the later one is heard of. Spark ends
    the slower of two attempts itself when the other is through; one that failed instead would count
    against its task, and a task that is slow for its size alone would be given up in the end.
 
 What remains outside: an attempt that is frozen between its look at the clock and the server's
 receipt of what it sends, for more than half the window, and then goes on.
+
+Older versions put `{"batch": 7}` and nothing else: a replay of just that batch is passed over
+without a look at its rows.
 
 Knows nothing of Spark, rows or columns.
 """
@@ -50,8 +59,13 @@ LEASE_S_MAX: Final = 30.0
 # not heard of it for so long.
 LOOK_S: Final = 0.5
 SILENCE_S_MAX: Final = 2 * LEASE_S_MAX
+# Of a query that has committed none.
+NO_BATCH: Final = -1
 # Others may put a marker between our read and our put; not so often that this is in earnest.
 CLAIM_TRIES_MAX: Final = 100
+# So many committed batches are remembered: Spark's own checkpoint keeps as many, so that no copy of
+# it that can be started is older.
+COMMITTED_BATCHES_MAX: Final = 100
 # A lease that ends before it can be used, so often in a row, will not be usable at all.
 RENEWALS_MAX: Final = 100
 
@@ -62,6 +76,10 @@ class OvertakenError(OperatingError):
 
 class StalledError(OperatingError):
     """The server answers too slowly for the stream's duplicate window."""
+
+
+class ChangedBatchError(OperatingError):
+    """A batch has the number of a committed one and is another batch."""
 
 
 class Outcome(Enum):
@@ -77,8 +95,59 @@ class Outcome(Enum):
     DONE = "done"
 
 
-class _CommittedMarker(msgspec.Struct):
+class CommittedBatch(msgspec.Struct, frozen=True, array_like=True):
+    """What is known of a batch that was committed."""
+
     batch: int
+    partitions: int
+    rows: int
+    # Of all rows in whatever order and partitions; and of the offsets, empty where nobody knows.
+    digest: str
+    offsets: str = ""
+
+    def is_same(self, other: "CommittedBatch") -> bool:
+        """Whether the batch of this number is the other one once more.
+
+        Equal offsets suffice: a source that gives the newest of each key has newer rows in a
+        replay, and `rand()` has others.
+        """
+        if self.offsets and self.offsets == other.offsets:
+            return True
+        return (self.rows, self.digest) == (other.rows, other.digest)
+
+
+class QueryMarker(msgspec.Struct):
+    """The value of a query's key. Older versions put the number alone."""
+
+    batch: int
+    # The newest last.
+    committed: list[CommittedBatch] = []
+
+    def record_of(self, batch: int) -> CommittedBatch | None:
+        """What is known of a committed batch."""
+        return next((each for each in self.committed if each.batch == batch), None)
+
+    def check_replay(self, again: CommittedBatch) -> None:
+        """Raises ChangedBatchError unless the committed batch of this number is the same one."""
+        known = self.record_of(again.batch)
+        if known is None and self.batch == again.batch:
+            # Committed by an older version, and the only one that Spark repeats by itself.
+            return
+        if known is None:
+            found = f"batch {self.batch} was committed after it, and its own rows are not known"
+        elif known.is_same(again):
+            return
+        else:
+            found = (
+                f"it was committed with {known.rows} rows in {known.partitions} partitions, and"
+                f" has {again.rows} in {again.partitions} now, which differ"
+            )
+        raise ChangedBatchError(
+            f"batch {again.batch} is not the one that was written before: {found}. The checkpoint"
+            " is older than what it has written, or not its own: restore the newest checkpoint, or"
+            " take a new checkpointLocation and start behind what was written;"
+            " onChangedBatch=skip passes over such batches and loses their rows"
+        )
 
 
 @dataclass(frozen=True)
@@ -102,16 +171,32 @@ def now_s() -> float:
     return time.monotonic() if clock is None else time.clock_gettime(clock)
 
 
-def commit(api: JetStream, bucket: str, query: str, batch: int) -> None:
-    """Say that all partitions of a batch are written; a later batch stays."""
+def query_marker(api: JetStream, bucket: str, query: str) -> tuple[QueryMarker, int]:
+    """What is known of a query, and the revision that says so."""
+    entry = api.kv_get(bucket, query)
+    if entry is None:
+        return QueryMarker(batch=NO_BATCH), 0
+    try:
+        return msgspec.json.decode(entry.data, type=QueryMarker), entry.sequence
+    except msgspec.DecodeError:
+        # Deleted by hand, or not ours: nothing is known.
+        return QueryMarker(batch=NO_BATCH), entry.sequence
+
+
+def commit(api: JetStream, bucket: str, query: str, record: CommittedBatch) -> QueryMarker | None:
+    """Say that all partitions of a batch are written; None when that is said.
+
+    If it or a later one was committed before, nothing is put and the marker is returned.
+    """
     for _ in range(CLAIM_TRIES_MAX):
-        entry = api.kv_get(bucket, query)
-        if entry is not None and _committed(entry.data) >= batch:
-            return
-        value = msgspec.json.encode({"batch": batch})
+        marker, revision = query_marker(api, bucket, query)
+        if marker.batch >= record.batch:
+            return marker
+        kept = [*marker.committed, record][-COMMITTED_BATCHES_MAX:]
+        value = msgspec.json.encode(QueryMarker(record.batch, kept))
         try:
-            api.kv_put(bucket, query, value, entry.sequence if entry else 0)
-            return
+            api.kv_put(bucket, query, value, revision)
+            return None
         except ApiError as error:
             if error.err_code not in WRONG_LAST_SEQUENCE:
                 raise
@@ -197,8 +282,7 @@ class Claim:
             )
 
     def _is_committed(self) -> bool:
-        entry = self._api.kv_get(self._bucket, self._query)
-        return entry is not None and _committed(entry.data) >= self._batch
+        return query_marker(self._api, self._bucket, self._query)[0].batch >= self._batch
 
     def _read(self) -> tuple[Marker | None, int]:
         entry = self._api.kv_get(self._bucket, self._key)
@@ -222,13 +306,6 @@ class Claim:
             raise
         self._mine = marker
         return True
-
-
-def _committed(value: bytes) -> int:
-    try:
-        return msgspec.json.decode(value, type=_CommittedMarker).batch
-    except msgspec.DecodeError:
-        return -1
 
 
 @final
@@ -293,7 +370,7 @@ class Lease:
         )
 
     def _give_way(self) -> None:
-        """Wait for the commit (rule 5). Raises OvertakenError after a long silence."""
+        """Wait for the commit (rule 6). Raises OvertakenError after a long silence."""
         heard, heard_s = self._claim.others(), self._clock()
         while heard is not None:
             if self._clock() - heard_s > SILENCE_S_MAX:

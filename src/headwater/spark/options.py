@@ -191,7 +191,9 @@ class SinkOptions:
 
     `subject` is the one of every row that brings none of its own. At most `max_in_flight` messages
     wait for their acks. `atomic` says whether batches go in whole or not at all: where the stream
-    allows it (auto), never, or always, which fails where it does not.
+    allows it (auto), never, or always, which fails where it does not. `on_changed_batch` says what
+    a batch meets that has the number of a committed one and other rows: fail, or skip. `checkpoint`
+    is the query's, which Spark puts among the options.
     """
 
     kind: Kind
@@ -201,6 +203,8 @@ class SinkOptions:
     marker_bucket: str = DEFAULT_MARKER_BUCKET
     max_in_flight: int = IN_FLIGHT_DEFAULT
     atomic: str = "auto"
+    on_changed_batch: str = "fail"
+    checkpoint: str | None = None
 
     @property
     def stream(self) -> str:
@@ -230,6 +234,8 @@ class SinkOptions:
             marker_bucket=marker_bucket,
             max_in_flight=reading.number("maxInFlight", 1, IN_FLIGHT_MAX) or IN_FLIGHT_DEFAULT,
             atomic=reading.choice("atomic", ["auto", "never", "always"], "auto"),
+            on_changed_batch=reading.choice("onChangedBatch", ["fail", "skip"], "fail"),
+            checkpoint=reading.text("checkpointLocation"),
         )
 
 
@@ -268,6 +274,7 @@ _SINK_NAMES: Final = (
     "markerBucket",
     "maxInFlight",
     "atomic",
+    "onChangedBatch",
     *_LOGIN_NAMES,
 )
 # Spark adds these to what the user said.

@@ -88,6 +88,8 @@ class Written:
 
     rows: int
     written: int
+    # Of all rows, in whatever order (`RowIds.content_sum`).
+    content_sum: int = 0
     is_replay: bool = False
 
 
@@ -106,7 +108,7 @@ def write_at_least_once(
     watch(Step.STARTED)
     sending = _Sending(links, work, watch)
     sending.send_all(rows)
-    return Written(sending.row_count, sending.acknowledged)
+    return Written(sending.row_count, sending.acknowledged, sending.content_sum)
 
 
 def write_exactly_once(
@@ -121,21 +123,17 @@ def write_exactly_once(
     target = patiently(lambda: api.stream_info(work.stream))
     outcome = patiently(lambda: claim.take(target))
     watch(Step.CLAIMED)
-    if outcome is Outcome.DONE:
-        return _passed_over(rows)
     sending = _Sending(links, work, watch)
+    if outcome is Outcome.DONE:
+        return sending.pass_over(rows)
     sending.guard(claim, target, claimed_s, is_first=outcome is Outcome.FIRST)
     if not sending.send_all(rows):
-        return _passed_over(rows)
+        return sending.pass_over(rows)
     watch(Step.ACKNOWLEDGED)
     patiently(lambda: claim.finish(sending.row_count, sending.digest))
     watch(Step.DONE)
-    return Written(sending.row_count, sending.acknowledged, outcome is Outcome.AGAIN)
-
-
-def _passed_over(rows: Iterator[Rows]) -> Written:
-    """Nothing has to be done; Spark wants its rows taken all the same."""
-    return Written(sum(len(part.payloads) for part in rows), 0, is_replay=True)
+    is_replay = outcome is Outcome.AGAIN
+    return Written(sending.row_count, sending.acknowledged, sending.content_sum, is_replay)
 
 
 @final
@@ -202,6 +200,11 @@ class _Sending:
         return self._ids.digest()
 
     @property
+    def content_sum(self) -> int:
+        """Of all rows, in whatever order."""
+        return self._ids.content_sum
+
+    @property
     def acknowledged(self) -> int:
         """How many rows have been acknowledged as new."""
         return self._publisher.acknowledged - self._publisher.duplicates
@@ -237,6 +240,12 @@ class _Sending:
             except _PASSING as error:
                 self._set_back(error)
         return False
+
+    def pass_over(self, rows: Iterator[Rows]) -> Written:
+        """Write none of the rest; the driver wants to know which rows the batch has."""
+        for part in rows:
+            self._messages(part)
+        return Written(self.row_count, 0, self.content_sum, is_replay=True)
 
     def _messages(self, rows: Rows) -> Messages:
         """Rows as messages, with their ids in the headers."""

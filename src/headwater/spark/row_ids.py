@@ -22,6 +22,9 @@ from typing import Final, final
 CONTENT_BYTES: Final = 12
 CONTENT_CHARS: Final = 16
 QUERY_CHARS: Final = 16
+# Hashes of rows are added up modulo this: a number whose digits are the hashes of many rows leaves
+# the sum of its digits as remainder, so that one division adds all of them.
+_SUM_MODULUS: Final = (1 << (8 * CONTENT_BYTES)) - 1
 # More subjects than this are hashed without remembering where each one's hash begins.
 SUBJECTS_MAX: Final = 10_000
 
@@ -31,11 +34,16 @@ def short_query(query_id: str) -> str:
     return query_id.replace("-", "")[:QUERY_CHARS]
 
 
+def added_sums(*content_sums: int) -> int:
+    """The sum of contents that have these sums, each the `content_sum` of some rows."""
+    return sum(content_sums) % _SUM_MODULUS
+
+
 @final
 class RowIds:
     """Gives the rows of one partition of one batch their ids."""
 
-    __slots__ = ("_counts", "_hashers", "_seen", "_sum", "count", "prefix")
+    __slots__ = ("_counts", "_hashers", "_seen", "_sum", "content_sum", "count", "prefix")
 
     def __init__(self, query: str, batch: int, partition: int) -> None:
         self.prefix = f"{query}-{batch}-{partition}-".encode()
@@ -44,6 +52,8 @@ class RowIds:
         self._counts: dict[bytes, int] = {}
         self._hashers: dict[bytes, blake2b] = {}
         self._sum = blake2b(digest_size=CONTENT_BYTES)
+        # Tells the rows so far in any order and in any partitions: sums of partitions add up.
+        self.content_sum = 0
         self.count = 0
 
     def of(
@@ -86,6 +96,7 @@ class RowIds:
             digests.append(hasher.digest())
         joined = b"".join(digests)
         self._sum.update(joined)
+        self.content_sum = added_sums(self.content_sum, int.from_bytes(joined))
         text = b2a_base64(joined, newline=False)
         return [text[begin : begin + CONTENT_CHARS] for begin in range(0, len(text), CONTENT_CHARS)]
 

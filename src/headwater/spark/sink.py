@@ -11,10 +11,12 @@ partition of one batch:
     look       only if somebody had begun before: which rows are there already? (tail.Tail)
     publish    send rows with their ids, wait for all acks (link.publisher), renewing the claim
     finish     put `written`, with the number of rows and their digest
-    commit     in the driver, when all partitions are written: put the batch's number
+    commit     in the driver, when all partitions are written: put the batch's number, and which
+               rows and offsets it has
 
 Within the duplicate window ids alone suffice. After it, a replay of a batch that was committed
-writes nothing, and a replay of one that was not leaves out what it finds. The rules that make this
+writes nothing, or fails if it is another batch (an older checkpoint was restored); and a replay of
+one that was not committed leaves out what it finds. The rules that make this
 hold also while several attempts are at work are in `markers`.
 
 What it rests on: Spark replays a batch with the same rows in the same partitions (true of sources
@@ -31,7 +33,6 @@ to its end: it is written again if the replay comes after the window.
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from pyspark import TaskContext
@@ -43,19 +44,21 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from headwater.base.errors import OperatingError
-from headwater.spark import markers
+from headwater.spark.batch_commit import BatchCommit
 from headwater.spark.link.api import STREAM_NOT_FOUND, JetStream, StreamInfo
 from headwater.spark.link.connection import Connection
 from headwater.spark.link.errors import ApiError
 from headwater.spark.link.login import Login
+from headwater.spark.markers import ChangedBatchError
 from headwater.spark.options import OptionError, SinkOptions
 from headwater.spark.partition_write import (
     Links,
-    Patience,
     Work,
+    Written,
     write_at_least_once,
     write_exactly_once,
 )
+from headwater.spark.query_offsets import offsets_digest
 from headwater.spark.row_ids import short_query
 from headwater.spark.rows import RowReader, Rows, RowShape
 
@@ -85,8 +88,7 @@ class PartitionWritten(WriterCommitMessage):
 
     query: str
     partition: int
-    rows: int
-    written: int
+    done: Written
 
 
 @dataclass(frozen=True)
@@ -209,7 +211,7 @@ class SinkWriter(DataSourceArrowWriter):
                 work,
                 self._target.rows(iterator),
             )
-        return PartitionWritten(self._job, partition, done.rows, done.written)
+        return PartitionWritten(self._job, partition, done)
 
 
 class StreamSinkWriter(DataSourceStreamArrowWriter):
@@ -232,20 +234,29 @@ class StreamSinkWriter(DataSourceStreamArrowWriter):
                 options.marker_bucket,
                 self._target.rows(iterator),
             )
-        return PartitionWritten(query, partition, done.rows, done.written)
+        return PartitionWritten(query, partition, done)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """In the driver, when all partitions are written: a replay of the batch is a mistake."""
-        queries = {told.query for told in messages if isinstance(told, PartitionWritten)}
+        """In the driver, when all partitions are written."""
         options = self._target.options
-        connection = _connection(options.login, _ASKING)
-        api = JetStream(connection)
-        patiently = Patience(connection)
-        for query in queries:
-            patiently(partial(markers.commit, api, options.marker_bucket, query, batchId))
+        _commit(options, messages, batchId, offsets_digest(options.checkpoint, batchId))
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         """Nothing: what is written stays, and the replay of the batch adds what is missing."""
+
+
+def _commit(
+    options: SinkOptions, messages: list[WriterCommitMessage | None], batch: int, offsets: str
+) -> None:
+    told = [each for each in messages if isinstance(each, PartitionWritten)]
+    if not told:
+        return
+    query = told[0].query
+    commit = BatchCommit(_links_to(options.login), options.marker_bucket, options.stream, query)
+    try:
+        commit.put(batch, [each.done for each in told], offsets, options.on_changed_batch)
+    except ChangedBatchError as error:
+        raise SinkError(f"{options.kind.value} {options.name}, query {query}: {error}") from None
 
 
 def _context() -> TaskContext:

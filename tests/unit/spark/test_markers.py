@@ -11,10 +11,13 @@ from headwater.spark.link.api import JetStream
 from headwater.spark.link.connection import Connection
 from headwater.spark.link.login import Login
 from headwater.spark.markers import (
+    COMMITTED_BATCHES_MAX,
     LEASE_S_MAX,
     LOOK_S,
     SILENCE_S_MAX,
+    ChangedBatchError,
     Claim,
+    CommittedBatch,
     Lease,
     Outcome,
     OvertakenError,
@@ -47,6 +50,13 @@ class Book:
 
     def claim(self, batch: int = 0, partition: int = 0) -> Claim:
         return Claim(self.api, BUCKET, self.query, partition, batch)
+
+    def commit(self, batch: int, rows: int = 5, digest: str = "abc", offsets: str = "") -> None:
+        """Commit the batch, or compare it with what was committed."""
+        record = CommittedBatch(batch, 2, rows, digest, offsets)
+        before = markers.commit(self.api, BUCKET, self.query, record)
+        if before is not None:
+            before.check_replay(record)
 
     def take(self, claim: Claim) -> Outcome:
         return claim.take(self.api.stream_info(self.stream))
@@ -130,15 +140,62 @@ def test_a_late_finish_leaves_the_next_batch_alone(book: Book) -> None:
 
 
 def test_a_committed_batch_is_done_in_all_partitions(book: Book) -> None:
-    markers.commit(book.api, BUCKET, book.query, 5)
+    book.commit(5)
     assert book.take(book.claim(batch=5, partition=9)) is Outcome.DONE
     assert book.take(book.claim(batch=6)) is Outcome.FIRST
 
 
 def test_commits_only_go_up(book: Book) -> None:
-    markers.commit(book.api, BUCKET, book.query, 5)
-    markers.commit(book.api, BUCKET, book.query, 4)
+    book.commit(4)
+    book.commit(5)
+    book.commit(4)
     assert book.take(book.claim(batch=5)) is Outcome.DONE
+
+
+def test_a_batch_that_was_committed_may_be_committed_again(book: Book) -> None:
+    for batch in (3, 4, 5, 3, 5):
+        book.commit(batch, rows=batch, digest=f"{batch}")
+
+
+def test_another_batch_under_a_committed_number_is_refused(book: Book) -> None:
+    for batch in (3, 4, 5):
+        book.commit(batch)
+    for batch in (3, 4, 5):
+        with pytest.raises(ChangedBatchError) as caught:
+            book.commit(batch, rows=7)
+        assert f"batch {batch} is not the one that was written before" in str(caught.value)
+        assert "committed with 5 rows in 2 partitions, and has 7" in str(caught.value)
+        assert "restore the newest checkpoint" in str(caught.value)
+        assert "\n" not in str(caught.value)
+    with pytest.raises(ChangedBatchError):
+        book.commit(5, digest="abd")
+
+
+def test_a_committed_batch_with_the_same_offsets_may_have_other_rows(book: Book) -> None:
+    book.commit(5, digest="abc", offsets="o")
+    book.commit(5, digest="abd", offsets="o")
+    with pytest.raises(ChangedBatchError):
+        book.commit(5, digest="abd", offsets="p")
+    with pytest.raises(ChangedBatchError):
+        book.commit(5, digest="abd", offsets="")
+
+
+def test_as_many_batches_are_remembered_as_spark_keeps(book: Book) -> None:
+    for batch in range(COMMITTED_BATCHES_MAX + 1):
+        book.commit(batch, rows=batch)
+    book.commit(1, rows=1)
+    with pytest.raises(ChangedBatchError, match="its own rows are not known"):
+        book.commit(0, rows=0)
+
+
+def test_of_a_marker_of_an_older_version_the_last_batch_alone_is_believed(book: Book) -> None:
+    book.server.publish([(f"$KV.{BUCKET}.{book.query}", b'{"batch":5}')])
+    assert book.take(book.claim(batch=5)) is Outcome.DONE
+    book.commit(5)
+    with pytest.raises(ChangedBatchError, match="batch 5 was committed after it"):
+        book.commit(4)
+    book.commit(6)
+    book.commit(6)
 
 
 def test_a_recreated_stream_is_looked_at_from_its_beginning(book: Book) -> None:
@@ -252,7 +309,7 @@ def test_an_attempt_that_was_overtaken_waits_for_the_commit(
 ) -> None:
     lease, second, time = overtaken
     time.during[3] = lambda: second.finish(5, "abc")
-    time.during[7] = lambda: markers.commit(book.api, BUCKET, book.query, 0)
+    time.during[7] = lambda: book.commit(0)
     assert lease.ensure() is Outcome.DONE
     assert time.s == 1000.0 + WINDOW_S + 7 * LOOK_S
 

@@ -17,6 +17,7 @@ from headwater.spark.link.connection import Connection
 from headwater.spark.link.errors import LinkError
 from headwater.spark.link.login import Login
 from headwater.spark.link.publisher import FLIGHT_MESSAGES_MAX, MessageRefusedError
+from headwater.spark.markers import CommittedBatch
 from headwater.spark.partition_write import (
     Links,
     Step,
@@ -99,7 +100,8 @@ def write(
 def commit(server: Server) -> None:
     """As the driver does when all partitions are through."""
     with links(server) as ends:
-        markers.commit(JetStream(ends.asking), BUCKET, work().query, work().batch)
+        record = CommittedBatch(work().batch, 1, ROWS, "")
+        markers.commit(JetStream(ends.asking), BUCKET, work().query, record)
 
 
 def stop_at(step: Step, nth: int = 1) -> Watch:
@@ -166,9 +168,10 @@ def test_an_attempt_that_ends_three_times_is_completed_by_the_fourth(server: Ser
 
 def test_a_partition_that_is_written_again_finds_itself_complete(server: Server) -> None:
     server.create_stream(STREAM, duplicate_window=WINDOW_NS)
-    assert write(server, work()) == Written(ROWS, ROWS)
+    first = write(server, work())
+    assert (first.rows, first.written, first.is_replay) == (ROWS, ROWS, False)
     forget_ids(server)
-    assert write(server, work()) == Written(ROWS, 0, is_replay=True)
+    assert write(server, work()) == Written(ROWS, 0, first.content_sum, is_replay=True)
     assert payloads(server) == ALL
 
 
@@ -184,8 +187,10 @@ def test_an_attempt_whose_rows_ended_too_early_is_completed(server: Server) -> N
 
 def test_a_committed_batch_is_not_looked_at(server: Server) -> None:
     server.create_stream(STREAM)
+    first = write(server, work())
     commit(server)
-    assert write(server, work()) == Written(ROWS, 0, is_replay=True)
+    server.purge(STREAM)
+    assert write(server, work()) == Written(ROWS, 0, first.content_sum, is_replay=True)
     assert payloads(server) == []
 
 

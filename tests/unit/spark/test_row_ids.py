@@ -6,7 +6,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.spark.row_ids import RowIds, short_query
+from headwater.spark.row_ids import CONTENT_BYTES, RowIds, added_sums, short_query
 
 Row = tuple[bytes, bytes, bytes]
 
@@ -96,3 +96,24 @@ def test_the_digest_is_that_of_the_rows_in_their_order(rows: list[Row]) -> None:
     assert digest(rows) == digest([*rows])
     assert (digest(rows) == digest(rows[::-1])) == (rows == rows[::-1])
     assert not rows or digest(rows) != digest(rows[:-1])
+
+
+def sum_of(rows: list[Row], partition: int = 0) -> int:
+    ids = RowIds(QUERY, 0, partition)
+    ids.of([row[0] for row in rows], [row[1] for row in rows], [row[2] for row in rows])
+    return ids.content_sum
+
+
+@given(ROWS, st.randoms(use_true_random=False), st.integers(0, 40))
+def test_sums_of_partitions_add_up_however_rows_are_cut_and_ordered(
+    rows: list[Row], random: object, cut: int
+) -> None:
+    shuffled = [*rows]
+    random.shuffle(shuffled)  # type: ignore[attr-defined]
+    parts = (sum_of(shuffled[:cut], 1), sum_of(shuffled[cut:], 2))
+    assert added_sums(*parts) == sum_of(rows) < 1 << (8 * CONTENT_BYTES)
+
+
+@given(ROWS, ROWS)
+def test_other_rows_have_another_sum(rows: list[Row], others: list[Row]) -> None:
+    assert (sum_of(rows) == sum_of(others)) == (Counter(rows) == Counter(others))
