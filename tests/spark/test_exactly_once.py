@@ -254,6 +254,18 @@ def test_a_server_that_is_restarted_between_batches_knows_the_markers(
     query.check(server)
 
 
+def test_a_batch_that_is_cut_anew_after_a_failure_has_each_row_once(
+    query: Query, server: Server
+) -> None:
+    query.add()
+    with pytest.raises(StreamingQueryException):
+        query.run(lambda rows: Fails(attempts=ATTEMPTS_MAX)(rows.repartition(2)))
+    assert server.state(STREAM)["messages"] > 0
+    forget_ids(server)
+    query.run(lambda rows: rows.repartition(5))
+    query.check(server)
+
+
 def test_a_shuffle_in_between_changes_nothing(query: Query, server: Server) -> None:
     def shuffled(rows: DataFrame) -> DataFrame:
         return Fails(attempts=1)(rows.repartition(2, "data"))

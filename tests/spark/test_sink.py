@@ -16,6 +16,7 @@ from headwater.spark.options import OptionError, SinkOptions
 from headwater.spark.sink import (
     BATCH_ID_PROPERTY,
     QUERY_ID_PROPERTY,
+    RUN_ID_PROPERTY,
     batch_writer,
     stream_writer,
 )
@@ -283,7 +284,9 @@ def test_a_stream_cannot_be_overwritten(headwater_server: Server) -> None:
 # --- what Spark does not promise ---------------------------------------------------------------
 
 
-def test_spark_tells_tasks_the_query_and_the_batch(spark: SparkSession, tmp_path: Path) -> None:
+def test_spark_tells_tasks_the_query_its_run_and_the_batch(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     """By names it does not document: if this fails, the sink needs others."""
     spark.range(3).write.parquet(str(tmp_path / "rows"))
     rows = spark.readStream.schema("id long").parquet(str(tmp_path / "rows"))
@@ -292,17 +295,18 @@ def test_spark_tells_tasks_the_query_and_the_batch(spark: SparkSession, tmp_path
         context = TaskContext.get()
         assert context is not None
         for batch in batches:
-            names = (QUERY_ID_PROPERTY, BATCH_ID_PROPERTY)
-            batch["query"], batch["batch"] = [context.getLocalProperty(name) for name in names]
+            names = {"query": QUERY_ID_PROPERTY, "batch": BATCH_ID_PROPERTY, "run": RUN_ID_PROPERTY}
+            for column, name in names.items():
+                batch[column] = context.getLocalProperty(name)
             yield batch
 
     query = (
-        rows.mapInPandas(told, "id long, query string, batch string")
+        rows.mapInPandas(told, "id long, query string, batch string, run string")
         .writeStream.format("memory")
         .queryName("told")
         .trigger(availableNow=True)
         .start()
     )
     query.awaitTermination()
-    found = spark.table("told").select("query", "batch").distinct().collect()
-    assert [(row.query, row.batch) for row in found] == [(str(query.id), "0")]
+    (found,) = spark.table("told").select("query", "batch", "run").distinct().collect()
+    assert tuple(found) == (str(query.id), "0", str(query.runId))

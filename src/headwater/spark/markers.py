@@ -5,6 +5,8 @@ Keys of the bucket, `query` being the short id of a streaming query:
     <query>                 {"batch": 7, "committed": [[7, 2, 500, "5c…", "a0…"], …]}
                             the driver has committed batch 7, and before it the others: each with
                             its partitions, its rows, the digests of rows and of offsets
+                            "begun": {"batch": 8, "run": "9a…", "from_sequence": 4711, …}
+                            somebody has begun with batch 8 in this run of the query
     <query>.<partition>     {"batch": 8, "state": "begun" | "written", "attempt": "5e1f…",
                              "stream": "ORDERS", "created": "2026-…", "from_sequence": 4711,
                              "rows": 0, "digest": ""}
@@ -27,7 +29,12 @@ so that of several attempts each knows whether it is the latest. Rules:
    those that were committed. Spark repeats its last batch alone, and that with the offsets it had.
    Another batch under a number that was committed comes out of a checkpoint that is older than the
    markers; it is refused (`check_replay`), because nobody has written its rows.
-6. An attempt that finds itself overtaken waits, as long as the later one is heard of. Spark ends
+6. A run of a query, from one start to its end, cuts a batch once. The run after it may cut it
+   anew, if somebody has changed the query, and then rows that are there have ids of partitions
+   that have other rows now. So an attempt of another run than the one that has begun the batch
+   looks into the stream even if nobody has begun with its partition, and from where the batch
+   began; rows that it finds under ids of other partitions are for the driver (`batch_commit`).
+7. An attempt that finds itself overtaken waits, as long as the later one is heard of. Spark ends
    the slower of two attempts itself when the other is through; one that failed instead would count
    against its task, and a task that is slow for its size alone would be given up in the end.
 
@@ -35,7 +42,8 @@ What remains outside: an attempt that is frozen between its look at the clock an
 receipt of what it sends, for more than half the window, and then goes on.
 
 Older versions put `{"batch": 7}` and nothing else: a replay of just that batch is passed over
-without a look at its rows.
+without a look at its rows. Of a batch that an older version has begun, it is believed that it is
+cut as it was.
 
 Knows nothing of Spark, rows or columns.
 """
@@ -116,12 +124,30 @@ class CommittedBatch(msgspec.Struct, frozen=True, array_like=True):
         return (self.rows, self.digest) == (other.rows, other.digest)
 
 
+class BegunBatch(msgspec.Struct, frozen=True):
+    """A batch that is not committed, as the first attempt at any of its partitions has put it."""
+
+    batch: int
+    run: str
+    stream: str
+    created: str
+    # Lower than or equal to the sequence of every row that any run has published of this batch.
+    from_sequence: int
+
+    def in_stream(self, target: StreamInfo) -> "BegunBatch":
+        """The same for the stream as it is now, which may have been made anew."""
+        if (self.stream, self.created) == (target.name, target.created):
+            return self
+        return BegunBatch(self.batch, self.run, target.name, target.created, target.first_seq)
+
+
 class QueryMarker(msgspec.Struct):
     """The value of a query's key. Older versions put the number alone."""
 
     batch: int
     # The newest last.
     committed: list[CommittedBatch] = []
+    begun: BegunBatch | None = None
 
     def record_of(self, batch: int) -> CommittedBatch | None:
         """What is known of a committed batch."""
@@ -193,22 +219,63 @@ def commit(api: JetStream, bucket: str, query: str, record: CommittedBatch) -> Q
         if marker.batch >= record.batch:
             return marker
         kept = [*marker.committed, record][-COMMITTED_BATCHES_MAX:]
-        value = msgspec.json.encode(QueryMarker(record.batch, kept))
-        try:
-            api.kv_put(bucket, query, value, revision)
+        if _put(api, bucket, query, QueryMarker(record.batch, kept), revision) is not None:
             return None
-        except ApiError as error:
-            if error.err_code not in WRONG_LAST_SEQUENCE:
-                raise
     raise OvertakenError(f"marker {query} of bucket {bucket} is put by others all the time")
+
+
+def begin(
+    api: JetStream, bucket: str, query: str, batch: int, run: str, target: StreamInfo
+) -> BegunBatch | None:
+    """The batch as whoever was first has begun it, which may be us; None if it was committed.
+
+    `target` has to have been asked for just now.
+    """
+    for _ in range(CLAIM_TRIES_MAX):
+        marker, revision = query_marker(api, bucket, query)
+        found = marker.begun
+        if marker.batch >= batch or (found is not None and found.batch > batch):
+            return None
+        if found is None or found.batch < batch:
+            begun = BegunBatch(batch, run, target.name, target.created, target.last_seq + 1)
+        else:
+            begun = found.in_stream(target)
+        if begun == found:
+            return begun
+        put = QueryMarker(marker.batch, marker.committed, begun)
+        if _put(api, bucket, query, put, revision) is not None:
+            return begun
+    raise OvertakenError(f"marker {query} of bucket {bucket} is put by others all the time")
+
+
+def _put(
+    api: JetStream, bucket: str, key: str, value: "QueryMarker | Marker", revision: int
+) -> int | None:
+    """The revision of what was put; None if the key had another one than the given."""
+    try:
+        return api.kv_put(bucket, key, msgspec.json.encode(value), revision)
+    except ApiError as error:
+        if error.err_code in WRONG_LAST_SEQUENCE:
+            return None
+        raise
 
 
 @final
 class Claim:
     """One attempt's claim to one partition of one batch."""
 
-    def __init__(self, api: JetStream, bucket: str, query: str, partition: int, batch: int) -> None:
+    def __init__(
+        self,
+        api: JetStream,
+        bucket: str,
+        query: str,
+        partition: int,
+        batch: int,
+        run: str = "",
+    ) -> None:
         self._api = api
+        self._run = run
+        self.is_of_another_run = False
         self._bucket = bucket
         self._query = query
         self._key = f"{query}.{partition}"
@@ -229,15 +296,21 @@ class Claim:
 
     def take(self, target: StreamInfo) -> Outcome:
         """Claim the partition. `target` has to have been asked for just now."""
-        if self._is_committed():
+        begun = begin(self._api, self._bucket, self._query, self._batch, self._run, target)
+        if begun is None:
             return Outcome.DONE
+        self.is_of_another_run = begun.run != self._run
         for _ in range(CLAIM_TRIES_MAX):
             found, revision = self._read()
             if found is not None and found.batch > self._batch:
                 return Outcome.DONE
             is_first = found is None or found.batch < self._batch
             mine = self._first(target) if found is None or is_first else self._next(found, target)
+            if self.is_of_another_run:
+                earliest = min(mine.from_sequence, begun.from_sequence)
+                mine = replace(mine, from_sequence=earliest)
             if self._put(mine, revision):
+                is_first = is_first and not self.is_of_another_run
                 return Outcome.FIRST if is_first else Outcome.AGAIN
         raise OvertakenError(f"{self._key} is claimed by others all the time")
 
@@ -296,14 +369,10 @@ class Claim:
 
     def _put(self, marker: Marker, revision: int) -> bool:
         """Whether the key still had that revision."""
-        try:
-            self._revision = self._api.kv_put(
-                self._bucket, self._key, msgspec.json.encode(marker), revision
-            )
-        except ApiError as error:
-            if error.err_code in WRONG_LAST_SEQUENCE:
-                return False
-            raise
+        put = _put(self._api, self._bucket, self._key, marker, revision)
+        if put is None:
+            return False
+        self._revision = put
         self._mine = marker
         return True
 
@@ -370,7 +439,7 @@ class Lease:
         )
 
     def _give_way(self) -> None:
-        """Wait for the commit (rule 6). Raises OvertakenError after a long silence."""
+        """Wait for the commit (rule 7). Raises OvertakenError after a long silence."""
         heard, heard_s = self._claim.others(), self._clock()
         while heard is not None:
             if self._clock() - heard_s > SILENCE_S_MAX:

@@ -13,6 +13,7 @@ from enum import Enum
 from typing import Final, TypeVar, final
 
 from headwater.base.clock import NS_PER_S
+from headwater.base.errors import OperatingError
 from headwater.spark.link.api import JetStream, StreamInfo
 from headwater.spark.link.connection import PAUSE_S_MAX, PAUSE_S_MIN, Connection
 from headwater.spark.link.errors import (
@@ -30,7 +31,7 @@ from headwater.spark.link.publisher import (
     SendApartError,
 )
 from headwater.spark.markers import Claim, Lease, Outcome, now_s
-from headwater.spark.row_ids import RowIds
+from headwater.spark.row_ids import RowIds, content_of
 from headwater.spark.rows import Rows
 from headwater.spark.tail import InOrder, Tail
 
@@ -44,7 +45,14 @@ _PASSING: Final = (
     UnreachableError,
 )
 
+# Of one partition: their ids travel to the driver, some 60 MB for as many.
+UNDECIDED_ROWS_MAX: Final = 1_000_000
+
 Answer = TypeVar("Answer")
+
+
+class RecutError(OperatingError):
+    """Too much of a batch that an earlier run has begun is in other partitions now."""
 
 
 class Step(Enum):
@@ -77,6 +85,8 @@ class Work:
     partition: int
     in_flight_max: int = IN_FLIGHT_MAX
     atomic: bool = False
+    # The run of the query, from one start to its end.
+    run: str = ""
     # Whether rows may depend on what is in the stream, or bring ids of their own.
     has_expectations: bool = False
     has_message_ids: bool = False
@@ -91,6 +101,11 @@ class Written:
     # Of all rows, in whatever order (`RowIds.content_sum`).
     content_sum: int = 0
     is_replay: bool = False
+    # For the driver to settle, if an earlier run may have cut the batch in another way: ids of rows
+    # that were not written, because equal ones were found under ids of other partitions; and ids
+    # of this partition that were found and that none of its rows has.
+    undecided: tuple[bytes, ...] = ()
+    left_over: tuple[bytes, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -117,7 +132,7 @@ def write_exactly_once(
     """Publish those rows that no attempt has published yet."""
     watch(Step.STARTED)
     api = JetStream(links.asking)
-    claim = Claim(api, marker_bucket, work.query, work.partition, work.batch)
+    claim = Claim(api, marker_bucket, work.query, work.partition, work.batch, work.run)
     patiently = Patience(links.asking)
     claimed_s = now_s()
     target = patiently(lambda: api.stream_info(work.stream))
@@ -132,8 +147,14 @@ def write_exactly_once(
     watch(Step.ACKNOWLEDGED)
     patiently(lambda: claim.finish(sending.row_count, sending.digest))
     watch(Step.DONE)
-    is_replay = outcome is Outcome.AGAIN
-    return Written(sending.row_count, sending.acknowledged, sending.content_sum, is_replay)
+    return Written(
+        sending.row_count,
+        sending.acknowledged,
+        sending.content_sum,
+        is_replay=outcome is Outcome.AGAIN,
+        undecided=tuple(sending.undecided),
+        left_over=sending.left_over(),
+    )
 
 
 @final
@@ -192,6 +213,8 @@ class _Sending:
         self._tail: Tail | None = None
         self._in_order: InOrder | None = None
         self._keeps_what_it_has = True
+        self._may_be_cut_anew = False
+        self.undecided: list[bytes] = []
         self.row_count = 0
 
     @property
@@ -213,6 +236,12 @@ class _Sending:
         """Send only under a lease on the claim; leave out what is there unless it is the first."""
         self._claim = claim
         self._keeps_what_it_has = target.keeps_what_it_has
+        self._may_be_cut_anew = (
+            claim.is_of_another_run
+            and self._keeps_what_it_has
+            and not self._work.has_message_ids
+            and not self._work.has_expectations
+        )
         if not is_first:
             self._tail = self._tail_from(claim.from_sequence)
             if not self._keeps_what_it_has:
@@ -289,8 +318,30 @@ class _Sending:
         return True
 
     def _unwritten(self, messages: Messages) -> Messages:
-        """Without those that the last look has found."""
-        return messages if self._tail is None else self._tail.without_found(messages)
+        """Without those that the last look has found, and those that are for the driver."""
+        if self._tail is None:
+            return messages
+        left = self._tail.without_found(messages)
+        if not self._tail.elsewhere:
+            return left
+        elsewhere = self._tail.elsewhere
+        places: tuple[list[int], list[int]] = ([], [])
+        for at, row_id in enumerate(left.ids):
+            places[content_of(row_id) in elsewhere].append(at)
+        self.undecided += [left.ids[at] for at in places[True]]
+        if len(self.undecided) > UNDECIDED_ROWS_MAX:
+            raise RecutError(
+                f"an earlier run of the query has begun batch {self._work.batch} with other"
+                f" partitions, and more than {UNDECIDED_ROWS_MAX} rows have moved between them: go"
+                " back to the number of partitions it had until this batch is written"
+            )
+        return left.picked(places[False])
+
+    def left_over(self) -> tuple[bytes, ...]:
+        """Ids of this partition that are in the stream and that none of its rows has."""
+        if self._tail is None or not self._may_be_cut_anew:
+            return ()
+        return tuple(found for found in self._tail.ids if not self._ids.has(found))
 
     # --- set-backs -----------------------------------------------------------------------------
 
@@ -322,4 +373,6 @@ class _Sending:
 
     def _tail_from(self, sequence: int) -> Tail:
         prefix = b"" if self._work.has_message_ids else self._ids.prefix
-        return Tail(JetStream(self._links.asking), self._work.stream, sequence, prefix)
+        batch_prefix = self._ids.batch_prefix if self._may_be_cut_anew else b""
+        api = JetStream(self._links.asking)
+        return Tail(api, self._work.stream, sequence, prefix, batch_prefix)

@@ -34,6 +34,16 @@ def short_query(query_id: str) -> str:
     return query_id.replace("-", "")[:QUERY_CHARS]
 
 
+def batch_prefix(query: str, batch: int) -> bytes:
+    """The beginning of all ids of a batch."""
+    return f"{query}-{batch}-".encode()
+
+
+def content_of(row_id: bytes) -> bytes:
+    """The part of an id that equal rows share, in whatever partition they are."""
+    return row_id.rsplit(b"-", 2)[-2]
+
+
 def added_sums(*content_sums: int) -> int:
     """The sum of contents that have these sums, each the `content_sum` of some rows."""
     return sum(content_sums) % _SUM_MODULUS
@@ -43,10 +53,20 @@ def added_sums(*content_sums: int) -> int:
 class RowIds:
     """Gives the rows of one partition of one batch their ids."""
 
-    __slots__ = ("_counts", "_hashers", "_seen", "_sum", "content_sum", "count", "prefix")
+    __slots__ = (
+        "_counts",
+        "_hashers",
+        "_seen",
+        "_sum",
+        "batch_prefix",
+        "content_sum",
+        "count",
+        "prefix",
+    )
 
     def __init__(self, query: str, batch: int, partition: int) -> None:
-        self.prefix = f"{query}-{batch}-{partition}-".encode()
+        self.batch_prefix = batch_prefix(query, batch)
+        self.prefix = b"%b%d-" % (self.batch_prefix, partition)
         self._seen: set[bytes] = set()
         # How often a content came, for those that came more than once.
         self._counts: dict[bytes, int] = {}
@@ -68,6 +88,13 @@ class RowIds:
             self._seen |= fresh
             return [b"%b%b-0" % (prefix, content) for content in contents]
         return [b"%b%b-%d" % (prefix, content, self._nth(content)) for content in contents]
+
+    def has(self, row_id: bytes) -> bool:
+        """Whether the id was given to one of the rows so far."""
+        if not row_id.startswith(self.prefix):
+            return False
+        content, _, nth = row_id[len(self.prefix) :].partition(b"-")
+        return content in self._seen and int(nth) < self._counts.get(content, 1)
 
     def digest(self) -> str:
         """A hash of all rows so far in their order."""

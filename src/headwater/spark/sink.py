@@ -19,8 +19,9 @@ writes nothing, or fails if it is another batch (an older checkpoint was restore
 one that was not committed leaves out what it finds. The rules that make this
 hold also while several attempts are at work are in `markers`.
 
-What it rests on: Spark replays a batch with the same rows in the same partitions (true of sources
-that can be read again; their order within a partition is free); the query keeps its checkpoint;
+What it rests on: Spark replays a batch with the same rows (true of sources that can be read again;
+their order is free, and after a restart also their partitions, which the driver settles in
+`batch_commit`; not so in streams from which messages go by design); the query keeps its checkpoint;
 nobody deletes rows from the stream between two attempts. In streams from which messages go by
 design (buckets, limits per subject, work queues) a row that went before the replay looked is
 recognised by later ones of its subject, or by the digest that a finished attempt has left (`tail`).
@@ -68,6 +69,8 @@ if TYPE_CHECKING:
 # Spark does not document these names; a test guards them.
 QUERY_ID_PROPERTY: Final = "sql.streaming.queryId"
 BATCH_ID_PROPERTY: Final = "streaming.sql.batchId"
+# All jobs of a run are one group.
+RUN_ID_PROPERTY: Final = "spark.jobGroup.id"
 
 _ASKING: Final = "asking"
 _PUBLISHING: Final = "publishing"
@@ -101,7 +104,7 @@ class _Target:
     subjects: tuple[str, ...]
     atomic: bool
 
-    def work(self, query: str, batch: int, partition: int) -> Work:
+    def work(self, query: str, batch: int, partition: int, run: str = "") -> Work:
         return Work(
             stream=self.options.stream,
             query=query,
@@ -109,6 +112,7 @@ class _Target:
             partition=partition,
             in_flight_max=self.options.max_in_flight,
             atomic=self.atomic,
+            run=run,
             has_expectations=self.shape.has_expectations,
             has_message_ids="message_id" in self.shape.columns,
         )
@@ -225,12 +229,13 @@ class StreamSinkWriter(DataSourceStreamArrowWriter):
         context = _context()
         query = short_query(_property(context, QUERY_ID_PROPERTY))
         batch = int(_property(context, BATCH_ID_PROPERTY))
+        run = short_query(_property(context, RUN_ID_PROPERTY))
         partition = context.partitionId()
         options = self._target.options
         with _Named(partition, batch):
             done = write_exactly_once(
                 _links_to(options.login),
-                self._target.work(query, batch, partition),
+                self._target.work(query, batch, partition, run),
                 options.marker_bucket,
                 self._target.rows(iterator),
             )

@@ -17,6 +17,7 @@ from typing import Final, final
 from headwater.spark.link.api import JetStream
 from headwater.spark.link.fetch import SequenceRange, read_range
 from headwater.spark.link.publisher import Messages
+from headwater.spark.row_ids import content_of
 
 _ID_LINE: Final = b"\r\nNats-Msg-Id:"
 _CRLF: Final = b"\r\n"
@@ -24,14 +25,32 @@ _CRLF: Final = b"\r\n"
 
 @final
 class Tail:
-    """The ids found in a stream from a sequence on. An empty `prefix` means that any id counts."""
+    """The ids found in a stream from a sequence on. An empty `prefix` means that any id counts.
 
-    def __init__(self, api: JetStream, stream: str, from_sequence: int, prefix: bytes) -> None:
+    With a `batch_prefix` the contents of rows are remembered too that other partitions of the
+    batch have written.
+    """
+
+    def __init__(
+        self,
+        api: JetStream,
+        stream: str,
+        from_sequence: int,
+        prefix: bytes,
+        batch_prefix: bytes = b"",
+    ) -> None:
         self._api = api
         self._stream = stream
         self._next = from_sequence
         self._prefix = prefix
+        self._batch_prefix = batch_prefix
         self._ids: set[bytes] = set()
+        self._elsewhere: set[bytes] = set()
+
+    @property
+    def elsewhere(self) -> set[bytes]:
+        """The contents of rows that were found under ids of other partitions."""
+        return self._elsewhere
 
     @property
     def ids(self) -> set[bytes]:
@@ -61,11 +80,21 @@ class Tail:
         self._next = info.last_seq + 1
 
     def _take(self, headers: list[bytes]) -> None:
-        ids = [header.partition(_ID_LINE)[2].partition(_CRLF)[0].lstrip(b" ") for header in headers]
+        ids = message_ids(headers)
         if self._prefix:
             self._ids.update([found for found in ids if found.startswith(self._prefix)])
+            if self._batch_prefix:
+                others = [found for found in ids if found.startswith(self._batch_prefix)]
+                self._elsewhere.update(
+                    [content_of(found) for found in others if not found.startswith(self._prefix)]
+                )
         else:
             self._ids.update(filter(None, ids))
+
+
+def message_ids(headers: list[bytes]) -> list[bytes]:
+    """The ids in blocks of headers; empty where there is none."""
+    return [header.partition(_ID_LINE)[2].partition(_CRLF)[0].lstrip(b" ") for header in headers]
 
 
 @final

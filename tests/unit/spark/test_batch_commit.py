@@ -1,0 +1,240 @@
+"""Batches that an earlier run has begun and cut in another way: each row is in the stream once.
+
+The duplicate window is so short that message ids alone do not help.
+"""
+
+import itertools
+from collections import Counter
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from headwater.spark import partition_write
+from headwater.spark.batch_commit import BatchCommit, CopyGoneError
+from headwater.spark.link.connection import Connection
+from headwater.spark.link.login import Login
+from headwater.spark.markers import ChangedBatchError
+from headwater.spark.partition_write import (
+    Links,
+    RecutError,
+    Step,
+    Watch,
+    Work,
+    Written,
+    unwatched,
+    write_exactly_once,
+)
+from headwater.spark.rows import Rows
+from tests.spark.servers import KINDS, Message, Server
+
+BUCKET = "markers"
+BATCH = 7
+ROWS = 400
+# A partition is several flights.
+IN_FLIGHT_MAX = 20
+WINDOW_NS = 100_000_000
+
+Payload = Callable[[int], bytes]
+
+
+def distinct(row: int) -> bytes:
+    return b"%d" % row
+
+
+def often_equal(row: int) -> bytes:
+    return b"%d" % (row % 7)
+
+
+def all_equal(row: int) -> bytes:
+    return b"tick"
+
+
+class Stopped(Exception):
+    """An attempt ends here, as if its process had been killed."""
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def server(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Server]:
+    server = Server(request.param, tmp_path_factory.mktemp("commits") / "server")
+    server.create_bucket(BUCKET)
+    yield server
+    server.stop()
+
+
+_numbers = itertools.count()
+
+
+class Log:
+    """A stream, and a query that writes a batch to it in several runs."""
+
+    def __init__(self, server: Server, links: Links, payload: Payload, **config: object) -> None:
+        self.name = f"LOG-{next(_numbers)}"
+        self._server = server
+        self._links = links
+        self._payload = payload
+        self._query = f"{next(_numbers):016x}"
+        server.create_stream(self.name, **{"duplicate_window": WINDOW_NS, **config})
+
+    def write(self, run: str, partition: int, cut: int, watch: Watch = unwatched) -> Written:
+        """One partition of the batch, cut in so many, as Spark deals out rows in turn."""
+        numbers = range(partition, ROWS, cut)
+        payloads = [self._payload(number) for number in numbers]
+        subject = f"{self.name}.a".encode()
+        rows = Rows([subject] * len(payloads), [b"A: 1\r\n"] * len(payloads), payloads, None)
+        work = Work(self.name, self._query, BATCH, partition, in_flight_max=IN_FLIGHT_MAX, run=run)
+        return write_exactly_once(self._links, work, BUCKET, iter([rows]), watch)
+
+    def run(self, run: str, cut: int) -> list[Written]:
+        """All partitions and the commit."""
+        done = [self.write(run, partition, cut) for partition in range(cut)]
+        self.commit(done)
+        return done
+
+    def commit(self, done: list[Written]) -> None:
+        BatchCommit(self._links, BUCKET, self.name, self._query).put(BATCH, done)
+
+    def stop(self, run: str, cut: int, partitions: int, sent: int) -> None:
+        """A run that is killed when the first partitions have sent so many flights each."""
+        for partition in range(partitions):
+            with pytest.raises(Stopped):
+                self.write(run, partition, cut, stop_after(sent))
+        self.forget_ids()
+
+    def forget_ids(self) -> None:
+        """Return when the server would store a message again whose id it knew."""
+        probe = Message(f"{self.name}.p", b"", b"NATS/1.0\r\nNats-Msg-Id: probe\r\n\r\n")
+        first = self._server.publish([probe])
+        for _ in itertools.repeat(None, 10_000):
+            if self._server.publish([probe]) != first:
+                return
+        raise AssertionError("ids are never forgotten")
+
+    def payloads(self) -> Counter[bytes]:
+        stored = self._server.stored(self.name)
+        return Counter(each.data for each in stored if each.subject == f"{self.name}.a")
+
+    def check(self) -> None:
+        assert self.payloads() == Counter(self._payload(number) for number in range(ROWS))
+        headers = [
+            each.header
+            for each in self._server.stored(self.name)
+            if each.subject == f"{self.name}.a"
+        ]
+        assert all(b"\r\nA: 1\r\n" in header for header in headers)
+
+
+def stop_after(sent: int) -> Watch:
+    left = itertools.count(sent - 1, -1)
+
+    def watch(step: Step) -> None:
+        if step is Step.SENT and next(left) == 0:
+            raise Stopped
+
+    return watch
+
+
+@pytest.fixture
+def links(server: Server) -> Iterator[Links]:
+    login = Login(url=server.url)
+    with Connection(login) as asking, Connection(login) as publishing:
+        yield Links(asking, publishing)
+
+
+@pytest.mark.parametrize("payload", [distinct, often_equal, all_equal])
+@pytest.mark.parametrize(("before", "after"), [(2, 5), (5, 2), (3, 3), (4, 1)])
+def test_a_batch_that_is_cut_anew_after_a_crash_has_each_row_once(
+    server: Server, links: Links, payload: Payload, before: int, after: int
+) -> None:
+    log = Log(server, links, payload)
+    log.stop("one", before, min(before, 3), sent=3)
+    assert sum(log.payloads().values()) > 0
+    log.run("two", after)
+    log.check()
+
+
+def test_runs_may_cut_a_batch_anew_as_often_as_they_crash(server: Server, links: Links) -> None:
+    log = Log(server, links, often_equal)
+    log.stop("one", 2, 2, sent=2)
+    log.stop("two", 5, 5, sent=1)
+    log.stop("three", 3, 2, sent=2)
+    log.run("four", 2)
+    log.check()
+
+
+def test_a_commit_that_is_killed_is_done_again(server: Server, links: Links) -> None:
+    log = Log(server, links, all_equal)
+    log.stop("one", 2, 1, sent=2)
+    done = [log.write("two", partition, 4) for partition in range(4)]
+    assert any(each.undecided for each in done)
+    log.forget_ids()
+    log.run("three", 3)
+    log.check()
+    log.run("three", 3)
+    log.check()
+
+
+def test_a_run_that_goes_on_as_the_one_before_leaves_nothing_to_the_driver(
+    server: Server, links: Links
+) -> None:
+    log = Log(server, links, distinct)
+    log.stop("one", 2, 2, sent=3)
+    done = log.run("two", 2)
+    assert [(each.undecided, each.left_over) for each in done] == [((), ())] * 2
+    log.check()
+
+
+def test_within_a_run_equal_rows_of_other_partitions_are_not_asked_about(
+    server: Server, links: Links
+) -> None:
+    log = Log(server, links, all_equal)
+    done = [log.write("one", partition, 4) for partition in range(4)]
+    assert not any(each.undecided for each in done)
+    log.commit(done)
+    log.check()
+
+
+def test_the_cut_of_a_committed_batch_does_not_matter(server: Server, links: Links) -> None:
+    log = Log(server, links, often_equal)
+    log.run("one", 2)
+    log.forget_ids()
+    log.run("two", 5)
+    log.check()
+
+
+def test_rows_of_a_committed_batch_do(server: Server, links: Links) -> None:
+    log = Log(server, links, distinct)
+    log.run("one", 2)
+    with pytest.raises(ChangedBatchError, match="batch 7 is not the one"):
+        log.commit([log.write("two", partition, 3) for partition in range(2)])
+
+
+def test_atomic_batches_are_copied_without_their_batch(server: Server, links: Links) -> None:
+    log = Log(server, links, all_equal, allow_atomic=True)
+    log.stop("one", 2, 1, sent=3)
+    log.run("two", 3)
+    log.check()
+
+
+def test_a_row_whose_equal_is_gone_cannot_be_copied(server: Server, links: Links) -> None:
+    log = Log(server, links, all_equal)
+    log.stop("one", 2, 1, sent=2)
+    done = [log.write("two", partition, 3) for partition in range(1, 3)]
+    server.purge(log.name)
+    with pytest.raises(CopyGoneError, match="go back to the number of partitions"):
+        log.commit([Written(0, 0), *done])
+
+
+def test_more_rows_than_the_driver_can_hear_of_are_refused_by_name(
+    server: Server, links: Links, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = Log(server, links, distinct)
+    log.stop("one", 2, 2, sent=3)
+    moved = len(log.write("two", 1, 5).undecided)
+    assert moved > 1
+    monkeypatch.setattr(partition_write, "UNDECIDED_ROWS_MAX", moved)
+    log.write("two", 1, 5)
+    monkeypatch.setattr(partition_write, "UNDECIDED_ROWS_MAX", moved - 1)
+    with pytest.raises(RecutError, match="begun batch 7 with other partitions"):
+        log.write("two", 1, 5)
