@@ -4,7 +4,7 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 
-from tests.spark.servers import Server
+from tests.spark.servers import Message, Server
 from tests.spark.test_sink import without_ids, write_stream
 
 BUCKET = "prices"
@@ -76,3 +76,45 @@ def test_what_was_read_from_a_bucket_can_be_written_to_one(
     read = spark.read.format("headwater").options(url=server.url, bucket="source").load()
     write(read.orderBy("revision").coalesce(1), server)
     assert entries(server) == [("a", b"1", []), ("a", b"2", []), ("b", b"3", [])]
+
+
+MARKERS = [
+    Message("$KV.source.a", b"1", b"NATS/1.0\r\nColour: red\r\n\r\n"),
+    Message("$KV.source.a", b"", b"NATS/1.0\r\nKV-Operation: DEL\r\n\r\n"),
+    Message("$KV.source.b", b"2"),
+    Message("$KV.source.b", b"", b"NATS/1.0\r\nKV-Operation: PURGE\r\nNats-Rollup: sub\r\n\r\n"),
+    Message("$KV.source.b", b"3"),
+]
+
+
+def test_a_copy_of_a_bucket_has_each_header_once(spark: SparkSession, server: Server) -> None:
+    server.create_bucket("source", history=3)
+    server.create_bucket(BUCKET, history=3)
+    server.publish(MARKERS)
+    read = spark.read.format("headwater").options(url=server.url, bucket="source").load()
+    write(read.orderBy("revision").coalesce(1), server)
+    assert entries(server) == [
+        ("a", b"1", ["Colour: red"]),
+        ("a", b"", ["KV-Operation: DEL"]),
+        ("b", b"", ["KV-Operation: PURGE", "Nats-Rollup: sub"]),
+        ("b", b"3", []),
+    ]
+
+
+def test_the_history_of_a_bucket_can_be_written_to_a_stream(
+    spark: SparkSession, server: Server
+) -> None:
+    server.create_bucket("source", history=3)
+    server.create_stream("LOG", allow_rollup_hdrs=True)
+    server.publish([("LOG.b", b"before"), ("LOG.b", b"before")])
+    server.publish(MARKERS)
+    read = spark.read.format("headwater").options(url=server.url, bucket="source").load()
+    rows = read.orderBy("revision").coalesce(1)
+    copied = rows.selectExpr("concat('LOG.', key) subject", "headers", "data")
+    copied.write.format("headwater").mode("append").options(url=server.url, stream="LOG").save()
+    assert without_ids(server.stored("LOG"))[2:] == [
+        ("LOG.a", b"1", ["Colour: red"]),
+        ("LOG.a", b"", ["KV-Operation: DEL"]),
+        ("LOG.b", b"", ["KV-Operation: PURGE"]),
+        ("LOG.b", b"3", []),
+    ]

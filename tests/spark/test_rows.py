@@ -196,3 +196,35 @@ def test_ids_of_rows_are_taken_as_they_are() -> None:
         batch(types, {"data": "x", "message_id": "mine"}, {"data": "y", "message_id": None})
     )
     assert rows.message_ids == [b"mine", None]
+
+
+# --- entries of a bucket ------------------------------------------------------------------------
+
+PURGED = [("KV-Operation", "PURGE"), ("Nats-Rollup", "sub"), ("Colour", "red")]
+EXPIRED = [("Nats-Marker-Reason", "MaxAge"), ("Nats-TTL", "1h")]
+
+
+def test_the_column_operation_stands_for_its_headers() -> None:
+    _, lines, _ = read(Kind.BUCKET, key="k", data="", operation="purge", headers=PURGED)
+    assert lines == b"Colour: red\r\nKV-Operation: PURGE\r\nNats-Rollup: sub\r\n"
+    _, lines, _ = read(Kind.BUCKET, key="k", data="x", operation="put", headers=PURGED)
+    assert lines == b"Colour: red\r\n"
+    _, lines, _ = read(Kind.BUCKET, key="k", data="", operation="purge", headers=EXPIRED)
+    assert lines == b"Nats-Marker-Reason: MaxAge\r\nKV-Operation: PURGE\r\nNats-Rollup: sub\r\n"
+
+
+def test_without_that_column_the_headers_say_the_operation() -> None:
+    _, lines, _ = read(Kind.BUCKET, key="k", data="", headers=PURGED)
+    assert lines == b"KV-Operation: PURGE\r\nNats-Rollup: sub\r\nColour: red\r\n"
+
+
+def test_a_stream_takes_what_an_entry_tells_and_not_what_it_orders() -> None:
+    _, lines, _ = read(subject="a.b", data="", headers=PURGED)
+    assert lines == b"KV-Operation: PURGE\r\nColour: red\r\n"
+    _, lines, _ = read(subject="a.b", data="", headers=EXPIRED)
+    assert lines == b"Nats-Marker-Reason: MaxAge\r\n"
+
+
+def test_what_a_publisher_orders_of_a_stream_is_kept() -> None:
+    _, lines, _ = read(subject="a.b", data="", headers=[("Nats-Rollup", "sub"), ("Nats-TTL", "1h")])
+    assert lines == b"Nats-Rollup: sub\r\nNats-TTL: 1h\r\n"

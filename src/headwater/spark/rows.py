@@ -18,7 +18,10 @@ be written as it is. Any other column is an error: it would be lost without a wo
 
 Headers by which a publisher gives orders to the server about the one message they came with
 (`Nats-Msg-Id`, `Nats-Expected-…`, `Nats-Batch-…`) are left out of the `headers` column; there are
-columns for what can be ordered.
+columns for what can be ordered. So are the lines that say the operation of a bucket's entry where
+there is a column for it, or they would be there twice. A stream that takes the entries of a bucket
+keeps what they tell (`KV-Operation`, `Nats-Marker-Reason`) and none of what they order: a
+`Nats-Rollup` would remove from the copy what the history has.
 
 Arrow is used through the record batches alone; nothing here imports it.
 """
@@ -79,6 +82,12 @@ _NAME_REFUSED: Final = re.compile(r"[:\s\x00]")
 _LINE_END: Final = re.compile(r"[\r\n]")
 # Orders about the one message they came with.
 _ORDERS: Final = ("Nats-Msg-Id", "Nats-Expected-", "Nats-Batch-")
+# How the entry of a bucket says that it is a marker, and what such an entry orders.
+_MARKER_LINES: Final = frozenset({"KV-Operation", "Nats-Marker-Reason"})
+_MARKER_ORDERS: Final = frozenset({"Nats-Rollup", "Nats-TTL"})
+# What the column `operation` says.
+_OPERATION_LINES: Final = frozenset({"KV-Operation", "Nats-Rollup"})
+_NOTHING: Final[frozenset[str]] = frozenset()
 
 
 class RowError(OperatingError):
@@ -245,8 +254,9 @@ class RowReader:
 
     def _line(self, at: int, pairs: list[tuple[str, Any]]) -> bytes:
         lines = []
+        left_out = self._left_out(pairs)
         for name, values in pairs:
-            if name.startswith(_ORDERS):
+            if name.startswith(_ORDERS) or name in left_out:
                 continue
             if not name or _NAME_REFUSED.search(name):
                 raise self._error(at, f"has a header named {name!r}")
@@ -257,6 +267,16 @@ class RowReader:
                     )
                 lines.append(f"{name}: {value}\r\n")
         return "".join(lines).encode()
+
+    def _left_out(self, pairs: list[tuple[str, Any]]) -> frozenset[str]:
+        """The names of lines that a bucket's entry had and that are not for the target."""
+        has_operation = "operation" in self._shape.columns
+        left_out = _OPERATION_LINES if has_operation else _NOTHING
+        if _MARKER_LINES.isdisjoint([name for name, _ in pairs]):
+            return left_out
+        if self._shape.kind is Kind.STREAM or has_operation:
+            return left_out | _MARKER_ORDERS
+        return left_out
 
     def _with_operations(self, lines: list[bytes], operations: list[str | None]) -> list[bytes]:
         added = []
