@@ -169,10 +169,7 @@ class QueryMarker(msgspec.Struct):
                 f" has {again.rows} in {again.partitions} now, which differ"
             )
         raise ChangedBatchError(
-            f"batch {again.batch} is not the one that was written before: {found}. The checkpoint"
-            " is older than what it has written, or not its own: restore the newest checkpoint, or"
-            " take a new checkpointLocation and start behind what was written;"
-            " onChangedBatch=skip passes over such batches and loses their rows"
+            f"batch {again.batch} is not the one that was written before: {found}"
         )
 
 

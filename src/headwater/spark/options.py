@@ -14,7 +14,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Final
+from typing import Any, Final
 
 from headwater.base.errors import OperatingError
 from headwater.jetstream.times import parse_time
@@ -193,7 +193,8 @@ class SinkOptions:
     wait for their acks. `atomic` says whether batches go in whole or not at all: where the stream
     allows it (auto), never, or always, which fails where it does not. `on_changed_batch` says what
     a batch meets that has the number of a committed one and other rows: fail, or skip. `checkpoint`
-    is the query's, which Spark puts among the options.
+    is the query's, which Spark puts among the options. `txn_version` numbers the batch writes of a
+    `txn_app_id`.
     """
 
     kind: Kind
@@ -205,6 +206,8 @@ class SinkOptions:
     atomic: str = "auto"
     on_changed_batch: str = "fail"
     checkpoint: str | None = None
+    txn_app_id: str | None = None
+    txn_version: int | None = None
 
     @property
     def stream(self) -> str:
@@ -236,7 +239,17 @@ class SinkOptions:
             atomic=reading.choice("atomic", ["auto", "never", "always"], "auto"),
             on_changed_batch=reading.choice("onChangedBatch", ["fail", "skip"], "fail"),
             checkpoint=reading.text("checkpointLocation"),
+            **reading.transaction(),
         )
+
+    def check_streaming(self) -> "SinkOptions":
+        """The same options, if a streaming write can honour them."""
+        if self.txn_app_id is not None:
+            raise OptionError(
+                "options txnAppId and txnVersion are for batch writes: a streaming query numbers"
+                " its batches itself; leave them out"
+            )
+        return self
 
 
 def stream_name(kind: Kind, name: str) -> str:
@@ -275,6 +288,8 @@ _SINK_NAMES: Final = (
     "maxInFlight",
     "atomic",
     "onChangedBatch",
+    "txnAppId",
+    "txnVersion",
     *_LOGIN_NAMES,
 )
 # Spark adds these to what the user said.
@@ -360,6 +375,13 @@ class _Reading:
         if not 0.0 < seconds <= TIMEOUT_S_MAX:
             raise self.refused(name, f"seconds up to {TIMEOUT_S_MAX:g}, or a text like 500ms or 2m")
         return seconds
+
+    def transaction(self) -> dict[str, Any]:
+        """Who numbers batch writes, and the number: both or neither."""
+        app_id, version = self.text("txnAppId"), self.number("txnVersion", 0, SEQUENCE_MAX)
+        if (app_id is None) != (version is None):
+            raise OptionError("options txnAppId and txnVersion belong together: set both")
+        return {"txn_app_id": app_id, "txn_version": version}
 
     def patterns(self, name: str) -> tuple[str, ...]:
         text = self.text(name)

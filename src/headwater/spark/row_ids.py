@@ -49,6 +49,15 @@ def added_sums(*content_sums: int) -> int:
     return sum(content_sums) % _SUM_MODULUS
 
 
+def transaction_query(app_id: str, stream: str) -> str:
+    """The same for batch writes that an application numbers: one of it and of the target.
+
+    The first letter keeps it apart from any query's.
+    """
+    named = b"%b\0%b" % (stream.encode(), app_id.encode())
+    return "t" + blake2b(named, digest_size=8).hexdigest()[: QUERY_CHARS - 1]
+
+
 @final
 class RowIds:
     """Gives the rows of one partition of one batch their ids."""

@@ -1,7 +1,8 @@
 """The sink: rows of a DataFrame published to a stream or put into a bucket.
 
 Batch writes publish at least once: a task that is tried again sends the same message ids, which the
-server knows for the duplicate window of the stream.
+server knows for the duplicate window of the stream. Those that an application numbers (`txnAppId`,
+`txnVersion`) are written as the batches of a streaming query are.
 
 Streaming queries write exactly once: every row of every batch is in the stream once, whatever is
 killed, restarted, tried again or tried twice at the same time. In the order of events, for one
@@ -60,7 +61,7 @@ from headwater.spark.partition_write import (
     write_exactly_once,
 )
 from headwater.spark.query_offsets import offsets_digest
-from headwater.spark.row_ids import short_query
+from headwater.spark.row_ids import short_query, transaction_query
 from headwater.spark.rows import RowReader, Rows, RowShape
 
 if TYPE_CHECKING:
@@ -72,6 +73,15 @@ BATCH_ID_PROPERTY: Final = "streaming.sql.batchId"
 # All jobs of a run are one group.
 RUN_ID_PROPERTY: Final = "spark.jobGroup.id"
 
+_ABOUT_CHECKPOINTS: Final = (
+    "The checkpoint is older than what the query has written, or not its own: restore the newest"
+    " checkpoint, or take a new checkpointLocation and start behind what was written;"
+    " onChangedBatch=skip passes over such batches and loses their rows"
+)
+_ABOUT_VERSIONS: Final = (
+    "The batch is the txnVersion of this txnAppId: give other rows a higher txnVersion;"
+    " onChangedBatch=skip passes over such rows and loses them"
+)
 _ASKING: Final = "asking"
 _PUBLISHING: Final = "publishing"
 CONNECTION_NAME: Final = "headwater-spark-sink"
@@ -117,6 +127,20 @@ class _Target:
             has_message_ids="message_id" in self.shape.columns,
         )
 
+    def write_once(
+        self, batches: "Iterator[pyarrow.RecordBatch]", query: str, batch: int, run: str
+    ) -> PartitionWritten:
+        """In a task: publish what is not there yet of a partition."""
+        partition = _context().partitionId()
+        with _Named(partition, batch):
+            done = write_exactly_once(
+                _links_to(self.options.login),
+                self.work(query, batch, partition, run),
+                self.options.marker_bucket,
+                self.rows(batches),
+            )
+        return PartitionWritten(query, partition, done)
+
     def rows(self, batches: "Iterator[pyarrow.RecordBatch]") -> Iterator[Rows]:
         reader = RowReader(self.shape, self.subjects)
         return (reader.read(batch) for batch in batches if batch.num_rows)
@@ -127,8 +151,12 @@ class _Target:
 
 def batch_writer(options: SinkOptions, schema: StructType, overwrite: bool = False) -> "SinkWriter":
     """The writer of `df.write`. Raises OptionError for what cannot work."""
-    target, _ = _checked_target(options, schema, overwrite)
-    return SinkWriter(target, short_query(str(uuid.uuid4())))
+    target, info = _checked_target(options, schema, overwrite)
+    job = short_query(str(uuid.uuid4()))
+    if options.txn_app_id is None:
+        return SinkWriter(target, job)
+    _ensure_markers(options, info)
+    return TransactionSinkWriter(target, job)
 
 
 def stream_writer(
@@ -138,7 +166,13 @@ def stream_writer(
 
     Spark asks for one at the start of each batch, and for another to commit the batch.
     """
-    target, info = _checked_target(options, schema, overwrite)
+    target, info = _checked_target(options.check_streaming(), schema, overwrite)
+    _ensure_markers(options, info)
+    return StreamSinkWriter(target)
+
+
+def _ensure_markers(options: SinkOptions, info: StreamInfo) -> None:
+    """What writing exactly once needs of the server. Raises OptionError."""
     if not info.config.get("duplicate_window"):
         raise OptionError(
             f"option {options.kind.value}={options.name!r}: its duplicate_window is 0, without one"
@@ -153,7 +187,6 @@ def stream_writer(
         raise OptionError(
             f"option markerBucket={options.marker_bucket!r} cannot be used: {error}"
         ) from None
-    return StreamSinkWriter(target)
 
 
 def _checked_target(
@@ -218,6 +251,24 @@ class SinkWriter(DataSourceArrowWriter):
         return PartitionWritten(self._job, partition, done)
 
 
+class TransactionSinkWriter(SinkWriter):
+    """Batch writes that an application numbers, exactly once; each job is a run."""
+
+    def write(self, iterator: "Iterator[pyarrow.RecordBatch]") -> PartitionWritten:
+        """In a task: publish what is not there yet of a partition."""
+        options = self._target.options
+        query = transaction_query(options.txn_app_id or "", options.stream)
+        return self._target.write_once(iterator, query, options.txn_version or 0, self._job)
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        """In the driver, when all partitions are written."""
+        options = self._target.options
+        _commit(options, messages, options.txn_version or 0, "", _ABOUT_VERSIONS)
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Nothing: what is written stays, and another job of this version adds what is missing."""
+
+
 class StreamSinkWriter(DataSourceStreamArrowWriter):
     """Streaming writes, exactly once."""
 
@@ -230,29 +281,26 @@ class StreamSinkWriter(DataSourceStreamArrowWriter):
         query = short_query(_property(context, QUERY_ID_PROPERTY))
         batch = int(_property(context, BATCH_ID_PROPERTY))
         run = short_query(_property(context, RUN_ID_PROPERTY))
-        partition = context.partitionId()
-        options = self._target.options
-        with _Named(partition, batch):
-            done = write_exactly_once(
-                _links_to(options.login),
-                self._target.work(query, batch, partition, run),
-                options.marker_bucket,
-                self._target.rows(iterator),
-            )
-        return PartitionWritten(query, partition, done)
+        return self._target.write_once(iterator, query, batch, run)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         """In the driver, when all partitions are written."""
         options = self._target.options
-        _commit(options, messages, batchId, offsets_digest(options.checkpoint, batchId))
+        offsets = offsets_digest(options.checkpoint, batchId)
+        _commit(options, messages, batchId, offsets, _ABOUT_CHECKPOINTS)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         """Nothing: what is written stays, and the replay of the batch adds what is missing."""
 
 
 def _commit(
-    options: SinkOptions, messages: list[WriterCommitMessage | None], batch: int, offsets: str
+    options: SinkOptions,
+    messages: list[WriterCommitMessage | None],
+    batch: int,
+    offsets: str,
+    advice: str,
 ) -> None:
+    """Put the batch that all partitions have written, or see that it was put before."""
     told = [each for each in messages if isinstance(each, PartitionWritten)]
     if not told:
         return
@@ -261,7 +309,8 @@ def _commit(
     try:
         commit.put(batch, [each.done for each in told], offsets, options.on_changed_batch)
     except ChangedBatchError as error:
-        raise SinkError(f"{options.kind.value} {options.name}, query {query}: {error}") from None
+        named = f"{options.kind.value} {options.name}, query {query}"
+        raise SinkError(f"{named}: {error}. {advice}") from None
 
 
 def _context() -> TaskContext:

@@ -165,7 +165,6 @@ def test_another_batch_under_a_committed_number_is_refused(book: Book) -> None:
             book.commit(batch, rows=7)
         assert f"batch {batch} is not the one that was written before" in str(caught.value)
         assert "committed with 5 rows in 2 partitions, and has 7" in str(caught.value)
-        assert "restore the newest checkpoint" in str(caught.value)
         assert "\n" not in str(caught.value)
     with pytest.raises(ChangedBatchError):
         book.commit(5, digest="abd")

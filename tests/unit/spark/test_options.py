@@ -225,10 +225,15 @@ class TestSink:
                 "maxInFlight": "1",
                 "atomic": "always",
                 "checkpointLocation": "x",
+                "onChangedBatch": "skip",
+                "txnAppId": "app",
+                "txnVersion": "0",
             }
         )
         assert (options.subject, options.marker_bucket) == ("orders.new", "marks")
         assert (options.max_in_flight, options.atomic) == (1, "always")
+        assert (options.checkpoint, options.on_changed_batch) == ("x", "skip")
+        assert (options.txn_app_id, options.txn_version) == ("app", 0)
 
     @pytest.mark.parametrize(
         ("options", "text"),
@@ -242,6 +247,13 @@ class TestSink:
             ({"stream": "s", "maxInFlight": "65537"}, "option maxInFlight='65537' is not valid"),
             ({"stream": "s", "atomic": "yes"}, "option atomic='yes' is not valid"),
             ({"stream": "s", "subjects": "a"}, "option subjects is for reading: leave it out"),
+            ({"stream": "s", "onChangedBatch": "x"}, "option onChangedBatch='x' is not valid"),
+            ({"stream": "s", "txnAppId": "a"}, "options txnAppId and txnVersion belong together"),
+            ({"stream": "s", "txnVersion": "1"}, "options txnAppId and txnVersion belong together"),
+            (
+                {"stream": "s", "txnAppId": "a", "txnVersion": "-1"},
+                "option txnVersion='-1' is not valid",
+            ),
         ],
     )
     def test_refusals(self, options: dict[str, str], text: str) -> None:
