@@ -410,6 +410,20 @@ class Lease:
         self._others_since_s = self._clock()
         self._ends_s = 0.0
 
+    def settle(self) -> Outcome:
+        """Return when rows may be sent that the server cannot tell from copies of theirs.
+
+        The window does not help with these. So whatever others, or we ourselves on a connection
+        that was lost, may have sent has to have arrived, and to have been looked for since. An
+        attempt that was overtaken sends nothing more after its lease; as long again is more than
+        anything is on its way. Returns and raises as `ensure`.
+        """
+        if self._look is not None:
+            since_s = self._clock() - self._others_since_s
+            self._pause(max(0.0, 2 * self._span_s - since_s))
+            self._ends_s = 0.0
+        return self.ensure()
+
     def ensure(self) -> Outcome:
         """Return when rows may be sent, or DONE when none have to.
 

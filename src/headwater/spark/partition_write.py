@@ -85,6 +85,8 @@ class Work:
     partition: int
     in_flight_max: int = IN_FLIGHT_MAX
     atomic: bool = False
+    # The stream's own limit, headers included; 0 if it has none.
+    message_bytes_max: int = 0
     # The run of the query, from one start to its end.
     run: str = ""
     # Whether rows may depend on what is in the stream, or bring ids of their own.
@@ -215,6 +217,8 @@ class _Sending:
         self._keeps_what_it_has = True
         self._may_be_cut_anew = False
         self.undecided: list[bytes] = []
+        # Ids of rows that are published without them, because they are too large with them.
+        self._nameless: set[bytes] = set()
         self.row_count = 0
 
     @property
@@ -288,12 +292,43 @@ class _Sending:
             ]
         else:
             headers = [b"NATS/1.0\r\nNats-Msg-Id: %b\r\n\r\n" % row_id for row_id in ids]
+        self._leave_out_ids(rows, ids, headers)
         first = self.row_count
         self.row_count += len(ids)
         return Messages(rows.subjects, headers, rows.payloads, ids, range(first, self.row_count))
 
+    def _leave_out_ids(self, rows: Rows, ids: list[bytes], headers: list[bytes]) -> None:
+        """Messages that are too large with their ids go without them, unless the row brings one."""
+        size_max = self._publisher.message_bytes_max
+        if self._work.message_bytes_max:
+            size_max = min(size_max, self._work.message_bytes_max)
+        largest = max(map(len, rows.payloads), default=0) + max(map(len, headers), default=0)
+        if largest <= size_max:
+            return
+        for at, payload in enumerate(rows.payloads):
+            is_own = rows.message_ids is not None and rows.message_ids[at] is not None
+            if is_own or len(headers[at]) + len(payload) <= size_max:
+                continue
+            lines = rows.header_lines[at]
+            header = b"NATS/1.0\r\n%b\r\n" % lines if lines else b""
+            if len(header) + len(payload) <= size_max:
+                headers[at] = header
+                self._nameless.add(ids[at])
+
     def _enqueue(self, messages: Messages) -> None:
-        self._queue.extend(self._publisher.cut(messages))
+        self._queue.extend(self._parts(messages))
+
+    def _parts(self, messages: Messages) -> list[Messages]:
+        """The parts in which to send messages; one without an id is alone."""
+        parts = []
+        begin = 0
+        if self._nameless:
+            for at, row_id in enumerate(messages.ids):
+                if row_id in self._nameless:
+                    parts += self._publisher.cut(messages.part(begin, at))
+                    parts += self._publisher.cut(messages.part(at, at + 1))
+                    begin = at + 1
+        return parts + self._publisher.cut(messages.part(begin, len(messages)))
 
     def _pump(self) -> bool:
         """Send what is to be sent; False if the batch was committed."""
@@ -309,12 +344,38 @@ class _Sending:
                 if len(self._in_doubt):
                     self._resolve()
                     continue
+                if self._nameless and self._queue[0].ids[0] in self._nameless:
+                    if not self._send_nameless():
+                        return False
+                    continue
                 part = self._unwritten(self._queue.popleft())
                 self._watch(Step.SENDING)
                 self._publisher.send(part)
                 self._watch(Step.SENT)
             except _PASSING as error:
                 self._set_back(error)
+        return True
+
+    def _send_nameless(self) -> bool:
+        """Send a message without an id, if it is not there; False if the batch was committed.
+
+        No server knows a second copy of it, so it is sent when nothing else is under way that
+        could be one, and its ack is waited for.
+        """
+        self._publisher.finish()
+        if self._lease is not None and self._lease.settle() is Outcome.DONE:
+            return False
+        part = self._queue[0]
+        if self._tail is not None:
+            content, nth = content_of(part.ids[0]), int(part.ids[0].rpartition(b"-")[2])
+            if self._tail.nameless(part.subjects[0], content) > nth:
+                self._queue.popleft()
+                return True
+        self._queue.popleft()
+        self._watch(Step.SENDING)
+        self._publisher.send(part)
+        self._watch(Step.SENT)
+        self._publisher.finish()
         return True
 
     def _unwritten(self, messages: Messages) -> Messages:
@@ -368,7 +429,7 @@ class _Sending:
             certain = in_order.of(doubtful)
             certain.extend(in_order.rest())
             doubtful = certain
-        self._queue.extendleft(reversed(self._publisher.cut(doubtful)))
+        self._queue.extendleft(reversed(self._parts(doubtful)))
         self._in_doubt = Messages.none()
 
     def _tail_from(self, sequence: int) -> Tail:

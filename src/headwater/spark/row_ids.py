@@ -44,6 +44,13 @@ def content_of(row_id: bytes) -> bytes:
     return row_id.rsplit(b"-", 2)[-2]
 
 
+def content_of_row(subject: bytes, lines: bytes, payload: bytes) -> bytes:
+    """What `content_of` says of the row's id, from the row itself."""
+    hasher = _with_lines(subject, lines) if lines else _with_subject(subject)
+    hasher.update(payload)
+    return b2a_base64(hasher.digest(), newline=False)
+
+
 def added_sums(*content_sums: int) -> int:
     """The sum of contents that have these sums, each the `content_sum` of some rows."""
     return sum(content_sums) % _SUM_MODULUS
@@ -138,10 +145,14 @@ class RowIds:
 
     def _without_lines(self, subject: bytes) -> blake2b:
         """A hash that has begun with the subject; to be copied."""
-        hasher = blake2b(b"%b\r\n" % subject, digest_size=CONTENT_BYTES)
+        hasher = _with_subject(subject)
         if len(self._hashers) < SUBJECTS_MAX:
             self._hashers[subject] = hasher
         return hasher
+
+
+def _with_subject(subject: bytes) -> blake2b:
+    return blake2b(b"%b\r\n" % subject, digest_size=CONTENT_BYTES)
 
 
 def _with_lines(subject: bytes, lines: bytes) -> blake2b:

@@ -113,6 +113,7 @@ class _Target:
     # Of the stream: which subjects it takes, and whether it takes atomic batches.
     subjects: tuple[str, ...]
     atomic: bool
+    message_bytes_max: int
 
     def work(self, query: str, batch: int, partition: int, run: str = "") -> Work:
         return Work(
@@ -123,6 +124,7 @@ class _Target:
             in_flight_max=self.options.max_in_flight,
             atomic=self.atomic,
             run=run,
+            message_bytes_max=self.message_bytes_max,
             has_expectations=self.shape.has_expectations,
             has_message_ids="message_id" in self.shape.columns,
         )
@@ -210,7 +212,8 @@ def _checked_target(
         why = "columns expect sequences" if allows_atomic else "the stream does not allow_atomic"
         raise OptionError(f"option atomic=always is not possible: {why}")
     atomic = allows_atomic and options.atomic != "never" and not shape.has_expectations
-    target = _Target(options, shape, tuple(config["subjects"]), atomic)
+    message_bytes_max = max(0, int(config.get("max_msg_size") or 0))
+    target = _Target(options, shape, tuple(config["subjects"]), atomic, message_bytes_max)
     if options.subject is not None:
         RowReader(shape, target.subjects).check_fixed_subject()
     return target, info

@@ -11,16 +11,18 @@ written too. This holds as long as the partition's rows come in the same order a
 written and went without a later row of the same subject being found is written once more.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from typing import Final, final
 
 from headwater.spark.link.api import JetStream
 from headwater.spark.link.fetch import SequenceRange, read_range
 from headwater.spark.link.publisher import Messages
-from headwater.spark.row_ids import content_of
+from headwater.spark.row_ids import content_of, content_of_row
+from headwater.wire.headers import VERSION
 
 _ID_LINE: Final = b"\r\nNats-Msg-Id:"
 _CRLF: Final = b"\r\n"
+_VERSION_LINE: Final = VERSION + _CRLF
 
 
 @final
@@ -41,11 +43,13 @@ class Tail:
     ) -> None:
         self._api = api
         self._stream = stream
-        self._next = from_sequence
+        self._next = self._first = from_sequence
         self._prefix = prefix
         self._batch_prefix = batch_prefix
         self._ids: set[bytes] = set()
         self._elsewhere: set[bytes] = set()
+        # Of messages without an id, by subject: how often each content is there, up to a sequence.
+        self._nameless: dict[bytes, tuple[int, Counter[bytes]]] = {}
 
     @property
     def elsewhere(self) -> set[bytes]:
@@ -78,6 +82,24 @@ class Tail:
             for columns in read_range(self._api.connection, info, wanted, headers_only=True):
                 self._take(columns.headers)
         self._next = info.last_seq + 1
+
+    def nameless(self, subject: bytes, content: bytes) -> int:
+        """How many messages there are now that have this subject and content, and no id.
+
+        Reads them whole, and each once.
+        """
+        info = self._api.stream_info(self._stream)
+        first, counts = self._nameless.get(subject, (self._first, Counter[bytes]()))
+        wanted = SequenceRange(max(first, info.first_seq), info.last_seq)
+        if wanted.first <= wanted.last:
+            pattern = (subject.decode(),)
+            for columns in read_range(self._api.connection, info, wanted, pattern):
+                for header, payload in zip(columns.headers, columns.payloads, strict=True):
+                    if _ID_LINE not in header:
+                        lines = header[len(_VERSION_LINE) : -len(_CRLF)]
+                        counts[content_of_row(subject, lines, payload)] += 1
+        self._nameless[subject] = (info.last_seq + 1, counts)
+        return counts[content]
 
     def _take(self, headers: list[bytes]) -> None:
         ids = message_ids(headers)

@@ -353,6 +353,27 @@ def test_looks_end_when_nothing_of_others_can_be_under_way(book: Book) -> None:
     assert looks.count == 3
 
 
+def test_what_cannot_be_told_apart_waits_until_others_have_stopped(book: Book) -> None:
+    time = Time()
+    looks = Looks(time)
+    mine = book.claim()
+    book.take(mine)
+    lease = Lease(mine, WINDOW_S, time.s, looks, time, time.pause)
+    lease.ensure()
+    time.s += 1.0
+    assert lease.settle() is Outcome.AGAIN
+    assert time.s == 1000.0 + WINDOW_S
+    assert looks.count == 2
+
+
+def test_the_first_attempt_waits_for_nobody(book: Book) -> None:
+    time = Time()
+    mine = book.claim()
+    book.take(mine)
+    assert Lease(mine, WINDOW_S, time.s, None, time, time.pause).settle() is Outcome.AGAIN
+    assert time.s == 1000.0
+
+
 def test_a_doubt_asks_for_a_look_at_once(book: Book) -> None:
     time = Time()
     looks = Looks(time)

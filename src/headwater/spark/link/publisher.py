@@ -215,22 +215,30 @@ class Publisher:
     def cut(self, messages: Messages) -> list[Messages]:
         """The parts in which to send messages. Raises MessageRefusedError for one too large."""
         sizes = _sizes(messages)
-        size_max = int(self._connection.info.get("max_payload", MAX_PAYLOAD_BYTES))
-        if self._is_atomic:
-            size_max -= _BATCH_LINES_BYTES_MAX
+        size_max = self.message_bytes_max
         if sizes and max(sizes) > size_max:
             at = next(at for at, size in enumerate(sizes) if size > size_max)
             reason = f"{sizes[at]} bytes with headers, the server takes {size_max} (max_payload)"
             raise _refused(messages, at, reason)
         parts = []
         begin = 0
+        # A message that has no room for the lines of a batch is a flight of its own.
+        shared_max = size_max - _BATCH_LINES_BYTES_MAX if self._is_atomic else size_max
+        alone = [at for at, size in enumerate(sizes) if size > shared_max]
         while begin < len(sizes):
             end = min(begin + FLIGHT_MESSAGES_MAX, begin + self._in_flight_max, len(sizes))
+            if alone and begin <= alone[0] < end:
+                end = alone[0] if begin < alone[0] else alone.pop(0) + 1
             while sum(sizes[begin:end]) > FLIGHT_BYTES_MAX and end - begin > 1:
                 end = begin + (end - begin) // 2
             parts.append(messages.part(begin, end))
             begin = end
         return parts
+
+    @property
+    def message_bytes_max(self) -> int:
+        """How large a message may be, headers included."""
+        return int(self._connection.info.get("max_payload", MAX_PAYLOAD_BYTES))
 
     def make_room(self, part: Messages) -> None:
         """Wait until so much more may be under way. Raises as `publish` does."""
