@@ -228,3 +228,32 @@ def test_a_stream_takes_what_an_entry_tells_and_not_what_it_orders() -> None:
 def test_what_a_publisher_orders_of_a_stream_is_kept() -> None:
     _, lines, _ = read(subject="a.b", data="", headers=[("Nats-Rollup", "sub"), ("Nats-TTL", "1h")])
     assert lines == b"Nats-Rollup: sub\r\nNats-TTL: 1h\r\n"
+
+
+# --- bad rows apart -----------------------------------------------------------------------------
+
+
+def test_bad_rows_are_read_apart_in_their_order() -> None:
+    types = {"subject": "string", "data": "binary"}
+    subjects = ["a.0", "a b", "a.2", "a.3", None, "a.5", "c"]
+    given = batch(types, *({"subject": s, "data": b"%d" % at} for at, s in enumerate(subjects)))
+    reading = reader(Kind.STREAM, types)
+    parts = [*reading.read_apart(given), *reading.read_apart(given.slice(1, 1))]
+    bad = [part.bad for part in parts if part.bad is not None]
+    assert [payload for part in parts for payload in part.payloads] == [b"0", b"2", b"3", b"5"]
+    assert [(each.subject, each.payload) for each in bad] == [
+        (b"a b", b"1"),
+        (b"", b"4"),
+        (b"c", b"6"),
+        (b"a b", b"1"),
+    ]
+    assert [each.reason.split(" has ")[0] for each in bad] == ["row 1", "row 4", "row 6", "row 7"]
+    order = [part.bad.payload if part.bad else b"".join(part.payloads) for part in parts[:-1]]
+    assert b"".join(order) == b"0123456"
+
+
+def test_a_bad_key_is_told_with_its_bucket() -> None:
+    types = {"key": "string", "value": "string"}
+    (part,) = reader(Kind.BUCKET, types).read_apart(batch(types, {"key": "a b", "value": None}))
+    assert part.bad is not None
+    assert (part.bad.subject, part.bad.payload) == (b"$KV.name.a b", b"")

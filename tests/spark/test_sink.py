@@ -238,11 +238,45 @@ def test_what_the_server_refuses_is_told_with_its_row(
     assert "partition 0: row 7 (subject LOG.a) was refused: message size exceeds maximum" in text
 
 
+@pytest.mark.parametrize("streaming", [False, True])
+def test_bad_rows_are_dead_letters_where_that_is_asked_for(
+    spark: SparkSession, server: Server, tmp_path: Path, streaming: bool
+) -> None:
+    server.create_stream(STREAM, max_msg_size=100)
+    server.create_stream("DEAD")
+    frame = spark.range(0, 10, 1, 1).selectExpr(
+        "if(id = 7, repeat('x', 200), cast(id as string)) data",
+        "if(id = 3, 'a b', 'LOG.a') subject",
+    )
+    options = {"onBadRow": "deadLetter", "deadLetterStream": "DEAD"}
+    if streaming:
+        write_stream(spark, frame, server, tmp_path, **options)
+    else:
+        write(frame, server, **options)
+    written = sorted(int(each.data) for each in server.stored(STREAM))
+    assert written == [0, 1, 2, 4, 5, 6, 8, 9]
+    letters = {each.data: each for each in server.stored("DEAD")}
+    assert letters.keys() == {b"3", b"x" * 200}
+    assert {each.subject for each in letters.values()} == {"DEAD.LOG"}
+    assert b"Headwater-Reason: row 3 has the subject 'a b'" in letters[b"3"].header
+    assert b"message size exceeds maximum" in letters[b"x" * 200].header
+
+
 REFUSED_STREAMS: dict[str, tuple[dict[str, object], dict[str, str], str]] = {
     "missing": ({}, {"stream": "NONE"}, "option stream='NONE': the server at"),
     "no acks": ({"no_ack": True}, {}, "it sends no acks"),
     "not its subject": ({}, {"subject": "OTHER.a"}, "none of the stream's subjects"),
     "not atomic": ({}, {"atomic": "always"}, "does not allow_atomic"),
+    "no dead letters": (
+        {},
+        {"onBadRow": "deadLetter", "deadLetterStream": "NONE"},
+        "option deadLetterStream='NONE': the server at",
+    ),
+    "itself": (
+        {},
+        {"onBadRow": "deadLetter", "deadLetterStream": STREAM},
+        "option deadLetterStream='LOG' is the target itself",
+    ),
 }
 
 

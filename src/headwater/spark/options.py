@@ -194,7 +194,8 @@ class SinkOptions:
     allows it (auto), never, or always, which fails where it does not. `on_changed_batch` says what
     a batch meets that has the number of a committed one and other rows: fail, or skip. `checkpoint`
     is the query's, which Spark puts among the options. `txn_version` numbers the batch writes of a
-    `txn_app_id`.
+    `txn_app_id`. Rows that cannot be messages go to `dead_letter_stream` if there is one, and fail
+    the write otherwise.
     """
 
     kind: Kind
@@ -208,6 +209,7 @@ class SinkOptions:
     checkpoint: str | None = None
     txn_app_id: str | None = None
     txn_version: int | None = None
+    dead_letter_stream: str | None = None
 
     @property
     def stream(self) -> str:
@@ -239,6 +241,7 @@ class SinkOptions:
             atomic=reading.choice("atomic", ["auto", "never", "always"], "auto"),
             on_changed_batch=reading.choice("onChangedBatch", ["fail", "skip"], "fail"),
             checkpoint=reading.text("checkpointLocation"),
+            dead_letter_stream=reading.dead_letter_stream(),
             **reading.transaction(),
         )
 
@@ -290,6 +293,8 @@ _SINK_NAMES: Final = (
     "onChangedBatch",
     "txnAppId",
     "txnVersion",
+    "onBadRow",
+    "deadLetterStream",
     *_LOGIN_NAMES,
 )
 # Spark adds these to what the user said.
@@ -357,9 +362,10 @@ class _Reading:
         text = self.text(name)
         if text is None:
             return default
-        if text.lower() not in allowed:
+        chosen = {each.lower(): each for each in allowed}.get(text.lower())
+        if chosen is None:
             raise self.refused(name, " or ".join(allowed))
-        return text.lower()
+        return chosen
 
     def changes(self) -> Changes | None:
         if not self.has("changes"):
@@ -375,6 +381,20 @@ class _Reading:
         if not 0.0 < seconds <= TIMEOUT_S_MAX:
             raise self.refused(name, f"seconds up to {TIMEOUT_S_MAX:g}, or a text like 500ms or 2m")
         return seconds
+
+    def dead_letter_stream(self) -> str | None:
+        """Where rows go that cannot be messages; nowhere if they fail the write."""
+        is_wanted = self.choice("onBadRow", ["fail", "deadLetter"], "fail") == "deadLetter"
+        stream = self.text("deadLetterStream")
+        if is_wanted != (stream is not None):
+            raise OptionError(
+                "options onBadRow=deadLetter and deadLetterStream belong together: set both"
+            )
+        if stream is not None and _STREAM_NAME_REFUSED.search(stream):
+            raise self.refused(
+                "deadLetterStream", "a name without blanks, dots, wildcards and slashes"
+            )
+        return stream
 
     def transaction(self) -> dict[str, Any]:
         """Who numbers batch writes, and the number: both or neither."""

@@ -14,6 +14,7 @@ from typing import Final, TypeVar, final
 
 from headwater.base.clock import NS_PER_S
 from headwater.base.errors import OperatingError
+from headwater.spark.dead_letters import DeadLetterBox, DeadLetters
 from headwater.spark.link.api import JetStream, StreamInfo
 from headwater.spark.link.connection import PAUSE_S_MAX, PAUSE_S_MIN, Connection
 from headwater.spark.link.errors import (
@@ -25,6 +26,7 @@ from headwater.spark.link.errors import (
 )
 from headwater.spark.link.publisher import (
     IN_FLIGHT_MAX,
+    MessageRefusedError,
     Messages,
     NotServedError,
     Publisher,
@@ -32,7 +34,7 @@ from headwater.spark.link.publisher import (
 )
 from headwater.spark.markers import Claim, Lease, Outcome, now_s
 from headwater.spark.row_ids import RowIds, content_of
-from headwater.spark.rows import Rows
+from headwater.spark.rows import BadRow, RowError, Rows
 from headwater.spark.tail import InOrder, Tail
 
 # What may pass by itself: the server restarts, the stream elects a leader; or by looking closer.
@@ -87,6 +89,8 @@ class Work:
     atomic: bool = False
     # The stream's own limit, headers included; 0 if it has none.
     message_bytes_max: int = 0
+    # For rows that cannot be messages; without it they are errors.
+    dead_letters: DeadLetterBox | None = None
     # The run of the query, from one start to its end.
     run: str = ""
     # Whether rows may depend on what is in the stream, or bring ids of their own.
@@ -219,6 +223,11 @@ class _Sending:
         self.undecided: list[bytes] = []
         # Ids of rows that are published without them, because they are too large with them.
         self._nameless: set[bytes] = set()
+        self._dead_letters: DeadLetters | None = None
+        if work.dead_letters is not None:
+            named = self._ids.prefix.decode()[:-1]
+            api = JetStream(links.asking)
+            self._dead_letters = DeadLetters(api, work.dead_letters, work.stream, named)
         self.row_count = 0
 
     @property
@@ -258,7 +267,10 @@ class _Sending:
         if self._lease is not None and self._patience(self._lease.ensure) is Outcome.DONE:
             return False
         for part in rows:
-            messages = self._messages(part)
+            if part.bad is not None:
+                self._set_aside(self._bad_id(part.bad), part.bad)
+                continue
+            messages = self._that_fit(self._messages(part))
             if self._in_order is not None:
                 messages = self._in_order.of(messages, self.digest)
             self._enqueue(messages)
@@ -272,12 +284,17 @@ class _Sending:
                 return True
             except _PASSING as error:
                 self._set_back(error)
+            except MessageRefusedError as error:
+                self._set_refused_aside(error)
         return False
 
     def pass_over(self, rows: Iterator[Rows]) -> Written:
         """Write none of the rest; the driver wants to know which rows the batch has."""
         for part in rows:
-            self._messages(part)
+            if part.bad is not None:
+                self._bad_id(part.bad)
+            else:
+                self._messages(part)
         return Written(self.row_count, 0, self.content_sum, is_replay=True)
 
     def _messages(self, rows: Rows) -> Messages:
@@ -354,6 +371,8 @@ class _Sending:
                 self._watch(Step.SENT)
             except _PASSING as error:
                 self._set_back(error)
+            except MessageRefusedError as error:
+                self._set_refused_aside(error)
         return True
 
     def _send_nameless(self) -> bool:
@@ -418,7 +437,7 @@ class _Sending:
         if self._publisher.acknowledged > self._acknowledged_before:
             self._patience.forget()
         self._acknowledged_before = self._publisher.acknowledged
-        if not isinstance(error, SendApartError):
+        if not isinstance(error, (SendApartError, MessageRefusedError)):
             self._patience.pause(error)
 
     def _resolve(self) -> None:
@@ -431,6 +450,42 @@ class _Sending:
             doubtful = certain
         self._queue.extendleft(reversed(self._parts(doubtful)))
         self._in_doubt = Messages.none()
+
+    # --- dead letters --------------------------------------------------------------------------
+
+    def _bad_id(self, bad: BadRow) -> bytes:
+        """The id of a row that is no message, which is a row of the batch all the same."""
+        self.row_count += 1
+        return self._ids.of([bad.subject], [b""], [bad.payload])[0]
+
+    def _set_aside(self, row_id: bytes, bad: BadRow) -> None:
+        """A dead letter, or an error where nobody has named a stream for it."""
+        if self._dead_letters is None:
+            raise RowError(bad.reason)
+        self._dead_letters.put(row_id, bad.subject, bad.payload, bad.reason)
+
+    def _that_fit(self, messages: Messages) -> Messages:
+        """Without those that are too large for any server, if these have a place to go."""
+        while self._dead_letters is not None:
+            try:
+                self._parts(messages)
+                break
+            except MessageRefusedError as error:
+                messages = self._without_refused(messages, error)
+        return messages
+
+    def _set_refused_aside(self, error: MessageRefusedError) -> None:
+        """Put the row that the server has refused aside; the others under way are in doubt."""
+        if self._dead_letters is None or not error.is_its_fault:
+            raise error
+        self._set_back(error)
+        self._in_doubt = self._without_refused(self._in_doubt, error)
+
+    def _without_refused(self, messages: Messages, error: MessageRefusedError) -> Messages:
+        refused = messages.rows.index(error.row)
+        bad = BadRow(messages.subjects[refused], messages.payloads[refused], str(error))
+        self._set_aside(messages.ids[refused], bad)
+        return messages.picked([at for at in range(len(messages)) if at != refused])
 
     def _tail_from(self, sequence: int) -> Tail:
         prefix = b"" if self._work.has_message_ids else self._ids.prefix

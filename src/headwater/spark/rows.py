@@ -27,7 +27,7 @@ Arrow is used through the record batches alone; nothing here imports it.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -144,17 +144,28 @@ class RowShape:
         return cls(kind, payloads[0], frozenset(used), subject)
 
 
+@dataclass(frozen=True, slots=True)
+class BadRow:
+    """A row that cannot be a message, and why; the subject as far as there is one."""
+
+    subject: bytes
+    payload: bytes
+    reason: str
+
+
 @dataclass(slots=True)
 class Rows:
     """Rows as parallel lists. `header_lines` are without version line and empty line.
 
-    `message_ids` has None where a row brings no id of its own; it is None if no row does.
+    `message_ids` has None where a row brings no id of its own; it is None if no row does. Where
+    there is a `bad` row, it stands for one row and there are no others.
     """
 
     subjects: list[bytes]
     header_lines: list[bytes]
     payloads: list[bytes]
     message_ids: list[bytes | None] | None
+    bad: BadRow | None = None
 
 
 class RowReader:
@@ -186,6 +197,31 @@ class RowReader:
             rows.message_ids = self._ids(_bytes(batch, "message_id"))
         self.count += count
         return rows
+
+    def read_apart(self, batch: "pyarrow.RecordBatch") -> "Iterator[Rows]":
+        """The rows of a batch, in its order, with each one that cannot be a message apart."""
+        try:
+            rows = self.read(batch)
+        except RowError as error:
+            if batch.num_rows == 1:
+                yield self._bad(batch, str(error))
+                return
+        else:
+            yield rows
+            return
+        half = batch.num_rows // 2
+        yield from self.read_apart(batch.slice(0, half))
+        yield from self.read_apart(batch.slice(half))
+
+    def _bad(self, batch: "pyarrow.RecordBatch", reason: str) -> Rows:
+        subject = self._fixed
+        if self._shape.kind is Kind.BUCKET:
+            subject += _bytes(batch, "key")[0] or b""
+        elif "subject" in self._shape.columns:
+            subject = _bytes(batch, "subject")[0] or subject
+        payload = _bytes(batch, self._shape.payload)[0] or b""
+        self.count += 1
+        return Rows([], [], [], None, BadRow(subject, payload, reason))
 
     def check_fixed_subject(self) -> None:
         """Whether option `subject` is one of the stream's. Raises OptionError."""

@@ -35,6 +35,7 @@ to its end: it is written again if the replay comes after the window.
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from pyspark import TaskContext
@@ -47,6 +48,7 @@ from pyspark.sql.types import StructType
 
 from headwater.base.errors import OperatingError
 from headwater.spark.batch_commit import BatchCommit
+from headwater.spark.dead_letters import DeadLetterBox, letter_subject
 from headwater.spark.link.api import STREAM_NOT_FOUND, JetStream, StreamInfo
 from headwater.spark.link.connection import Connection
 from headwater.spark.link.errors import ApiError
@@ -114,6 +116,7 @@ class _Target:
     subjects: tuple[str, ...]
     atomic: bool
     message_bytes_max: int
+    dead_letters: DeadLetterBox | None
 
     def work(self, query: str, batch: int, partition: int, run: str = "") -> Work:
         return Work(
@@ -125,6 +128,7 @@ class _Target:
             atomic=self.atomic,
             run=run,
             message_bytes_max=self.message_bytes_max,
+            dead_letters=self.dead_letters,
             has_expectations=self.shape.has_expectations,
             has_message_ids="message_id" in self.shape.columns,
         )
@@ -145,7 +149,10 @@ class _Target:
 
     def rows(self, batches: "Iterator[pyarrow.RecordBatch]") -> Iterator[Rows]:
         reader = RowReader(self.shape, self.subjects)
-        return (reader.read(batch) for batch in batches if batch.num_rows)
+        given = (batch for batch in batches if batch.num_rows)
+        if self.dead_letters is None:
+            return map(reader.read, given)
+        return chain.from_iterable(map(reader.read_apart, given))
 
 
 # --- in the driver -----------------------------------------------------------------------------
@@ -199,8 +206,8 @@ def _checked_target(
         raise OptionError("mode overwrite is not possible, a stream is appended to: use append")
     columns = [(field.name, field.dataType.simpleString()) for field in schema.fields]
     shape = RowShape.of(options.kind, options.name, options.subject, columns)
-    info = _stream_info(options)
     named = f"option {options.kind.value}={options.name!r}"
+    info = _stream_info(options.login, options.stream, f"{named}: the server", options.kind.value)
     config = info.config
     if config.get("mirror") or not config.get("subjects"):
         raise OptionError(f"{named} takes no messages: it is a copy of other streams")
@@ -213,21 +220,36 @@ def _checked_target(
         raise OptionError(f"option atomic=always is not possible: {why}")
     atomic = allows_atomic and options.atomic != "never" and not shape.has_expectations
     message_bytes_max = max(0, int(config.get("max_msg_size") or 0))
-    target = _Target(options, shape, tuple(config["subjects"]), atomic, message_bytes_max)
+    subjects = tuple(config["subjects"])
+    box = _dead_letter_box(options)
+    target = _Target(options, shape, subjects, atomic, message_bytes_max, box)
     if options.subject is not None:
         RowReader(shape, target.subjects).check_fixed_subject()
     return target, info
 
 
-def _stream_info(options: SinkOptions) -> StreamInfo:
+def _dead_letter_box(options: SinkOptions) -> DeadLetterBox | None:
+    name = options.dead_letter_stream
+    if name is None:
+        return None
+    named = f"option deadLetterStream={name!r}"
+    config = _stream_info(options.login, name, f"{named}: the server", "stream").config
+    if name == options.stream:
+        raise OptionError(f"{named} is the target itself: name another stream")
+    if config.get("mirror") or not config.get("subjects") or config.get("no_ack"):
+        raise OptionError(f"{named} takes no messages that it acknowledges")
+    subject = letter_subject(config["subjects"], options.stream)
+    return DeadLetterBox(name, subject, max(0, int(config.get("max_msg_size") or 0)))
+
+
+def _stream_info(login: Login, stream: str, server: str, kind: str) -> StreamInfo:
     try:
-        return JetStream(_connection(options.login, _ASKING)).stream_info(options.stream)
+        return JetStream(_connection(login, _ASKING)).stream_info(stream)
     except ApiError as error:
         if error.err_code != STREAM_NOT_FOUND:
             raise
         raise OptionError(
-            f"option {options.kind.value}={options.name!r}: the server at"
-            f" {options.login.shown_url} has no such {options.kind.value}; create it first"
+            f"{server} at {login.shown_url} has no such {kind}; create it first"
         ) from None
 
 

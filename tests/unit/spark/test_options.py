@@ -228,12 +228,15 @@ class TestSink:
                 "onChangedBatch": "skip",
                 "txnAppId": "app",
                 "txnVersion": "0",
+                "onBadRow": "deadletter",
+                "deadLetterStream": "DEAD",
             }
         )
         assert (options.subject, options.marker_bucket) == ("orders.new", "marks")
         assert (options.max_in_flight, options.atomic) == (1, "always")
         assert (options.checkpoint, options.on_changed_batch) == ("x", "skip")
         assert (options.txn_app_id, options.txn_version) == ("app", 0)
+        assert options.dead_letter_stream == "DEAD"
 
     @pytest.mark.parametrize(
         ("options", "text"),
@@ -248,6 +251,13 @@ class TestSink:
             ({"stream": "s", "atomic": "yes"}, "option atomic='yes' is not valid"),
             ({"stream": "s", "subjects": "a"}, "option subjects is for reading: leave it out"),
             ({"stream": "s", "onChangedBatch": "x"}, "option onChangedBatch='x' is not valid"),
+            ({"stream": "s", "onBadRow": "x"}, "option onBadRow='x' is not valid: allowed is fail"),
+            ({"stream": "s", "onBadRow": "deadLetter"}, "options onBadRow=deadLetter and dead"),
+            ({"stream": "s", "deadLetterStream": "D"}, "options onBadRow=deadLetter and dead"),
+            (
+                {"stream": "s", "onBadRow": "deadLetter", "deadLetterStream": "a.b"},
+                "option deadLetterStream='a.b' is not valid",
+            ),
             ({"stream": "s", "txnAppId": "a"}, "options txnAppId and txnVersion belong together"),
             ({"stream": "s", "txnVersion": "1"}, "options txnAppId and txnVersion belong together"),
             (

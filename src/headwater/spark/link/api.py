@@ -140,6 +140,11 @@ class JetStream:
             raise
         return msgspec.convert(answer["message"], _RawMessage).stored()
 
+    def publish(self, subject: str, payload: bytes, header: bytes) -> int:
+        """One message to a stream; its sequence. It has an id, so that it may be sent twice."""
+        request = self.connection.request
+        return int(self.connection.again(lambda: _answer(request(subject, payload, header)))["seq"])
+
     # --- consumers -----------------------------------------------------------------------------
 
     def create_consumer(self, stream: str, name: str, config: dict[str, Any]) -> dict[str, Any]:

@@ -40,6 +40,9 @@ MAX_PAYLOAD_BYTES: Final = 1 << 20
 # What an atomic batch adds to the headers of a message, its version line included.
 _BATCH_LINES_BYTES_MAX: Final = 128
 
+# Refusals for what a message is: its request is bad, or it asks for a rollup that is not allowed.
+_BAD_REQUEST: Final = 400
+_ROLLUP_FAILED: Final = 10111
 # Refusals that the same message may not meet a moment later: no leader, no quorum, still starting.
 _TEMPORARY: Final = frozenset({10008, 10009, 10076, 10163})
 
@@ -114,16 +117,20 @@ class Messages:
 
 
 class MessageRefusedError(LinkError):
-    """The server will not take a message, now or later."""
+    """The server will not take a message, now or later.
 
-    def __init__(self, row: int, subject: str, reason: str) -> None:
+    `is_its_fault`: for what the message is; otherwise the stream takes none, because it is full.
+    """
+
+    def __init__(self, row: int, subject: str, reason: str, is_its_fault: bool = False) -> None:
         super().__init__(f"row {row} (subject {subject}) was refused: {reason}")
         self.row = row
         self.subject = subject
         self.reason = reason
+        self.is_its_fault = is_its_fault
 
-    def __reduce__(self) -> tuple[type["MessageRefusedError"], tuple[int, str, str]]:
-        return type(self), (self.row, self.subject, self.reason)
+    def __reduce__(self) -> tuple[type["MessageRefusedError"], tuple[int, str, str, bool]]:
+        return type(self), (self.row, self.subject, self.reason, self.is_its_fault)
 
 
 class NotServedError(LinkError):
@@ -160,8 +167,9 @@ class _Flight:
     waits_for: int
     is_atomic: bool = False
     is_numbered: bool = False
-    # Acks that are errors, or come from another stream: by place in the flight if numbered.
-    refusals: list[tuple[int, str]] | None = None
+    # Acks that are errors, or come from another stream: by place in the flight if numbered, with
+    # the reason, and whether it is the message's fault.
+    refusals: list[tuple[int, str, bool]] | None = None
 
 
 @final
@@ -219,7 +227,7 @@ class Publisher:
         if sizes and max(sizes) > size_max:
             at = next(at for at, size in enumerate(sizes) if size > size_max)
             reason = f"{sizes[at]} bytes with headers, the server takes {size_max} (max_payload)"
-            raise _refused(messages, at, reason)
+            raise _refused(messages, at, reason, is_its_fault=True)
         parts = []
         begin = 0
         # A message that has no room for the lines of a batch is a flight of its own.
@@ -334,14 +342,14 @@ class Publisher:
         flight = self._flights.get(token)
         if flight is None:
             return
-        refusal = self._refusal_in(header, payload)
+        refusal, is_its_fault = self._refusal_in(header, payload)
         if refusal:
             flight.refusals = flight.refusals or []
-            flight.refusals.append((int(place or b"0"), refusal))
+            flight.refusals.append((int(place or b"0"), refusal, is_its_fault))
         self._count_down(token, 1)
 
-    def _refusal_in(self, header: bytes, payload: bytes) -> str:
-        """Why a message was not stored where it should be; empty if it was."""
+    def _refusal_in(self, header: bytes, payload: bytes) -> tuple[str, bool]:
+        """Why a message was not stored where it should be, empty if it was; is it its fault?"""
         if status_of(header) == NO_RESPONDERS:
             raise NotServedError(
                 f"no stream takes these subjects: is {self._stream} there and are they its own?"
@@ -349,16 +357,18 @@ class Publisher:
         try:
             ack = _decode_ack(payload)
         except msgspec.DecodeError:
-            return "the server's answer is not an ack"
+            return "the server's answer is not an ack", False
         if ack.error is not None:
             if ack.error.err_code in _TEMPORARY:
                 raise NotServedError(f"stream {self._stream}: {ack.error.description}")
-            return str(ApiError(ack.error.code, ack.error.err_code, ack.error.description))
+            refusal = ApiError(ack.error.code, ack.error.err_code, ack.error.description)
+            is_its_fault = refusal.code == _BAD_REQUEST or refusal.err_code == _ROLLUP_FAILED
+            return str(refusal), is_its_fault
         if ack.stream != self._stream:
-            return f"stream {ack.stream} has stored it, not {self._stream}"
+            return f"stream {ack.stream} has stored it, not {self._stream}", False
         self.duplicates += ack.duplicate
         self.last_sequence = max(self.last_sequence, ack.seq)
-        return ""
+        return "", False
 
     def _count_down(self, token: bytes, count: int) -> None:
         flight = self._flights.get(token)
@@ -370,9 +380,9 @@ class Publisher:
         if not flight.refusals:
             self._land(token)
             return
-        place, reason = min(flight.refusals)
+        place, reason, is_its_fault = min(flight.refusals)
         if flight.is_numbered and not flight.is_atomic:
-            raise _refused(flight.messages, place, reason)
+            raise _refused(flight.messages, place, reason, is_its_fault)
         self._is_atomic = False
         self._is_numbered = True
         raise SendApartError(f"stream {self._stream} has refused some of its messages: {reason}")
@@ -384,9 +394,11 @@ class Publisher:
         self._byte_count -= flight.messages.byte_count
 
 
-def _refused(messages: Messages, place: int, reason: str) -> MessageRefusedError:
+def _refused(
+    messages: Messages, place: int, reason: str, is_its_fault: bool
+) -> MessageRefusedError:
     subject = messages.subjects[place].decode(errors="backslashreplace")
-    return MessageRefusedError(messages.rows[place], subject, reason)
+    return MessageRefusedError(messages.rows[place], subject, reason, is_its_fault)
 
 
 def _frames(messages: Messages, reply: bytes) -> bytes:
