@@ -38,6 +38,9 @@ stream."""
 READ_AHEAD_COUNT: Final = 512
 """How many messages are asked for at once when a stream is read back."""
 
+FORGET_LOOKS_MAX: Final = 10_000
+"""How often a stream with a short duplicate window is asked whether it has forgotten an id."""
+
 NO_MESSAGE: Final = 10037
 INBOX: Final = "_INBOX.tests"
 
@@ -194,6 +197,18 @@ class Server:
                 client.send(b"".join([each.frame() for each in made[:-1]]))
                 sequence = int(_answer(client, made[-1])["seq"])
         return sequence
+
+    def forget_ids(self, stream: str) -> None:
+        """Return when a message would be stored again whose id is known when this is called.
+
+        Leaves messages at `<stream>.probe`.
+        """
+        probe = Message(f"{stream}.probe", b"", header_block({"Nats-Msg-Id": ["probe"]}))
+        first = self.publish([probe])
+        for _ in itertools.repeat(None, FORGET_LOOKS_MAX):
+            if self.publish([probe]) != first:
+                return
+        raise AssertionError(f"stream {stream} never forgets ids")
 
     def stored(self, name: str, first: int = 1, last: int | None = None) -> list[Stored]:
         """All messages of a stream, read one by one: slow, and free of any cleverness."""

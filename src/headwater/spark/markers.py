@@ -60,6 +60,7 @@ import msgspec
 from headwater.base.errors import OperatingError, ProgrammerError
 from headwater.spark.link.api import WRONG_LAST_SEQUENCE, JetStream, StreamInfo
 from headwater.spark.link.errors import ApiError
+from headwater.spark.link.publisher import MAX_PAYLOAD_BYTES
 
 # A claim is renewed at least this often, so that an attempt that was overtaken stops soon.
 LEASE_S_MAX: Final = 30.0
@@ -74,6 +75,8 @@ CLAIM_TRIES_MAX: Final = 100
 # So many committed batches are remembered: Spark's own checkpoint keeps as many, so that no copy of
 # it that can be started is older.
 COMMITTED_BATCHES_MAX: Final = 100
+# What one of them takes in a marker: two digests of 24 digits, three numbers and the marks between.
+_COMMITTED_BYTES_MAX: Final = 128
 # A lease that ends before it can be used, so often in a row, will not be usable at all.
 RENEWALS_MAX: Final = 100
 
@@ -215,7 +218,7 @@ def commit(api: JetStream, bucket: str, query: str, record: CommittedBatch) -> Q
         marker, revision = query_marker(api, bucket, query)
         if marker.batch >= record.batch:
             return marker
-        kept = [*marker.committed, record][-COMMITTED_BATCHES_MAX:]
+        kept = [*marker.committed, record][-_remembered_max(api) :]
         if _put(api, bucket, query, QueryMarker(record.batch, kept), revision) is not None:
             return None
     raise OvertakenError(f"marker {query} of bucket {bucket} is put by others all the time")
@@ -243,6 +246,12 @@ def begin(
         if _put(api, bucket, query, put, revision) is not None:
             return begun
     raise OvertakenError(f"marker {query} of bucket {bucket} is put by others all the time")
+
+
+def _remembered_max(api: JetStream) -> int:
+    """How many committed batches there is room for in a message of this server."""
+    message_bytes_max = int(api.connection.info.get("max_payload", MAX_PAYLOAD_BYTES))
+    return max(1, min(COMMITTED_BATCHES_MAX, message_bytes_max // 2 // _COMMITTED_BYTES_MAX))
 
 
 def _put(

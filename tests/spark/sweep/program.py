@@ -1,6 +1,6 @@
 """The program under the sweep: a Spark session that runs the jobs it is told, one line each.
 
-    {"job": "sink", "url": …, "source": …, "target": …, "checkpoint": …}
+    {"job": "sink", "url": …, "source": …, "target": …, "checkpoint": …, "cuts": "2,5"}
     {"job": "archive", "url": …, "stream": …, "to": …, "format": …}
 
 Each is answered by a line: `{"failed": ""}` when it is through, or what ended it. A job that has
@@ -24,16 +24,32 @@ MESSAGES_PER_BATCH = 250
 FAILURE_CHARACTERS_MAX = 1000
 
 
+def cut_of_this_run(order: dict[str, str]) -> int | None:
+    """How many partitions this run of the job has: each has another number, as long as there are.
+
+    Runs are counted by the length of a file, which outlives this process.
+    """
+    if not order.get("cuts"):
+        return None
+    cuts = [int(cut) for cut in order["cuts"].split(",")]
+    runs = Path(order["checkpoint"] + ".runs")
+    with runs.open("ab") as file:
+        file.write(b".")
+    return cuts[min(runs.stat().st_size, len(cuts)) - 1]
+
+
 def sink(spark: SparkSession, order: dict[str, str]) -> None:
     """From one stream into another."""
+    cut = cut_of_this_run(order)
     rows = (
         spark.readStream.format("headwater")
         .options(url=order["url"], stream=order["source"], minPartitions="2")
         .option("maxMessagesPerTrigger", str(MESSAGES_PER_BATCH))
         .load()
     )
+    rows = rows.selectExpr("concat('to.', subject) as subject", "data")
     query = (
-        rows.selectExpr("concat('to.', subject) as subject", "data")
+        (rows if cut is None else rows.repartition(cut))
         .writeStream.format("headwater")
         .options(url=order["url"], stream=order["target"], maxInFlight="40")
         .option("checkpointLocation", order["checkpoint"])

@@ -55,29 +55,50 @@ STRIKES: Final = (
     Strike(MARKERS + "Claim.finish", "after", 3, "task"),
 )
 
+# The run after the strike has other partitions than the one before.
+CUTS: Final = "2,5,3"
+CUT_STRIKES: Final = (
+    Strike(PUBLISHER + "Publisher.send", "after", 3, "driver"),
+    Strike(MARKERS + "Claim.finish", "after", 3, "driver"),
+    Strike(MARKERS + "commit", "before", 2, "driver"),
+    Strike(MARKERS + "commit", "after", 1, "driver"),
+)
+
 _numbers: Final = itertools.count()
+SENT: Final = [(f"s.{number % 7}", b"message %d" % number) for number in range(MESSAGES)]
 
 
-def check_sink(server: Server, program: Program, strike: Strike, folder: Path) -> None:
-    """Copy a stream with one strike, then look at the copy."""
+def job_of(server: Server, folder: Path, cuts: str = "") -> dict[str, str]:
+    """A copy into a stream that no other case has."""
     source, target = "SOURCE", f"TARGET-{next(_numbers)}"
-    sent = [(f"s.{number % 7}", b"message %d" % number) for number in range(MESSAGES)]
     if source not in (server.call("STREAM.NAMES", {})["streams"] or ()):
         server.create_stream(source, "s.>")
-        server.publish(sent)
+        server.publish(SENT)
     server.create_stream(target, "to.>", duplicate_window=WINDOW_NS)
-    program.order(strike)
     job = {"job": "sink", "url": server.url, "source": source, "target": target}
+    return {**job, "checkpoint": str(folder / "checkpoint"), "cuts": cuts}
+
+
+def check_copy(server: Server, target: str) -> None:
+    copied = Counter((each.subject, each.data) for each in server.stored(target))
+    assert copied == Counter((f"to.{subject}", data) for subject, data in SENT)
+
+
+def check_sink(
+    server: Server, program: Program, strike: Strike, folder: Path, cuts: str = ""
+) -> None:
+    """Copy a stream with one strike, then look at the copy."""
+    job = job_of(server, folder, cuts)
+    program.order(strike)
     try:
         with revived(server, program.folder):
-            program.run({**job, "checkpoint": str(folder / "checkpoint")})
+            program.run(job)
         assert program.passings >= strike.nth, "it never came to that point"
         assert program.have_met is (strike.victim == "attempt")
-        copied = [(each.subject, each.data) for each in server.stored(target)]
+        check_copy(server, job["target"])
     finally:
         program.withdraw()
-        server.delete_stream(target)
-    assert Counter(copied) == Counter((f"to.{subject}", data) for subject, data in sent)
+        server.delete_stream(job["target"])
 
 
 @pytest.mark.parametrize(
@@ -89,3 +110,31 @@ def test_each_message_is_written_once(
     strike: Strike, kind: str, servers: dict[str, Server], program: Program, tmp_path: Path
 ) -> None:
     check_sink(servers[kind], program, strike, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("strike", "kind"),
+    [(strike, KINDS[at % len(KINDS)]) for at, strike in enumerate(CUT_STRIKES)],
+    ids=lambda value: str(value),
+)
+def test_each_message_is_written_once_in_whatever_partitions(
+    strike: Strike, kind: str, servers: dict[str, Server], program: Program, tmp_path: Path
+) -> None:
+    check_sink(servers[kind], program, strike, tmp_path, CUTS)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("first_lost", [1, 3])
+def test_batches_that_a_checkpoint_has_forgotten_are_not_written_again(
+    kind: str, first_lost: int, servers: dict[str, Server], program: Program, tmp_path: Path
+) -> None:
+    server = servers[kind]
+    job = job_of(server, tmp_path)
+    program.run(job)
+    for folder in ("offsets", "commits"):
+        for file in (tmp_path / "checkpoint" / folder).iterdir():
+            if int(file.name.strip(".").partition(".")[0]) >= first_lost:
+                file.unlink()
+    assert program.run(job) == []
+    check_copy(server, job["target"])
+    server.delete_stream(job["target"])

@@ -25,7 +25,7 @@ from headwater.spark.partition_write import (
     write_exactly_once,
 )
 from headwater.spark.rows import Rows
-from tests.spark.servers import KINDS, Message, Server
+from tests.spark.servers import KINDS, Server
 
 BUCKET = "markers"
 BATCH = 7
@@ -100,16 +100,7 @@ class Log:
         for partition in range(partitions):
             with pytest.raises(Stopped):
                 self.write(run, partition, cut, stop_after(sent))
-        self.forget_ids()
-
-    def forget_ids(self) -> None:
-        """Return when the server would store a message again whose id it knew."""
-        probe = Message(f"{self.name}.p", b"", b"NATS/1.0\r\nNats-Msg-Id: probe\r\n\r\n")
-        first = self._server.publish([probe])
-        for _ in itertools.repeat(None, 10_000):
-            if self._server.publish([probe]) != first:
-                return
-        raise AssertionError("ids are never forgotten")
+        self._server.forget_ids(self.name)
 
     def payloads(self) -> Counter[bytes]:
         stored = self._server.stored(self.name)
@@ -168,7 +159,7 @@ def test_a_commit_that_is_killed_is_done_again(server: Server, links: Links) -> 
     log.stop("one", 2, 1, sent=2)
     done = [log.write("two", partition, 4) for partition in range(4)]
     assert any(each.undecided for each in done)
-    log.forget_ids()
+    server.forget_ids(log.name)
     log.run("three", 3)
     log.check()
     log.run("three", 3)
@@ -198,7 +189,7 @@ def test_within_a_run_equal_rows_of_other_partitions_are_not_asked_about(
 def test_the_cut_of_a_committed_batch_does_not_matter(server: Server, links: Links) -> None:
     log = Log(server, links, often_equal)
     log.run("one", 2)
-    log.forget_ids()
+    server.forget_ids(log.name)
     log.run("two", 5)
     log.check()
 

@@ -10,9 +10,12 @@ from contextlib import contextmanager
 
 import pytest
 
+from headwater.spark.batch_commit import BatchCommit
+from headwater.spark.link.api import JetStream
 from headwater.spark.link.connection import Connection
 from headwater.spark.link.login import Login
 from headwater.spark.link.publisher import MessageRefusedError
+from headwater.spark.markers import COMMITTED_BATCHES_MAX, query_marker
 from headwater.spark.partition_write import (
     Links,
     Step,
@@ -24,7 +27,7 @@ from headwater.spark.partition_write import (
     write_exactly_once,
 )
 from headwater.spark.rows import Rows
-from tests.spark.servers import KINDS, Message, Server
+from tests.spark.servers import KINDS, Server
 
 BYTES_MAX = 4096
 STREAM = "LOG"
@@ -104,16 +107,6 @@ def stop_at(step: Step, nth: int) -> Watch:
     return watch
 
 
-def forget_ids(server: Server) -> None:
-    """Return when the server would store a message again whose id it knew."""
-    probe = Message(f"{STREAM}.probe", b"", b"NATS/1.0\r\nNats-Msg-Id: probe\r\n\r\n")
-    first = server.publish([probe])
-    for _ in itertools.repeat(None, 10_000):
-        if server.publish([probe]) != first:
-            return
-    raise AssertionError("ids are never forgotten")
-
-
 def check(server: Server, in_order: bool = True) -> None:
     stored = [each for each in server.stored(STREAM) if each.subject == SUBJECT.decode()]
     payloads = [each.data for each in stored]
@@ -141,7 +134,7 @@ def test_wherever_an_attempt_ends_the_next_one_completes_it(
     server.create_stream(STREAM, duplicate_window=WINDOW_NS)
     with pytest.raises(Stopped):
         write(server, work, stop_at(step, nth))
-    forget_ids(server)
+    server.forget_ids(STREAM)
     write(server, work)
     check(server, in_order=False)
 
@@ -169,6 +162,18 @@ def test_the_limit_of_the_stream_counts_too(server: Server, work: Work) -> None:
     with links(server) as ends:
         write_exactly_once(ends, limited, BUCKET, iter([given]))
     assert [each.data for each in server.stored(STREAM)] == [b"x" * 100, b"y"]
+
+
+def test_markers_of_many_batches_fit_too(server: Server, work: Work) -> None:
+    server.create_stream(STREAM)
+    with links(server) as ends:
+        commit = BatchCommit(ends, BUCKET, STREAM, work.query)
+        done = [Written(2**40, 0, content_sum=2**96 - 2)]
+        for batch in range(COMMITTED_BATCHES_MAX):
+            commit.put(2**40 + batch, done, "f" * 24)
+        marker, _ = query_marker(JetStream(ends.asking), BUCKET, work.query)
+    assert marker.batch == 2**40 + COMMITTED_BATCHES_MAX - 1
+    assert len(marker.committed) == BYTES_MAX // 2 // 128
 
 
 def test_a_batch_write_needs_no_id_either(server: Server, work: Work) -> None:
