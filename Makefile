@@ -135,12 +135,14 @@ $(VENV)/.test $(SPARK_VENV)/.test: %/.test: requirements/test.txt %/.cli
 	@touch $@
 
 # Spark comes as source. pip builds its wheel once and keeps it in its cache, for the next .venv-spark.
-$(SPARK_VENV)/.spark: requirements/spark-build.txt requirements/spark.txt $(SPARK_VENV)/.test
+$(SPARK_VENV)/.spark: requirements/spark-build.txt requirements/spark.txt requirements/spark-test.txt \
+  $(SPARK_VENV)/.test
 	@echo "Installing what Spark needs. The first time this downloads 456 MB, takes some minutes,"
 	@echo "and 1.5 GB of space. The server needs none of it: make test-server runs without."
 	@$(SPARK_BIN)/python $(PIP_INSTALL) --require-hashes --no-deps -r requirements/spark-build.txt
 	@$(SPARK_BIN)/python $(PIP_INSTALL) --require-hashes --no-deps --no-build-isolation \
 	  -r requirements/spark.txt
+	@$(SPARK_BIN)/python $(PIP_INSTALL) --require-hashes --no-deps -r requirements/spark-test.txt
 	@touch $@
 
 # --- how the pins were made --------------------------------------------------------------------
@@ -155,5 +157,5 @@ requirements: PYTHON_CANDIDATES := python3.11
 requirements: ## Renew the pins in requirements/*.txt (needs the network and Python 3.11)
 	@$(FIND_PYTHON); "$$python" -m venv $(VENV)-lock
 	@$(VENV)-lock/bin/python -m pip install --quiet pip-tools
-	@for name in build server cli test spark-build spark; do \
+	@for name in build server cli test spark-build spark spark-test; do \
 	  ( $(PIP_COMPILE) --output-file $$name.txt $$name.in ) || exit 1; done
