@@ -33,6 +33,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 # Fields in seconds are written as durations.
 SECONDS_SUFFIX: Final = "_s"
 SPARK_PARAMETERS: Final = ("master", "memory", "conf")
+OUTAGE_PARAMETER: Final = "outage_timeout_s"
 
 
 @dataclass(frozen=True)
@@ -167,6 +168,18 @@ def spark_options(function: F) -> F:
     return function
 
 
+def outage_option(function: F) -> F:
+    """How long a job that runs waits for its server."""
+    default_ns = int(Login().outage_timeout_s * NANOSECONDS_PER_SECOND)
+    return click.option(
+        "--outage-timeout",
+        OUTAGE_PARAMETER,
+        type=Seconds(),
+        help="How long the server may be away before a running job fails."
+        f"  [default {duration_ns_text(default_ns)}]",
+    )(function)
+
+
 class PipelineCommand(TeachingCommand):
     """A command whose help has Spark and the connection in sections of their own."""
 
@@ -176,7 +189,7 @@ class PipelineCommand(TeachingCommand):
             record = parameter.get_help_record(ctx)
             if record is not None and isinstance(parameter, click.Option):
                 is_spark = parameter.name in SPARK_PARAMETERS
-                is_shared = parameter.name in CONNECTION_PARAMETERS
+                is_shared = parameter.name in (*CONNECTION_PARAMETERS, OUTAGE_PARAMETER)
                 title = "Connection" if is_shared else "Spark" if is_spark else "Options"
                 records[title].append(record)
         for title, lines in records.items():
@@ -209,6 +222,9 @@ def pipeline_command(
             after = {key: parameters.pop(key, None) for key in CONNECTION_PARAMETERS}
             # The variables of the environment are of no concern to a command that does not connect.
             login = target_of(before, after).login if connects else Login()
+            outage_timeout_s = parameters.pop(OUTAGE_PARAMETER, None)
+            if outage_timeout_s is not None:
+                login = dataclasses.replace(login, outage_timeout_s=outage_timeout_s)
             spark = SparkSettings(
                 parameters.pop("master", None),
                 parameters.pop("memory", None),
@@ -224,7 +240,7 @@ def pipeline_command(
         if computes:
             decorated = spark_options(decorated)
         if connects:
-            decorated = connection_options(with_defaults=False)(decorated)
+            decorated = connection_options(with_defaults=False)(outage_option(decorated))
         return click.command(name, cls=PipelineCommand, examples=examples)(decorated)
 
     return decorate

@@ -16,6 +16,7 @@ from pyspark.sql.types import StructType
 
 from headwater.base.errors import OperatingError
 from headwater.spark import sink
+from headwater.spark.link.connection import reach
 from headwater.spark.options import SinkOptions, SourceOptions
 from headwater.spark.pushdown import PushdownReader
 from headwater.spark.schema import ddl
@@ -52,7 +53,10 @@ class HeadwaterDataSource(DataSource):
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         with one_line_errors():
-            return sink.batch_writer(SinkOptions.parse(self.options), schema, overwrite)
+            options = SinkOptions.parse(self.options)
+            # Spark makes the writer of a batch once, before any task runs.
+            reach(options.login)
+            return sink.batch_writer(options, schema, overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
         with one_line_errors():

@@ -30,10 +30,12 @@ IN_FLIGHT_MAX: Final = 65_536
 SEQUENCE_MAX: Final = 2**63 - 1
 RETRIES_MAX: Final = 1_000
 TIMEOUT_S_MAX: Final = 3_600.0
+# A query that waits longer for its server is one that nobody looks after.
+OUTAGE_TIMEOUT_S_MAX: Final = 7 * 86_400.0
 
 _DATE_ONLY: Final = re.compile(r"\d{4}-\d{2}-\d{2}")
-_DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m)?")
-_SECONDS_PER: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, None: 1.0}
+_DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)?")
+_SECONDS_PER: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3_600.0, None: 1.0}
 _BUCKET_NAME: Final = re.compile(r"[A-Za-z0-9_-]+")
 # What a server refuses in the name of a stream.
 _STREAM_NAME_REFUSED: Final = re.compile(r"[\s.*>/\\]")
@@ -275,7 +277,7 @@ def parse_point_in_time(text: str) -> int:
 
 _LOGIN_NAMES: Final = (
     "url", "user", "password", "token", "nkey", "creds", "tls", "tlsCa", "tlsCert", "tlsKey",
-    "connectTimeout", "requestTimeout", "retries",
+    "connectTimeout", "requestTimeout", "outageTimeout", "retries",
 )  # fmt: skip
 _SOURCE_NAMES: Final = (
     "stream", "bucket", "objects", "subjects", "starting", "startingSequence", "startingTime",
@@ -372,14 +374,16 @@ class _Reading:
             return None
         return Changes(self.choice("changes", [each.value for each in Changes], ""))
 
-    def seconds(self, name: str, default: float) -> float:
+    def seconds(
+        self, name: str, default: float, most: float = TIMEOUT_S_MAX, may_be_zero: bool = False
+    ) -> float:
         text = self.text(name)
         if text is None:
             return default
         match = _DURATION.fullmatch(text)
-        seconds = float(match[1]) * _SECONDS_PER[match[2]] if match else 0.0
-        if not 0.0 < seconds <= TIMEOUT_S_MAX:
-            raise self.refused(name, f"seconds up to {TIMEOUT_S_MAX:g}, or a text like 500ms or 2m")
+        seconds = float(match[1]) * _SECONDS_PER[match[2]] if match else -1.0
+        if not 0.0 <= seconds <= most or (seconds == 0.0 and not may_be_zero):
+            raise self.refused(name, f"seconds up to {most:g}, or a text like 500ms or 2m")
         return seconds
 
     def dead_letter_stream(self) -> str | None:
@@ -452,7 +456,6 @@ class _Reading:
 
     def login(self) -> Login:
         default = Login()
-        retries = self.number("retries", 0, RETRIES_MAX)
         login = Login(
             url=self.text("url") or default.url,
             user=self.text("user"),
@@ -467,7 +470,10 @@ class _Reading:
             tls_key=self.text("tlsKey"),
             connect_timeout_s=self.seconds("connectTimeout", default.connect_timeout_s),
             request_timeout_s=self.seconds("requestTimeout", default.request_timeout_s),
-            retries=default.retries if retries is None else retries,
+            outage_timeout_s=self.seconds(
+                "outageTimeout", default.outage_timeout_s, OUTAGE_TIMEOUT_S_MAX, may_be_zero=True
+            ),
+            retries=self.number("retries", 0, RETRIES_MAX),
         )
         try:
             login.check()

@@ -5,7 +5,6 @@ a real server by itself. The order of the steps and why they make a row be writt
 `sink` and `markers`.
 """
 
-import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ from headwater.base.clock import NS_PER_S
 from headwater.base.errors import OperatingError
 from headwater.spark.dead_letters import DeadLetterBox, DeadLetters
 from headwater.spark.link.api import JetStream, StreamInfo
-from headwater.spark.link.connection import PAUSE_S_MAX, PAUSE_S_MIN, Connection
+from headwater.spark.link.connection import Connection
 from headwater.spark.link.errors import (
     ConnectionLostError,
     LinkError,
@@ -24,6 +23,7 @@ from headwater.spark.link.errors import (
     TimedOutError,
     UnreachableError,
 )
+from headwater.spark.link.outage import Outage
 from headwater.spark.link.publisher import (
     IN_FLIGHT_MAX,
     MessageRefusedError,
@@ -168,8 +168,7 @@ class Patience:
     """Does things again that fail for a reason that may pass, with growing pauses."""
 
     def __init__(self, connection: Connection) -> None:
-        self._connection = connection
-        self._failures = 0
+        self._outage = Outage(connection.login)
 
     def __call__(self, action: Callable[[], Answer]) -> Answer:
         """What `action` returns. Only for what may be done twice."""
@@ -184,14 +183,11 @@ class Patience:
 
     def forget(self) -> None:
         """Things go well again."""
-        self._failures = 0
+        self._outage.end()
 
     def pause(self, error: LinkError) -> None:
-        """Wait a little, or raise the error if it has come too often in a row."""
-        self._failures += 1
-        if self._failures > self._connection.login.retries:
-            raise error
-        time.sleep(min(PAUSE_S_MIN * 2 ** (self._failures - 1), PAUSE_S_MAX))
+        """Wait a little, or raise the error if the outage has lasted too long."""
+        self._outage.pause(error)
 
 
 @final

@@ -198,7 +198,7 @@ class ObjectsPartition(InputPartition):
 
 def check_reachable(options: SourceOptions) -> None:
     """Raise an OperatingError that names the option, if the table cannot be read."""
-    with named_errors(options), borrowed(options.login) as connection:
+    with named_errors(options), borrowed(options.login.at_start) as connection:
         info = JetStream(connection).stream_info(options.stream)
         choose_way(info, subjects_of(options), options.consistency.value)
 

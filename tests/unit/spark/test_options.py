@@ -69,6 +69,7 @@ class TestSource:
             password=" p ",
             connectTimeout="500ms",
             requestTimeout="2m",
+            outageTimeout="1.5h",
             retries="0",
         )
         assert options.subjects == ("a.*", "b.>")
@@ -83,7 +84,14 @@ class TestSource:
         assert options.login.password == " p "
         assert options.login.connect_timeout_s == 0.5
         assert options.login.request_timeout_s == 120.0
+        assert options.login.outage_timeout_s == 5_400.0
         assert options.login.retries == 0
+
+    def test_patience_with_an_outage_is_five_minutes_and_may_be_none_or_a_week(self) -> None:
+        assert source().login.outage_timeout_s == 300.0
+        assert source().login.retries is None
+        assert source(outageTimeout="0").login.outage_timeout_s == 0.0
+        assert source(outageTimeout="168h").login.outage_timeout_s == 604_800.0
 
     def test_it_travels(self) -> None:
         options = source(subjects="a.>")
@@ -130,7 +138,9 @@ class TestRefusals:
             ("tls", "on", "true or false"),
             ("readConsistency", "strong", "session or leader or linearizable"),
             ("connectTimeout", "0", "seconds up to 3600"),
-            ("requestTimeout", "1h", "seconds up to 3600"),
+            ("requestTimeout", "2h", "seconds up to 3600"),
+            ("outageTimeout", "8000m 1s", "seconds up to 604800"),
+            ("outageTimeout", "169h", "seconds up to 604800"),
             ("retries", "many", "a whole number from 0 to"),
         ],
     )

@@ -45,7 +45,7 @@ NO_BATCH: Final = -1
 
 def run(spark: SparkSession, settings: ArchiveSettings, progress: Progress) -> ArchiveResult:
     """One run of the job."""
-    with Connection(settings.login) as connection:
+    with Connection(settings.login.at_start) as connection:
         info = stream_info(JetStream(connection), settings.stream)
     with exclusive(settings.root):
         settle_manifest(settings.root, settings.manifest)

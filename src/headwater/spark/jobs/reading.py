@@ -114,7 +114,8 @@ def login_options(login: Login) -> dict[str, str]:
         "tlsKey": login.tls_key,
         "connectTimeout": f"{login.connect_timeout_s}s",
         "requestTimeout": f"{login.request_timeout_s}s",
-        "retries": str(login.retries),
+        "outageTimeout": f"{login.outage_timeout_s}s",
+        "retries": None if login.retries is None else str(login.retries),
     }
     return {name: text for name, text in given.items() if text is not None}
 
@@ -209,7 +210,7 @@ def _quoted(text: str) -> str:
 
 def pinned(login: Login, stream: str, bounds: Bounds) -> Bounds:
     """The bounds with an end: the sequence the stream is at now. Raises OptionError."""
-    with Connection(login) as connection:
+    with Connection(login.at_start) as connection:
         info = stream_info(JetStream(connection), stream)
     last = info.last_seq
     if bounds.last_sequence is not None:

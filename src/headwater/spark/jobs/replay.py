@@ -42,7 +42,7 @@ from headwater.spark.jobs.reading import (
 from headwater.spark.jobs.replay_lane import RESULT_SCHEMA, LanePlan, publish_lane, refused_headers
 from headwater.spark.jobs.replay_marker import Marker, MarkerEntry
 from headwater.spark.link.api import JetStream, StreamInfo
-from headwater.spark.link.connection import Connection
+from headwater.spark.link.connection import Connection, reach
 from headwater.spark.link.login import Login
 from headwater.spark.offsets import DataLossError, Offset, keeps_messages, loss_of
 from headwater.spark.options import OptionError, SinkOptions
@@ -206,6 +206,7 @@ def replay(
     Raises OptionError, LinkError, DataLossError, OvertakenError and ReplayError.
     """
     settings.check()
+    reach(settings.to_login)
     with Connection(settings.to_login) as connection:
         return _Run(spark, settings, JetStream(connection), progress).run()
 
@@ -288,7 +289,7 @@ class _Run:
             return None
         if settings.to_url is None:
             return stream_info(self._server, settings.stream)
-        with Connection(settings.login) as connection:
+        with Connection(settings.login.at_start) as connection:
             return stream_info(JetStream(connection), settings.stream)
 
     def _check_loss(self, marker: Marker, source: StreamInfo) -> None:

@@ -12,7 +12,6 @@ that only some streams allow go where the target does not allow them.
 Runs in Spark's Python workers; knows nothing of how messages were selected.
 """
 
-import itertools
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -23,7 +22,7 @@ from headwater.base.errors import OperatingError
 from headwater.spark.jobs.pacing import Anchor, Pace
 from headwater.spark.jobs.replay_marker import Claim, Fence
 from headwater.spark.link.api import JetStream, StreamInfo
-from headwater.spark.link.connection import PAUSE_S_MAX, PAUSE_S_MIN, Connection
+from headwater.spark.link.connection import Connection
 from headwater.spark.link.errors import (
     ConnectionLostError,
     NoRespondersError,
@@ -31,6 +30,7 @@ from headwater.spark.link.errors import (
     UnreachableError,
 )
 from headwater.spark.link.login import Login
+from headwater.spark.link.outage import Outage
 from headwater.spark.link.publisher import Messages, NotServedError, Publisher, SendApartError
 from headwater.spark.tail import Tail
 from headwater.subjects.transform import SubjectTransform
@@ -244,7 +244,8 @@ class _Lane:
         publisher = self._publisher
         floor = max(publisher.floor, self._plan.floor)
         is_doubtful = False
-        for failures in itertools.count():
+        outage = Outage(self._plan.login)
+        while True:
             try:
                 if is_doubtful:
                     messages = self._lacking(messages, floor)
@@ -253,13 +254,12 @@ class _Lane:
                     publisher.send(part)
                 if to_the_last:
                     publisher.finish()
+                outage.end()
                 return
-            except _PASSING:
-                if failures >= self._plan.login.retries:
-                    raise
+            except _PASSING as error:
                 messages = _joined(publisher.take_unacknowledged(), messages)
                 is_doubtful = True
-                time.sleep(min(PAUSE_S_MIN * 2**failures, PAUSE_S_MAX))
+                outage.pause(error)
 
     def _lacking(self, messages: Messages, floor: int) -> Messages:
         """Of messages that may have arrived those that have not."""

@@ -108,7 +108,7 @@ def union_read(
     wanted = subjects_of_both(manifest, stream, subjects)
     # In this order: what is committed in between is read from the stream.
     snapshot = open_log(root, manifest).snapshot()
-    with Connection(login) as connection:
+    with Connection(login.at_start) as connection:
         info = stream_info(JetStream(connection), stream)
     start = start_of_tail(snapshot, info, fail_on_data_loss)
     archived = read_files(spark, root, manifest, snapshot.files)

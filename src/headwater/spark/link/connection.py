@@ -24,6 +24,7 @@ import msgspec
 
 from headwater.base.errors import PeerError
 from headwater.spark.link.errors import (
+    ApiError,
     ConnectionLostError,
     LinkError,
     NoRespondersError,
@@ -33,6 +34,7 @@ from headwater.spark.link.errors import (
     UnreachableError,
 )
 from headwater.spark.link.login import NO_CREDENTIALS, Login, Server, connect_document
+from headwater.spark.link.outage import Outage
 from headwater.spark.link.tls import alert_of, needs_tls, secured
 from headwater.wire.info import decode_object
 from headwater.wire.server_decoder import (
@@ -48,9 +50,6 @@ from headwater.wire.server_decoder import (
 # enough to stay in a core's cache until it is decoded.
 READ_BYTES: Final = 1 << 18
 RECEIVE_BUFFER_BYTES: Final = 4 << 20
-# The pause before the n-th try doubles up to this.
-PAUSE_S_MIN: Final = 0.1
-PAUSE_S_MAX: Final = 2.0
 NO_RESPONDERS: Final = 503
 # Complaints that end a connection for reasons of their moment: another one may fare better.
 PASSING_COMPLAINTS: Final = (
@@ -114,27 +113,30 @@ class Connection:
     def reconnect(self) -> None:
         """A new connection in place of the old one, to whichever server takes it.
 
-        Tries the servers in turn, with growing pauses between the rounds. A refusal is final: the
-        same credentials will not please the same cluster a second later.
+        Tries the servers in turn, with growing pauses between the rounds, for as long as the login
+        is patient. A refusal is final: the same credentials will not please the same cluster a
+        second later.
         """
         self.close()
-        servers = self.login.servers()
-        reasons: list[str] = []
+        outage = Outage(self.login)
         host_was_found = False
-        for round_number in range(self.login.retries + 1):
-            if round_number:
-                time.sleep(min(PAUSE_S_MIN * 2 ** (round_number - 1), PAUSE_S_MAX))
-            reasons.clear()
-            for server in servers:
+        while True:
+            reasons: list[str] = []
+            for server in self.login.servers():
                 try:
-                    return self._connect(server)
+                    self._connect(server)
                 except RefusedError:
                     raise
                 except (OSError, LinkError) as error:
                     reasons.append(f"{server.host}:{server.port}: {_reason(error)}")
                     host_was_found |= not isinstance(error, socket.gaierror)
-        failure = UnreachableError if host_was_found else UnknownHostError
-        raise failure(f"no server answers at url {self.login.shown_url}: {'; '.join(reasons)}")
+                else:
+                    outage.end()
+                    return
+            failure = UnreachableError if host_was_found else UnknownHostError
+            outage.pause(
+                failure(f"no server answers at url {self.login.shown_url}: {'; '.join(reasons)}")
+            )
 
     def close(self) -> None:
         """End the connection; what has not been read is gone."""
@@ -385,18 +387,34 @@ class Connection:
     def again(self, action: Callable[[], Answer]) -> Answer:
         """What `action` answers; done again on a new connection if one was lost or silent.
 
-        Only for what may be done twice. The connection is a new one for each try but the first.
+        Only for what may be done twice. The connection is a new one for each try but the first. A
+        server that was away may be back before its JetStream is: then nobody responds for a moment.
         """
-        for tries_left in range(self.login.retries, -1, -1):
+        outage = Outage(self.login)
+        while True:
             try:
                 if not self.is_open:
                     self.reconnect()
-                return action()
-            except (ConnectionLostError, TimedOutError):
+                answer = action()
+            except (ConnectionLostError, TimedOutError) as error:
                 self.close()
-                if not tries_left:
+                outage.pause(error)
+            except NoRespondersError as error:
+                if not outage.has_begun:
                     raise
-        raise AssertionError("unreachable: the last try returns or raises")
+                outage.pause(error)
+            except ApiError as error:
+                if not error.is_passing:
+                    raise
+                outage.pause(error)
+            else:
+                outage.end()
+                return answer
+
+
+def reach(login: Login) -> None:
+    """Raise at the start of a job what would otherwise come up after a long wait, if at all."""
+    Connection(login.at_start).close()
 
 
 def publish_frame(subject: bytes, reply: bytes, header: bytes, payload: bytes) -> bytes:

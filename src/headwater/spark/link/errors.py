@@ -4,7 +4,13 @@ The texts are one line each and say what to do next; whoever knows by which opti
 names it there.
 """
 
+from typing import Final
+
 from headwater.base.errors import OperatingError
+
+UNAVAILABLE: Final = 503
+# JetStream is off, for this server or for this account: waiting does not turn it on.
+_NOT_ENABLED: Final = (10039, 10076)
 
 
 class LinkError(OperatingError):
@@ -43,6 +49,11 @@ class ApiError(LinkError):
         self.code = code
         self.err_code = err_code
         self.description = description
+
+    @property
+    def is_passing(self) -> bool:
+        """Whether the server could not answer just now: a leader is missing, or it starts."""
+        return self.code == UNAVAILABLE and self.err_code not in _NOT_ENABLED
 
     def __reduce__(self) -> tuple[type["ApiError"], tuple[int, int, str]]:
         # Errors cross process borders; the default would call __init__ with the message alone.

@@ -10,24 +10,24 @@ GETS           single gets through the API, some under way at a time: always pos
 A stream whose messages go when consumers have seen them is never read through a consumer.
 
 A read that loses its connection, or something on its way, goes on behind the last message it has
-yielded, as often as the login retries; what it yielded counts as progress and starts the count
-again. It ends at the last sequence the stream had when the read began. A stream that was deleted
+yielded, for as long as the login is patient; what it yielded counts as progress and ends the
+outage. It ends at the last sequence the stream had when the read began. A stream that was deleted
 and made again in the meantime is another stream: StreamReplacedError.
 
 While a read is under way its connection is for nothing else.
 """
 
-import time
 from collections.abc import Generator
 from contextlib import closing
 from enum import Enum
-from typing import Final, Protocol
+from typing import Protocol
 
 from headwater.spark.link.api import STREAM_NOT_FOUND, JetStream, StreamInfo
-from headwater.spark.link.connection import PAUSE_S_MAX, PAUSE_S_MIN, Connection
+from headwater.spark.link.connection import Connection
 from headwater.spark.link.consumer_reads import ConsumerReader
 from headwater.spark.link.direct_reads import DirectReader
 from headwater.spark.link.errors import (
+    UNAVAILABLE,
     ApiError,
     ConnectionLostError,
     LinkError,
@@ -36,6 +36,7 @@ from headwater.spark.link.errors import (
     TimedOutError,
 )
 from headwater.spark.link.message_gets import MessageGetReader
+from headwater.spark.link.outage import Outage
 from headwater.spark.link.patterns import Patterns
 from headwater.spark.link.ranges import (
     Columns,
@@ -54,8 +55,6 @@ __all__ = [
     "choose_way",
     "read_range",
 ]
-
-_UNAVAILABLE: Final = 503
 
 
 class Way(Enum):
@@ -122,7 +121,7 @@ def read_range(
     patterns = Patterns(subjects)
     reader = _reader(connection, info, way, patterns, headers_only)
     first = max(wanted.first, 1)
-    failures = 0
+    outage = Outage(connection.login)
     while True:
         try:
             last_sequence = _seen(connection, info)
@@ -130,7 +129,7 @@ def read_range(
             with closing(reader.read(rest, last_sequence)) as chunks:
                 for columns in chunks:
                     first = columns.sequences[-1] + 1
-                    failures = 0
+                    outage.end()
                     yield columns
             return
         except LinkError as error:
@@ -138,10 +137,9 @@ def read_range(
                 way = _without_consumer(info)
                 reader = _reader(connection, info, way, patterns, headers_only)
                 continue
-            failures += 1
-            if failures > connection.login.retries or not _may_pass(error):
+            if not _may_pass(error):
                 raise
-            time.sleep(min(PAUSE_S_MIN * 2 ** (failures - 1), PAUSE_S_MAX))
+            outage.pause(error)
 
 
 def _reader(
@@ -171,7 +169,7 @@ def _is_about_consumers(error: LinkError) -> bool:
     """Whether the server would not have this consumer: not allowed, too many, or its filters."""
     return isinstance(error, RefusedError) or (
         isinstance(error, ApiError)
-        and error.code != _UNAVAILABLE
+        and error.code != UNAVAILABLE
         and error.err_code != STREAM_NOT_FOUND
     )
 
@@ -179,6 +177,6 @@ def _is_about_consumers(error: LinkError) -> bool:
 def _may_pass(error: LinkError) -> bool:
     """Whether the same may succeed a little later."""
     if isinstance(error, ApiError):
-        return error.code == _UNAVAILABLE
+        return error.is_passing
     passing = (ConnectionLostError, TimedOutError, NoRespondersError, IncompleteError)
     return isinstance(error, passing)

@@ -14,7 +14,7 @@ import base64
 import ipaddress
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 from urllib.parse import unquote
 
@@ -39,6 +39,8 @@ DEFAULT_URL: Final = "nats://127.0.0.1:4222"
 DEFAULT_PORT: Final = 4222
 PORT_MAX: Final = 65535
 CLIENT_NAME: Final = "headwater-spark"
+START_PATIENCE_S: Final = 3.0
+"""Long enough for a server that is started together with the job."""
 NO_CREDENTIALS: Final = "no credentials"
 
 _SCHEMES: Final = {"nats": False, "tls": True}
@@ -79,7 +81,8 @@ class Login:
     or `token@` may stand before the host, percent-encoded. At most one way to log in may be given:
     in the url, `user` with `password`, `token`, `nkey` (a seed or the path of a file with one) or
     `creds` (the path of a .creds file). `tls_ca`, `tls_cert` and `tls_key` are paths of PEM files;
-    any of them asks for TLS, as `tls` does. `retries` counts the attempts after the first.
+    any of them asks for TLS, as `tls` does. `outage_timeout_s` is how long a server may be away
+    before the work with it fails; `retries` limits the attempts in that time, after the first.
     """
 
     url: str = DEFAULT_URL
@@ -94,7 +97,8 @@ class Login:
     tls_key: str | None = None
     connect_timeout_s: float = 5.0
     request_timeout_s: float = 10.0
-    retries: int = 5
+    outage_timeout_s: float = 300.0
+    retries: int | None = None
 
     def __repr__(self) -> str:
         return f"Login({self.shown_url}, {self.method})"
@@ -119,6 +123,14 @@ class Login:
     def wants_tls(self) -> bool:
         """TLS was asked for by an option, whatever the scheme of a server."""
         return self.tls or any((self.tls_ca, self.tls_cert, self.tls_key))
+
+    @property
+    def at_start(self) -> "Login":
+        """The login for the first look at a server: somebody waits for the answer.
+
+        A server that is away when a job starts is more often a wrong address than an outage.
+        """
+        return replace(self, outage_timeout_s=min(self.outage_timeout_s, START_PATIENCE_S))
 
     def servers(self) -> tuple[Server, ...]:
         """The servers of the url in their order. Raises LoginError."""
@@ -154,7 +166,9 @@ class Login:
         ):
             if not 0 < seconds < float("inf"):
                 raise LoginError(option, "must be more than 0 seconds")
-        if self.retries < 0:
+        if not 0 <= self.outage_timeout_s < float("inf"):
+            raise LoginError("outageTimeout", "must be 0 seconds or more")
+        if self.retries is not None and self.retries < 0:
             raise LoginError("retries", "must be 0 or more")
         self.key_pair()
         _credentials(self)
