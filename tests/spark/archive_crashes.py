@@ -5,7 +5,8 @@ lets the driver commit, notes the batch as done; a batch that was planned and no
 as it was planned. It uses the real functions of the archive and the real disk.
 
 `run_in_child` runs it in a process of its own, which SIGKILL ends just before the n-th effect: a
-file opened to be written, renamed or removed, a directory made, a Delta commit begun or finished.
+file opened to be written, renamed, linked or removed, a directory made, two directories exchanged,
+a Delta commit begun or finished.
 So a sweep over n visits every state of the disk in which the death of a process can leave an
 archive. The death of a machine is another matter: flushes do nothing here, to save time.
 """
@@ -25,6 +26,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
+from headwater.spark.jobs import tree_changes
 from headwater.spark.jobs.archive_log import DataFile, open_log
 from headwater.spark.jobs.archive_manifest import Manifest, settle_manifest
 from headwater.spark.jobs.archive_sink import SinkOptions, commit_files, write_files
@@ -138,8 +140,20 @@ def _put(path: Path, text: str) -> None:
 # --- the crash ----------------------------------------------------------------------------------
 
 
+GUARDED: Final[tuple[tuple[Any, str], ...]] = (
+    (os, "replace"),
+    (os, "unlink"),
+    (os, "mkdir"),
+    (os, "link"),
+    (os, "fsync"),
+    (tree_changes, "exchange"),
+    (builtins, "open"),
+    (DeltaTable, "create_write_transaction"),
+)
+
+
 class Trap:
-    """Counts effects, and kills the process just before one of them."""
+    """Does something just before each effect: counts, and kills the process before one of them."""
 
     def __init__(self, deadly: int) -> None:
         self._effects = itertools.count(1)
@@ -161,8 +175,9 @@ class Trap:
         setattr(owner, name, counted)
 
     def set(self) -> None:
-        for name in ("replace", "unlink", "mkdir"):
+        for name in ("replace", "unlink", "mkdir", "link"):
             self.guard(os, name)
+        self.guard(tree_changes, "exchange")
         os.fsync = lambda fd: None
         self.guard(builtins, "open", lambda path, mode="r", **_: mode[0] in "wxa")
         # Before it, between it and what follows: inside, delta-rs makes one atomic step.

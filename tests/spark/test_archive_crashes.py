@@ -11,13 +11,16 @@ from headwater.spark.jobs.archive_log import open_log
 from headwater.spark.jobs.archive_manifest import OWN_DIRECTORY
 from tests.spark.archive_crashes import (
     CREATED,
+    GUARDED,
     MESSAGES,
     Place,
+    Trap,
     crash_points,
     messages,
     run,
     run_in_child,
 )
+from tests.spark.plain_readers import READERS
 
 EXPECTED = messages(1, MESSAGES).to_pylist()
 # Tests next to each other, so that several cores take less time.
@@ -35,18 +38,19 @@ def archived(place: Place) -> list[dict[str, object]]:
     return sorted(rows, key=lambda row: row["sequence"])
 
 
-def visible(place: Place) -> list[int]:
-    """The sequences that a plain reader of the directory sees."""
-    paths = [
-        path
-        for path in place.root.rglob("*.parquet")
-        if not path.name.startswith(".") and OWN_DIRECTORY not in path.parts
-    ]
-    return sorted(
-        sequence
-        for path in paths
-        for sequence in pq.read_table(path, partitioning=None)["sequence"].to_pylist()
-    )
+def assert_plain_readers_agree(place: Place) -> None:
+    """Programs that know nothing of the project find what the record says, right now."""
+    if not is_archive(place):
+        return
+    recorded = [row["sequence"] for row in archived(place)]
+    for name, read in READERS[place.format].items():
+        assert read(place.root) == recorded, name
+
+
+def is_archive(place: Place) -> bool:
+    if not (place.root / OWN_DIRECTORY / "archive.json").exists():
+        return False
+    return place.format == "parquet" or DeltaTable.is_deltatable(str(place.root))
 
 
 def left_behind(place: Place) -> list[Path]:
@@ -81,10 +85,10 @@ def test_after_a_crash_at_any_effect_a_delta_archive_is_completed(
 
     points = 0
     for killed in crash_points(place, share + 1, SHARES):
+        assert_plain_readers_agree(killed)
         run(killed)
         assert archived(killed) == EXPECTED
-        through_delta = DeltaTable(str(killed.root)).to_pyarrow_table()
-        assert sorted(through_delta["sequence"].to_pylist()) == [r["sequence"] for r in EXPECTED]
+        assert_plain_readers_agree(killed)
         points += 1
     assert points >= 20
 
@@ -99,12 +103,13 @@ def test_after_a_crash_at_any_effect_a_parquet_archive_is_completed(
     points = 0
     for killed in crash_points(place, share + 1, SHARES):
         # What the crash left is right already, as far as it goes.
-        if (killed.root / OWN_DIRECTORY / "archive.json").exists():
+        if is_archive(killed):
             partial = archived(killed)
             assert partial == EXPECTED[: len(partial)]
+        assert_plain_readers_agree(killed)
         run(killed)
         assert archived(killed) == EXPECTED
-        assert visible(killed) == [row["sequence"] for row in EXPECTED]
+        assert_plain_readers_agree(killed)
         points += 1
     assert points >= 20
 
@@ -117,3 +122,33 @@ def test_a_run_may_crash_again_and_again(tmp_path: Path, format: str) -> None:
         if run_in_child(place, deadly):
             break
     assert archived(place) == EXPECTED
+
+
+@pytest.mark.parametrize("format", ["delta", "parquet"])
+def test_plain_readers_agree_with_the_record_at_every_effect_of_commits_and_compactions(
+    tmp_path: Path, format: str
+) -> None:
+    place = new_place(tmp_path, format)
+    points = 0
+
+    class Watch(Trap):
+        """Looks at the archive as others do, before each effect of a run."""
+
+        is_looking = False
+
+        def step(self) -> None:
+            nonlocal points
+            if not self.is_looking:
+                self.is_looking = True
+                assert_plain_readers_agree(place)
+                self.is_looking = False
+                points += 1
+
+    with pytest.MonkeyPatch.context() as patch:
+        # To be put back as they are: the trap sets its own.
+        for owner, name in GUARDED:
+            patch.setattr(owner, name, getattr(owner, name))
+        Watch(0).set()
+        run(place)
+    assert archived(place) == EXPECTED
+    assert points >= 20

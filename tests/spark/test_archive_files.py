@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from headwater.spark.jobs import parquet_files
-from headwater.spark.jobs.archive_log import DataFile
+from headwater.spark.jobs.archive_log import DataFile, DraftPlace
 from headwater.spark.jobs.parquet_files import (
     DATA_SCHEMA,
     DraftNames,
@@ -18,6 +18,7 @@ from headwater.spark.jobs.parquet_files import (
 )
 from headwater.spark.jobs.partitioning import Partitioning
 
+PLACE = DraftPlace("", ".parquet")
 DAY_US = 86_400_000_000
 SHAPE = FileShape(file_bytes_max=1 << 20, row_group_rows_max=100)
 
@@ -42,7 +43,7 @@ def split(rows: pa.RecordBatch, *words: str) -> dict[tuple[str | None, ...], lis
 
 def write(root: Path, *batches: pa.RecordBatch, shape: FileShape = SHAPE) -> tuple[DataFile, ...]:
     files = PartitionedFiles(
-        root, Partitioning.parse(("token:1",)), DraftNames("", "run", 3, 1), shape
+        root, Partitioning.parse(("token:1",)), DraftNames(PLACE, "run", 3, 1), shape
     )
     for each in batches:
         files.append(each)
@@ -131,7 +132,7 @@ def test_more_rows_than_may_wait_are_written_in_smaller_groups(
 def test_an_attempt_that_is_given_up_leaves_nothing(tmp_path: Path) -> None:
     shape = FileShape(file_bytes_max=1, row_group_rows_max=1)
     files = PartitionedFiles(
-        tmp_path, Partitioning.parse(("token:1",)), DraftNames(".", "run", 0, 0), shape
+        tmp_path, Partitioning.parse(("token:1",)), DraftNames(PLACE, "run", 0, 0), shape
     )
     files.append(batch(["a", "b"]))
     assert list(tmp_path.rglob("*.parquet"))

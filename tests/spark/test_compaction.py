@@ -13,6 +13,7 @@ from headwater.spark.jobs.archive_log import (
     ArchiveLog,
     BatchCommit,
     DataFile,
+    DraftPlace,
     Reached,
     StoredFile,
     open_log,
@@ -92,7 +93,7 @@ def archive(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Path, Manif
 
 def write(root: Path, log: ArchiveLog, manifest: Manifest, batch: int) -> tuple[DataFile, ...]:
     """The files of a batch of 70 messages; every seventh was deleted."""
-    names = DraftNames(log.draft_prefix, "run", batch, 0)
+    names = DraftNames(log.drafts, "run", batch, 0)
     files = PartitionedFiles(root, manifest.partitioning, names, SHAPE)
     files.append(messages(batch * 70 + 1, batch * 70 + 70))
     return files.close()
@@ -182,7 +183,7 @@ def test_two_compactions_of_the_same_files_do_not_double_rows(table: tuple[Path,
     first, second = log.snapshot(), log.snapshot()
     for snapshot in (first, second):
         group = next(iter(plan(snapshot.files, 1 << 20)))
-        names = DraftNames("", "run", 9, 0)
+        names = DraftNames(DraftPlace("", ".parquet"), "run", 9, 0)
         files = PartitionedFiles(root, manifest.partitioning, names, SHAPE)
         for each in group:
             content = pq.read_table(root / each.path, partitioning=None)

@@ -51,6 +51,18 @@ class DataFile:
 
 
 @dataclass(frozen=True)
+class DraftPlace:
+    """Where files stand, and how their names end, while they are not part of the archive."""
+
+    folder: str
+    ending: str
+
+    def path(self, directory: str, stem: str) -> str:
+        """The path, relative to the archive, of a draft of a file that belongs in `directory`."""
+        return "/".join(part for part in (self.folder, directory, stem + self.ending) if part)
+
+
+@dataclass(frozen=True)
 class StoredFile:
     """A file of a snapshot. Files of one directory follow each other in the order of `order`.
 
@@ -124,8 +136,7 @@ class Snapshot(Protocol):
 class ArchiveLog(Protocol):
     """The record of one archive."""
 
-    # What the name of a file begins with while it is not committed.
-    draft_prefix: str
+    drafts: DraftPlace
 
     def prepare(self) -> None:
         """Create what is missing, and finish what a crash has left half done."""

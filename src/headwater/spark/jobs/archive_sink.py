@@ -118,8 +118,7 @@ def write_files(
 ) -> tuple[DataFile, ...]:
     """Write the rows of one task: when this returns, the files are on the disk."""
     manifest = read_manifest(options.root, "to")
-    prefix = open_log(options.root, manifest).draft_prefix
-    names = DraftNames(prefix, options.run, batch, task)
+    names = DraftNames(open_log(options.root, manifest).drafts, options.run, batch, task)
     files = PartitionedFiles(options.root, manifest.partitioning, names, options.shape)
     try:
         for each in batches:

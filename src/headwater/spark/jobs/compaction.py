@@ -49,9 +49,8 @@ def compact(
     if groups:
         progress.stage("compaction", sum(len(group) for group in groups))
     for group in groups:
-        target = (root / group[0].path).with_name(
-            f"{log.draft_prefix}merged-{uuid.uuid4().hex}.parquet"
-        )
+        directory = group[0].path.rpartition("/")[0]
+        target = root / log.drafts.path(directory, f"merged-{uuid.uuid4().hex}")
         sources = [each.path for each in group]
         merged = merge_files(root, sources, target, group[0].values, row_group_rows_max)
         if log.replace(group, merged):

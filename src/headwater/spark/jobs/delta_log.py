@@ -30,6 +30,7 @@ from headwater.spark.jobs.archive_log import (
     ArchiveError,
     BatchCommit,
     DataFile,
+    DraftPlace,
     Record,
     Snapshot,
     StoredFile,
@@ -63,7 +64,7 @@ class DeltaLog:
     """The log of the table in `root`."""
 
     # A file that no commit names is none of the table's, whatever it is called.
-    draft_prefix = ""
+    drafts = DraftPlace("", ".parquet")
 
     def __init__(self, root: Path, manifest: Manifest) -> None:
         self._root = root

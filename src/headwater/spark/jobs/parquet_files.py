@@ -25,7 +25,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from headwater.spark.jobs.archive_log import DataFile
+from headwater.spark.jobs.archive_log import DataFile, DraftPlace
 from headwater.spark.jobs.durable_files import make_directory, remove, sync
 from headwater.spark.jobs.partitioning import DATE, HOUR, Partitioning, token_of
 
@@ -72,17 +72,17 @@ class FileShape:
 class DraftNames:
     """Names of the files of one attempt of one task: no other attempt writes under them."""
 
-    prefix: str
+    place: DraftPlace
     run: str
     batch: int
     task: int
     attempt: str = field(default_factory=lambda: uuid.uuid4().hex[:12])
 
-    def name(self, number: int) -> str:
-        """The name of the attempt's file of this number in a directory."""
-        return (
-            f"{self.prefix}part-{self.batch:010d}-{self.task:05d}-{number:04d}"
-            f"-{self.run}-{self.attempt}.parquet"
+    def path(self, directory: str, number: int) -> str:
+        """The path of the attempt's file of this number for a directory."""
+        return self.place.path(
+            directory,
+            f"part-{self.batch:010d}-{self.task:05d}-{number:04d}-{self.run}-{self.attempt}",
         )
 
 
@@ -226,8 +226,8 @@ class PartitionedFiles:
     def _new(self, values: tuple[str | None, ...]) -> ParquetFile:
         number = self._numbers.get(values, 0)
         self._numbers[values] = number + 1
-        directory = self._root / self._partitioning.directory(values)
-        return ParquetFile(directory / self._names.name(number), self._shape)
+        path = self._names.path(self._partitioning.directory(values), number)
+        return ParquetFile(self._root / path, self._shape)
 
     def _close(self, values: tuple[str | None, ...]) -> None:
         # Known as a file to remove until it is known as a finished one.

@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headwater.spark.jobs import tree_changes
 from headwater.spark.jobs.archive_log import ArchiveError, BatchCommit, DataFile, Reached
 from headwater.spark.jobs.archive_manifest import Manifest, own_directory, settle_manifest
-from headwater.spark.jobs.parquet_directory import ParquetDirectory, Span
+from headwater.spark.jobs.parquet_directory import DRAFTS, ParquetDirectory, Span, State
 
 MANIFEST = Manifest("orders", "parquet", ("token_2",), ())
 RUN = "run"
@@ -24,9 +25,9 @@ def log(tmp_path: Path) -> ParquetDirectory:
 
 def draft(root: Path, token: str, batch: int, task: int = 0, number: int = 0) -> DataFile:
     """A file as a task leaves it; what is in it does not matter here."""
-    directory = root / f"token_2={token}"
-    directory.mkdir(exist_ok=True)
-    path = directory / f".part-{batch:010d}-{task:05d}-{number:04d}-{RUN}-{task}.parquet"
+    name = f"part-{batch:010d}-{task:05d}-{number:04d}-{RUN}-{task}"
+    path = root / DRAFTS.path(f"token_2={token}", name)
+    path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(f"{token} {batch} {task} {number}")
     return DataFile(str(path.relative_to(root)), (token,), path.stat().st_size, 1, 1, 1, 1, 1)
 
@@ -42,7 +43,7 @@ def names(log: ParquetDirectory) -> list[str]:
 
 def visible(root: Path) -> list[str]:
     """What a plain reader of the directory sees."""
-    return sorted(path.name for path in root.glob("token_2=*/[!.]*"))
+    return sorted(path.name for path in root.rglob("*.parquet"))
 
 
 KEYS = st.tuples(st.integers(0, 10**10 - 1), st.integers(0, 10**5 - 1), st.integers(0, 9999))
@@ -111,7 +112,8 @@ def test_a_part_of_a_batch_that_was_not_committed_is_not_read_and_then_removed(
 
 
 def merged_draft(root: Path, token: str) -> DataFile:
-    path = root / f"token_2={token}" / ".merged-x.parquet"
+    path = root / DRAFTS.path(f"token_2={token}", "merged-x")
+    path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("merged")
     return DataFile(str(path.relative_to(root)), (token,), 6, 2, 1, 2, 1, 2)
 
@@ -186,6 +188,41 @@ def test_an_archive_that_never_stands_still_is_an_error_not_a_guess(
     monkeypatch.setattr(ParquetDirectory, "_directories", overtaken)
     with pytest.raises(ArchiveError, match="changed 20 times while it was listed"):
         log.snapshot()
+
+
+@pytest.mark.parametrize("has_swap", [True, False])
+def test_a_batch_is_committed_when_its_last_file_is_there_whoever_writes_that_down(
+    log: ParquetDirectory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_swap: bool
+) -> None:
+    commit(log, 0, draft(tmp_path, "a", 0))
+    if not has_swap:
+        monkeypatch.setattr(tree_changes, "exchange", lambda one, other: False)
+
+    class Killed(BaseException):
+        pass
+
+    def die(self: State, path: Path) -> None:
+        if path.name == "commit.json":
+            raise Killed
+        write(self, path)
+
+    write = State.write
+    monkeypatch.setattr(State, "write", die)
+    with pytest.raises(Killed):
+        commit(log, 1, draft(tmp_path, "a", 1), draft(tmp_path, "a", 1, task=1))
+    assert len(names(log)) == len(visible(tmp_path)) == 3
+    assert log.snapshot().next_sequence("c1") == 21
+    monkeypatch.undo()
+    log.prepare()
+    assert log.record("query", "c1").batch == 1
+    assert len(names(log)) == len(visible(tmp_path)) == 3
+
+
+def test_a_draft_of_a_former_version_is_an_orphan(log: ParquetDirectory, tmp_path: Path) -> None:
+    commit(log, 0, draft(tmp_path, "a", 0))
+    left = tmp_path / "token_2=a" / ".part-0000000001-00000-0000-run-0.parquet"
+    left.touch()
+    assert log.orphans() == [left]
 
 
 def test_drafts_are_orphans_and_other_files_are_not(log: ParquetDirectory, tmp_path: Path) -> None:
