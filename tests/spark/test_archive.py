@@ -233,7 +233,9 @@ def test_a_run_that_follows_ends_with_a_result_when_it_is_interrupted(
 ) -> None:
     headwater_server.create_stream("orders")
     headwater_server.publish(traffic(1, 150))
-    wanted = settings(headwater_server, tmp_path / "archive", follow=True, compact_every=1)
+    wanted = settings(
+        headwater_server, tmp_path / "archive", follow=True, every_s=0, compact_every=1
+    )
 
     class Interrupting:
         """Publishes more after the first messages, and interrupts after those."""
@@ -257,3 +259,31 @@ def test_a_run_that_follows_ends_with_a_result_when_it_is_interrupted(
     result: ArchiveResult = archive(spark, wanted, Interrupting())
     assert (result.messages, result.next_sequence) == (160, 161)
     assert archived_sequences(spark, wanted) == list(range(1, 161))
+
+
+def test_a_run_that_follows_gathers_what_comes_for_its_next_batch(
+    spark: SparkSession, headwater_server: Server, tmp_path: Path
+) -> None:
+    headwater_server.create_stream("orders")
+    headwater_server.publish(traffic(1, 10))
+    wanted = settings(headwater_server, tmp_path / "archive", follow=True, every_s=3_600.0)
+
+    class Interrupting:
+        looks = 0
+
+        def stage(self, name: str, total: int | None) -> None:
+            pass
+
+        def note(self, text: str) -> None:
+            """Looks at the run again and again, after there is something new to archive."""
+            self.looks += 1
+            if self.looks == 5:
+                raise KeyboardInterrupt
+
+        def advance(self, count: int) -> None:
+            headwater_server.publish(traffic(11, 20))
+
+    first = archive(spark, wanted, Interrupting())
+    assert (first.messages, first.batches) == (10, 1)
+    # The next run begins with a batch at once.
+    assert archive(spark, replace(wanted, follow=False)).messages == 10

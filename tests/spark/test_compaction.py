@@ -1,5 +1,6 @@
 """What a compaction merges, and that nobody notices but by the number of files."""
 
+import os
 from pathlib import Path
 
 import pyarrow as pa
@@ -9,6 +10,7 @@ from deltalake import DeltaTable
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headwater.spark.jobs import delta_log
 from headwater.spark.jobs.archive_log import (
     ArchiveLog,
     BatchCommit,
@@ -271,3 +273,27 @@ def test_the_position_is_part_of_every_later_version(table: tuple[Path, Manifest
     assert other.transaction_version("query") == 1
     other.create_checkpoint()
     assert open_log(root, manifest).snapshot().next_sequence("c1") == 141
+
+
+def test_entries_of_a_delta_log_go_when_the_versions_they_lead_to_are_too_old(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(delta_log, "LOG_ENTRIES_EXPIRED_MIN", 5)
+    manifest = Manifest("orders", "delta", ("token_2",), ())
+    settle_manifest(tmp_path, manifest)
+    log = open_log(tmp_path, manifest)
+    log.prepare()
+    for batch in range(8):
+        append(tmp_path, manifest, batch)
+    entries = tmp_path / "_delta_log"
+    before = sorted(path.name for path in entries.glob("*.json"))
+    log.expire(3_600.0)
+    assert sorted(path.name for path in entries.glob("*.json"))[: len(before)] == before
+    record, content = log.record("query", "c1"), rows(tmp_path, list(log.snapshot().files))
+    for path in entries.iterdir():
+        os.utime(path, (0, 0))
+    log.expire(3_600.0)
+    assert len(list(entries.glob("*.json"))) < 5
+    assert log.record("query", "c1") == record
+    assert rows(tmp_path, list(log.snapshot().files)) == content
+    append(tmp_path, manifest, 8)

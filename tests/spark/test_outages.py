@@ -87,7 +87,9 @@ def test_an_archive_that_follows_outlasts_an_outage(
 ) -> None:
     server.create_stream("orders")
     fill(server, 1, 150)
-    settings = ArchiveSettings(Login(server.url), "orders", str(tmp_path / "archive"), follow=True)
+    settings = ArchiveSettings(
+        Login(server.url), "orders", str(tmp_path / "archive"), follow=True, every_s=0.5
+    )
     result = archive(spark, settings, Outages(server))
     assert (result.messages, result.next_sequence) == (160, 161)
     assert read_archive(spark, settings.to).count() == 160

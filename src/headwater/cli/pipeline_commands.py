@@ -63,7 +63,11 @@ ARCHIVE: Final = JobOptions(
         "subjects": "Only these subjects.",
         "partition_by": "Folders by date, hour and token:N, the N-th word of the subject.",
         "follow": "Go on with what is published, until Ctrl-C.",
-        "max_messages_per_trigger": "The most one batch takes.",
+        "every_s": "With --follow: how often what is new becomes a batch; 0 at once.",
+        "max_messages_per_trigger": (
+            "The most one batch takes."
+            "  [default 500,000; with --follow, for each second of --every]"
+        ),
         "min_partitions": "Into how many tasks a batch is cut at least; take as many as cores.",
         "fail_on_data_loss": "Go on when messages are gone before they were read.",
         "checkpoint": "Where Spark keeps how far it is.  [default inside the archive]",
@@ -71,7 +75,7 @@ ARCHIVE: Final = JobOptions(
         "compact_every": "After how many batches to merge small files meanwhile; 0 never.",
         "file_mb": "How large files are made by merging, in MiB.",
         "row_group_rows": "How many rows a Parquet row group has.",
-        "replaced_age_s": "How long a Delta table keeps files that were merged.",
+        "replaced_age_s": "How long a Delta table keeps files that were merged, and its log.",
         "orphan_age_s": "From which age on files of attempts that failed are removed.",
     },
     arguments=("stream",),

@@ -23,6 +23,10 @@ if TYPE_CHECKING:
 
 FILE_MB_MAX: Final = 16_384
 ROW_GROUP_ROWS_MAX: Final = 10_000_000
+MESSAGES_PER_BATCH_MAX: Final = 500_000
+"""More than a second's worth of what an archive takes, little enough to be done again."""
+EVERY_S_MAX: Final = 86_400.0
+"""A run that archives less often than once a day needs no Spark in the meantime."""
 
 
 @dataclass(frozen=True)
@@ -31,12 +35,16 @@ class ArchiveSettings:
 
     `to` is a directory that the driver and all executors can write to; a stream, format, subjects
     and partitioning of its own belong to it for good. `follow`: go on until stopped, instead of up
-    to the end the stream has now. `min_partitions`: into how many tasks a batch is cut at least,
-    else two if that is worth it. `checkpoint` is a directory for Spark's own notes.
+    to the end the stream has now, with a batch every `every_s` seconds (0: as soon as there is
+    something to archive). `max_messages_per_trigger`: the most one batch takes; where nothing is
+    said MESSAGES_PER_BATCH_MAX, when following for each second of `every_s`. `min_partitions`: into
+    how many tasks a batch is cut at least, else two if that is worth it. `checkpoint` is a
+    directory for Spark's own notes.
 
     After every `compact_every` batches (0: never meanwhile) and at the end, small files are merged
     into files of up to `file_mb`, unless `compact` is off. `replaced_age_s`: how long a Delta table
-    keeps files that were merged, for those who read an older version. `orphan_age_s`: how old a
+    keeps files that were merged, and the entries of its log, for those who read an older version.
+    `orphan_age_s`: how old a
     file of a failed attempt must be to be removed; longer than any attempt lasts.
     """
 
@@ -47,7 +55,8 @@ class ArchiveSettings:
     subjects: tuple[str, ...] = ()
     partition_by: tuple[str, ...] = ("date",)
     follow: bool = False
-    max_messages_per_trigger: int = 500_000
+    every_s: float = 10.0
+    max_messages_per_trigger: int | None = None
     min_partitions: int | None = None
     fail_on_data_loss: bool = True
     checkpoint: str | None = None
@@ -69,7 +78,9 @@ class ArchiveSettings:
                 f"option format={self.format!r} is not valid: allowed is {' or '.join(FORMATS)}"
             )
         Partitioning.parse(self.partition_by)
-        _check_number("max_messages_per_trigger", self.max_messages_per_trigger, 1, 2**31)
+        if self.max_messages_per_trigger is not None:
+            _check_number("max_messages_per_trigger", self.max_messages_per_trigger, 1, 2**31)
+        _check_number("every_s", self.every_s, 0, EVERY_S_MAX)
         _check_number("compact_every", self.compact_every, 0, 2**31)
         _check_number("file_mb", self.file_mb, 1, FILE_MB_MAX)
         _check_number("row_group_rows", self.row_group_rows, 1, ROW_GROUP_ROWS_MAX)
@@ -91,11 +102,19 @@ class ArchiveSettings:
             return Path(self.checkpoint).absolute()
         return own_directory(self.root) / "checkpoint"
 
+    @property
+    def messages_per_batch_max(self) -> int:
+        """The most one batch takes: a stream that is faster than this is never caught up with."""
+        if self.max_messages_per_trigger is not None:
+            return self.max_messages_per_trigger
+        seconds = max(1.0, self.every_s) if self.follow else 1.0
+        return int(MESSAGES_PER_BATCH_MAX * seconds)
+
     def source_options(self) -> dict[str, str]:
         """The options of the query's source, but for those of the login."""
         options = {
             "stream": self.stream,
-            "maxMessagesPerTrigger": str(self.max_messages_per_trigger),
+            "maxMessagesPerTrigger": str(self.messages_per_batch_max),
             "failOnDataLoss": "true" if self.fail_on_data_loss else "false",
         }
         if self.min_partitions is not None:

@@ -158,7 +158,8 @@ class ArchiveLog(Protocol):
         they are not all there any more."""
 
     def expire(self, replaced_age_s: float) -> int:
-        """Remove files that were replaced so long ago; how many."""
+        """Remove files that were replaced so long ago, and what else is needed to read so old a
+        state of the archive; how many files of data."""
 
     def orphans(self) -> list[Path]:
         """Files that a task or a compaction may have left behind, or is writing now."""

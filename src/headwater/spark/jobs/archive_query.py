@@ -6,7 +6,8 @@ The steps of a run, each safe to be cut off at any point and done again by the n
     prepare the log       what a crash has left half done is finished
     remove orphans        files of attempts that are dead for long
     run the query         each batch: tasks write, the driver commits, Spark notes it as done
-    compact               between batches and at the end
+    tidy up               between batches and at the end: compact, remove orphans and what is too
+                          old to be read
 
 One run at a time: a lock inside the archive is held from the first step to the last.
 """
@@ -125,6 +126,11 @@ class ArchiveRun:
         )
         if not self._settings.follow:
             writer = writer.trigger(availableNow=True)
+        elif self._settings.every_s:
+            # Each batch is a version of the table, and at least one file.
+            writer = writer.trigger(
+                processingTime=f"{self._settings.every_s * 1000:.0f} milliseconds"
+            )
         return writer.start()
 
     def _source(self, record: Record) -> DataFrame:
@@ -148,12 +154,12 @@ class ArchiveRun:
         return max(0, self._info.last_seq + 1 - start)
 
     def _watch(self, query: StreamingQuery) -> None:
-        """Wait for the end of the query, and compact now and then."""
+        """Wait for the end of the query, and tidy up now and then."""
         compacted_at = 0
         while not query.awaitTermination(POLL_S):  # raises what ended the query
             self._count(query)
             every = self._settings.compact_every
-            if self._settings.compact and every and self._batches - compacted_at >= every:
+            if every and self._batches - compacted_at >= every:
                 compacted_at = self._batches
                 # Beside the query, whose own progress is on display.
                 self._maintain(SILENT)
@@ -172,15 +178,15 @@ class ArchiveRun:
             self._progress.note(f"lag {lag:,}")
 
     def _maintain(self, progress: Progress) -> None:
-        if not self._settings.compact:
-            return
-        self._compacted += compact(
-            self._root,
-            self._log,
-            self._settings.file_mb << 20,
-            self._settings.row_group_rows,
-            progress,
-        )
+        if self._settings.compact:
+            self._compacted += compact(
+                self._root,
+                self._log,
+                self._settings.file_mb << 20,
+                self._settings.row_group_rows,
+                progress,
+            )
+        self._remove_orphans()
         self._removed += self._log.expire(self._settings.replaced_age_s)
 
     def _remove_orphans(self) -> None:

@@ -14,6 +14,7 @@ Must not know: how files are written, Spark.
 
 import json
 import os
+import re
 import time
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
@@ -43,6 +44,11 @@ LOG_DIRECTORY: Final = "_delta_log"
 # Each failure means that somebody else has committed: another batch, or a compaction.
 COMMIT_ATTEMPTS_MAX: Final = 20
 READER_VERSION_MAX: Final = 1
+LOG_RETENTION: Final = "delta.logRetentionDuration"
+# A checkpoint lists all files of the table: not worth it for a few entries.
+LOG_ENTRIES_EXPIRED_MIN: Final = 100
+
+_ENTRY: Final = re.compile(r"(\d{20})\.json")
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -149,7 +155,27 @@ class DeltaLog:
             return table.vacuum(hours, dry_run=dry_run, enforce_retention_duration=False)
 
         # Each run of it is two entries of the log, worth it only if there is something to do.
-        return len(set(vacuum(dry_run=False))) if vacuum(dry_run=True) else 0
+        removed = len(set(vacuum(dry_run=False))) if vacuum(dry_run=True) else 0
+        self._expire_log(replaced_age_s)
+        return removed
+
+    def _expire_log(self, age_s: float) -> None:
+        """Remove entries of the log that lead to versions whose files are gone anyway.
+
+        They go only where a checkpoint makes them dispensable.
+        """
+        table = self._table()
+        retention = f"interval {int(age_s)} seconds"
+        if table.metadata().configuration.get(LOG_RETENTION) != retention:
+            table.alter.set_table_properties({LOG_RETENTION: retention})
+            table = self._table()
+        log = self._root / LOG_DIRECTORY
+        oldest = time.time() - age_s
+        entries = [log / f"{version:020d}.json" for version in _versions(log)]
+        expired = [path for path in entries[:-1] if path.stat().st_mtime < oldest]
+        if len(expired) >= LOG_ENTRIES_EXPIRED_MIN:
+            table.create_checkpoint()
+            table.cleanup_metadata()
 
     def orphans(self) -> list[Path]:
         table = self._table()
@@ -196,6 +222,12 @@ class DeltaLog:
         for version in range(before + 1, table.version() + 1):
             sync(self._root / LOG_DIRECTORY / f"{version:020d}.json")
         sync(self._root / LOG_DIRECTORY)
+
+
+def _versions(log: Path) -> list[int]:
+    """The versions that the log has an entry of its own for, in their order."""
+    found = (_ENTRY.fullmatch(path.name) for path in log.iterdir())
+    return sorted(int(each[1]) for each in found if each is not None)
 
 
 def _position_id(created: str) -> str:

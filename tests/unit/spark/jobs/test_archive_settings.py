@@ -33,6 +33,8 @@ def test_the_defaults_pass() -> None:
         ("format", "iceberg"),
         ("partition_by", ("week",)),
         ("max_messages_per_trigger", 0),
+        ("every_s", -1.0),
+        ("every_s", 86_401.0),
         ("min_partitions", 0),
         ("compact_every", -1),
         ("file_mb", 0),
@@ -49,6 +51,14 @@ def test_a_bad_value_is_refused_in_one_line_that_names_the_option(
     said = str(error.value).lower().replace("_", "")
     assert said.startswith(f"option {option.replace('_', '')}")
     assert "\n" not in said
+
+
+def test_a_batch_of_a_run_that_follows_has_room_for_all_seconds_since_the_last() -> None:
+    assert settings().messages_per_batch_max == 500_000
+    assert settings(follow=True).messages_per_batch_max == 5_000_000
+    assert settings(follow=True, every_s=0.0).messages_per_batch_max == 500_000
+    own = settings(follow=True, max_messages_per_trigger=7)
+    assert own.source_options()["maxMessagesPerTrigger"] == "7"
 
 
 @pytest.mark.parametrize(
