@@ -70,6 +70,7 @@ def messages(first: int, last: int) -> pa.RecordBatch:
         "timestamp": [each * SECOND_US for each in sequences],
         "headers": [[("n", [str(each)])] for each in sequences],
         "data": [b"%d" % each for each in sequences],
+        "stream_created": [0] * len(sequences),
     }
     return pa.RecordBatch.from_pydict(columns, schema=DATA_SCHEMA)
 

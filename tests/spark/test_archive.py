@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
@@ -18,6 +19,8 @@ from headwater.spark.jobs.archive_manifest import own_directory, read_manifest, 
 from headwater.spark.jobs.archive_query import exclusive
 from headwater.spark.jobs.archive_reader import read_archive
 from headwater.spark.jobs.durable_files import remove
+from headwater.spark.jobs.parquet_files import table_schema
+from headwater.spark.jobs.union import union_read
 from headwater.spark.link.login import Login
 from headwater.spark.options import OptionError
 from tests.spark.servers import Message, Server, Stored, header_block
@@ -287,3 +290,49 @@ def test_a_run_that_follows_gathers_what_comes_for_its_next_batch(
     assert (first.messages, first.batches) == (10, 1)
     # The next run begins with a batch at once.
     assert archive(spark, replace(wanted, follow=False)).messages == 10
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_incarnations_of_a_stream_are_told_apart_by_a_column(
+    spark: SparkSession, server: Server, tmp_path: Path, format: str
+) -> None:
+    wanted = settings(server, tmp_path / "archive", format=format, fail_on_data_loss=False)
+    made = []
+    for first in (1, 101):
+        made.append(server.create_stream("orders")["created"])
+        server.publish(traffic(first, first + 99))
+        archive(spark, wanted)
+        if first == 1:
+            server.delete_stream("orders")
+    frame = read_archive(spark, wanted.to)
+    rows = frame.orderBy("stream_created", "sequence").collect()
+    assert [row.sequence for row in rows] == [*range(1, 101), *range(1, 101)]
+    times = sorted({row.stream_created for row in rows})
+    assert [moment.isoformat()[:23] for moment in times] == [text[:23] for text in made]
+    # Those of one incarnation follow each other inside the files, merged or not.
+    for each in open_log(wanted.root, read_manifest(wanted.root, "to")).snapshot().files:
+        inside = pq.read_table(wanted.root / each.path, partitioning=None).to_pylist()
+        order = [(row["stream_created"], row["sequence"]) for row in inside]
+        assert order == sorted(order)
+    union = union_read(spark, wanted.login, wanted.to, "orders")
+    assert union.groupBy("stream_created").count().count() == 2
+
+
+def test_an_archive_of_a_former_version_goes_on_with_the_new_column(
+    spark: SparkSession, headwater_server: Server, tmp_path: Path
+) -> None:
+    headwater_server.create_stream("orders")
+    headwater_server.publish(traffic(1, 10))
+    wanted = settings(headwater_server, tmp_path / "archive", compact=False)
+    old = pa.schema(
+        [
+            each
+            for each in table_schema(wanted.manifest.partitioning)
+            if each.name != "stream_created"
+        ]
+    )
+    settle_manifest(wanted.root, wanted.manifest)
+    DeltaTable.create(wanted.to, old, partition_by=["date"])
+    assert archive(spark, wanted).messages == 10
+    assert DeltaTable(wanted.to).to_pyarrow_table()["stream_created"].null_count == 0
+    assert archived_sequences(spark, wanted) == list(range(1, 11))

@@ -32,6 +32,7 @@ def batch(subjects: list[str], times_us: list[int] | None = None, first: int = 1
         "timestamp": times_us or [0] * count,
         "headers": [None] * count,
         "data": [b"\xff%d" % (first + each) for each in range(count)],
+        "stream_created": [None] * count,
     }
     return pa.RecordBatch.from_pydict(columns, schema=DATA_SCHEMA)
 

@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 from headwater.spark.jobs import replay as replay_module
 from headwater.spark.jobs.archive import ArchiveSettings, archive
 from headwater.spark.jobs.pacing import FULL_SPEED, Anchor
+from headwater.spark.jobs.progress import Silent
 from headwater.spark.jobs.replay import ReplayResult, ReplaySettings, replay
 from headwater.spark.jobs.replay_lane import LanePlan, header_block, publish_lane, refused_headers
 from headwater.spark.jobs.replay_marker import Claim, Marker, MarkerEntry
@@ -102,6 +103,42 @@ def test_bounds_and_pace(spark: SparkSession, headwater_server: Server) -> None:
     assert result.published == len(found)
     result = run(spark, server, until_time=stored[0].time)
     assert result.published == 0
+
+
+def test_the_incarnations_of_a_stream_are_replayed_one_after_the_other(
+    spark: SparkSession, headwater_server: Server, tmp_path: Path, small_units: None
+) -> None:
+    server = headwater_server
+    path = str(tmp_path / "archive")
+    for first in (1, 101):
+        server.create_stream("S")
+        server.publish((f"S.{n % 3}", b"%d" % n) for n in range(first, first + 100))
+        settings = ArchiveSettings(Login(url=server.url), "S", path, fail_on_data_loss=False)
+        archive(spark, settings)
+        server.delete_stream("S")
+    server.create_stream("T", "S.>")
+    wanted = ReplaySettings(Login(url=server.url), "T", archive=path)
+    assert replay(spark, wanted).published == 200
+    assert payloads(server) == [*range(1, 201)]
+    again = replay(spark, wanted)
+    assert (again.published, again.published_before) == (0, 200)
+    # As a run leaves it that was killed within the second incarnation.
+    server.create_stream("U", "U.>")
+    part = replace(
+        wanted, to_stream="U", subject_from="S.*", subject_to="U.{{wildcard(1)}}", name="part"
+    )
+    units = iter(range(3))
+
+    class Killing(Silent):
+        def advance(self, count: int) -> None:
+            if next(units, None) is None:
+                raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        replay(spark, part, Killing())
+    assert payloads(server, "U") == [*range(1, 141)]
+    replay(spark, part)
+    assert payloads(server, "U") == [*range(1, 201)]
 
 
 def test_an_archive_into_a_stream(

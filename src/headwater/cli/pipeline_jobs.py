@@ -49,7 +49,9 @@ def union(
         exportable(frame, settings.format).write.format(settings.format).save(to)
     messages, first, last = counted(frame)
     progress.advance(messages)
-    rows = frame.orderBy("sequence").limit(rows_max).collect() if rows_max else []
+    # A stream that was made anew has begun its sequences anew as well.
+    in_order = frame.orderBy("stream_created", "sequence")
+    rows = in_order.limit(rows_max).collect() if rows_max else []
     return UnionResult(
         settings.stream,
         str(settings.archive_root),

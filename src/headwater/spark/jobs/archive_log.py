@@ -48,6 +48,8 @@ class DataFile:
     sequence_max: int
     timestamp_us_min: int
     timestamp_us_max: int
+    # When the stream was made whose messages these are; None of files that do not say.
+    created_us: int | None = None
 
 
 @dataclass(frozen=True)

@@ -30,9 +30,9 @@ from headwater.spark.jobs.archive_manifest import check_place, own_directory, se
 from headwater.spark.jobs.archive_sink import SINK_NAME, ArchiveSink, SinkOptions
 from headwater.spark.jobs.compaction import Compacted, compact
 from headwater.spark.jobs.durable_files import locked, make_directory, remove
-from headwater.spark.jobs.parquet_files import DATA_SCHEMA, FileShape
+from headwater.spark.jobs.parquet_files import FileShape
 from headwater.spark.jobs.progress import SILENT, Progress
-from headwater.spark.jobs.reading import login_options, stream_info
+from headwater.spark.jobs.reading import MESSAGE_COLUMNS, login_options, stream_info
 from headwater.spark.jobs.spark_checkpoint import query_id
 from headwater.spark.link.api import JetStream, StreamInfo
 from headwater.spark.link.connection import Connection
@@ -141,7 +141,7 @@ class ArchiveRun:
             # For a checkpoint that is new; one that knows a batch goes on from there.
             options["startingSequence"] = str(record.next_sequence)
         source = self._spark.readStream.format(SOURCE_NAME).options(**options).load()
-        return source.select(*DATA_SCHEMA.names)
+        return source.select(*MESSAGE_COLUMNS)
 
     def _record(self) -> Record:
         query = query_id(self._settings.checkpoint_directory)

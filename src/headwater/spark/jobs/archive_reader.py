@@ -70,7 +70,7 @@ def archive_schema(partitioning: Partitioning) -> StructType:
 
 
 def with_partition_columns(frame: DataFrame, partitioning: Partitioning) -> DataFrame:
-    """Messages with the partition columns that an archive would give them."""
+    """Rows of an archive's columns with the partition columns that the archive would give them."""
     return frame.select(
         *DATA_SCHEMA.names, *(_computed(name, partitioning) for name in partitioning.columns)
     )

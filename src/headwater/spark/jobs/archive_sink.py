@@ -1,5 +1,6 @@
 """The streaming sink of the archive job: tasks write files, the driver commits them.
 
+    made     on the driver, at the start of each batch: looks up which stream the batch is of
     write    on an executor: sorts the rows of one partition of a batch into files of its own
     commit   on the driver, when all tasks are through: one step makes them part of the archive
     abort    on the driver, when some task failed: the files of the others are removed
@@ -23,10 +24,22 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamArrowWriter, Writ
 from pyspark.sql.types import StructType
 
 from headwater.base.errors import ProgrammerError
-from headwater.spark.jobs.archive_log import ArchiveError, BatchCommit, DataFile, open_log
+from headwater.spark.jobs.archive_log import (
+    ArchiveError,
+    BatchCommit,
+    DataFile,
+    Reached,
+    open_log,
+)
 from headwater.spark.jobs.archive_manifest import read_manifest
-from headwater.spark.jobs.parquet_files import DraftNames, FileShape, PartitionedFiles
-from headwater.spark.jobs.spark_checkpoint import batch_end, query_id
+from headwater.spark.jobs.parquet_files import (
+    DraftNames,
+    FileShape,
+    PartitionedFiles,
+    with_created,
+)
+from headwater.spark.jobs.spark_checkpoint import batch_end, last_planned, query_id
+from headwater.spark.options import parse_point_in_time
 
 SINK_NAME: Final = "headwater_archive"
 # Names of Spark that are not documented; a test holds them.
@@ -84,14 +97,17 @@ class ArchiveSink(DataSource):
         return SINK_NAME
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> "ArchiveWriter":
-        return ArchiveWriter(SinkOptions.from_options(self.options))
+        options = SinkOptions.from_options(self.options)
+        # Not in the tasks: Spark's checkpoint may be in a place that only the driver can read.
+        return ArchiveWriter(options, last_planned(options.checkpoint))
 
 
 class ArchiveWriter(DataSourceStreamArrowWriter):
-    """Writes and commits the batches of one run."""
+    """Writes and commits one batch. `planned` is the batch, and where it ends."""
 
-    def __init__(self, options: SinkOptions) -> None:
+    def __init__(self, options: SinkOptions, planned: tuple[int, Reached] | None) -> None:
         self._options = options
+        self._planned = planned
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskFiles:
         batch, task = _place()
@@ -100,7 +116,13 @@ class ArchiveWriter(DataSourceStreamArrowWriter):
             for _ in iterator:
                 pass
             return TaskFiles(batch, ())
-        return TaskFiles(batch, write_files(self._options, batch, task, iterator))
+        rows = (with_created(each, self._created_us(batch)) for each in iterator)
+        return TaskFiles(batch, write_files(self._options, batch, task, rows))
+
+    def _created_us(self, batch: int) -> int:
+        if self._planned is None or self._planned[0] != batch:
+            raise ProgrammerError(f"batch {batch} is written by the writer of {self._planned}")
+        return parse_point_in_time(self._planned[1].created) // 1_000
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
         files = _files_of(messages, batchId)

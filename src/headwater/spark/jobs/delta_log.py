@@ -23,7 +23,7 @@ from typing import Any, Final, cast
 from urllib.parse import unquote
 
 import pyarrow as pa
-from deltalake import CommitProperties, DeltaTable, Transaction
+from deltalake import CommitProperties, DeltaTable, Schema, Transaction
 from deltalake.exceptions import CommitFailedError
 from deltalake.transaction import AddAction, RemoveAction
 
@@ -47,6 +47,8 @@ READER_VERSION_MAX: Final = 1
 LOG_RETENTION: Final = "delta.logRetentionDuration"
 # A checkpoint lists all files of the table: not worth it for a few entries.
 LOG_ENTRIES_EXPIRED_MIN: Final = 100
+
+CREATED_MIN: Final = "min.stream_created"
 
 _ENTRY: Final = re.compile(r"(\d{20})\.json")
 
@@ -90,6 +92,13 @@ class DeltaLog:
             )
             sync(self._root / LOG_DIRECTORY)
             sync(self._root)
+            return
+        table = self._table()
+        known = {each.name for each in table.schema().fields}
+        added = [each for each in Schema.from_arrow(self._schema).fields if each.name not in known]
+        if added:
+            # A table that a former version has made.
+            table.alter.add_columns(added)
 
     def record(self, query: str, created: str) -> Record:
         return _record(self._table(), query, created)
@@ -212,7 +221,7 @@ class DeltaLog:
         table.create_write_transaction(
             list(actions),
             "append",
-            self._schema,
+            table.schema(),
             partition_by=list(self._columns),
             commit_properties=properties,
         )
@@ -246,7 +255,7 @@ def _active(table: DeltaTable, columns: tuple[str, ...]) -> list[dict[str, Any]]
     actions = pa.table(table.get_add_actions(flatten=True))
     wanted = ["path", "size_bytes", *(f"partition.{column}" for column in columns)]
     # Not there while the table has no file with statistics.
-    wanted += {"min.sequence", "max.sequence"}.intersection(actions.column_names)
+    wanted += {"min.sequence", "max.sequence", CREATED_MIN}.intersection(actions.column_names)
     rows = cast(list[dict[str, Any]], actions.select(wanted).to_pylist())
     for row in rows:
         # As a file name again: the log has it as part of a URI.
@@ -261,9 +270,14 @@ def _stored(row: dict[str, Any], columns: tuple[str, ...]) -> StoredFile:
         path=row["path"],
         values=tuple(None if value is None else str(value) for value in values),
         size_bytes=row["size_bytes"],
-        order=(first or 0,),
+        # Files that do not say it are older than those that do.
+        order=(_micros(row.get(CREATED_MIN)), first or 0),
         sequences=None if first is None or last is None else (first, last),
     )
+
+
+def _micros(moment: datetime | None) -> int:
+    return 0 if moment is None else (moment - _EPOCH) // timedelta(microseconds=1)
 
 
 def _partition_values(
@@ -273,7 +287,7 @@ def _partition_values(
 
 
 def _addition(file: DataFile, columns: tuple[str, ...], is_new: bool) -> AddAction:
-    statistics = {
+    statistics: dict[str, Any] = {
         "numRecords": file.rows,
         "minValues": {
             "sequence": file.sequence_min,
@@ -286,6 +300,9 @@ def _addition(file: DataFile, columns: tuple[str, ...], is_new: bool) -> AddActi
         },
         "nullCount": {"sequence": 0, "timestamp": 0},
     }
+    if file.created_us is not None:
+        stamp = _as_stamp(file.created_us // 1000)
+        statistics["minValues"]["stream_created"] = stamp
     return AddAction(
         path=file.path,
         size=file.size_bytes,

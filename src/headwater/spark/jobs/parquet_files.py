@@ -5,6 +5,10 @@ past its size or more files are open than a process may have. Rows keep the orde
 which is that of their sequences. A file is closed, flushed to the disk and measured before anybody
 hears of it.
 
+`stream_created` tells the messages of a stream from those of another one of the same name, made
+after the first was deleted: their sequences are the same numbers. Files that former versions wrote
+do not have it; it is null there.
+
 Files carry the data columns only; the partition columns are in the names of the directories, as
 Hive, Spark and Delta have it. Statistics of sequence, timestamp and subject let readers pass over
 row groups; those of payloads would only cost room.
@@ -47,10 +51,11 @@ DATA_SCHEMA: Final = pa.schema(
         pa.field("timestamp", pa.timestamp("us", tz="UTC")),
         pa.field("headers", pa.map_(pa.string(), pa.list_(pa.field("element", pa.string())))),
         pa.field("data", pa.binary()),
+        pa.field("stream_created", pa.timestamp("us", tz="UTC")),
     ]
 )
-_WITH_STATISTICS: Final = ["sequence", "timestamp", "subject"]
-_WITH_DICTIONARY: Final = ["stream", "subject", "headers.key_value.key"]
+_WITH_STATISTICS: Final = ["sequence", "timestamp", "subject", "stream_created"]
+_WITH_DICTIONARY: Final = ["stream", "subject", "headers.key_value.key", "stream_created"]
 
 
 def table_schema(partitioning: Partitioning) -> pa.Schema:
@@ -100,6 +105,7 @@ class ParquetFile:
         self._writer: pq.ParquetWriter | None = None
         self._sequences: list[int] = []
         self._timestamps_us: list[int] = []
+        self._created_us: int | None = None
 
     @property
     def is_open(self) -> bool:
@@ -154,6 +160,7 @@ class ParquetFile:
             sequence_max=max(self._sequences),
             timestamp_us_min=min(self._timestamps_us),
             timestamp_us_max=max(self._timestamps_us),
+            created_us=self._created_us,
         )
 
     def abandon(self) -> None:
@@ -181,6 +188,8 @@ class ParquetFile:
             ends = pc.min_max(rows.column(name).cast(pa.int64()))
             seen += [ends["min"].as_py(), ends["max"].as_py()]
             seen[:] = [min(seen), max(seen)]
+        if self._created_us is None:
+            self._created_us = pc.min(rows.column("stream_created").cast(pa.int64())).as_py()
 
 
 class PartitionedFiles:
@@ -248,8 +257,19 @@ def conformed(batch: pa.RecordBatch) -> pa.RecordBatch:
     """The batch with exactly the columns and types of the files."""
     if batch.schema.equals(DATA_SCHEMA):
         return batch
-    columns = [batch.column(each.name).cast(each.type) for each in DATA_SCHEMA]
+    columns = [
+        batch.column(each.name).cast(each.type)
+        if each.name in batch.schema.names
+        else pa.nulls(batch.num_rows, each.type)
+        for each in DATA_SCHEMA
+    ]
     return pa.RecordBatch.from_arrays(columns, schema=DATA_SCHEMA)
+
+
+def with_created(batch: pa.RecordBatch, created_us: int) -> pa.RecordBatch:
+    """The rows with the time at which their stream was made."""
+    value = pa.scalar(created_us, pa.timestamp("us", tz="UTC"))
+    return batch.append_column("stream_created", pa.repeat(value, batch.num_rows))
 
 
 def split_by_values(

@@ -238,9 +238,14 @@ class _Run:
         present = 0
         if not marker.is_done:
             entry.put(begun)
-            for after, found in self._units_published(entry, begun, target):
-                marker = after
-                present += found
+            while True:
+                for after, found in self._units_published(entry, marker, target):
+                    marker = after
+                    present += found
+                if marker.is_done:
+                    break
+                marker = marker.after_part()
+                entry.put(marker)
         return ReplayResult(
             name=settings.run_name(),
             to_stream=settings.to_stream,
@@ -261,9 +266,17 @@ class _Run:
         marker = entry.read()
         source = self._source()
         if marker is None:
-            first, until = self._extent(source)
-            created = source.created if source else ""
-            return Marker(settings.what(), target.created, created, first, until, target.last_seq)
+            (created_us, first, until), *later = self._extents(source)
+            return Marker(
+                settings.what(),
+                target.created,
+                source.created if source else "",
+                first,
+                until,
+                target.last_seq,
+                created_us=created_us,
+                later=tuple(later),
+            )
         name = settings.run_name()
         if marker.what != settings.what():
             raise OptionError(
@@ -302,16 +315,25 @@ class _Run:
         self._lost = loss.text
         self._progress.note(loss.text)
 
-    def _extent(self, source: StreamInfo | None) -> tuple[int, int]:
-        """First and last sequence there is to replay now; the last before the first for none."""
-        bounds = self._settings.bounds
+    def _extents(self, source: StreamInfo | None) -> list[tuple[int | None, int, int]]:
+        """Which incarnations there are to replay now, in their order, each with its extent."""
         if source is not None:
-            first, last = source.first_seq, source.last_seq
-        else:
-            from pyspark.sql import functions as f
+            return [(None, *self._bounded(source.first_seq, source.last_seq))]
+        from pyspark.sql import functions as f
 
-            rows = self._read(bounds).agg(f.min("sequence"), f.max("sequence")).collect()
-            first, last = rows[0][0] or 1, rows[0][1] or 0
+        rows = (
+            self._read(self._settings.bounds, ("sequence", "timestamp", "stream_created"))
+            .groupBy(f.unix_micros("stream_created").alias("created_us"))
+            .agg(f.min("sequence").alias("first"), f.max("sequence").alias("last"))
+            .orderBy("created_us")
+            .collect()
+        )
+        extents = [(row["created_us"], *self._bounded(row["first"], row["last"])) for row in rows]
+        return extents or [(None, *self._bounded(1, 0))]
+
+    def _bounded(self, first: int, last: int) -> tuple[int, int]:
+        """First and last sequence within the bounds; the last before the first for none."""
+        bounds = self._settings.bounds
         first = max(first, bounds.first_sequence or 1)
         if bounds.last_sequence is not None:
             last = min(last, bounds.last_sequence)
@@ -332,7 +354,7 @@ class _Run:
             marker = marker.moved(unit.last + 1, floor, published + present)
             entry.put(marker)
             yield marker, present
-        if not marker.is_done:
+        if marker.next <= marker.until:
             # The end of the range may have no messages in it.
             self._progress.advance(marker.until - marker.next + 1)
             marker = marker.moved(marker.until + 1, marker.floor, 0)
@@ -351,7 +373,7 @@ class _Run:
         from pyspark.sql import functions as f
 
         left = replace(bounds, first_sequence=marker.next, last_sequence=marker.until)
-        rows = self._read(left, ("sequence", "timestamp"))
+        rows = self._read(left, ("sequence", "timestamp"), marker)
         stored_us = f.unix_micros("timestamp")
         first_us, last_us, first_sequence = rows.agg(
             f.min(stored_us), f.max(stored_us), f.min("sequence")
@@ -384,7 +406,7 @@ class _Run:
         plan = LanePlan(
             login=settings.to_login,
             to_stream=settings.to_stream,
-            name=settings.run_name(),
+            name=f"{settings.run_name()}@{marker.part}" if marker.part else settings.run_name(),
             claim=entry.claim(target),
             floor=marker.floor,
             target_keeps=keeps_messages(target),
@@ -395,7 +417,7 @@ class _Run:
         )
         bounds = replace(settings.bounds, first_sequence=unit.first, last_sequence=unit.last)
         rows = (
-            self._read(bounds, ("subject", "sequence", "timestamp", "headers", "data"))
+            self._read(bounds, ("subject", "sequence", "timestamp", "headers", "data"), marker)
             .withColumn("stored_us", f.unix_micros("timestamp"))
             .drop("timestamp")
             .repartition(1)
@@ -410,8 +432,9 @@ class _Run:
         return sum(r["published"] for r in done), sum(r["present"] for r in done), floor
 
     def _read(
-        self, bounds: Bounds, columns: tuple[str, ...] = ("sequence", "timestamp")
+        self, bounds: Bounds, columns: tuple[str, ...], marker: Marker | None = None
     ) -> "DataFrame":
+        """Messages within the bounds; of an archive, with a marker, of its incarnation only."""
         settings = self._settings
         if settings.stream is not None:
             return read_stream(
@@ -424,7 +447,14 @@ class _Run:
                 settings.fail_on_data_loss,
             )
         root = str(settings.archive_root or "")
-        return read_archive(self._spark, root, settings.subjects, bounds, columns)
+        if marker is None:
+            return read_archive(self._spark, root, settings.subjects, bounds, columns)
+        from pyspark.sql import functions as f
+
+        wanted = (*columns, "stream_created")
+        rows = read_archive(self._spark, root, settings.subjects, bounds, wanted)
+        made = f.unix_micros("stream_created")
+        return rows.where(made.eqNullSafe(f.lit(marker.created_us))).select(*columns)
 
 
 def _is_dense(source: StreamInfo) -> bool:

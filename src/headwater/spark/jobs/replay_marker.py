@@ -9,6 +9,11 @@ already, from a run that was killed, has a sequence above `floor` and an id `<na
 a run that goes on needs to look only there. `until` is fixed by the first run: a replay ends, also
 one of a stream into itself.
 
+An archive may hold several incarnations of its stream, whose sequences are the same numbers. They
+are replayed one after the other, in the order they were made, and the ids of those after the first
+have the number of the incarnation in them: `<name>@1:<sequence>`. Which ones, and how far each
+goes, is fixed by the first run too.
+
 Every run puts the entry anew before it publishes, over the revision it has read. A run whose entry
 has been replaced is overtaken and stops: before it moves on, and at least every `lease_s` while it
 publishes. A message that it sent just before that has the same id as its twin, and both reach the
@@ -42,12 +47,29 @@ class Marker:
     until: int
     floor: int
     published: int = 0
+    # Of an archive: the incarnations of its stream after this one, each with the time in
+    # microseconds at which it was made, and its first and last sequence; and how many came before.
+    created_us: int | None = None
+    later: tuple[tuple[int | None, int, int], ...] = ()
+    part: int = 0
     # Differs from run to run, so that a run knows its own entry when an answer was lost.
     run: str = ""
 
     @property
     def is_done(self) -> bool:
-        return self.next > self.until
+        return self.next > self.until and not self.later
+
+    def after_part(self) -> "Marker":
+        """At the beginning of the next incarnation."""
+        (created_us, first, last), *later = self.later
+        return replace(
+            self,
+            created_us=created_us,
+            next=first,
+            until=last,
+            later=tuple(later),
+            part=self.part + 1,
+        )
 
     def moved(self, next_sequence: int, floor: int, published: int) -> "Marker":
         """After some more messages; the floor never sinks."""

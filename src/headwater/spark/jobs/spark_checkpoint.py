@@ -7,6 +7,7 @@ are Spark's, and a test reads what Spark has written.
 """
 
 import json
+import os
 from pathlib import Path
 from typing import Final
 
@@ -23,6 +24,16 @@ def query_id(checkpoint: Path) -> str | None:
         return str(json.loads((checkpoint / "metadata").read_text("utf-8"))["id"])
     except FileNotFoundError:
         return None
+
+
+def last_planned(checkpoint: Path) -> tuple[int, Reached] | None:
+    """The batch that was planned last, which is the one that runs, and where it ends."""
+    try:
+        batches = [int(name) for name in os.listdir(checkpoint / "offsets") if name.isdigit()]
+    except FileNotFoundError:
+        return None
+    reached = batch_end(checkpoint, max(batches)) if batches else None
+    return None if reached is None else (max(batches), reached)
 
 
 def batch_end(checkpoint: Path, batch: int) -> Reached | None:

@@ -28,6 +28,7 @@ from headwater.spark.jobs.reading import (
     read_stream,
     stream_info,
     subject_regex,
+    utc,
 )
 from headwater.spark.link.api import JetStream, StreamInfo
 from headwater.spark.link.connection import Connection
@@ -39,7 +40,7 @@ from headwater.spark.offsets import (
     keeps_messages,
     loss_of,
 )
-from headwater.spark.options import OptionError
+from headwater.spark.options import OptionError, parse_point_in_time
 from headwater.subjects.grammar import is_subset
 
 if TYPE_CHECKING:
@@ -101,6 +102,8 @@ def union_read(
     It has the columns of the archive, so that filters on date or token work on both. Raises
     OptionError, DataLossError.
     """
+    from pyspark.sql import functions as f
+
     from headwater.spark.jobs.archive_reader import read_files, with_partition_columns
 
     root = Path(archive_path).absolute()
@@ -126,7 +129,10 @@ def union_read(
         Bounds(first_sequence=start, last_sequence=info.last_seq),
         fail_on_data_loss=fail_on_data_loss,
     )
-    return archived.unionByName(with_partition_columns(tail, manifest.partitioning))
+    created = f.lit(utc(parse_point_in_time(info.created))).alias("stream_created")
+    return archived.unionByName(
+        with_partition_columns(tail.select("*", created), manifest.partitioning)
+    )
 
 
 def subjects_of_both(manifest: Manifest, stream: str, subjects: Sequence[str]) -> tuple[str, ...]:
