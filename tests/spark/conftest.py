@@ -27,9 +27,12 @@ SPARK_CONFIG: Final = {
 
 
 @pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """Two tasks at a time, each tried up to four times."""
-    running = session("local[2,4]", app_name="tests", driver_memory="1g", config=SPARK_CONFIG)
+    # Where Spark makes a folder for each table of its catalog.
+    warehouse = {"spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse"))}
+    config = SPARK_CONFIG | warehouse
+    running = session("local[2,4]", app_name="tests", driver_memory="1g", config=config)
     yield running
     running.stop()
 

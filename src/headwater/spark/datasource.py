@@ -16,8 +16,14 @@ from pyspark.sql.types import StructType
 
 from headwater.base.errors import OperatingError
 from headwater.spark import sink
+from headwater.spark.catalog_tables import (
+    is_new_table,
+    sink_options,
+    source_options,
+    table_schema,
+)
 from headwater.spark.link.connection import reach
-from headwater.spark.options import SinkOptions, SourceOptions
+from headwater.spark.options import SourceOptions, reading_options
 from headwater.spark.pushdown import PushdownReader
 from headwater.spark.schema import ddl
 from headwater.spark.source import SourceReader, check_reachable, one_line_errors
@@ -33,31 +39,37 @@ class HeadwaterDataSource(DataSource):
     def name(cls) -> str:
         return NAME
 
-    def schema(self) -> str:
+    def schema(self) -> StructType | str:
         with one_line_errors():
-            options = SourceOptions.parse(self.options)
+            is_table = is_new_table(self.options)
+            given = reading_options(self.options) if is_table else self.options
+            options = SourceOptions.parse(given)
             check_reachable(options)
+            if is_table:
+                return table_schema(options, self.options)
         return ddl(options.kind)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         with one_line_errors():
-            options = SourceOptions.parse(self.options)
+            options = source_options(schema, self.options)
             # Spark refuses a reader that takes filters where it is configured not to push any.
             return (PushdownReader if options.pushdown else SourceReader)(options, schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         try:
-            return StreamSourceReader(SourceOptions.parse(self.options), schema)
+            options = source_options(schema, self.options)
+            return StreamSourceReader(options, schema)
         except OperatingError as error:
             return RefusedStreamReader(error)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         with one_line_errors():
-            options = SinkOptions.parse(self.options)
+            options = sink_options(schema, self.options)
             # Spark makes the writer of a batch once, before any task runs.
             reach(options.login)
             return sink.batch_writer(options, schema, overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
         with one_line_errors():
-            return sink.stream_writer(SinkOptions.parse(self.options), schema, overwrite)
+            options = sink_options(schema, self.options)
+            return sink.stream_writer(options, schema, overwrite)

@@ -263,6 +263,26 @@ def stream_name(kind: Kind, name: str) -> str:
     return prefix + name
 
 
+def reading_options(options: Mapping[str, str]) -> dict[str, str]:
+    """Options without those that are for writing only: a table has both."""
+    return _without(options, frozenset(_SINK_NAMES) - frozenset(_SOURCE_NAMES))
+
+
+def writing_options(options: Mapping[str, str]) -> dict[str, str]:
+    """Options without those that are for reading only."""
+    return _without(options, frozenset(_SOURCE_NAMES) - frozenset(_SINK_NAMES) - {"objects"})
+
+
+def _without(options: Mapping[str, str], names: frozenset[str]) -> dict[str, str]:
+    dropped = {name.lower() for name in names}
+    return {name: text for name, text in options.items() if name.lower() not in dropped}
+
+
+def is_table_property(name: str) -> bool:
+    """Whether Spark says this of a table in its catalog; it repeats each option as `option.x`."""
+    return name.lower() in _TABLE_PROPERTIES or name.lower().startswith("option.")
+
+
 def parse_point_in_time(text: str) -> int:
     """Nanoseconds since the epoch. Raises ValueError.
 
@@ -301,6 +321,10 @@ _SINK_NAMES: Final = (
 )
 # Spark adds these to what the user said.
 _SPARKS_OWN: Final = frozenset({"path", "paths", "checkpointlocation", "queryname", "outputmode"})
+# And these, where the options are those of a table in its catalog.
+_TABLE_PROPERTIES: Final = frozenset(
+    {"provider", "owner", "comment", "external", "location", "is_managed_location", "collation"}
+)
 _SECRET: Final = frozenset({"password", "token", "nkey"})
 
 
@@ -318,6 +342,8 @@ class _Reading:
         others = {name.lower(): name for name in other}
         for name in self._texts:
             if name in known or name in _SPARKS_OWN or name.startswith("spark."):
+                continue
+            if is_table_property(name):
                 continue
             if name in others:
                 raise OptionError(f"option {others[name]} is for {other_use}: leave it out")

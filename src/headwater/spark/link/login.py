@@ -120,6 +120,11 @@ class Login:
             return "?"
 
     @property
+    def is_seed_given(self) -> bool:
+        """Whether `nkey` is a seed itself, not the path of a file with one."""
+        return self.nkey is not None and _is_a_seed(self.nkey)
+
+    @property
     def wants_tls(self) -> bool:
         """TLS was asked for by an option, whatever the scheme of a server."""
         return self.tls or any((self.tls_ca, self.tls_cert, self.tls_key))
