@@ -4,7 +4,7 @@ The texts are one line each and say what to do next; whoever knows by which opti
 names it there.
 """
 
-from typing import Final
+from typing import ClassVar, Final
 
 from headwater.base.errors import OperatingError
 
@@ -16,9 +16,14 @@ _NOT_ENABLED: Final = (10039, 10076)
 class LinkError(OperatingError):
     """Root of what a connection, a request or a read can end in."""
 
+    server_is_away: ClassVar[bool] = False
+    """Whether no server has said anything. Otherwise a server is there and lacks something."""
+
 
 class UnreachableError(LinkError):
     """No server of the list took the connection."""
+
+    server_is_away = True
 
 
 class UnknownHostError(UnreachableError):
@@ -32,9 +37,13 @@ class RefusedError(LinkError):
 class ConnectionLostError(LinkError):
     """The connection ended in mid-work; the same may succeed on another one."""
 
+    server_is_away = True
+
 
 class TimedOutError(LinkError):
     """The server did not answer in time; whether it acted is not known."""
+
+    server_is_away = True
 
 
 class NoRespondersError(LinkError):

@@ -6,6 +6,10 @@ success. Until it has lasted as long as the login allows, the caller pauses and 
 the failure itself is raised. The first try again comes at once, because a connection that its
 server closed while nobody used it is no outage; from then on the pauses double.
 
+A server that answers is not away. It may answer before its JetStream does, or before a stream has a
+leader, so its refusals may pass too; but a stream that was deleted stays deleted, and a job that
+waits minutes for it hides the reason. Such answers are borne for `ANSWERED_PATIENCE_S` in a row.
+
 Each loop that tries again has an outage of its own: a connection that can be made again is a
 success for the loop that makes it, and none for the read that breaks on it every time.
 
@@ -17,6 +21,7 @@ import time
 from collections.abc import Callable
 from typing import Final, final
 
+from headwater.spark.link.errors import LinkError
 from headwater.spark.link.login import Login
 
 PAUSE_S_MIN: Final = 0.1
@@ -24,6 +29,8 @@ PAUSE_S_MAX: Final = 2.0
 LINE_AFTER_S: Final = 1.0
 """A shorter outage is not worth a line: every closed connection would write one."""
 LINE_EVERY_S: Final = 30.0
+ANSWERED_PATIENCE_S: Final = 5.0
+"""About as long as a server that has restarted refuses requests, or a stream has no leader."""
 
 log: Final = logging.getLogger("headwater.spark")
 
@@ -32,7 +39,15 @@ log: Final = logging.getLogger("headwater.spark")
 class Outage:
     """The failures of one loop since its last success."""
 
-    __slots__ = ("_began_s", "_clock", "_failures", "_line_due_s", "_login", "_sleep")
+    __slots__ = (
+        "_answered_since_s",
+        "_began_s",
+        "_clock",
+        "_failures",
+        "_line_due_s",
+        "_login",
+        "_sleep",
+    )
 
     def __init__(
         self,
@@ -45,6 +60,8 @@ class Outage:
         self._sleep = sleep
         self._failures = 0
         self._began_s = 0.0
+        # None unless the last failure was the answer of a server.
+        self._answered_since_s: float | None = None
         self._line_due_s = LINE_AFTER_S
 
     @property
@@ -52,7 +69,7 @@ class Outage:
         """Whether the last attempt was a failure."""
         return self._failures > 0
 
-    def pause(self, error: Exception) -> None:
+    def pause(self, error: LinkError) -> None:
         """Wait before the next try. Raises `error` when the login allows no more tries."""
         now_s = self._clock()
         if not self._failures:
@@ -60,6 +77,12 @@ class Outage:
         self._failures += 1
         lasted_s = now_s - self._began_s
         left_s = self._login.outage_timeout_s - lasted_s
+        if error.server_is_away:
+            self._answered_since_s = None
+        else:
+            if self._answered_since_s is None:
+                self._answered_since_s = now_s
+            left_s = min(left_s, self._answered_since_s + ANSWERED_PATIENCE_S - now_s)
         retries = self._login.retries
         if left_s <= 0 or (retries is not None and self._failures > retries):
             raise error
@@ -87,3 +110,4 @@ class Outage:
             )
             self._line_due_s = LINE_AFTER_S
         self._failures = 0
+        self._answered_since_s = None

@@ -4,11 +4,19 @@ import logging
 
 import pytest
 
-from headwater.spark.link.errors import ConnectionLostError
+from headwater.spark.link.errors import ConnectionLostError, NoRespondersError
 from headwater.spark.link.login import START_PATIENCE_S, Login
-from headwater.spark.link.outage import LINE_AFTER_S, LINE_EVERY_S, PAUSE_S_MAX, PAUSE_S_MIN, Outage
+from headwater.spark.link.outage import (
+    ANSWERED_PATIENCE_S,
+    LINE_AFTER_S,
+    LINE_EVERY_S,
+    PAUSE_S_MAX,
+    PAUSE_S_MIN,
+    Outage,
+)
 
 LOST = ConnectionLostError("the connection to the server was lost")
+NOBODY = NoRespondersError("nobody listens")
 
 
 class Clock:
@@ -109,3 +117,36 @@ def test_a_blip_has_no_line(clock: Clock, caplog: pytest.LogCaptureFixture) -> N
 def test_a_job_that_starts_waits_only_a_moment() -> None:
     assert Login().at_start.outage_timeout_s == START_PATIENCE_S
     assert Login(outage_timeout_s=0.0).at_start.outage_timeout_s == 0.0
+
+
+def test_answers_of_a_server_are_borne_for_a_short_while_only(clock: Clock) -> None:
+    until = outage(clock, Login(outage_timeout_s=300.0))
+    with pytest.raises(NoRespondersError):
+        for _ in range(1000):
+            until.pause(NOBODY)
+    assert clock.now_s == 1000.0 + ANSWERED_PATIENCE_S
+
+
+def test_an_answer_after_an_outage_is_borne_from_the_first_answer_on(clock: Clock) -> None:
+    until = outage(clock, Login(outage_timeout_s=300.0))
+    while clock.now_s < 1100.0:
+        until.pause(LOST)
+    answered_s = clock.now_s
+    with pytest.raises(NoRespondersError):
+        for _ in range(1000):
+            until.pause(NOBODY)
+    assert clock.now_s == answered_s + ANSWERED_PATIENCE_S
+
+
+def test_answers_with_a_lost_connection_or_a_success_between_them_do_not_add_up(
+    clock: Clock,
+) -> None:
+    until = outage(clock, Login(outage_timeout_s=300.0))
+    for _ in range(8):
+        until.pause(NOBODY)
+        clock.wait(ANSWERED_PATIENCE_S)
+        until.pause(LOST)
+    for _ in range(100):
+        until.pause(NOBODY)
+        clock.wait(ANSWERED_PATIENCE_S)
+        until.end()
