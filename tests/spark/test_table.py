@@ -1,13 +1,16 @@
 """The job `table`: a bucket's entries as tables, now and as they were."""
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from headwater.spark.jobs import table_latest
 from headwater.spark.jobs.delta_table import Table, TableConflictError
+from headwater.spark.jobs.progress import Silent
 from headwater.spark.jobs.table import (
     TableResult,
     TableSettings,
@@ -171,6 +174,98 @@ def test_keys_that_are_put_all_the_time_are_in_the_table(tables: Tables) -> None
     assert result.revision > 50
 
 
+def test_a_change_is_merged_into_the_files_that_hold_its_keys(
+    tables: Tables, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(table_latest, "FILE_ROWS", 10)
+    server = tables.server
+    server.create_bucket("b")
+    server.publish([put(f"k{number}", "old") for number in range(80)])
+    latest = Table(tables.run().latest)
+    before = {part.path: part.rows for part in latest.parts}
+    assert len(before) > 3
+    server.publish([put("k7", "new"), delete("k8"), put("more", "new")])
+    assert tables.run().keys == 80
+    after = {part.path: part.rows for part in Table(latest.path).parts}
+    # Two keys are in two files at the most; all others are where they were.
+    assert len(set(before) - set(after)) <= 2
+    assert len(set(before) & set(after)) >= len(before) - 2
+    expected = {f"k{number}": "old" for number in range(80) if number != 8}
+    assert tables.latest() == expected | {"k7": "new", "more": "new"}
+    # What goes without a mark is merged in the same way.
+    server.purge("KV_b", filter="$KV.b.k9")
+    assert tables.run().keys == 79
+    assert "k9" not in tables.latest()
+    assert len(set(after) - {part.path for part in Table(latest.path).parts}) <= 1
+
+
+def test_small_files_are_taken_into_a_merge_when_they_are_many(
+    own_tables: Tables, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(table_latest, "SMALL_FILES_MAX", 2)
+    own_tables.server.create_bucket("b")
+    counts = []
+    for number in range(5):
+        own_tables.server.publish([put(f"k{number}", "x")])
+        counts.append(len(Table(own_tables.run().latest).parts))
+    # The fourth run finds three files, writes the new key and takes them in.
+    assert counts == [1, 2, 3, 1, 2]
+    assert sorted(own_tables.latest()) == [f"k{number}" for number in range(5)]
+
+
+class Steps(Silent):
+    """Does one thing after each turn of a job that follows, and then stops it."""
+
+    def __init__(self, *steps: Callable[[], object]) -> None:
+        self._steps = list(steps)
+        self.notes: list[str] = []
+
+    def note(self, text: str) -> None:
+        self.notes.append(text)
+
+    def wait(self, seconds: float) -> bool:
+        if not self._steps:
+            return False
+        self._steps.pop(0)()
+        return True
+
+
+def test_a_table_follows_its_bucket_until_it_is_stopped(tables: Tables) -> None:
+    server = tables.server
+    server.create_bucket("b")
+    server.publish([put("a", "1"), put("b", "2")])
+    seen: list[dict[str, str]] = []
+    versions: list[int] = []
+
+    def look() -> None:
+        seen.append(tables.latest())
+        versions.append(Table(f"{tables.to}/latest").version)
+
+    def change(*messages: Message) -> None:
+        look()
+        server.publish(messages)
+
+    def purge_some() -> None:
+        look()
+        server.purge("KV_b", filter="$KV.b.c")
+
+    steps = Steps(
+        lambda: change(put("a", "3"), put("c", "4")),
+        lambda: change(delete("b")),
+        purge_some,
+        look,
+        look,
+    )
+    settings = TableSettings(Login(url=server.url), "b", tables.to, follow=True)
+    result = table(tables.spark, settings, steps)
+    first = {"a": "1", "b": "2"}
+    assert seen == [first, {"a": "3", "b": "2", "c": "4"}, {"a": "3", "c": "4"}, *[{"a": "3"}] * 2]
+    # Where nothing has happened nothing is written.
+    assert versions[-1] == versions[-2]
+    assert (result.entries, result.revision, result.keys, result.behind) == (5, 5, 1, 0)
+    assert "2 keys, behind 0" in steps.notes
+
+
 class Killed(Exception):
     """Stands for the end of the driver."""
 
@@ -317,6 +412,8 @@ def test_entries_expire(own_tables: Tables) -> None:
         ({"as_of_time": "yesterday"}, "as_of_time='yesterday'"),
         ({"as_of_time": "2026-01-01", "as_of_revision": 1}, "exclude each other"),
         ({"rounds_max": 0}, "rounds_max=0"),
+        ({"every_s": 0.0}, "every_s=0"),
+        ({"follow": True, "as_of_revision": 1}, "option follow excludes as_of_revision"),
         ({"keep_versions_h": -1}, "keep_versions_h=-1"),
     ],
 )

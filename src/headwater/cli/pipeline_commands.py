@@ -87,6 +87,8 @@ TABLE: Final = JobOptions(
         "as_of_revision": "Also the keys as they were at this revision.",
         "as_of_time": "Also the keys as they were then: 2026-01-05T09:30:00Z or a date.",
         "fail_on_data_loss": "Go on with a bucket that was deleted and made anew.",
+        "follow": "Go on with what is put, until Ctrl-C.",
+        "every_s": "With --follow: how often what has changed is merged into the tables.",
         "rounds_max": "How often to read again what came while reading.",
         "keep_versions_h": "How many hours older versions of the tables stay readable.",
     },
@@ -153,6 +155,7 @@ def archive(place: Place, as_json: bool, **parameters: Any) -> ExitCode:
     "table",
     examples="""
 headwater pipeline table prices --to tables/prices
+headwater pipeline table prices --to tables/prices --follow              until Ctrl-C
 headwater pipeline table prices --to tables/prices --as-of-revision 1200
 headwater pipeline table prices --to tables/prices --as-of-time 2026-01-05T09:30:00Z
 """,
@@ -163,7 +166,8 @@ def table(place: Place, as_json: bool, **parameters: Any) -> ExitCode:
     """Keep tables of a bucket.
 
     Two Delta tables of the bucket BUCKET: its values of now, and every entry there was. A second
-    run adds what has changed. The bucket forgets old entries, the history does not.
+    run merges what has changed into them, and --follow does so until Ctrl-C. The bucket forgets
+    old entries, the history does not.
     """
     job = only_job("table", TABLE, place, parameters)
     return perform([job], place.spark, place.output, as_json)

@@ -63,10 +63,17 @@ class ElapsedColumn(ProgressColumn):
 class JobProgress:
     """What one job reports to; with no screen it still lets the job be stopped."""
 
-    def __init__(self, title: str, screen: Progress | None, cutting_off: threading.Event) -> None:
+    def __init__(
+        self,
+        title: str,
+        screen: Progress | None,
+        cutting_off: threading.Event,
+        stopping: threading.Event,
+    ) -> None:
         self._title = title
         self._screen = screen
         self._cutting_off = cutting_off
+        self._stopping = stopping
         self._thread = threading.current_thread()
         self._task = None if screen is None else screen.add_task(title, total=None, note="")
 
@@ -89,6 +96,10 @@ class JobProgress:
         self._notice_a_stop()
         if self._screen is not None and self._task is not None:
             self._screen.update(self._task, note=text)
+
+    def wait(self, seconds: float) -> bool:
+        """Between two turns of a job that follows: it ends there with what it has done."""
+        return not self._stopping.wait(seconds)
 
     def end(self) -> None:
         """The line goes."""
@@ -148,7 +159,7 @@ class Display(AbstractContextManager["Display"]):
 
     def progress_of(self, title: str) -> JobProgress:
         """What a job reports to; to be called in the thread that runs it."""
-        return JobProgress(title, self._screen, self.cutting_off)
+        return JobProgress(title, self._screen, self.cutting_off, self.stopping)
 
 
 def new_screen(console: Console) -> Progress:

@@ -18,7 +18,7 @@ from headwater.cli.pipeline_progress import (
 def test_a_line_shows_how_much_is_done_and_the_last_note() -> None:
     drawn = StringIO()
     screen = new_screen(Console(file=drawn, force_terminal=True, width=120))
-    progress = JobProgress("orders", screen, threading.Event())
+    progress = JobProgress("orders", screen, threading.Event(), threading.Event())
     progress.stage("archive", 50_000)
     progress.advance(12_000)
     progress.note("lag 38,001")
@@ -36,7 +36,7 @@ def test_the_bar_moves_while_there_is_nothing_to_count_yet(total: int | None) ->
     now_s = 0.0
     screen = new_screen(Console(file=StringIO(), force_terminal=True, width=120))
     screen.get_time = lambda: now_s
-    progress = JobProgress("orders", screen, threading.Event())
+    progress = JobProgress("orders", screen, threading.Event(), threading.Event())
     progress.stage("archive", total)
 
     def bar() -> str:
@@ -65,8 +65,16 @@ def test_what_has_no_count_yet_shows_none() -> None:
 
 def test_a_report_ends_a_job_that_is_cut_off() -> None:
     cutting_off = threading.Event()
-    progress = JobProgress("orders", None, cutting_off)
+    progress = JobProgress("orders", None, cutting_off, threading.Event())
     progress.note("lag 1")
     cutting_off.set()
     with pytest.raises(StopRequested):
         progress.note("lag 0")
+
+
+def test_a_job_that_follows_waits_until_its_command_is_stopped() -> None:
+    stopping = threading.Event()
+    progress = JobProgress("orders", None, threading.Event(), stopping)
+    assert progress.wait(0.001)
+    stopping.set()
+    assert not progress.wait(3600)

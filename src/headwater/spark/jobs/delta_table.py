@@ -13,8 +13,9 @@ Must not know: buckets, streams, what the columns mean.
 """
 
 import json
+import time
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -47,6 +48,15 @@ class Part:
     statistics: str
 
 
+@dataclass(frozen=True)
+class StoredPart:
+    """One file that a version of a table names, relative to the table."""
+
+    path: str
+    size: int
+    rows: int
+
+
 class Table:
     """One version of a Delta table, or the place where the first is going to be."""
 
@@ -70,10 +80,16 @@ class Table:
     @property
     def rows(self) -> int:
         """How many rows this version has, as those who wrote its files have counted."""
+        return sum(part.rows for part in self.parts)
+
+    @property
+    def parts(self) -> list[StoredPart]:
+        """The files of this version."""
         import pyarrow as pa
 
         files = pa.table(self._existing().get_add_actions(flatten=True))
-        return sum(files.column("num_records").to_pylist())
+        columns = (files.column(name).to_pylist() for name in ("path", "size_bytes", "num_records"))
+        return [StoredPart(*row) for row in zip(*columns, strict=True)]
 
     @property
     def properties(self) -> Mapping[str, str]:
@@ -109,9 +125,11 @@ class Table:
         mode: Literal["append", "overwrite"],
         schema: "pa.Schema",
         mark: tuple[str, int],
+        replaced: Sequence[StoredPart] = (),
     ) -> None:
         """Add the parts, and for `overwrite` drop what was there, as one new version.
 
+        With `append`, the parts take the place of those `replaced`, if there are any.
         Raises TableConflictError if the mark has been moved since this version was read.
         """
         from deltalake import CommitProperties, Transaction
@@ -124,6 +142,8 @@ class Table:
             AddAction(part.path, part.size, {}, part.modified_ms, True, part.statistics)
             for part in parts
         ]
+        now_ms = int(time.time() * 1_000)
+        actions += [RemoveAction(part.path, True, now_ms, part.size) for part in replaced]
         try:
             table.create_write_transaction(
                 actions,
@@ -143,10 +163,12 @@ class Table:
             sync(log / f"{version:020d}.json")
         sync(log)
 
-    def read(self, spark: "SparkSession") -> "DataFrame":
-        """This version as a DataFrame, read by Spark itself."""
+    def read(self, spark: "SparkSession", parts: Sequence[StoredPart] | None = None) -> "DataFrame":
+        """This version, or some of its files, as a DataFrame, read by Spark itself."""
         table = self._existing()
         files = table.file_uris()
+        if parts is not None:
+            files = [f"{self.path}/{part.path}" for part in parts]
         schema = _spark_schema(table)
         if not files:
             return spark.createDataFrame([], schema)

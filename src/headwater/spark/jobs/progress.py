@@ -3,6 +3,7 @@
 A job calls; it never asks whether anybody listens. Drawing belongs to the command line.
 """
 
+import time
 from typing import Final, Protocol
 
 
@@ -18,6 +19,10 @@ class Progress(Protocol):
     def note(self, text: str) -> None:
         """A short line that replaces the one before."""
 
+    def wait(self, seconds: float) -> bool:
+        """Let time pass; False, maybe before it has passed, if the job shall end now."""
+        ...
+
 
 class Silent:
     """Nobody listens."""
@@ -30,6 +35,10 @@ class Silent:
 
     def note(self, text: str) -> None:
         pass
+
+    def wait(self, seconds: float) -> bool:
+        time.sleep(seconds)
+        return True
 
 
 SILENT: Final[Progress] = Silent()

@@ -8,8 +8,11 @@ The bucket forgets (it keeps 1 to 64 entries of a key), the history does not: it
 run has seen. A run reads only what is newer than the revision the history says it is at, and adds
 it together with the new revision in one commit, so a run killed anywhere is repeated or was done.
 `latest` is made from the history, never from the bucket, and says itself how far it has come: a
-run killed between the two is completed by the next. It is rewritten as a whole, from its own rows
-and the new ones.
+run killed between the two is completed by the next. What has changed is merged into it, file by
+file.
+
+With `follow` the job goes on until it is stopped, and looks every `every_s` seconds whether the
+bucket has changed.
 
 What the tables can not know: an entry that was overwritten before any run read it (`missing` counts
 the revisions that were passed over). So a bucket that had forgotten entries before the first run is
@@ -37,16 +40,14 @@ from headwater.spark.jobs.reading import check_time, login_options, utc
 from headwater.spark.jobs.table_history import (
     HISTORY_COLUMNS,
     LATEST_COLUMNS,
-    PUT,
     AsOf,
     arrow_schema,
     as_of,
     history_rows,
-    newest,
-    present,
     until,
     without_purged,
 )
+from headwater.spark.jobs.table_latest import LatestTable
 from headwater.spark.link.api import STREAM_NOT_FOUND, JetStream, StreamInfo
 from headwater.spark.link.connection import Connection
 from headwater.spark.link.errors import ApiError
@@ -61,7 +62,6 @@ from headwater.spark.options import (
 )
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
 HISTORY: Final = "history"
@@ -77,6 +77,9 @@ ONE_FILE_ENTRIES_MAX: Final = 200_000
 HISTORY_FILES_MAX: Final = 200
 KEEP_VERSIONS_H: Final = 7 * 24
 ROUNDS_MAX: Final = 100
+# Each time that something has changed makes versions of two tables.
+EVERY_S_MIN: Final = 0.1
+EVERY_S_MAX: Final = 86_400.0
 
 CATCH_UP_ENTRIES_MAX: Final = 20_000
 CATCH_UP_BYTES_MAX: Final = 64 << 20
@@ -93,7 +96,8 @@ class TableSettings:
     refused; otherwise it is told in the result, and the tables go on with the bucket there is now.
     `rounds_max` bounds how often a run reads again what has come while it was reading.
     `keep_versions_h` is how long older versions of the tables can still be read, in hours; what
-    another run is writing must not be older than that.
+    another run is writing must not be older than that. `follow`: go on until stopped, and bring the
+    tables up to date every `every_s` seconds, if the bucket has changed.
     """
 
     login: Login
@@ -102,6 +106,8 @@ class TableSettings:
     as_of_revision: int | None = None
     as_of_time: str | None = None
     fail_on_data_loss: bool = True
+    follow: bool = False
+    every_s: float = 10.0
     rounds_max: int = 3
     keep_versions_h: int = KEEP_VERSIONS_H
 
@@ -117,6 +123,16 @@ class TableSettings:
                 f"option as_of_revision={self.as_of_revision} is not valid: revisions begin at 1"
             )
         check_time("as_of_time", self.as_of_time)
+        if self.follow and (self.as_of_revision is not None or self.as_of_time is not None):
+            raise OptionError(
+                "option follow excludes as_of_revision and as_of_time: ask for the keys of then in"
+                " a run of its own"
+            )
+        if not EVERY_S_MIN <= self.every_s <= EVERY_S_MAX:
+            raise OptionError(
+                f"option every_s={self.every_s:g} is not valid: allowed is {EVERY_S_MIN:g} to"
+                f" {EVERY_S_MAX:g}"
+            )
         if not 1 <= self.rounds_max <= ROUNDS_MAX:
             raise OptionError(
                 f"option rounds_max={self.rounds_max} is not valid: allowed is 1 to {ROUNDS_MAX}"
@@ -316,8 +332,47 @@ def table(
 ) -> TableResult:
     """Bring the tables of a bucket up to date. Raises OptionError, LinkError, DataLossError."""
     settings.check()
-    with Connection(settings.login) as connection:
-        return _Run(spark, settings, JetStream(connection), progress).run()
+    following = _Following(spark, settings, progress)
+    result = following.next()
+    while settings.follow and progress.wait(settings.every_s):
+        result = following.next()
+    return result
+
+
+class _Following:
+    """One run after the other, and what they have done together."""
+
+    def __init__(self, spark: "SparkSession", settings: TableSettings, progress: Progress) -> None:
+        self._spark = spark
+        self._settings = settings
+        self._progress = progress
+        # The bucket as it was when the last run began.
+        self._info: StreamInfo | None = None
+        self._result: TableResult | None = None
+
+    def next(self) -> TableResult:
+        """Bring the tables up to date, unless nothing has happened since the last time."""
+        with Connection(self._settings.login) as connection:
+            run = _Run(self._spark, self._settings, JetStream(connection), self._progress)
+            info = run.info()
+            # Whatever changes a bucket changes its counts too, also a purge and an age limit.
+            if self._result is None or info != self._info:
+                self._result = _added(self._result, run.run(info))
+                self._info = info
+        self._progress.note(f"{self._result.keys:,} keys, behind {self._result.behind:,}")
+        return self._result
+
+
+def _added(before: TableResult | None, last: TableResult) -> TableResult:
+    """The result of all runs up to the last one."""
+    if before is None:
+        return last
+    return replace(
+        last,
+        entries=before.entries + last.entries,
+        missing=before.missing + last.missing,
+        lost=last.lost or before.lost,
+    )
 
 
 class _Run:
@@ -336,9 +391,9 @@ class _Run:
         self._progress = progress
         self._lost: str | None = None
 
-    def run(self) -> TableResult:
+    def run(self, info: StreamInfo) -> TableResult:
+        """Bring the tables up to date with a bucket that has just been looked at."""
         settings = self._settings
-        info = self._info()
         history = self._open_history(info)
         self._progress.stage("entries", info.last_seq - _State.of(history).revision)
         entries = missing = 0
@@ -350,7 +405,7 @@ class _Run:
             entries += added
             missing += info.last_seq - state.revision - added
             # Asked again: what was overwritten while it was read has a newer revision now.
-            info_read, info = info, self._info()
+            info_read, info = info, self.info()
             if info.last_seq > info_read.last_seq:
                 self._progress.note(f"{info.last_seq - info_read.last_seq} more since")
         state = self._generation(history, info)
@@ -358,11 +413,11 @@ class _Run:
             added, revision = self._catch_up(history, state, info)
             entries += added
             missing += revision - state.revision - added
-            info = self._info()
+            info = self.info()
         state = _State.of(history)
         if history.compact(HISTORY_FILES_MAX):
             history.sweep(settings.keep_versions_h)
-        latest = self._bring_up(history, state, info)
+        latest = self._bring_up(history, state)
         result = TableResult(
             bucket=settings.bucket,
             revision=state.revision,
@@ -377,7 +432,8 @@ class _Run:
         )
         return self._materialised(history, state, result)
 
-    def _info(self) -> StreamInfo:
+    def info(self) -> StreamInfo:
+        """The bucket as it is now. Raises OptionError if there is none."""
         bucket = self._settings.bucket
         try:
             return self._server.stream_info(stream_name(Kind.BUCKET, bucket))
@@ -491,51 +547,39 @@ class _Run:
         frame = self._spark.read.format("headwater").options(**options).load()
         return frame.coalesce(1) if last - first < ONE_FILE_ENTRIES_MAX else frame
 
-    def _bring_up(self, history: Table, state: _State, info: StreamInfo) -> Table:
+    def _bring_up(self, history: Table, state: _State) -> Table:
         """Make the latest table say what the history says."""
-        from pyspark.sql import functions as f
-
         self._progress.stage("latest", None)
         latest = Table(f"{self._settings.root}/{LATEST}")
         if not latest.exists:
             latest.create(arrow_schema(LATEST_COLUMNS), {_BUCKET_PROPERTY: state.bucket})
-        held = latest.mark(state.current.mark)
+        before = latest.version
         rows = until(history.read(self._spark), state.generation_times(), AsOf())
-        if held is not None:
-            known = latest.read(self._spark).withColumn("operation", f.lit(PUT))
-            columns = known.columns
-            rows = known.unionByName(rows.where(f.col("revision") > held).select(*columns))
-        alive = present(newest(rows), utc(time.time_ns()))
-        frame = self._without_removed(alive.select(*LATEST_COLUMNS), info)
-        if held != state.revision or frame.count() != latest.rows:
-            self._overwrite(latest, frame, (state.current.mark, state.revision))
+        mark = (state.current.mark, state.revision)
+        LatestTable(self._spark, latest, self._gone).bring_up(
+            rows, history.rows, mark, utc(time.time_ns())
+        )
+        if latest.version != before:
+            latest.sweep(self._settings.keep_versions_h)
         return latest
 
-    def _without_removed(self, alive: "DataFrame", info: StreamInfo) -> "DataFrame":
-        """The keys without those that the bucket has lost without a mark."""
+    def _gone(self, keys: "DataFrame") -> list[str]:
+        """Those of the keys that the bucket has lost without a mark."""
         import pyarrow as pa
 
         from headwater.spark.batches import texts
         from headwater.spark.buckets import key_of
 
-        subjects = self._server.subjects(info.name)
-        if not subjects:
-            return alive.limit(0)
-        keys = self._keys(texts([key_of(subject.encode()) for subject in subjects]))
-        removed = [
+        bucket = self._settings.bucket
+        subjects = self._server.subjects(stream_name(Kind.BUCKET, bucket))
+        there = texts([key_of(subject.encode()) for subject in subjects])
+        frame = self._spark.createDataFrame(pa.table({"key": there}))
+        return [
             row.key
-            for row in alive.join(keys, "key", "left_anti").select("key").collect()
+            for row in keys.join(frame, "key", "left_anti").collect()
             # Where keys come and go, the list of subjects can have left one out.
-            if self._server.kv_get(self._settings.bucket, row.key) is None
+            if self._server.kv_get(bucket, row.key) is None
         ]
-        if not removed:
-            return alive
-        return alive.join(self._keys(pa.array(removed, pa.string())), "key", "left_anti")
-
-    def _keys(self, names: "pa.Array") -> "DataFrame":
-        import pyarrow as pa
-
-        return self._spark.createDataFrame(pa.table({"key": names}))
 
     def _materialised(self, history: Table, state: _State, result: TableResult) -> TableResult:
         settings = self._settings
