@@ -113,27 +113,28 @@ class ApiCommand(TeachingCommand):
 
 def api_options(function: F) -> F:
     """Which API, and how long to wait for it."""
-    options: list[Callable[[F], F]] = [
-        click.option(
-            "--domain", type=ApiPrefix(), metavar="NAME", help="The JetStream domain to talk to."
-        ),
-        click.option(
-            "--api-prefix",
-            type=ApiPrefix(),
-            metavar="SUBJECT",
-            help=f"Where the API answers.  [default {DEFAULT_PREFIX}]",
-        ),
-        click.option(
-            "--timeout",
-            "timeout_s",
-            type=Duration(),
-            default=DEFAULT_TIMEOUT_S,
-            help=f"Longest wait for an answer.  [default {DEFAULT_TIMEOUT_S:g}s]",
-        ),
-    ]
-    for option in reversed(options):
-        function = option(function)
-    return function
+    timeout = click.option(
+        "--timeout",
+        "timeout_s",
+        type=Duration(),
+        default=DEFAULT_TIMEOUT_S,
+        help=f"Longest wait for an answer.  [default {DEFAULT_TIMEOUT_S:g}s]",
+    )
+    return api_place_options(timeout(function))
+
+
+def api_place_options(function: F) -> F:
+    """Which API."""
+    domain = click.option(
+        "--domain", type=ApiPrefix(), metavar="NAME", help="The JetStream domain to talk to."
+    )
+    prefix = click.option(
+        "--api-prefix",
+        type=ApiPrefix(),
+        metavar="SUBJECT",
+        help=f"Where the API answers.  [default {DEFAULT_PREFIX}]",
+    )
+    return domain(prefix(function))
 
 
 def prefix_of(domain: str | None, api_prefix: str | None) -> str:

@@ -155,10 +155,12 @@ def stream_check(api: JetStream, need: Need) -> Check:
     """Ask for one stream or bucket."""
     try:
         info = api.stream_info(need.stream)
-    except NoRespondersError:
+    except NoRespondersError as error:
         failure = CommandFailed(
             "JetStream is not enabled on this server", "Start it with -js: headwater serve -js"
         )
+        if api.connection.login.api_option is not None:
+            failure = CommandFailed(sentence(str(error)), "Look at --domain and --api-prefix.")
         return Check(need.text, failure=failure)
     except ApiError as error:
         if error.err_code != STREAM_NOT_FOUND:

@@ -15,6 +15,7 @@ from typing import Any, Final, Literal, TypeVar, Union
 
 import click
 
+from headwater.cli.api_command import api_place_options, prefix_of
 from headwater.cli.exits import ExitCode, ReaderGone
 from headwater.cli.output import Output
 from headwater.cli.parameters import (
@@ -34,6 +35,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 SECONDS_SUFFIX: Final = "_s"
 SPARK_PARAMETERS: Final = ("master", "memory", "conf")
 OUTAGE_PARAMETER: Final = "outage_timeout_s"
+# Those of the login that only pipelines take, by the fields they set.
+LOGIN_PARAMETERS: Final = ("domain", "api_prefix", OUTAGE_PARAMETER)
 
 
 @dataclass(frozen=True)
@@ -189,7 +192,7 @@ class PipelineCommand(TeachingCommand):
             record = parameter.get_help_record(ctx)
             if record is not None and isinstance(parameter, click.Option):
                 is_spark = parameter.name in SPARK_PARAMETERS
-                is_shared = parameter.name in (*CONNECTION_PARAMETERS, OUTAGE_PARAMETER)
+                is_shared = parameter.name in (*CONNECTION_PARAMETERS, *LOGIN_PARAMETERS)
                 title = "Connection" if is_shared else "Spark" if is_spark else "Options"
                 records[title].append(record)
         for title, lines in records.items():
@@ -222,9 +225,10 @@ def pipeline_command(
             after = {key: parameters.pop(key, None) for key in CONNECTION_PARAMETERS}
             # The variables of the environment are of no concern to a command that does not connect.
             login = target_of(before, after).login if connects else Login()
-            outage_timeout_s = parameters.pop(OUTAGE_PARAMETER, None)
-            if outage_timeout_s is not None:
-                login = dataclasses.replace(login, outage_timeout_s=outage_timeout_s)
+            given = {name: parameters.pop(name, None) for name in LOGIN_PARAMETERS}
+            prefix_of(given["domain"], given["api_prefix"])
+            said = {name: value for name, value in given.items() if value is not None}
+            login = dataclasses.replace(login, **said)
             spark = SparkSettings(
                 parameters.pop("master", None),
                 parameters.pop("memory", None),
@@ -240,7 +244,9 @@ def pipeline_command(
         if computes:
             decorated = spark_options(decorated)
         if connects:
-            decorated = connection_options(with_defaults=False)(outage_option(decorated))
+            decorated = connection_options(with_defaults=False)(
+                api_place_options(outage_option(decorated))
+            )
         return click.command(name, cls=PipelineCommand, examples=examples)(decorated)
 
     return decorate

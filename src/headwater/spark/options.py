@@ -297,7 +297,7 @@ def parse_point_in_time(text: str) -> int:
 
 _LOGIN_NAMES: Final = (
     "url", "user", "password", "token", "nkey", "creds", "tls", "tlsCa", "tlsCert", "tlsKey",
-    "connectTimeout", "requestTimeout", "outageTimeout", "retries",
+    "connectTimeout", "requestTimeout", "outageTimeout", "retries", "domain", "apiPrefix",
 )  # fmt: skip
 _SOURCE_NAMES: Final = (
     "stream", "bucket", "objects", "subjects", "starting", "startingSequence", "startingTime",
@@ -500,6 +500,8 @@ class _Reading:
                 "outageTimeout", default.outage_timeout_s, OUTAGE_TIMEOUT_S_MAX, may_be_zero=True
             ),
             retries=self.number("retries", 0, RETRIES_MAX),
+            domain=self.text("domain"),
+            api_prefix=self.text("apiPrefix"),
         )
         try:
             login.check()

@@ -51,7 +51,7 @@ from headwater.spark.batch_commit import BatchCommit
 from headwater.spark.dead_letters import DeadLetterBox, letter_subject
 from headwater.spark.link.api import STREAM_NOT_FOUND, JetStream, StreamInfo
 from headwater.spark.link.connection import Connection
-from headwater.spark.link.errors import ApiError
+from headwater.spark.link.errors import ApiError, NoRespondersError
 from headwater.spark.link.login import Login
 from headwater.spark.markers import ChangedBatchError
 from headwater.spark.options import OptionError, SinkOptions
@@ -245,6 +245,10 @@ def _dead_letter_box(options: SinkOptions) -> DeadLetterBox | None:
 def _stream_info(login: Login, stream: str, server: str, kind: str) -> StreamInfo:
     try:
         return JetStream(_connection(login, _ASKING)).stream_info(stream)
+    except NoRespondersError as error:
+        if login.api_option is None:
+            raise
+        raise OptionError(f"option {login.api_option}: {error}") from None
     except ApiError as error:
         if error.err_code != STREAM_NOT_FOUND:
             raise

@@ -145,7 +145,7 @@ def _named(error: LinkError, options: SourceOptions) -> OperatingError:
     if isinstance(error, UnreachableError):
         return OptionError(f"option url: {error}")
     if isinstance(error, NoRespondersError):
-        return OptionError(f"option url={at!r}: {error}")
+        return OptionError(f"option {options.login.api_option or f'url={at!r}'}: {error}")
     if isinstance(error, RefusedError):
         method = options.login.method
         if method == "no credentials":

@@ -71,6 +71,7 @@ class TestSource:
             requestTimeout="2m",
             outageTimeout="1.5h",
             retries="0",
+            domain="hub",
         )
         assert options.subjects == ("a.*", "b.>")
         assert options.starting == Position(At.SEQUENCE, 5)
@@ -86,6 +87,7 @@ class TestSource:
         assert options.login.request_timeout_s == 120.0
         assert options.login.outage_timeout_s == 5_400.0
         assert options.login.retries == 0
+        assert options.login.api == "$JS.hub.API."
 
     def test_patience_with_an_outage_is_five_minutes_and_may_be_none_or_a_week(self) -> None:
         assert source().login.outage_timeout_s == 300.0

@@ -116,6 +116,8 @@ def login_options(login: Login) -> dict[str, str]:
         "requestTimeout": f"{login.request_timeout_s}s",
         "outageTimeout": f"{login.outage_timeout_s}s",
         "retries": None if login.retries is None else str(login.retries),
+        "domain": login.domain,
+        "apiPrefix": login.api_prefix,
     }
     return {name: text for name, text in given.items() if text is not None}
 

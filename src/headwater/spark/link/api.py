@@ -14,8 +14,6 @@ from headwater.spark.link.errors import ApiError, LinkError, NoRespondersError
 from headwater.wire.headers import VERSION
 from headwater.wire.info import decode_object
 
-PREFIX: Final = "$JS.API."
-
 STREAM_NOT_FOUND: Final = 10059
 STREAM_NAME_IN_USE: Final = 10058
 CONSUMER_NOT_FOUND: Final = 10014
@@ -76,13 +74,19 @@ class JetStream:
         self.connection = connection
 
     def call(self, tail: str, document: object | None = None) -> dict[str, Any]:
-        """Ask `$JS.API.<tail>`; the answer without its type. Raises ApiError."""
+        """Ask `$JS.API.<tail>`; the answer without its type. Raises ApiError.
+
+        In a domain, or under a prefix of its own, the API has another beginning.
+        """
         payload = b"" if document is None else msgspec.json.encode(document)
+        login = self.connection.login
         try:
-            reply = self.connection.request(PREFIX + tail, payload)
+            reply = self.connection.request(login.api + tail, payload)
         except NoRespondersError:
             raise NoRespondersError(
                 "the server has no JetStream for this account: start it with -js"
+                if login.api_option is None
+                else f"nobody answers at {login.api}>: is the API of JetStream there?"
             ) from None
         return _answer(reply)
 
@@ -220,7 +224,8 @@ class JetStream:
                 if entry and entry.sequence > expected_revision and entry.data == value:
                     return entry.sequence
             is_first = False
-            reply = self.connection.request(f"$KV.{bucket}.{key}", value, header)
+            subject = self.connection.login.entry_subject(f"$KV.{bucket}.{key}")
+            reply = self.connection.request(subject, value, header)
             return int(_answer(reply)["seq"])
 
         return self.connection.again(put)

@@ -25,7 +25,6 @@ import msgspec
 
 from headwater.spark.link.api import (
     CONSUMER_NOT_FOUND,
-    PREFIX,
     STREAM_NOT_FOUND,
     JetStream,
     StreamInfo,
@@ -244,7 +243,7 @@ class _Pulls:
         self.name = NAME_PREFIX + secrets.token_hex(8)
         self.rest = wanted
         self._connection = connection
-        self._subject = f"{PREFIX}CONSUMER.MSG.NEXT.{stream}.{self.name}".encode()
+        self._subject = f"{connection.login.api}CONSUMER.MSG.NEXT.{stream}.{self.name}".encode()
         self._inbox = connection.new_inbox()
         self._sid = b""
         # Each pull has a reply subject of its own: the status of one that is over is not news.

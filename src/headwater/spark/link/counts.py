@@ -18,7 +18,7 @@ import msgspec
 
 from headwater.base.errors import PeerError
 from headwater.jetstream.times import format_time
-from headwater.spark.link.api import PREFIX, JetStream, StreamInfo
+from headwater.spark.link.api import JetStream, StreamInfo
 from headwater.spark.link.connection import Connection, Reply
 from headwater.spark.link.patterns import ALL, Patterns
 from headwater.spark.link.pipelined import ask_all
@@ -110,12 +110,13 @@ class _ByConsumers:
         # A server may act on requests in another order than they came: a consumer is deleted when
         # it is known to be there, together with the creation of the next one.
         deletions: list[tuple[str, bytes]] = []
+        api = self._connection.login.api
         for sequence in sequences:
             name = NAME_PREFIX + secrets.token_hex(8)
-            creation = f"{PREFIX}CONSUMER.CREATE.{self._stream}.{name}"
+            creation = f"{api}CONSUMER.CREATE.{self._stream}.{name}"
             request = (creation, self._document(name, sequence))
             counts.append(_pending_in(ask_all(self._connection, [request, *deletions])[0]))
-            deletions = [(f"{PREFIX}CONSUMER.DELETE.{self._stream}.{name}", b"")]
+            deletions = [(f"{api}CONSUMER.DELETE.{self._stream}.{name}", b"")]
         ask_all(self._connection, deletions)
         return None if None in counts else [count for count in counts if count is not None]
 
@@ -147,7 +148,7 @@ def _pending_in(reply: Reply) -> int | None:
 class _ByDirectGets:
     def __init__(self, connection: Connection, info: StreamInfo, patterns: Patterns) -> None:
         self._connection = connection
-        self._subject = f"{PREFIX}DIRECT.GET.{info.name}"
+        self._subject = f"{connection.login.api}DIRECT.GET.{info.name}"
         self._pattern = patterns.distinct[0] if patterns.distinct else ALL
 
     def count_from(self, sequences: Sequence[int]) -> list[int] | None:

@@ -25,7 +25,7 @@ from typing import Any, Final, final
 import msgspec
 
 from headwater.jetstream.times import parse_time
-from headwater.spark.link.api import PREFIX, JetStream
+from headwater.spark.link.api import JetStream
 from headwater.spark.link.connection import Connection, publish_frame, status_of
 from headwater.spark.link.errors import LinkError, NoRespondersError, TimedOutError
 from headwater.spark.link.patterns import ALL, Patterns
@@ -73,7 +73,7 @@ class DirectReader:
         self._patterns = patterns
         self._headers_only = headers_only
         api = "DIRECT_LEADER.GET" if by_leader else "DIRECT.GET"
-        self._subject = f"{PREFIX}{api}.{stream}"
+        self._subject = f"{connection.login.api}{api}.{stream}"
         # A request has one pattern at the most; several are matched here.
         self._is_matched_here = len(patterns.distinct) > 1
         self._pattern = patterns.distinct[0] if len(patterns.distinct) == 1 else ALL

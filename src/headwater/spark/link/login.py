@@ -42,6 +42,10 @@ CLIENT_NAME: Final = "headwater-spark"
 START_PATIENCE_S: Final = 3.0
 """Long enough for a server that is started together with the job."""
 NO_CREDENTIALS: Final = "no credentials"
+API: Final = "$JS.API."
+# With a call and a name behind it, a subject still fits the control line of a server.
+API_PREFIX_CHARACTERS_MAX: Final = 256
+_API_WORD: Final = re.compile(r"[^\s.*>\x00-\x1f\x7f]+")
 
 _SCHEMES: Final = {"nats": False, "tls": True}
 _WEBSOCKETS: Final = frozenset({"ws", "wss"})
@@ -83,6 +87,8 @@ class Login:
     `creds` (the path of a .creds file). `tls_ca`, `tls_cert` and `tls_key` are paths of PEM files;
     any of them asks for TLS, as `tls` does. `outage_timeout_s` is how long a server may be away
     before the work with it fails; `retries` limits the attempts in that time, after the first.
+    At most one of two says where the API of JetStream is: `domain` names a domain, `api_prefix` is
+    what stands before its calls where they are imported from another account.
     """
 
     url: str = DEFAULT_URL
@@ -99,6 +105,8 @@ class Login:
     request_timeout_s: float = 10.0
     outage_timeout_s: float = 300.0
     retries: int | None = None
+    domain: str | None = None
+    api_prefix: str | None = None
 
     def __repr__(self) -> str:
         return f"Login({self.shown_url}, {self.method})"
@@ -128,6 +136,29 @@ class Login:
     def wants_tls(self) -> bool:
         """TLS was asked for by an option, whatever the scheme of a server."""
         return self.tls or any((self.tls_ca, self.tls_cert, self.tls_key))
+
+    @property
+    def api(self) -> str:
+        """What stands before a call of the JetStream API, with its last dot."""
+        if self.domain is not None:
+            return f"$JS.{self.domain}.API."
+        return API if self.api_prefix is None else f"{self.api_prefix.removesuffix('.')}."
+
+    @property
+    def api_option(self) -> str | None:
+        """The option that says where the API is, and its value, if one does: for messages."""
+        for option, value in (("domain", self.domain), ("apiPrefix", self.api_prefix)):
+            if value is not None:
+                return f"{option}={value!r}"
+        return None
+
+    def entry_subject(self, subject: str) -> str:
+        """Where to publish an entry of a bucket, so that it reaches the bucket of this API.
+
+        Several domains can have a bucket of one name; what is put under the prefix of an API is
+        put into its own.
+        """
+        return subject if self.api == API else self.api + subject
 
     @property
     def at_start(self) -> "Login":
@@ -175,10 +206,26 @@ class Login:
             raise LoginError("outageTimeout", "must be 0 seconds or more")
         if self.retries is not None and self.retries < 0:
             raise LoginError("retries", "must be 0 or more")
+        self._check_api()
         self.key_pair()
         _credentials(self)
         if self.wants_tls:
             tls_context(self)
+
+    def _check_api(self) -> None:
+        if self.domain is not None and self.api_prefix is not None:
+            raise LoginError("apiPrefix", "domain says where the API is as well; give one of them")
+        for option, value in (("domain", self.domain), ("apiPrefix", self.api_prefix)):
+            if value is None:
+                continue
+            # Without the last dot, which stands between the prefix and a call.
+            words = value.removesuffix(".").split(".") if option == "apiPrefix" else [value]
+            if not all(map(_API_WORD.fullmatch, words)) or len(value) > API_PREFIX_CHARACTERS_MAX:
+                raise LoginError(
+                    option,
+                    f"{value[:API_PREFIX_CHARACTERS_MAX]!r} cannot stand in the subjects of the"
+                    " API: no blanks or wildcards, and words between dots",
+                )
 
     def _ways(self, servers: tuple[Server, ...]) -> list[str]:
         in_url = next((server for server in servers if server.has_credentials), None)

@@ -15,7 +15,7 @@ from typing import Final, final
 import msgspec
 
 from headwater.jetstream.times import parse_time
-from headwater.spark.link.api import MESSAGE_NOT_FOUND, PREFIX, JetStream, StreamInfo
+from headwater.spark.link.api import MESSAGE_NOT_FOUND, JetStream, StreamInfo
 from headwater.spark.link.connection import Connection, Reply
 from headwater.spark.link.errors import ApiError, LinkError, NoRespondersError
 from headwater.spark.link.patterns import ALL, Patterns
@@ -65,7 +65,7 @@ class MessageGetReader:
         self._stream = info.name
         self._patterns = patterns
         self._headers_only = headers_only
-        self._subject = f"{PREFIX}STREAM.MSG.GET.{info.name}"
+        self._subject = f"{connection.login.api}STREAM.MSG.GET.{info.name}"
         bytes_max = int(info.config.get("max_msg_size") or -1)
         if bytes_max <= 0:
             bytes_max = int(connection.info.get("max_payload") or MESSAGE_BYTES_MAX)

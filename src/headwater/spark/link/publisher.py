@@ -40,6 +40,9 @@ MAX_PAYLOAD_BYTES: Final = 1 << 20
 # What an atomic batch adds to the headers of a message, its version line included.
 _BATCH_LINES_BYTES_MAX: Final = 128
 
+# What the subjects of all entries of buckets begin with.
+_ENTRY: Final = b"$KV."
+
 # Refusals for what a message is: its request is bad, or it asks for a rollup that is not allowed.
 _BAD_REQUEST: Final = 400
 _ROLLUP_FAILED: Final = 10111
@@ -278,13 +281,25 @@ class Publisher:
         self._flights[token] = flight
         self._count += len(part)
         self._byte_count += part.byte_count
+        sent = self._on_the_wire(part)
         if is_atomic:
-            frames = _atomic_frames(part, reply)
+            frames = _atomic_frames(sent, reply)
         elif self._is_numbered:
-            frames = _numbered_frames(part, reply)
+            frames = _numbered_frames(sent, reply)
         else:
-            frames = _frames(part, reply)
+            frames = _frames(sent, reply)
         self._connection.send(frames)
+
+    def _on_the_wire(self, part: Messages) -> Messages:
+        """The messages with the subjects they are sent to: entries may go by way of a domain."""
+        before = self._connection.login.entry_subject(_ENTRY.decode()).encode()
+        if before == _ENTRY:
+            return part
+        subjects = [
+            before + subject.removeprefix(_ENTRY) if subject.startswith(_ENTRY) else subject
+            for subject in part.subjects
+        ]
+        return Messages(subjects, part.headers, part.payloads, part.ids, part.rows)
 
     def finish(self) -> None:
         """Wait for the acks of all that was sent. Raises as `publish` does."""

@@ -182,6 +182,12 @@ def test_credentials_are_harmless_where_nobody_asks(tmp_path: Path) -> None:
     ("login", "message"),
     [
         (Login(user="a", password="b", token="c"), "option token: only one way .* user and token"),
+        (Login(domain="hub", api_prefix="a"), "option apiPrefix: domain says .* as well"),
+        (Login(domain="a.b"), "option domain: 'a.b' cannot stand in the subjects"),
+        (Login(domain=""), "option domain: '' cannot stand"),
+        (Login(api_prefix="a.*"), "option apiPrefix: 'a.\\*' cannot stand"),
+        (Login(api_prefix="a..b"), "option apiPrefix: 'a..b' cannot stand"),
+        (Login(api_prefix="x" * 257), "option apiPrefix: 'x{256}' cannot stand"),
         (Login("a:b@h", nkey=SEED), "option nkey: only one way .* url and nkey"),
         (Login(token="t", creds="x"), "option creds: only one way .* token and creds"),
         (Login(password=SECRET), "option password: there is no user"),
@@ -329,3 +335,23 @@ def test_a_wrong_file_is_named_by_its_option(tmp_path: Path) -> None:
     ):
         with pytest.raises(LoginError, match=message):
             login.check()
+
+
+@pytest.mark.parametrize(
+    ("login", "api", "entry", "option"),
+    [
+        (Login(), "$JS.API.", "$KV.b.k", None),
+        (Login(domain="hub"), "$JS.hub.API.", "$JS.hub.API.$KV.b.k", "domain='hub'"),
+        (Login(api_prefix="a.b"), "a.b.", "a.b.$KV.b.k", "apiPrefix='a.b'"),
+        (Login(api_prefix="a.b."), "a.b.", "a.b.$KV.b.k", "apiPrefix='a.b.'"),
+        (Login(api_prefix="x" * 256), f"{'x' * 256}.", f"{'x' * 256}.$KV.b.k", None),
+        # The plain prefix is no other place.
+        (Login(api_prefix="$JS.API"), "$JS.API.", "$KV.b.k", "apiPrefix='$JS.API'"),
+    ],
+)
+def test_a_login_says_where_the_api_is(
+    login: Login, api: str, entry: str, option: str | None
+) -> None:
+    login.check()
+    assert (login.api, login.entry_subject("$KV.b.k")) == (api, entry)
+    assert option is None or login.api_option == option
