@@ -58,7 +58,7 @@ def is_new_table(options: Mapping[str, str]) -> bool:
 
 def table_schema(parsed: SourceOptions, options: Mapping[str, str]) -> StructType:
     """The columns of a table that is being made, its options with them. Raises OptionError."""
-    if parsed.kind is not Kind.OBJECTS:
+    if parsed.kind is not Kind.OBJECTS and not parsed.streams:
         SinkOptions.parse(writing_options(options))
     _refuse_secrets(parsed.login)
     own = {name: text for name, text in options.items() if not is_table_property(name)}

@@ -28,6 +28,7 @@ from headwater.spark.pushdown import PushdownReader
 from headwater.spark.schema import ddl
 from headwater.spark.source import SourceReader, check_reachable, one_line_errors
 from headwater.spark.stream_source import RefusedStreamReader, StreamSourceReader
+from headwater.spark.streams_source import StreamsReader, StreamsSourceReader
 
 NAME = "headwater"
 
@@ -52,12 +53,16 @@ class HeadwaterDataSource(DataSource):
     def reader(self, schema: StructType) -> DataSourceReader:
         with one_line_errors():
             options = source_options(schema, self.options)
+            if options.streams:
+                return StreamsReader(options, schema)
             # Spark refuses a reader that takes filters where it is configured not to push any.
             return (PushdownReader if options.pushdown else SourceReader)(options, schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         try:
             options = source_options(schema, self.options)
+            if options.streams:
+                return StreamsSourceReader(options, schema)
             return StreamSourceReader(options, schema)
         except OperatingError as error:
             return RefusedStreamReader(error)

@@ -124,6 +124,36 @@ class Offset:
             )
 
 
+@dataclass(frozen=True)
+class StreamsOffset:
+    """Where a read of several streams stands: an offset for each, by its name.
+
+        {"streams": {"orders_eu": {…}, "orders_us": {…}}, "lost": 0}
+
+    An offset that a batch has not moved is that of an earlier batch, and so are its ranges. `lost`
+    is that of streams that are no longer read.
+    """
+
+    streams: Mapping[str, Offset]
+    lost: int = 0
+
+    def to_json(self) -> dict[str, Any]:
+        streams = {name: self.streams[name].to_json() for name in sorted(self.streams)}
+        return {"streams": streams, "lost": self.lost}
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> "StreamsOffset":
+        """Raises OffsetError."""
+        streams = document.get("streams")
+        if not isinstance(streams, Mapping):
+            raise OffsetError(
+                f"the checkpoint holds {document!r}, which is no offset of several streams: use"
+                " another checkpointLocation"
+            )
+        offsets = {name: Offset.from_json(each) for name, each in streams.items()}
+        return cls(offsets, int(document.get("lost", 0)))
+
+
 def _range(part: Sequence[Any]) -> PlannedRange:
     first, last, count = part
     return PlannedRange(int(first), int(last), _number(count))
@@ -187,14 +217,6 @@ def replacement_of(offset: Offset, info: StreamInfo) -> Loss | None:
         0,
         first_sequence(info),
     )
-
-
-def is_of_latest(document: Mapping[str, Any]) -> bool:
-    """Whether the batch that ends at this offset of a checkpoint may have other rows in a replay.
-
-    Two runs of such a batch are the same batch if their offsets are the same.
-    """
-    return document.get("changes") == Changes.LATEST.value
 
 
 def keeps_messages(info: StreamInfo) -> bool:

@@ -12,7 +12,7 @@ Secrets are never part of a message. Knows neither Spark nor the network.
 import difflib
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any, Final
 
@@ -40,6 +40,16 @@ _BUCKET_NAME: Final = re.compile(r"[A-Za-z0-9_-]+")
 # What a server refuses in the name of a stream.
 _STREAM_NAME_REFUSED: Final = re.compile(r"[\s.*>/\\]")
 _SHOWN_CHARS_MAX: Final = 80
+
+STREAMS_OPTION: Final = "streams"
+STREAMS_MAX: Final = 1_000
+"""Each is asked about in every batch, and has a task of its own where it has messages."""
+
+_OF_ONE_STREAM: Final = {
+    "startingSequence": "each counts its own sequences; use startingTime, or starting",
+    "endingSequence": "each counts its own sequences; use endingTime, or ending",
+    "pushdown": "leave it out",
+}
 
 
 class OptionError(OperatingError):
@@ -93,9 +103,11 @@ class SourceOptions:
 
     `name` is the name of the stream, bucket or object store, as `kind` says; `stream` that of the
     stream that holds it. `subjects` are patterns of its subjects, or of the keys of a bucket; none
-    means all. A streaming read stays at its `ending` when it comes there. Without `partitions_min`
-    the planner chooses. Without `changes` the stream decides: the newest entry of each key where
-    the stream itself replaces entries, every message elsewhere.
+    means all. `streams` are names of several streams to read as one, or patterns of names;
+    `of_stream` makes of these options those of one of them. A streaming read stays at its `ending`
+    when it comes there. Without `partitions_min` the planner chooses. Without `changes` the stream
+    decides: the newest entry of each key where the stream itself replaces entries, every message
+    elsewhere.
     """
 
     kind: Kind
@@ -113,17 +125,34 @@ class SourceOptions:
     pushdown: bool = False
     history: bool = True
     changes: Changes | None = None
+    streams: tuple[str, ...] = ()
 
     @property
     def stream(self) -> str:
         return stream_name(self.kind, self.name)
+
+    @property
+    def target_option(self) -> str:
+        """The option that names what is read."""
+        return STREAMS_OPTION if self.streams else self.kind.value
+
+    def of_stream(self, name: str) -> "SourceOptions":
+        """The options to read one of several streams by."""
+        return replace(self, name=name)
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> "SourceOptions":
         """Raises OptionError."""
         reading = _Reading(options)
         reading.refuse_unknown(_SOURCE_NAMES, other=_SINK_NAMES, other_use="writing")
-        kind, name = reading.target((Kind.STREAM, Kind.BUCKET, Kind.OBJECTS))
+        kind, name = reading.target(
+            {
+                "stream": Kind.STREAM,
+                STREAMS_OPTION: Kind.STREAM,
+                "bucket": Kind.BUCKET,
+                "objects": Kind.OBJECTS,
+            }
+        )
         parsed = cls(
             kind=kind,
             name=name,
@@ -142,11 +171,18 @@ class SourceOptions:
             pushdown=reading.flag("pushdown", False),
             history=reading.flag("history", True),
             changes=reading.changes(),
+            streams=reading.streams(),
         )
         parsed._check(reading)
         return parsed
 
     def _check(self, reading: "_Reading") -> None:
+        if self.streams:
+            for option, instead in _OF_ONE_STREAM.items():
+                if reading.has(option):
+                    raise OptionError(
+                        f"option {option} is for one stream, not for streams: {instead}"
+                    )
         if self.kind is not Kind.BUCKET and reading.has("history"):
             raise OptionError("option history is for buckets: set bucket, or leave it out")
         if self.kind is Kind.OBJECTS and self.changes is not None:
@@ -224,7 +260,7 @@ class SinkOptions:
         if reading.has("objects"):
             raise OptionError("option objects is for reading: writing goes to a stream or a bucket")
         reading.refuse_unknown(_SINK_NAMES, other=_SOURCE_NAMES, other_use="reading")
-        kind, name = reading.target((Kind.STREAM, Kind.BUCKET))
+        kind, name = reading.target({"stream": Kind.STREAM, "bucket": Kind.BUCKET})
         subject = reading.text("subject")
         if subject is not None and kind is Kind.BUCKET:
             raise OptionError("option subject is for streams: a bucket's rows are told by key")
@@ -300,8 +336,9 @@ _LOGIN_NAMES: Final = (
     "connectTimeout", "requestTimeout", "outageTimeout", "retries", "domain", "apiPrefix",
 )  # fmt: skip
 _SOURCE_NAMES: Final = (
-    "stream", "bucket", "objects", "subjects", "starting", "startingSequence", "startingTime",
-    "ending", "endingSequence", "endingTime", "maxMessagesPerTrigger", "maxBytesPerTrigger",
+    "stream", "streams", "bucket", "objects", "subjects",
+    "starting", "startingSequence", "startingTime", "ending", "endingSequence", "endingTime",
+    "maxMessagesPerTrigger", "maxBytesPerTrigger",
     "minPartitions", "failOnDataLoss", "includeHeaders", "readConsistency", "pushdown", "history",
     "changes", *_LOGIN_NAMES,
 )  # fmt: skip
@@ -463,22 +500,40 @@ class _Reading:
                 given[0], "a time with its zone, as 2026-11-15T05:00:00Z, or a date"
             ) from None
 
-    def target(self, kinds: tuple[Kind, ...]) -> tuple[Kind, str]:
-        given = [kind for kind in kinds if self.has(kind.value)]
-        names = [kind.value for kind in kinds]
+    def target(self, options: Mapping[str, Kind]) -> tuple[Kind, str]:
+        """What to read or to write, by the one option of these that is set."""
+        names = [*options]
+        given = [name for name in names if self.has(name)]
         if len(given) != 1:
             which = ", ".join(names[:-1]) + " or " + names[-1]
-            found = (
-                " and ".join(kind.value for kind in given) + " were set" if given else "none was"
-            )
+            found = " and ".join(given) + " were set" if given else "none was"
             raise OptionError(f"set exactly one of the options {which}: {found}")
-        kind = given[0]
-        name = self.text(kind.value) or ""
+        kind = options[given[0]]
+        name = self.text(given[0]) or ""
+        if given[0] == STREAMS_OPTION:
+            return kind, name
         if kind is Kind.STREAM and _STREAM_NAME_REFUSED.search(name):
             raise self.refused("stream", "a name without blanks, dots, wildcards and slashes")
         if kind is not Kind.STREAM and not _BUCKET_NAME.fullmatch(name):
             raise self.refused(kind.value, "letters, digits, _ and -")
         return kind, name
+
+    def streams(self) -> tuple[str, ...]:
+        """Names of streams and patterns of them, each once."""
+        text = self.text(STREAMS_OPTION)
+        names = dict.fromkeys(part.strip() for part in (text or "").split(","))
+        if text is None:
+            return ()
+        # A star is the one thing that a name cannot have and a pattern can.
+        if any(not name or _STREAM_NAME_REFUSED.search(name.replace("*", "")) for name in names):
+            raise self.refused(
+                STREAMS_OPTION, "names joined by commas, in which * stands for any characters"
+            )
+        if len(names) > STREAMS_MAX:
+            raise OptionError(
+                f"option {STREAMS_OPTION} has {len(names)} names: allowed are {STREAMS_MAX}"
+            )
+        return tuple(names)
 
     def login(self) -> Login:
         default = Login()

@@ -118,18 +118,45 @@ class Measured:
         return self.ends_bytes[-1] if self.ends_bytes else 0
 
 
-def measure(last: int, limit_bytes: int, sizes: Iterable[tuple[int, int]]) -> Measured:
+@dataclass(frozen=True)
+class Limit:
+    """How much one batch may take of a stream; None is not bounded.
+
+    `may_exceed`: a message that is larger than all the bytes is a batch of its own, or it would
+    never be read. Of a batch that has something already it waits for the next one.
+    """
+
+    messages: int | None = None
+    bytes: int | None = None
+    may_exceed: bool = True
+
+    @property
+    def is_spent(self) -> bool:
+        return self.messages == 0 or self.bytes == 0
+
+    def after(self, messages: int, size_bytes: int) -> "Limit":
+        """What is left of the batch when it has so much."""
+        return Limit(
+            None if self.messages is None else max(0, self.messages - messages),
+            None if self.bytes is None else max(0, self.bytes - size_bytes),
+            self.may_exceed and not messages,
+        )
+
+
+def measure(
+    last: int, limit_bytes: int, sizes: Iterable[tuple[int, int]], may_exceed: bool = True
+) -> Measured:
     """The batch that holds as much of `sizes` as is within the limit, up to sequence `last`.
 
     `sizes` are sequences, ascending, and bytes. A message that is larger than the limit is a batch
-    of its own, or it would never be read.
+    of its own, if it `may_exceed`.
     """
     sequences: list[int] = []
     ends_bytes: list[int] = []
     total = 0
     for sequence, size in sizes:
         total += size
-        if sequences and total > limit_bytes:
+        if total > limit_bytes and (sequences or not may_exceed):
             return Measured(sequence - 1, sequences, ends_bytes)
         sequences.append(sequence)
         ends_bytes.append(total)

@@ -44,7 +44,12 @@ def _tells_enough(source: bytes) -> bool:
         offset = json.loads(source)
     except ValueError:
         return False
-    return isinstance(offset, dict) and offset.keys() >= _OURS
+    if not isinstance(offset, dict):
+        return False
+    # One offset, or several under the names of their streams.
+    several = offset.get("streams")
+    offsets = [*several.values()] if isinstance(several, dict) else [offset]
+    return all(isinstance(each, dict) and each.keys() >= _OURS for each in offsets)
 
 
 def _local(checkpoint: str | None) -> Path | None:

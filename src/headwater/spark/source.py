@@ -10,6 +10,7 @@ Readers hold options and schemas, never anything open: Spark pickles them.
 
 import logging
 import os
+import re
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -55,6 +56,7 @@ from headwater.spark.offsets import (
 )
 from headwater.spark.options import (
     PARTITIONS_MAX,
+    STREAMS_MAX,
     At,
     Kind,
     OptionError,
@@ -74,6 +76,9 @@ from headwater.spark.planning import (
 from headwater.spark.schema import check_columns
 
 log: Final = logging.getLogger("headwater.spark")
+
+HIDDEN_PREFIXES: Final = ("KV_", "OBJ_")
+"""What the streams of buckets and object stores begin with."""
 
 IDLE_S_MAX: Final = 30.0
 """A server asks idle clients whether they live, and nobody answers for a connection between tasks:
@@ -159,7 +164,7 @@ def _named(error: LinkError, options: SourceOptions) -> OperatingError:
     if isinstance(error, ApiError) and error.err_code == STREAM_NOT_FOUND:
         what = {Kind.STREAM: "stream", Kind.BUCKET: "bucket", Kind.OBJECTS: "object store"}
         return TableMissingError(
-            f"option {options.kind.value}={options.name!r}: there is no such"
+            f"option {options.target_option}={options.name!r}: there is no such"
             f" {what[options.kind]} at {at}: create it, or correct the name"
         )
     return error
@@ -199,8 +204,48 @@ class ObjectsPartition(InputPartition):
 def check_reachable(options: SourceOptions) -> None:
     """Raise an OperatingError that names the option, if the table cannot be read."""
     with named_errors(options), borrowed(options.login.at_start) as connection:
-        info = JetStream(connection).stream_info(options.stream)
-        choose_way(info, subjects_of(options), options.consistency.value)
+        names = stream_names(connection, options) if options.streams else [options.stream]
+        for name in names:
+            info = JetStream(connection).stream_info(name)
+            choose_way(info, subjects_of(options), options.consistency.value)
+
+
+def stream_names(
+    connection: Connection, options: SourceOptions, may_miss: bool = False
+) -> list[str]:
+    """Which streams there are of those that are to be read as one.
+
+    Raises TableMissingError for a name that no stream has, unless streams `may_miss`. Patterns may
+    match nothing yet.
+    """
+    there = JetStream(connection).stream_names()
+    missing = {name for name in options.streams if "*" not in name}.difference(there)
+    if missing and not may_miss:
+        raise TableMissingError(
+            f"option {options.target_option}: there is no stream {min(missing)} at"
+            f" {options.login.shown_url}: create it, or correct the name"
+        )
+    found = [name for name in there if is_named(name, options.streams)]
+    if len(found) > STREAMS_MAX:
+        raise OptionError(
+            f"option {options.target_option}={options.name!r} matches {len(found)} streams: allowed"
+            f" are {STREAMS_MAX}"
+        )
+    return found
+
+
+def is_named(stream: str, names: Sequence[str]) -> bool:
+    """Whether a stream is one of those named.
+
+    The streams of buckets and object stores are found by patterns that begin as their names do.
+    """
+    if stream in names:
+        return True
+    hidden = next((prefix for prefix in HIDDEN_PREFIXES if stream.startswith(prefix)), "")
+    patterns = [name for name in names if "*" in name and name.startswith(hidden)]
+    return any(
+        re.fullmatch(".*".join(map(re.escape, name.split("*"))), stream) for name in patterns
+    )
 
 
 def subjects_of(options: SourceOptions) -> tuple[str, ...]:
@@ -482,7 +527,7 @@ def _message_rows(
     else:
         chunks = _complete(read(SequenceRange(planned.first, planned.last)), options, partition)
     more = buckets.COLUMNS if options.kind is Kind.BUCKET else None
-    builder = BatchBuilder(schema, options.stream, options.include_headers, more)
+    builder = BatchBuilder(schema, info.name, options.include_headers, more)
     yield from in_batches(chunks, builder)
 
 

@@ -12,7 +12,7 @@ read. So what an object remembers only saves questions; it never decides what is
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import pyarrow as pa
@@ -35,7 +35,7 @@ from headwater.spark.link.ranges import SequenceRange
 from headwater.spark.link.sizes import message_sizes
 from headwater.spark.offsets import Changes, Offset, loss_of, replacement_of
 from headwater.spark.options import At, Kind, SourceOptions
-from headwater.spark.planning import Measured, end_of_batch, measure
+from headwater.spark.planning import Limit, Measured, end_of_batch, measure
 from headwater.spark.schema import check_columns
 from headwater.spark.source import (
     LatestPart,
@@ -109,23 +109,33 @@ class StreamSourceReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         with one_line_errors():
             offset = Offset.from_json(start)
-            offset.check_stream(self.options.stream)
-            self._tell_changed_subjects(offset)
-            try:
-                with self._planning() as (connection, info):
-                    known = replace(offset, lost=offset.lost + self._gone_in(offset))
-                    begin = self._after_losses(self._after_barren(known), info)
-                    end = self._planned(connection, info, begin, limit)
-            except TableMissingError:
-                self._report_absence()
-                return start
+            plan = self.plan(offset, limit_of(limit, self.options))
+        return start if plan.end is offset else plan.end.to_json()
+
+    def plan(self, offset: Offset, limit: Limit) -> "Plan":
+        """The batch that begins at an offset; it ends there too if there is nothing to read."""
+        offset.check_stream(self.options.stream)
+        self._tell_changed_subjects(offset)
+        try:
+            with self._planning() as (connection, info):
+                known = replace(offset, lost=offset.lost + self._gone_in(offset))
+                begin = self._after_losses(self._after_barren(known), info)
+                plan = self._planned(connection, info, begin, limit)
+        except TableMissingError:
+            self._report_absence()
+            return Plan(offset)
+        end = plan.end
         self._is_absent = False
         self._planned_next = end.next
         nothing = not end.ranges and (begin.created, begin.lost) == (offset.created, offset.lost)
         if nothing and end.next - offset.next < EMPTY_STRETCH_SEQUENCES:
             self._barren = info.created, end.next
-            return start
-        return end.to_json()
+            return Plan(offset)
+        return plan
+
+    def stands_at(self, offset: Offset) -> None:
+        """The next batch leaves the stream here: its lag is counted from this offset."""
+        self._planned_next = offset.next
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
         """The head of the stream, and how far the query is behind it.
@@ -136,12 +146,16 @@ class StreamSourceReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """
         try:
             with borrowed(self.options.login) as connection:
-                info = JetStream(connection).stream_info(self.options.stream)
-                lag = self._lag(connection, info)
+                head, lag = self.lag(connection)
         except OperatingError:
             # Only a figure of the progress: the next batch meets the same error and reports it.
             return None
-        return Offset(info.name, info.created, info.last_seq + 1).to_json() | lag
+        return head.to_json() | lag
+
+    def lag(self, connection: Connection) -> tuple[Offset, dict[str, Any]]:
+        """The head of the stream, and how far the query is behind it. Raises OperatingError."""
+        info = JetStream(connection).stream_info(self.options.stream)
+        return Offset(info.name, info.created, info.last_seq + 1), self._lag(connection, info)
 
     def _lag(self, connection: Connection, info: StreamInfo) -> dict[str, Any]:
         first, last = max(self._planned_next, 1), info.last_seq
@@ -202,9 +216,9 @@ class StreamSourceReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return replace(offset, created=info.created, next=loss.next, lost=lost)
 
     def _planned(
-        self, connection: Connection, info: StreamInfo, begin: Offset, limit: ReadLimit
-    ) -> Offset:
-        """The end of a batch that starts at `begin`; without ranges if there is nothing to read."""
+        self, connection: Connection, info: StreamInfo, begin: Offset, limit: Limit
+    ) -> "Plan":
+        """The batch that starts at `begin`; without ranges if there is nothing to read."""
         last = end_sequence(connection, info, self.options.ending)
         if self._target is not None and self._target[0] == info.created:
             last = min(last, self._target[1])
@@ -212,7 +226,7 @@ class StreamSourceReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         changes = changes_of(self.options, info)
         begin = replace(begin, ranges=(), subjects=subjects, changes=changes, head=None)
         if last < begin.next:
-            return begin
+            return Plan(begin)
         count = counter(connection, info, subjects)
         most = self._messages_max(info, limit)
         density = 1.0
@@ -227,41 +241,43 @@ class StreamSourceReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 ranges = cut_into_partitions(self.options, info, begin.next, last, count)
             else:
                 ranges = cut_measured_batch(self.options, info, begin.next, measured)
-            return replace(end, ranges=ranges)
-        wanted = SequenceRange(begin.next, last, is_open=self.options.ending.at is At.LATEST)
-        ranges = plan_latest(self.options, connection, info, wanted, count)
-        return replace(end, ranges=ranges, head=info.last_seq if wanted.is_open else None)
+            end = replace(end, ranges=ranges)
+        else:
+            wanted = SequenceRange(begin.next, last, is_open=self.options.ending.at is At.LATEST)
+            ranges = plan_latest(self.options, connection, info, wanted, count)
+            end = replace(end, ranges=ranges, head=info.last_seq if wanted.is_open else None)
+        if measured is not None:
+            return Plan(end, len(measured.sequences), measured.bytes)
+        # A count that nobody knows is at most that of the sequences.
+        messages = count(begin.next, last)
+        return Plan(end, last - begin.next + 1 if messages is None else messages)
 
-    def _messages_max(self, info: StreamInfo, limit: ReadLimit) -> int | None:
+    def _messages_max(self, info: StreamInfo, limit: Limit) -> int | None:
         """The limit in messages.
 
         How large objects are is not in the messages about them: there, bytes are turned into
         messages of the stream's average size.
         """
-        rows = limit.max_rows if isinstance(limit, ReadMaxRows) else None
-        size = self._bytes_max(limit)
-        if size is None or self.options.kind is not Kind.OBJECTS:
-            return rows
+        if limit.bytes is None or self.options.kind is not Kind.OBJECTS:
+            return limit.messages
         average = max(1, info.bytes // max(1, info.messages))
-        by_size = max(1, size // average)
-        return by_size if rows is None else min(rows, by_size)
-
-    def _bytes_max(self, limit: ReadLimit) -> int | None:
-        if isinstance(limit, ReadMaxBytes):
-            return int(limit.max_bytes)
-        return self.options.bytes_per_trigger_max if isinstance(limit, ReadMaxRows) else None
+        by_size = max(1, limit.bytes // average)
+        return by_size if limit.messages is None else min(limit.messages, by_size)
 
     def _measured(
-        self, connection: Connection, info: StreamInfo, wanted: SequenceRange, limit: ReadLimit
+        self, connection: Connection, info: StreamInfo, wanted: SequenceRange, limit: Limit
     ) -> Measured | None:
         """How far the limit in bytes goes; None if it does not bound what is wanted."""
-        size = self._bytes_max(limit)
-        if size is None or info.bytes <= size or self.options.kind is Kind.OBJECTS:
+        size = limit.bytes
+        if size is None or self.options.kind is Kind.OBJECTS:
+            return None
+        if info.bytes <= size and not self.options.streams:
+            # Of several streams it has to be known what is left for the next one.
             return None
         subjects = subjects_of(self.options)
         way = choose_way(info, subjects, self.options.consistency.value)
         with closing(message_sizes(connection, info, wanted, subjects, way)) as sizes:
-            return measure(wanted.last, size, sizes)
+            return measure(wanted.last, size, sizes, limit.may_exceed)
 
     # --- one batch ---------------------------------------------------------------------------
 
@@ -293,6 +309,27 @@ class StreamSourceReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _planning(self) -> Iterator[tuple[Connection, StreamInfo]]:
         with named_errors(self.options), borrowed(self.options.login) as connection:
             yield connection, JetStream(connection).stream_info(self.options.stream)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A batch of one stream: where it ends, and how much it has at the most.
+
+    Bytes are known where they were limited.
+    """
+
+    end: Offset
+    messages: int = 0
+    bytes: int = 0
+
+
+def limit_of(limit: ReadLimit, options: SourceOptions) -> Limit:
+    """What Spark has been told by `getDefaultReadLimit`; it knows no limit of both kinds."""
+    if isinstance(limit, ReadMaxBytes):
+        return Limit(bytes=int(limit.max_bytes))
+    if isinstance(limit, ReadMaxRows):
+        return Limit(limit.max_rows, options.bytes_per_trigger_max)
+    return Limit()
 
 
 def _gone_from(

@@ -14,8 +14,8 @@ from headwater.spark.offsets import (
     Offset,
     OffsetError,
     PlannedRange,
+    StreamsOffset,
     first_sequence,
-    is_of_latest,
     keeps_messages,
     loss_of,
 )
@@ -63,8 +63,17 @@ class TestJson:
             ' "head": 12}'
         )
         assert Offset.from_json(latest.to_json()) == latest
-        assert is_of_latest(latest.to_json())
-        assert not is_of_latest(offset.to_json())
+
+    def test_several_streams_have_an_offset_each(self) -> None:
+        offset = StreamsOffset({"b": at(2), "a": at(1)}, 4)
+        document = offset.to_json()
+        assert [*document] == ["streams", "lost"]
+        assert [*document["streams"]] == ["a", "b"]
+        assert document["streams"]["a"] == at(1).to_json()
+        assert StreamsOffset.from_json(json.loads(json.dumps(document))) == offset
+        for other in (at(1).to_json(), {"streams": {"a": {}}}, {"streams": []}):
+            with pytest.raises(OffsetError, match="use another"):
+                StreamsOffset.from_json(other)
 
     @pytest.mark.parametrize(
         "document",

@@ -47,6 +47,15 @@ class TestSource:
         assert SourceOptions.parse({"bucket": "users"}).stream == "KV_users"
         assert SourceOptions.parse({"objects": "files"}).stream == "OBJ_files"
 
+    def test_several_streams_are_named_one_by_one_and_by_patterns(self) -> None:
+        options = SourceOptions.parse({"streams": "orders_*, audit,audit", "subjects": "a.>"})
+        assert options.streams == ("orders_*", "audit")
+        assert options.target_option == "streams"
+        one = options.of_stream("orders_eu")
+        assert (one.stream, one.subjects) == ("orders_eu", ("a.>",))
+        most = [f"s{number}" for number in range(1000)]
+        assert SourceOptions.parse({"streams": ",".join(most)}).streams == tuple(most)
+
     def test_names_of_options_have_no_case(self) -> None:
         options = SourceOptions.parse({"STREAM": "orders", "maxmessagespertrigger": "7"})
         assert options.messages_per_trigger_max == 7
@@ -104,15 +113,28 @@ class TestRefusals:
     @pytest.mark.parametrize(
         ("options", "text"),
         [
-            ({}, "set exactly one of the options stream, bucket or objects: none was"),
+            ({}, "set exactly one of the options stream, streams, bucket or objects: none was"),
             (
                 {"stream": "a", "bucket": "b"},
-                "set exactly one of the options stream, bucket or objects:"
+                "set exactly one of the options stream, streams, bucket or objects:"
                 " stream and bucket were set",
             ),
             ({"stream": "a.b"}, "option stream='a.b' is not valid: allowed is a name without"),
             ({"stream": " "}, "option stream is empty: give it a value or leave it out"),
             ({"bucket": "a b"}, "option bucket='a b' is not valid: allowed is letters, digits"),
+            ({"streams": "a,,b"}, "option streams='a,,b' is not valid: allowed is names joined"),
+            ({"streams": "a.*"}, "option streams='a.*' is not valid: allowed is names joined"),
+            ({"streams": ",".join(f"s{n}" for n in range(1001))}, "option streams has 1001 names"),
+            (
+                {"streams": "a,b", "startingSequence": "1"},
+                "option startingSequence is for one stream, not for streams: each counts its own",
+            ),
+            (
+                {"streams": "a,b", "endingSequence": "9"},
+                "option endingSequence is for one stream, not for streams: each counts its own",
+            ),
+            ({"streams": "a*", "pushdown": "true"}, "option pushdown is for one stream, not for"),
+            ({"streams": "a*", "history": "true"}, "option history is for buckets"),
         ],
     )
     def test_the_table(self, options: dict[str, str], text: str) -> None:
@@ -157,7 +179,7 @@ class TestRefusals:
         [
             ("failOnDataLos", "did you mean failOnDataLoss?"),
             ("subject", "option subject is for writing: leave it out"),
-            ("colour", "known are stream, bucket, objects"),
+            ("colour", "known are stream, streams, bucket, objects"),
         ],
     )
     def test_an_unknown_option_is_not_passed_over(self, name: str, hint: str) -> None:

@@ -14,6 +14,7 @@ from headwater.spark.planning import (
     PARTITION_BYTES_WORTH,
     PARTITION_MESSAGES_MAX,
     PARTITION_MESSAGES_WORTH,
+    Limit,
     Measured,
     cut,
     cut_measured,
@@ -199,3 +200,24 @@ class TestBytes:
     def test_many_messages_are_shared_by_all_tasks(self) -> None:
         assert partition_count(16 * PARTITION_MESSAGES_WORTH, None, 0, 16) == 16
         assert partition_count(16 * PARTITION_MESSAGES_WORTH - 1, None, 0, 16) == 15
+
+
+def test_a_large_message_waits_where_a_batch_has_something_already() -> None:
+    sizes = [(1, 50), (2, 10)]
+    assert measure(2, 40, sizes).sequences == [1]
+    waiting = measure(2, 40, sizes, may_exceed=False)
+    assert (waiting.sequences, waiting.last) == ([], 0)
+    assert measure(2, 50, sizes, may_exceed=False).sequences == [1]
+
+
+def test_a_limit_is_shared_by_what_follows() -> None:
+    assert Limit().after(10, 10) == Limit(may_exceed=False)
+    assert not Limit(may_exceed=False).is_spent
+    left = Limit(messages=10, bytes=100).after(4, 30)
+    assert left == Limit(6, 70, may_exceed=False)
+    assert left.after(0, 0) == left
+    assert left.after(6, 1).is_spent
+    # One message that was larger than all of it.
+    assert left.after(1, 1000) == Limit(5, 0, may_exceed=False)
+    assert left.after(1, 1000).is_spent
+    assert Limit(messages=1, bytes=1).after(0, 0).may_exceed

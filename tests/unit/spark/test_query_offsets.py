@@ -30,6 +30,13 @@ def test_equal_offsets_have_equal_digests_whenever_they_were_planned(checkpoint:
     assert put(checkpoint, 0, OURS % 6, OURS % 6) != first
 
 
+def test_several_streams_in_one_source_tell_the_rows_too(checkpoint: Path) -> None:
+    both = f'{{"streams":{{"S":{OURS % 6},"T":{OURS % 9}}},"lost":0}}'
+    assert len(put(checkpoint, 0, both)) == 24
+    assert put(checkpoint, 1, both) != put(checkpoint, 2, both.replace("9", "10", 1))
+    assert put(checkpoint, 3, f'{{"streams":{{"S":{OURS % 6},"T":{{}}}},"lost":0}}') == ""
+
+
 def test_a_checkpoint_is_found_by_its_path_and_by_its_uri(tmp_path: Path) -> None:
     spaced = tmp_path / "with blank"
     (spaced / "offsets").mkdir(parents=True)

@@ -128,6 +128,16 @@ class JetStream:
             if len(found) == before or len(found) >= int(answer.get("total", 0)):
                 return list(found)
 
+    def stream_names(self) -> list[str]:
+        """The names of all streams, in their order. They come in pages."""
+        found: dict[str, None] = {}
+        while True:
+            answer = self.call_again("STREAM.NAMES", {"offset": len(found)})
+            before = len(found)
+            found |= dict.fromkeys(answer.get("streams") or [])
+            if len(found) == before or len(found) >= int(answer.get("total", 0)):
+                return sorted(found)
+
     def stream_of(self, subject: str) -> str | None:
         """The stream that takes what is published to a subject."""
         answer = self.call_again("STREAM.NAMES", {"subject": subject})
