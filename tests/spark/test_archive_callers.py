@@ -1,4 +1,4 @@
-"""What the archive job owes to whoever calls it: any thread will do, and the lag is told."""
+"""What the archive job owes to whoever calls it: any thread will do."""
 
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -11,22 +11,6 @@ from tests.spark.servers import Server
 
 MESSAGES = 30
 PER_TRIGGER = 10
-
-
-class Heard:
-    """Keeps the notes."""
-
-    def __init__(self) -> None:
-        self.notes: list[str] = []
-
-    def stage(self, name: str, total: int | None) -> None:
-        pass
-
-    def advance(self, count: int) -> None:
-        pass
-
-    def note(self, text: str) -> None:
-        self.notes.append(text)
 
 
 def orders(server: Server, to: Path) -> ArchiveSettings:
@@ -45,11 +29,3 @@ def test_a_thread_that_has_never_met_the_session_can_archive(
     with ThreadPoolExecutor(max_workers=1) as pool:
         assert pool.submit(SparkSession.getActiveSession).result() is None
         assert pool.submit(archive, spark, wanted).result().messages == MESSAGES
-
-
-def test_the_lag_is_told_and_is_0_at_the_end(
-    spark: SparkSession, server: Server, tmp_path: Path
-) -> None:
-    heard = Heard()
-    archive(spark, orders(server, tmp_path / "archive"), heard)
-    assert heard.notes[-1] == "lag 0"

@@ -14,7 +14,7 @@ from headwater.spark.link.api import JetStream
 from headwater.spark.offsets import DataLossError, OffsetError
 from headwater.spark.options import OptionError, SourceOptions
 from headwater.spark.source import RangePartition, is_named
-from headwater.spark.streams_source import StreamsSourceReader, added_lag
+from headwater.spark.streams_source import StreamsSourceReader
 from tests.spark.servers import Server
 from tests.spark.test_stream_read import Planner
 
@@ -193,16 +193,6 @@ def test_the_lag_is_that_of_all_streams(server: Server) -> None:
     assert head["streams"]["b"]["next"] == 11
 
 
-def test_a_figure_that_one_stream_lacks_is_left_out() -> None:
-    full = {"behind": 2, "behindMessages": 1, "behindBytes": 9, "behindSeconds": 1.0}
-    busy = {"behind": 3, "behindSeconds": 2.0}
-    assert added_lag([full, busy]) == {"behind": 5, "behindSeconds": 2.0}
-    assert added_lag([full, full])["behindBytes"] == 18
-    assert added_lag([]) == {
-        "behind": 0, "behindMessages": 0, "behindBytes": 0, "behindSeconds": 0.0
-    }  # fmt: skip
-
-
 @pytest.mark.parametrize(
     ("stream", "names", "is_one"),
     [
@@ -279,6 +269,13 @@ def test_a_query_over_several_streams(spark: SparkSession, server: Server, tmp_p
     batch = spark.read.format("headwater").options(**options).load()
     counts = {row.stream: row["count"] for row in batch.groupBy("stream").count().collect()}
     assert counts == {"o_a": 4, "o_b": 3, "o_c": 2}
+    named = f"OPTIONS (url '{server.url}', streams 'o_*')"
+    spark.sql(f"CREATE TABLE several USING headwater {named}")
+    try:
+        (counted,) = spark.sql("SELECT count(*) AS rows FROM several").collect()
+    finally:
+        spark.sql("DROP TABLE several")
+    assert counted.rows == 9
     with pytest.raises(PySparkException, match="option streams: there is no stream none at"):
         spark.read.format("headwater").options(url=server.url, streams="o_a,none").load()
     with pytest.raises(PySparkException, match=r"option streams='x\*': no stream at"):

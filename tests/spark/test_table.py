@@ -263,7 +263,7 @@ def test_a_table_follows_its_bucket_until_it_is_stopped(tables: Tables) -> None:
     # Where nothing has happened nothing is written.
     assert versions[-1] == versions[-2]
     assert (result.entries, result.revision, result.keys, result.behind) == (5, 5, 1, 0)
-    assert "2 keys, behind 0" in steps.notes
+    assert "2 keys, lag 0" in steps.notes
 
 
 class Killed(Exception):

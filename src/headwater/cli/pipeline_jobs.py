@@ -11,6 +11,7 @@ from headwater.cli.exits import CommandFailed
 from headwater.spark.jobs.archive import archive
 from headwater.spark.jobs.pipeline_file import Job
 from headwater.spark.jobs.progress import SILENT, Progress
+from headwater.spark.jobs.reading import lag_of_reader
 from headwater.spark.jobs.replay import replay
 from headwater.spark.jobs.stats import stats
 from headwater.spark.jobs.table import table
@@ -49,6 +50,10 @@ def union(
         exportable(frame, settings.format).write.format(settings.format).save(to)
     messages, first, last = counted(frame)
     progress.advance(messages)
+    if last is not None:
+        # What has come since is not among the rows.
+        lag = lag_of_reader(settings.login, settings.stream, last + 1, settings.subjects)
+        progress.note(str(lag))
     # A stream that was made anew has begun its sequences anew as well.
     in_order = frame.orderBy("stream_created", "sequence")
     rows = in_order.limit(rows_max).collect() if rows_max else []

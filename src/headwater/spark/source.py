@@ -22,7 +22,6 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from headwater.base.errors import OperatingError
-from headwater.jetstream.times import parse_time
 from headwater.spark import buckets, objects
 from headwater.spark.batches import BatchBuilder, in_batches
 from headwater.spark.link.api import STREAM_NOT_FOUND, JetStream, StreamInfo
@@ -43,8 +42,8 @@ from headwater.spark.link.fetch import (
     choose_way,
     read_range,
 )
+from headwater.spark.link.lag import oldest_time_ns
 from headwater.spark.link.login import Login
-from headwater.spark.link.patterns import ALL
 from headwater.spark.offsets import (
     Changes,
     DataLossError,
@@ -383,18 +382,6 @@ def plan_latest(
             return ()
     planned = PlannedRange(wanted.first, wanted.last, None if has_moved else total)
     return (planned,) * (options.partitions_min or 1)
-
-
-def oldest_time_ns(
-    connection: Connection, info: StreamInfo, first: int, subjects: tuple[str, ...]
-) -> int | None:
-    """When the oldest message that matches, from a sequence on, was stored; None without any."""
-    api = JetStream(connection)
-    found = [
-        api.message(info.name, {"seq": first, "next_by_subj": pattern})
-        for pattern in subjects or (ALL,)
-    ]
-    return min((parse_time(each.time) for each in found if each is not None), default=None)
 
 
 class SourceReader(DataSourceReader):

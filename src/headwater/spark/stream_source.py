@@ -9,7 +9,6 @@ One object of this class plans for the life of a query; others are pickled to th
 read. So what an object remembers only saves questions; it never decides what is read.
 """
 
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
@@ -31,6 +30,7 @@ from headwater.spark.link.api import JetStream, StreamInfo
 from headwater.spark.link.connection import Connection
 from headwater.spark.link.counts import count_messages
 from headwater.spark.link.fetch import choose_way
+from headwater.spark.link.lag import Lag, lag_behind
 from headwater.spark.link.ranges import SequenceRange
 from headwater.spark.link.sizes import message_sizes
 from headwater.spark.offsets import Changes, Offset, loss_of, replacement_of
@@ -52,7 +52,6 @@ from headwater.spark.source import (
     keeps,
     log,
     named_errors,
-    oldest_time_ns,
     one_line_errors,
     plan_latest,
     read_partition,
@@ -138,38 +137,20 @@ class StreamSourceReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._planned_next = offset.next
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
-        """The head of the stream, and how far the query is behind it.
-
-        In sequences, messages that match, bytes (of messages of the stream's average size) and
-        seconds since the oldest of them was stored. Messages and bytes are left out of a report
-        on a stream that is too busy to be counted.
-        """
+        """The head of the stream, and how far the query is behind it (`Lag`)."""
         try:
             with borrowed(self.options.login) as connection:
                 head, lag = self.lag(connection)
         except OperatingError:
             # Only a figure of the progress: the next batch meets the same error and reports it.
             return None
-        return head.to_json() | lag
+        return head.to_json() | lag.to_json()
 
-    def lag(self, connection: Connection) -> tuple[Offset, dict[str, Any]]:
+    def lag(self, connection: Connection) -> tuple[Offset, Lag]:
         """The head of the stream, and how far the query is behind it. Raises OperatingError."""
         info = JetStream(connection).stream_info(self.options.stream)
-        return Offset(info.name, info.created, info.last_seq + 1), self._lag(connection, info)
-
-    def _lag(self, connection: Connection, info: StreamInfo) -> dict[str, Any]:
-        first, last = max(self._planned_next, 1), info.last_seq
-        if first > last:
-            return {"behind": 0, "behindMessages": 0, "behindBytes": 0, "behindSeconds": 0.0}
-        lag: dict[str, Any] = {"behind": last + 1 - self._planned_next}
-        subjects = subjects_of(self.options)
-        messages = count_messages(connection, info, first, last, subjects)
-        if messages is not None:
-            mean_bytes = info.bytes / max(1, info.messages)
-            lag |= {"behindMessages": messages, "behindBytes": round(messages * mean_bytes)}
-        stored_ns = oldest_time_ns(connection, info, first, subjects)
-        age_ns = 0 if stored_ns is None else time.time_ns() - stored_ns
-        return lag | {"behindSeconds": round(max(0, age_ns) / 1e9, 3)}
+        lag = lag_behind(connection, info, self._planned_next, subjects_of(self.options))
+        return Offset(info.name, info.created, info.last_seq + 1), lag
 
     def _report_absence(self) -> None:
         """The stream is gone; if the options allow it, the query waits for a new one."""

@@ -11,7 +11,7 @@ Streams that appear while a query runs are read from their first message. One th
 gone is a loss, as it is for a query that reads it alone.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -21,6 +21,7 @@ from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailable
 from pyspark.sql.types import StructType
 
 from headwater.base.errors import OperatingError
+from headwater.spark.link.lag import Lag
 from headwater.spark.offsets import Offset, StreamsOffset
 from headwater.spark.options import EARLIEST, At, OptionError, SourceOptions
 from headwater.spark.schema import check_columns
@@ -119,21 +120,18 @@ class StreamsSourceReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return start if end == before else end.to_json()
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
-        """The heads of the streams, and how far the query is behind all of them together.
-
-        `behindSeconds` is that of the stream that is most behind.
-        """
+        """The heads of the streams, and how far the query is behind all of them together."""
         heads: dict[str, Offset] = {}
-        lags: list[dict[str, Any]] = []
+        total = Lag()
         try:
             with borrowed(self.options.login) as connection:
                 for name in [*self._readers]:
                     heads[name], lag = self._readers[name].lag(connection)
-                    lags.append(lag)
+                    total += lag
         except OperatingError:
             # Only a figure of the progress: the next batch meets the same error and reports it.
             return None
-        return StreamsOffset(heads).to_json() | added_lag(lags)
+        return StreamsOffset(heads).to_json() | total.to_json()
 
     def _reader(self, name: str) -> StreamSourceReader:
         if name not in self._readers:
@@ -203,12 +201,3 @@ def _names(options: SourceOptions, may_miss: bool = False) -> list[str]:
     """The streams there are. Raises OptionError."""
     with named_errors(options), borrowed(options.login) as connection:
         return stream_names(connection, options, may_miss)
-
-
-def added_lag(lags: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The lag of several streams together; a figure that one of them lacks is left out."""
-    total: dict[str, Any] = {"behind": sum(lag["behind"] for lag in lags)}
-    for name in ("behindMessages", "behindBytes"):
-        if all(name in lag for lag in lags):
-            total[name] = sum(lag[name] for lag in lags)
-    return total | {"behindSeconds": max((lag["behindSeconds"] for lag in lags), default=0.0)}

@@ -36,6 +36,7 @@ from headwater.spark.jobs.reading import MESSAGE_COLUMNS, login_options, stream_
 from headwater.spark.jobs.spark_checkpoint import query_id
 from headwater.spark.link.api import JetStream, StreamInfo
 from headwater.spark.link.connection import Connection
+from headwater.spark.link.lag import Lag
 from headwater.spark.options import OptionError
 from headwater.spark.session import make_active
 
@@ -175,7 +176,7 @@ class ArchiveRun:
                 self._progress.advance(each.numInputRows)
         lag = None if not recent else lag_of(recent[-1])
         if lag is not None:
-            self._progress.note(f"lag {lag:,}")
+            self._progress.note(str(lag))
 
     def _maintain(self, progress: Progress) -> None:
         if self._settings.compact:
@@ -213,8 +214,8 @@ class ArchiveRun:
         )
 
 
-def lag_of(progress: StreamingQueryProgress) -> int | None:
-    """How many sequences the query was behind its stream; None if nobody could say."""
+def lag_of(progress: StreamingQueryProgress) -> Lag | None:
+    """How far the query was behind its stream; None if nobody could say."""
     head = progress.sources[0].latestOffset
     # PySpark makes a text of nothing as well.
-    return int(json.loads(head)["behind"]) if head.startswith("{") else None
+    return Lag.from_json(json.loads(head)) if head.startswith("{") else None

@@ -19,6 +19,10 @@ class Progress(Protocol):
     def note(self, text: str) -> None:
         """A short line that replaces the one before."""
 
+
+class PatientProgress(Progress, Protocol):
+    """The same for a job that follows in turns of its own, with no query that could be stopped."""
+
     def wait(self, seconds: float) -> bool:
         """Let time pass; False, maybe before it has passed, if the job shall end now."""
         ...
@@ -41,4 +45,4 @@ class Silent:
         return True
 
 
-SILENT: Final[Progress] = Silent()
+SILENT: Final[PatientProgress] = Silent()

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 from headwater.spark.link.api import STREAM_NOT_FOUND, JetStream, StreamInfo
 from headwater.spark.link.connection import Connection
 from headwater.spark.link.errors import ApiError
+from headwater.spark.link.lag import Lag, lag_behind
 from headwater.spark.link.login import Login
 from headwater.spark.options import OptionError, parse_point_in_time
 from headwater.subjects.grammar import is_valid_pattern
@@ -218,6 +219,15 @@ def pinned(login: Login, stream: str, bounds: Bounds) -> Bounds:
     if bounds.last_sequence is not None:
         last = min(last, bounds.last_sequence)
     return replace(bounds, last_sequence=last)
+
+
+def lag_of_reader(
+    login: Login, stream: str, next_sequence: int, subjects: Sequence[str] = ()
+) -> Lag:
+    """What a stream has got from a sequence on. Raises OptionError."""
+    with Connection(login) as connection:
+        info = stream_info(JetStream(connection), stream)
+        return lag_behind(connection, info, next_sequence, tuple(subjects))
 
 
 def stream_info(server: JetStream, stream: str, option: str = "stream") -> StreamInfo:

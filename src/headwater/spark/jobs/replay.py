@@ -43,6 +43,7 @@ from headwater.spark.jobs.replay_lane import RESULT_SCHEMA, LanePlan, publish_la
 from headwater.spark.jobs.replay_marker import Marker, MarkerEntry
 from headwater.spark.link.api import JetStream, StreamInfo
 from headwater.spark.link.connection import Connection, reach
+from headwater.spark.link.lag import lag_behind
 from headwater.spark.link.login import Login
 from headwater.spark.offsets import DataLossError, Offset, keeps_messages, loss_of
 from headwater.spark.options import OptionError, SinkOptions
@@ -353,6 +354,7 @@ class _Run:
             self._progress.advance(unit.last + 1 - marker.next)
             marker = marker.moved(unit.last + 1, floor, published + present)
             entry.put(marker)
+            self._tell_lag(marker)
             yield marker, present
         if marker.next <= marker.until:
             # The end of the range may have no messages in it.
@@ -360,6 +362,16 @@ class _Run:
             marker = marker.moved(marker.until + 1, marker.floor, 0)
             entry.put(marker)
             yield marker, 0
+
+    def _tell_lag(self, marker: Marker) -> None:
+        """How far the replay is behind its stream, or behind the end of its archive."""
+        settings = self._settings
+        if settings.stream is None or settings.to_url is not None:
+            self._progress.note(f"lag {marker.until + 1 - marker.next:,} sequences")
+            return
+        source = stream_info(self._server, settings.stream)
+        lag = lag_behind(self._server.connection, source, marker.next, settings.subjects)
+        self._progress.note(str(lag))
 
     def _units(self, marker: Marker) -> tuple[list[_Unit], int]:
         """Units of what is left, in order, with nothing between them; and when it begins."""

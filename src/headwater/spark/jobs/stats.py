@@ -22,6 +22,7 @@ from headwater.spark.jobs.reading import (
     Bounds,
     check_place,
     check_subjects,
+    lag_of_reader,
     login_options,
     pinned,
     read_archive,
@@ -176,8 +177,16 @@ def stats(
 ) -> StatsResult:
     """Count, and write the report. Raises OptionError and LinkError."""
     settings.check()
-    figures = figures_of(_messages(spark, settings), settings, progress)
+    bounds = settings.bounds
+    if settings.stream is not None:
+        bounds = pinned(settings.login, settings.stream, bounds)
+    figures = figures_of(_messages(spark, settings, bounds), settings, progress)
     progress.stage("report", None)
+    if settings.stream is not None and bounds.last_sequence is not None:
+        # What has come since is not in the report.
+        after = bounds.last_sequence + 1
+        lag = lag_of_reader(settings.login, settings.stream, after, settings.subjects)
+        progress.note(str(lag))
     directory = settings.root
     directory.mkdir(parents=True, exist_ok=True)
     report, document = directory / REPORT, directory / FIGURES
@@ -201,17 +210,16 @@ def stats(
     )
 
 
-def _messages(spark: "SparkSession", settings: StatsSettings) -> "DataFrame":
+def _messages(spark: "SparkSession", settings: StatsSettings, bounds: Bounds) -> "DataFrame":
     columns = ["subject", "sequence", "timestamp", "data"]
     if settings.producer_time is not None and settings.producer_time.startswith("header:"):
         columns.append("headers")
     if settings.stream is not None:
-        bounds = pinned(settings.login, settings.stream, settings.bounds)
         return read_stream(
             spark, settings.login, settings.stream, settings.subjects, bounds, columns
         )
     root = str(settings.archive_root or "")
-    return read_archive(spark, root, settings.subjects, settings.bounds, columns)
+    return read_archive(spark, root, settings.subjects, bounds, columns)
 
 
 def figures_of(

@@ -35,7 +35,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from headwater.spark.jobs.delta_table import Part, Table, write_parts
-from headwater.spark.jobs.progress import SILENT, Progress
+from headwater.spark.jobs.progress import SILENT, PatientProgress, Progress
 from headwater.spark.jobs.reading import check_time, login_options, utc
 from headwater.spark.jobs.table_history import (
     HISTORY_COLUMNS,
@@ -51,6 +51,7 @@ from headwater.spark.jobs.table_latest import LatestTable
 from headwater.spark.link.api import STREAM_NOT_FOUND, JetStream, StreamInfo
 from headwater.spark.link.connection import Connection
 from headwater.spark.link.errors import ApiError
+from headwater.spark.link.lag import lag_behind
 from headwater.spark.link.login import Login
 from headwater.spark.offsets import DataLossError, Loss, Offset, loss_of
 from headwater.spark.options import (
@@ -328,7 +329,7 @@ class _State:
 
 
 def table(
-    spark: "SparkSession", settings: TableSettings, progress: Progress = SILENT
+    spark: "SparkSession", settings: TableSettings, progress: PatientProgress = SILENT
 ) -> TableResult:
     """Bring the tables of a bucket up to date. Raises OptionError, LinkError, DataLossError."""
     settings.check()
@@ -359,7 +360,8 @@ class _Following:
             if self._result is None or info != self._info:
                 self._result = _added(self._result, run.run(info))
                 self._info = info
-        self._progress.note(f"{self._result.keys:,} keys, behind {self._result.behind:,}")
+            lag = lag_behind(connection, run.info(), self._result.revision + 1)
+        self._progress.note(f"{self._result.keys:,} keys, {lag}")
         return self._result
 
 
