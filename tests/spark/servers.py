@@ -11,7 +11,7 @@ import random
 import signal
 import socket
 from base64 import b64decode
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -189,14 +189,24 @@ class Server:
 
         All of them belong to one stream: when it has a message it has those before it.
         """
-        sequence = 0
-        coming = iter(messages)
-        with self._connect() as client:
+        with self.publishing() as publish:
+            return publish(messages)
+
+    @contextmanager
+    def publishing(self) -> "Iterator[Callable[[Iterable[Message | tuple[str, bytes]]], int]]":
+        """The same over and over, on one connection."""
+
+        def publish(messages: Iterable[Message | tuple[str, bytes]]) -> int:
+            sequence = 0
+            coming = iter(messages)
             while part := [*itertools.islice(coming, PUBLISH_AHEAD_COUNT)]:
                 made = [each if isinstance(each, Message) else Message(*each) for each in part]
                 client.send(b"".join([each.frame() for each in made[:-1]]))
                 sequence = int(_answer(client, made[-1])["seq"])
-        return sequence
+            return sequence
+
+        with self._connect() as client:
+            yield publish
 
     def forget_ids(self, stream: str) -> None:
         """Return when a message would be stored again whose id is known when this is called.

@@ -6,7 +6,9 @@ any time: its size is chosen so that neither we nor the server hold more than so
 
 A pull never waits for messages that are not there, so the end of a range whose last messages are
 gone or do not match is found without a time-out. That nothing is left is believed only of a
-consumer that has just been made: its count is fresh, that of an older one is kept up to date.
+consumer that has just been made and counts no message: its count is fresh, that of an older one is
+kept up to date. Where messages are replaced all the time, nats-server loses count between the two
+requests, and ends the first pull of a consumer without a message though there are some.
 
 Sequence, time and what is pending are in the reply subject of every message,
 
@@ -57,6 +59,9 @@ UNCOUNTED_BYTES_MAX: Final = 16 << 20
 AHEAD_PART: Final = 16
 # Statuses of earlier pulls come no more.
 PULLS_REMEMBERED: Final = 8
+# So often a new consumer is made where one has counted messages and sent none; each time is one in
+# some ten if keys are replaced as fast as a server can.
+LOOKS_IN_VAIN_MAX: Final = 16
 # What a message costs beside its payload, roughly: subject, reply and the line they are in.
 OVERHEAD_BYTES: Final = 128
 # With headers only: payloads of up to this size are read and dropped, which is faster.
@@ -109,6 +114,7 @@ class ConsumerReader:
         Raises ApiError if the stream takes no such consumer, and IncompleteError.
         """
         rest = wanted
+        in_vain = 0
         while rest.first <= rest.last:
             before = rest.first
             pulls = _Pulls(self._connection, self._stream, rest)
@@ -121,8 +127,17 @@ class ConsumerReader:
                     if len(columns):
                         yield columns
             rest = pulls.rest
-            if rest.first == before:
+            if rest.first != before:
+                in_vain = 0
+            elif not pulls.pending:
                 return
+            else:
+                in_vain += 1
+                if in_vain == LOOKS_IN_VAIN_MAX:
+                    raise IncompleteError(
+                        f"{pulls.pending} messages are pending from sequence {before} on, and none"
+                        " is sent"
+                    )
 
     def _drawn(self, pulls: "_Pulls", last_sequence: int) -> Generator[Columns, None, None]:
         """Everything until one consumer has no more."""
@@ -133,10 +148,10 @@ class ConsumerReader:
         try:
             tail = f"CONSUMER.CREATE.{self._stream}.{pulls.name}"
             created = api.call(tail, self._document(pulls.name, pulls.rest.first))
-            pending = int(created["num_pending"])
-            if pending:
+            pulls.pending = int(created["num_pending"])
+            if pulls.pending:
                 sequences = max(last_sequence - pulls.rest.first + 1, 1)
-                yield from pulls.read(_PullSize(min(pending / sequences, 1.0)))
+                yield from pulls.read(_PullSize(min(pulls.pending / sequences, 1.0)))
         finally:
             self._leave(api, sid)
 
@@ -242,6 +257,8 @@ class _Pulls:
     def __init__(self, connection: Connection, stream: str, wanted: SequenceRange) -> None:
         self.name = NAME_PREFIX + secrets.token_hex(8)
         self.rest = wanted
+        # How many messages the consumer had to come when it was made.
+        self.pending = 0
         self._connection = connection
         self._subject = f"{connection.login.api}CONSUMER.MSG.NEXT.{stream}.{self.name}".encode()
         self._inbox = connection.new_inbox()

@@ -2,7 +2,9 @@
 
 import itertools
 import random
+import threading
 from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,12 @@ import pytest
 from headwater.jetstream.times import format_time
 from headwater.spark.link.api import JetStream, StreamInfo
 from headwater.spark.link.connection import Connection
+from headwater.spark.link.consumer_reads import (
+    LOOKS_IN_VAIN_MAX,
+    ConsumerReader,
+    _Pulls,
+    _PullSize,
+)
 from headwater.spark.link.errors import ApiError
 from headwater.spark.link.fetch import (
     LinearizableError,
@@ -20,7 +28,8 @@ from headwater.spark.link.fetch import (
     read_range,
 )
 from headwater.spark.link.login import Login
-from headwater.spark.link.ranges import CHUNK_BYTES, CHUNK_ROWS, Columns
+from headwater.spark.link.patterns import Patterns
+from headwater.spark.link.ranges import CHUNK_BYTES, CHUNK_ROWS, Columns, IncompleteError
 from headwater.subjects.grammar import matches
 from tests.spark.servers import KINDS, Message, Server, Stored, header_block
 
@@ -199,6 +208,71 @@ def test_an_open_range_gives_what_has_moved_behind_it(
     assert found(1, 2)[:1] == [3]
     assert found(4, 4) == ([] if subjects else [4])
     assert found(5, 4) == []
+
+
+@contextmanager
+def replacing(server: Server, subjects: list[str]) -> Iterator[None]:
+    """Publishes to the same subjects over and over, as fast as the server takes it."""
+    stopped = threading.Event()
+
+    def replace_all() -> None:
+        with server.publishing() as publish:
+            while not stopped.is_set():
+                publish([Message(subject) for subject in subjects])
+
+    thread = threading.Thread(target=replace_all)
+    thread.start()
+    try:
+        yield
+    finally:
+        stopped.set()
+        thread.join()
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_an_open_range_is_never_empty_where_messages_are_replaced(log: Log, way: Way) -> None:
+    log.create(max_msgs_per_subject=1)
+    subjects = [f"LOG.{number}" for number in range(10)]
+    log.server.publish([Message(subject) for subject in subjects])
+    with replacing(log.server, subjects):
+        for _ in range(50):
+            info = log.info()
+            wanted = SequenceRange(info.last_seq, info.last_seq, is_open=True)
+            assert [*read_range(log.connection, info, wanted, (), way)]
+
+
+@pytest.mark.parametrize("looks", [1, LOOKS_IN_VAIN_MAX - 1])
+def test_a_consumer_that_counts_messages_and_sends_none_is_made_anew(
+    log: Log, looks: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log.create()
+    log.server.publish(numbered(3))
+    silence(looks, monkeypatch)
+    assert [message.sequence for message in log.read(way=Way.CONSUMER)] == [1, 2, 3]
+
+
+def test_messages_that_are_counted_and_never_sent_are_not_passed_over(
+    log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log.create()
+    log.server.publish(numbered(3))
+    silence(LOOKS_IN_VAIN_MAX, monkeypatch)
+    reader = ConsumerReader(log.connection, log.info(), Patterns(()), headers_only=False)
+    with pytest.raises(IncompleteError, match="3 messages are pending from sequence 1 on"):
+        [*reader.read(SequenceRange(1, 3), 3)]
+
+
+def silence(looks: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first consumers get the answer that there is no message, as nats-server may say."""
+    read = _Pulls.read
+    left = [looks]
+
+    def read_later(self: _Pulls, size: _PullSize) -> Chunks:
+        left[0] -= 1
+        if left[0] < 0:
+            yield from read(self, size)
+
+    monkeypatch.setattr(_Pulls, "read", read_later)
 
 
 @pytest.mark.parametrize("way", WAYS)
