@@ -573,14 +573,16 @@ class _Run:
         from headwater.spark.buckets import key_of
 
         bucket = self._settings.bucket
-        subjects = self._server.subjects(stream_name(Kind.BUCKET, bucket))
+        before = self.info()
+        subjects = self._server.subjects(before.name)
+        is_sure = self.info() == before
         there = texts([key_of(subject.encode()) for subject in subjects])
         frame = self._spark.createDataFrame(pa.table({"key": there}))
         return [
             row.key
             for row in keys.join(frame, "key", "left_anti").collect()
-            # Where keys come and go, the list of subjects can have left one out.
-            if self._server.kv_get(bucket, row.key) is None
+            # Where keys come and go meanwhile, the list of subjects can have left one out.
+            if is_sure or self._server.kv_get(bucket, row.key) is None
         ]
 
     def _materialised(self, history: Table, state: _State, result: TableResult) -> TableResult:
