@@ -45,7 +45,7 @@ SPARK_PATTERN := ^(src/headwater/(spark/(?!link/)|cli/pipeline)|src/pyspark_|tes
 SPARK_PATHS    = src/headwater/spark src/pyspark_headwater tests/spark \
   $(wildcard src/headwater/cli/pipeline* benchmarks/pipeline*)
 
-.PHONY: help run test test-server test-spark lint types types-spark format bench bench-pipeline sim \
+.PHONY: help run test test-server test-spark lint types types-spark format bench bench-pipeline hot-keys sim \
   pipeline-demo requirements clean
 
 help: ## Show this list
@@ -84,6 +84,9 @@ bench: $(VENV)/.test ## Measure side by side with nats-server
 
 bench-pipeline: $(SPARK_VENV)/.spark ## Measure what goes through Spark
 	$(SPARK_BIN)/python -m benchmarks.pipeline $(ARGS)
+
+hot-keys: $(SPARK_VENV)/.spark ## A minute of keys that are put all the time, read by Spark
+	$(SPARK_BIN)/python -m tests.spark.hot_keys $(ARGS)
 
 sim: $(VENV)/.test ## Run the simulation over more seeds: SEEDS=5000
 	SEEDS=$(SEEDS) $(BIN)/python -m pytest -n $(JOBS) $(PYTEST) tests/simulation

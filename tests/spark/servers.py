@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from tests.interop.server_process import HEADWATER, ORACLE, Program, ServerProcess, Setup
 from tests.interop.wire_client import CLOSED, WireClient
@@ -78,6 +78,10 @@ class Stored:
     data: bytes
     header: bytes
     time: str
+
+
+Publish: TypeAlias = Callable[[Iterable[Message | tuple[str, bytes]]], int]
+"""Publishes messages of one stream; the sequence of the last one."""
 
 
 def header_block(headers: Mapping[str, Sequence[str]]) -> bytes:
@@ -193,7 +197,7 @@ class Server:
             return publish(messages)
 
     @contextmanager
-    def publishing(self) -> "Iterator[Callable[[Iterable[Message | tuple[str, bytes]]], int]]":
+    def publishing(self) -> "Iterator[Publish]":
         """The same over and over, on one connection."""
 
         def publish(messages: Iterable[Message | tuple[str, bytes]]) -> int:

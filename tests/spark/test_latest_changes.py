@@ -1,8 +1,6 @@
 """Streaming reads of keys that are replaced all the time: each is seen, in every trigger."""
 
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +12,7 @@ from headwater.spark import source, stream_source
 from headwater.spark.options import SourceOptions
 from headwater.spark.planning import Count
 from headwater.spark.stream_source import StreamSourceReader
+from tests.spark.hot_keys import Writer, written_by
 from tests.spark.servers import Message, Server, header_block
 from tests.spark.test_stream_read import Run
 
@@ -150,38 +149,9 @@ def test_a_key_replaced_while_its_batch_is_planned_is_seen(
         assert "a" in keys.read()
 
 
-@contextmanager
-def busy_writer(server: Server) -> Iterator["Writer"]:
+def busy_writer(server: Server) -> AbstractContextManager[Writer]:
     """Puts all keys, round after round, as fast as it can."""
-    writer = Writer(server)
-    thread = threading.Thread(target=writer.run)
-    thread.start()
-    try:
-        yield writer
-    finally:
-        writer.stopped = True
-        thread.join()
-
-
-class Writer:
-    def __init__(self, server: Server) -> None:
-        self.stopped = False
-        self._server = server
-        self._rounds = 0
-        self._changed = threading.Condition()
-
-    def run(self) -> None:
-        while not self.stopped:
-            self._server.publish(puts(*KEYS))
-            with self._changed:
-                self._rounds += 1
-                self._changed.notify_all()
-
-    def wait_for_a_round(self) -> None:
-        """Until every key has been put once more."""
-        with self._changed:
-            wanted = self._rounds + 2
-            self._changed.wait_for(lambda: self._rounds >= wanted)
+    return written_by(Writer(server, lambda publish: publish(puts(*KEYS))))
 
 
 def test_keys_that_keep_changing_are_seen_in_every_trigger(server: Server) -> None:
@@ -214,3 +184,28 @@ def test_a_query_over_a_stream_with_a_limit_per_subject_is_replayed(
     assert run.finish(stream="s") == [3, 1]
     assert run.offsets()[0] == offset
     assert run.sequences() == [1, 3, 4, 4]
+
+
+def test_a_committed_batch_of_keys_is_told_by_its_offsets(
+    spark: SparkSession, server: Server, tmp_path: Path
+) -> None:
+    """Its rows are newer in a replay: that is the batch that was committed all the same."""
+    server.create_bucket("b")
+    server.create_bucket("copy")
+    server.publish(puts("a", "b"))
+    checkpoint = tmp_path / "checkpoint"
+
+    def copy() -> dict[str, bytes]:
+        rows = spark.readStream.format("headwater").options(url=server.url, bucket="b").load()
+        entries = rows.select("key", "operation", "data").writeStream.format("headwater")
+        writing = entries.options(url=server.url, bucket="copy")
+        writing = writing.option("checkpointLocation", str(checkpoint))
+        writing.trigger(availableNow=True).start().awaitTermination()
+        return {each.subject.split(".")[-1]: each.data for each in server.stored("KV_copy")}
+
+    assert copy() == {"a": b"x", "b": b"x"}
+    # Spark has died before it noted what the sink had committed, and comes back to newer entries.
+    for name in ("0", ".0.crc"):
+        (checkpoint / "commits" / name).unlink(missing_ok=True)
+    server.publish([Message("$KV.b.a", b"newer"), Message("$KV.b.c", b"new")])
+    assert copy() == {"a": b"newer", "b": b"x", "c": b"new"}
