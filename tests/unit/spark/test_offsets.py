@@ -71,7 +71,8 @@ class TestJson:
         assert [*document["streams"]] == ["a", "b"]
         assert document["streams"]["a"] == at(1).to_json()
         assert StreamsOffset.from_json(json.loads(json.dumps(document))) == offset
-        for other in (at(1).to_json(), {"streams": {"a": {}}}, {"streams": []}):
+        others: list[dict[str, Any]] = [{"streams": {"a": {}}}, {"streams": []}, at(1).to_json()]
+        for other in others:
             with pytest.raises(OffsetError, match="use another"):
                 StreamsOffset.from_json(other)
 
