@@ -266,6 +266,36 @@ def test_a_batch_that_is_cut_anew_after_a_failure_has_each_row_once(
     query.check(server)
 
 
+def test_dead_letters_are_put_once_when_a_batch_fails_and_is_cut_anew(
+    query: Query, spark: SparkSession, server: Server, tmp_path: Path
+) -> None:
+    config = server.call(f"STREAM.INFO.{STREAM}")["config"]
+    server.call(f"STREAM.UPDATE.{STREAM}", config | {"max_msg_size": 4000})
+    server.create_stream("DEAD", duplicate_window=WINDOW_NS)
+    options = {"onBadRow": "deadLetter", "deadLetterStream": "DEAD"}
+    query = Query(spark, server, tmp_path, **options)
+
+    def some_large(rows: DataFrame) -> DataFrame:
+        return rows.selectExpr(
+            "if(split(data, ' ')[0] % 50 = 7, concat(data, repeat('y', 5000)), data) data"
+        )
+
+    query.add()
+    with pytest.raises(StreamingQueryException):
+        query.run(lambda rows: Fails(attempts=ATTEMPTS_MAX)(some_large(rows).repartition(2)))
+    assert server.state("DEAD")["messages"] > 0
+    for stream in (STREAM, "DEAD"):
+        server.forget_ids(stream)
+    query.run(lambda rows: some_large(rows).repartition(5))
+    found = {
+        stream: Counter(int(each.data.split()[0]) for each in server.stored(stream) if each.data)
+        for stream in (STREAM, "DEAD")
+    }
+    large = range(7, ROWS, 50)
+    assert found["DEAD"] == dict.fromkeys(large, 1)
+    assert found[STREAM] == dict.fromkeys(set(range(ROWS)) - set(large), 1)
+
+
 def test_a_shuffle_in_between_changes_nothing(query: Query, server: Server) -> None:
     def shuffled(rows: DataFrame) -> DataFrame:
         return Fails(attempts=1)(rows.repartition(2, "data"))

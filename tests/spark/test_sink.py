@@ -245,8 +245,10 @@ def test_bad_rows_are_dead_letters_where_that_is_asked_for(
     server.create_stream(STREAM, max_msg_size=100)
     server.create_stream("DEAD")
     frame = spark.range(0, 10, 1, 1).selectExpr(
-        "if(id = 7, repeat('x', 200), cast(id as string)) data",
+        "case id when 7 then repeat('x', 200) when 8 then repeat('y', 2000000)"
+        " else cast(id as string) end data",
         "if(id = 3, 'a b', 'LOG.a') subject",
+        "case id when 2 then map('a:b', 'c') when 5 then map('Nats-Rollup', 'sub') end headers",
     )
     options = {"onBadRow": "deadLetter", "deadLetterStream": "DEAD"}
     if streaming:
@@ -254,12 +256,20 @@ def test_bad_rows_are_dead_letters_where_that_is_asked_for(
     else:
         write(frame, server, **options)
     written = sorted(int(each.data) for each in server.stored(STREAM))
-    assert written == [0, 1, 2, 4, 5, 6, 8, 9]
-    letters = {each.data: each for each in server.stored("DEAD")}
-    assert letters.keys() == {b"3", b"x" * 200}
-    assert {each.subject for each in letters.values()} == {"DEAD.LOG"}
-    assert b"Headwater-Reason: row 3 has the subject 'a b'" in letters[b"3"].header
-    assert b"message size exceeds maximum" in letters[b"x" * 200].header
+    assert written == [0, 1, 4, 6, 9]
+    stored = server.stored("DEAD")
+    assert {each.subject for each in stored} == {"DEAD.LOG"}
+    reasons = {each.data[:200]: each.header.decode() for each in stored}
+    expected = {
+        b"2": "Headwater-Reason: row 2 has a header named 'a:b'",
+        b"3": "Headwater-Reason: row 3 has the subject 'a b'",
+        b"5": "Headwater-Reason: row 5 (subject LOG.a) was refused: rollup not permitted",
+        b"x" * 200: "Headwater-Reason: row 7 (subject LOG.a) was refused: message size exceeds",
+        b"y" * 200: "Headwater-Bytes: 2000000",
+    }
+    assert len(stored) == len(expected)
+    for payload, line in expected.items():
+        assert line in reasons[payload]
 
 
 REFUSED_STREAMS: dict[str, tuple[dict[str, object], dict[str, str], str]] = {

@@ -11,13 +11,14 @@ For a content, let A be the rows that no task has written for this reason (`unde
 ids in the stream that belong to no row of this run (`left_over`, and those of partitions that there
 are no more). Each of the latter is one of the former, so A - L rows are missing, and are published
 here. They are copied from the stream, which has an equal one. Everything is the same when it is
-done again: ids that were published here are found.
+done again: ids that were published here are found. Dead letters are settled in the same way.
 
 Knows neither Spark nor Arrow.
 """
 
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 from typing import Final, final
 
 from headwater.base.errors import OperatingError
@@ -28,7 +29,7 @@ from headwater.spark.link.publisher import FLIGHT_MESSAGES_MAX, Messages, Publis
 from headwater.spark.markers import CommittedBatch
 from headwater.spark.partition_write import Links, Patience, Written
 from headwater.spark.row_ids import added_sums, batch_prefix, content_of
-from headwater.spark.tail import message_ids
+from headwater.spark.tail import Moved, message_ids
 
 # Lines that a row was published with and its copy is not.
 _NOT_COPIED: Final = (b"Nats-Msg-Id:", b"Nats-Batch-")
@@ -42,10 +43,18 @@ class CopyGoneError(OperatingError):
 class BatchCommit:
     """Commits the batches of one query to one stream."""
 
-    def __init__(self, links: Links, marker_bucket: str, stream: str, query: str) -> None:
+    def __init__(
+        self,
+        links: Links,
+        marker_bucket: str,
+        stream: str,
+        query: str,
+        letters_stream: str | None = None,
+    ) -> None:
         self._links = links
         self._bucket = marker_bucket
         self._stream = stream
+        self._letters_stream = letters_stream or ""
         self._query = query
         self._api = JetStream(links.asking)
 
@@ -64,26 +73,30 @@ class BatchCommit:
             offsets=offsets,
         )
         patiently = Patience(self._links.asking)
-        if any(each.undecided for each in done):
-            patiently(lambda: self._settle(batch, done))
+        for stream, moved in (
+            (self._stream, [each.moved for each in done]),
+            (self._letters_stream, [each.letters_moved for each in done]),
+        ):
+            if any(each.undecided for each in moved):
+                patiently(partial(self._settle, stream, batch, moved))
         before = patiently(lambda: markers.commit(self._api, self._bucket, self._query, record))
         if before is not None and on_changed == "fail":
             before.check_replay(record)
 
-    def _settle(self, batch: int, done: Sequence[Written]) -> None:
-        """Publish those undecided rows that are missing."""
-        contents = {content_of(row_id) for each in done for row_id in each.undecided}
-        found = self._found(batch, contents)
+    def _settle(self, stream: str, batch: int, moved: Sequence[Moved]) -> None:
+        """Publish those undecided rows that are missing from a stream."""
+        undecided = [row_id for each in moved for row_id in each.undecided]
+        found = self._found(stream, batch, {content_of(row_id) for row_id in undecided})
         prefix = batch_prefix(self._query, batch)
-        spare = Counter(content_of(row_id) for each in done for row_id in each.left_over)
+        spare = Counter(content_of(row_id) for each in moved for row_id in each.left_over)
         spare.update(
             content_of(row_id)
             for row_id in found
-            if int(row_id[len(prefix) :].partition(b"-")[0]) >= len(done)
+            if int(row_id[len(prefix) :].partition(b"-")[0]) >= len(moved)
         )
         sequence_of = {content_of(row_id): sequence for row_id, sequence in found.items()}
         missing = []
-        for row_id in (row_id for each in done for row_id in each.undecided):
+        for row_id in undecided:
             content = content_of(row_id)
             if row_id in found:
                 continue
@@ -92,14 +105,14 @@ class BatchCommit:
             else:
                 missing.append((row_id, sequence_of.get(content, 0)))
         for begin in range(0, len(missing), FLIGHT_MESSAGES_MAX):
-            self._publish(missing[begin : begin + FLIGHT_MESSAGES_MAX])
+            self._publish(stream, missing[begin : begin + FLIGHT_MESSAGES_MAX])
 
-    def _found(self, batch: int, contents: set[bytes]) -> dict[bytes, int]:
-        """The ids of the batch in the stream, of rows with these contents, and their sequences."""
+    def _found(self, stream: str, batch: int, contents: set[bytes]) -> dict[bytes, int]:
+        """The ids of the batch in a stream, of rows with these contents, and their sequences."""
         prefix = batch_prefix(self._query, batch)
         begun = markers.query_marker(self._api, self._bucket, self._query)[0].begun
-        info = self._api.stream_info(self._stream)
-        first = begun.from_sequence if begun is not None and begun.batch == batch else 1
+        info = self._api.stream_info(stream)
+        first = 1 if begun is None or begun.batch != batch else begun.first_in(stream)
         wanted = SequenceRange(max(first, info.first_seq), info.last_seq)
         found: dict[bytes, int] = {}
         for columns in read_range(self._links.asking, info, wanted, headers_only=True):
@@ -111,18 +124,18 @@ class BatchCommit:
             )
         return found
 
-    def _publish(self, missing: list[tuple[bytes, int]]) -> None:
+    def _publish(self, stream: str, missing: list[tuple[bytes, int]]) -> None:
         """Rows by their ids, each a copy of what is at a sequence."""
         messages = Messages.none()
         stored = {
-            sequence: self._api.message(self._stream, {"seq": sequence}) if sequence else None
+            sequence: self._api.message(stream, {"seq": sequence}) if sequence else None
             for sequence in {sequence for _, sequence in missing}
         }
         for row_id, sequence in missing:
             copied = stored[sequence]
             if copied is None:
                 raise CopyGoneError(
-                    f"stream {self._stream} has lost message {sequence} while a batch that was cut"
+                    f"stream {stream} has lost message {sequence} while a batch that was cut"
                     " anew was written: go back to the number of partitions it had"
                 )
             lines = copied.header.removesuffix(b"\r\n\r\n").split(b"\r\n")[1:]
@@ -132,4 +145,4 @@ class BatchCommit:
             messages.extend(Messages([subject], [header], [copied.data], [row_id], [0]))
         if not self._links.publishing.is_open:
             self._links.publishing.reconnect()
-        Publisher(self._links.publishing, self._stream).publish(messages)
+        Publisher(self._links.publishing, stream).publish(messages)

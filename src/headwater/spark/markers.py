@@ -9,7 +9,10 @@ Keys of the bucket, `query` being the short id of a streaming query:
                             somebody has begun with batch 8 in this run of the query
     <query>.<partition>     {"batch": 8, "state": "begun" | "written", "attempt": "5e1f…",
                              "stream": "ORDERS", "created": "2026-…", "from_sequence": 4711,
-                             "rows": 0, "digest": ""}
+                             "rows": 0, "digest": "", "letters": null}
+
+`letters` in both is the place from which on the dead letters of the batch are in their stream, if
+the query has one for them; the rules for rows hold for letters too.
 
 An attempt to write a partition first claims it: it puts `begun` over whatever revision it has read,
 so that of several attempts each knows whether it is the latest. Rules:
@@ -57,6 +60,7 @@ from typing import Final, Literal, final
 
 import msgspec
 
+from headwater.base.clock import NS_PER_S
 from headwater.base.errors import OperatingError, ProgrammerError
 from headwater.spark.link.api import WRONG_LAST_SEQUENCE, JetStream, StreamInfo
 from headwater.spark.link.errors import ApiError
@@ -127,21 +131,85 @@ class CommittedBatch(msgspec.Struct, frozen=True, array_like=True):
         return (self.rows, self.digest) == (other.rows, other.digest)
 
 
+class Place(msgspec.Struct, frozen=True):
+    """Where messages of a batch are in a stream: from a sequence on."""
+
+    stream: str
+    created: str
+    # Lower than or equal to the sequence of each of them.
+    from_sequence: int
+
+    @classmethod
+    def behind(cls, target: StreamInfo) -> "Place":
+        """Of messages that nobody has published yet."""
+        return cls(target.name, target.created, target.last_seq + 1)
+
+    def now_in(self, target: StreamInfo) -> "Place":
+        """Of messages that were published at this place or not at all.
+
+        The stream may be another one by now, or have been made anew.
+        """
+        if (self.stream, self.created) == (target.name, target.created):
+            return self
+        return Place(target.name, target.created, target.first_seq)
+
+    def or_before(self, other: "Place") -> "Place":
+        """Of messages that are at one of two places of a stream."""
+        return self if self.from_sequence <= other.from_sequence else other
+
+
+@dataclass(frozen=True)
+class Targets:
+    """The streams of a write as they are now: for rows, and for dead letters if there is one."""
+
+    rows: StreamInfo
+    letters: StreamInfo | None = None
+
+    @property
+    def window_s(self) -> float:
+        """The shorter of their duplicate windows."""
+        infos = (self.rows, self.letters) if self.letters is not None else (self.rows,)
+        return min(int(info.config.get("duplicate_window") or 0) for info in infos) / NS_PER_S
+
+    def letters_place(self, before: Place | None) -> Place | None:
+        """Where dead letters are, if this is where they were put before."""
+        if self.letters is None:
+            return before
+        return before.now_in(self.letters) if before is not None else Place.behind(self.letters)
+
+
 class BegunBatch(msgspec.Struct, frozen=True):
-    """A batch that is not committed, as the first attempt at any of its partitions has put it."""
+    """A batch that is not committed, as the first attempt at any of its partitions has put it.
+
+    The place is that of all rows that any run has published of this batch.
+    """
 
     batch: int
     run: str
     stream: str
     created: str
-    # Lower than or equal to the sequence of every row that any run has published of this batch.
     from_sequence: int
+    letters: Place | None = None
 
-    def in_stream(self, target: StreamInfo) -> "BegunBatch":
-        """The same for the stream as it is now, which may have been made anew."""
-        if (self.stream, self.created) == (target.name, target.created):
-            return self
-        return BegunBatch(self.batch, self.run, target.name, target.created, target.first_seq)
+    @property
+    def place(self) -> Place:
+        return Place(self.stream, self.created, self.from_sequence)
+
+    @classmethod
+    def at(cls, batch: int, run: str, place: Place, letters: Place | None) -> "BegunBatch":
+        return cls(batch, run, place.stream, place.created, place.from_sequence, letters)
+
+    def first_in(self, stream: str) -> int:
+        """From where on this stream has rows or dead letters of the batch."""
+        places = [self.place, self.letters]
+        return min(
+            (each.from_sequence for each in places if each and each.stream == stream), default=1
+        )
+
+    def now_in(self, targets: Targets) -> "BegunBatch":
+        """The same for the streams as they are now."""
+        letters = targets.letters_place(self.letters)
+        return BegunBatch.at(self.batch, self.run, self.place.now_in(targets.rows), letters)
 
 
 class QueryMarker(msgspec.Struct):
@@ -189,6 +257,11 @@ class Marker:
     # What an attempt has got acknowledged from its first row on, kept by those that come after it.
     rows: int = 0
     digest: str = ""
+    letters: Place | None = None
+
+    @property
+    def place(self) -> Place:
+        return Place(self.stream, self.created, self.from_sequence)
 
 
 def now_s() -> float:
@@ -225,11 +298,11 @@ def commit(api: JetStream, bucket: str, query: str, record: CommittedBatch) -> Q
 
 
 def begin(
-    api: JetStream, bucket: str, query: str, batch: int, run: str, target: StreamInfo
+    api: JetStream, bucket: str, query: str, batch: int, run: str, targets: Targets
 ) -> BegunBatch | None:
     """The batch as whoever was first has begun it, which may be us; None if it was committed.
 
-    `target` has to have been asked for just now.
+    `targets` have to have been asked for just now.
     """
     for _ in range(CLAIM_TRIES_MAX):
         marker, revision = query_marker(api, bucket, query)
@@ -237,9 +310,10 @@ def begin(
         if marker.batch >= batch or (found is not None and found.batch > batch):
             return None
         if found is None or found.batch < batch:
-            begun = BegunBatch(batch, run, target.name, target.created, target.last_seq + 1)
+            letters = targets.letters_place(None)
+            begun = BegunBatch.at(batch, run, Place.behind(targets.rows), letters)
         else:
-            begun = found.in_stream(target)
+            begun = found.now_in(targets)
         if begun == found:
             return begun
         put = QueryMarker(marker.batch, marker.committed, begun)
@@ -296,13 +370,18 @@ class Claim:
         return self._mine.from_sequence if self._mine else 0
 
     @property
+    def letters_from_sequence(self) -> int:
+        """The same for dead letters in their stream."""
+        return self._mine.letters.from_sequence if self._mine and self._mine.letters else 0
+
+    @property
     def written(self) -> tuple[int, str]:
         """How many rows an earlier attempt is known to have written, and their digest."""
         return (self._mine.rows, self._mine.digest) if self._mine else (0, "")
 
-    def take(self, target: StreamInfo) -> Outcome:
-        """Claim the partition. `target` has to have been asked for just now."""
-        begun = begin(self._api, self._bucket, self._query, self._batch, self._run, target)
+    def take(self, targets: Targets) -> Outcome:
+        """Claim the partition. `targets` have to have been asked for just now."""
+        begun = begin(self._api, self._bucket, self._query, self._batch, self._run, targets)
         if begun is None:
             return Outcome.DONE
         self.is_of_another_run = begun.run != self._run
@@ -311,25 +390,35 @@ class Claim:
             if found is not None and found.batch > self._batch:
                 return Outcome.DONE
             is_first = found is None or found.batch < self._batch
-            mine = self._first(target) if found is None or is_first else self._next(found, target)
+            mine = self._first(targets) if found is None or is_first else self._next(found, targets)
             if self.is_of_another_run:
-                earliest = min(mine.from_sequence, begun.from_sequence)
-                mine = replace(mine, from_sequence=earliest)
+                mine = _from_beginning_of(begun, mine)
             if self._put(mine, revision):
                 is_first = is_first and not self.is_of_another_run
                 return Outcome.FIRST if is_first else Outcome.AGAIN
         raise OvertakenError(f"{self._key} is claimed by others all the time")
 
-    def _first(self, target: StreamInfo) -> Marker:
-        start = target.last_seq + 1
-        return Marker(self._batch, "begun", self._attempt, target.name, target.created, start)
+    def _first(self, targets: Targets) -> Marker:
+        return self._at(Place.behind(targets.rows), targets.letters_place(None))
 
-    def _next(self, found: Marker, target: StreamInfo) -> Marker:
+    def _next(self, found: Marker, targets: Targets) -> Marker:
         """After an earlier attempt, whose rows are there if it is the same stream still."""
-        is_same = found.stream == target.name and found.created == target.created
-        if is_same:
-            return replace(found, state="begun", attempt=self._attempt)
-        return replace(self._first(target), from_sequence=target.first_seq)
+        place = found.place.now_in(targets.rows)
+        letters = targets.letters_place(found.letters)
+        if place == found.place:
+            return replace(found, state="begun", attempt=self._attempt, letters=letters)
+        return self._at(place, letters)
+
+    def _at(self, place: Place, letters: Place | None) -> Marker:
+        return Marker(
+            self._batch,
+            "begun",
+            self._attempt,
+            place.stream,
+            place.created,
+            place.from_sequence,
+            letters=letters,
+        )
 
     def renew(self) -> Outcome:
         """AGAIN if no later attempt has begun, OVERTAKEN if one has, DONE if nothing is left."""
@@ -381,6 +470,15 @@ class Claim:
         self._revision = put
         self._mine = marker
         return True
+
+
+def _from_beginning_of(begun: BegunBatch, mine: Marker) -> Marker:
+    """The marker of an attempt that looks at everything since the batch was begun."""
+    letters = mine.letters
+    if letters is not None and begun.letters is not None:
+        letters = letters.or_before(begun.letters)
+    place = mine.place.or_before(begun.place)
+    return replace(mine, from_sequence=place.from_sequence, letters=letters)
 
 
 @final

@@ -11,10 +11,9 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final, TypeVar, final
 
-from headwater.base.clock import NS_PER_S
 from headwater.base.errors import OperatingError
 from headwater.spark.dead_letters import DeadLetterBox, DeadLetters
-from headwater.spark.link.api import JetStream, StreamInfo
+from headwater.spark.link.api import JetStream
 from headwater.spark.link.connection import Connection
 from headwater.spark.link.errors import (
     ConnectionLostError,
@@ -32,10 +31,10 @@ from headwater.spark.link.publisher import (
     Publisher,
     SendApartError,
 )
-from headwater.spark.markers import Claim, Lease, Outcome, now_s
+from headwater.spark.markers import Claim, Lease, Outcome, Targets, now_s
 from headwater.spark.row_ids import RowIds, content_of
 from headwater.spark.rows import BadRow, RowError, Rows
-from headwater.spark.tail import InOrder, Tail
+from headwater.spark.tail import NOTHING_MOVED, InOrder, Moved, Tail
 
 # What may pass by itself: the server restarts, the stream elects a leader; or by looking closer.
 _PASSING: Final = (
@@ -107,11 +106,9 @@ class Written:
     # Of all rows, in whatever order (`RowIds.content_sum`).
     content_sum: int = 0
     is_replay: bool = False
-    # For the driver to settle, if an earlier run may have cut the batch in another way: ids of rows
-    # that were not written, because equal ones were found under ids of other partitions; and ids
-    # of this partition that were found and that none of its rows has.
-    undecided: tuple[bytes, ...] = ()
-    left_over: tuple[bytes, ...] = ()
+    # For the driver to settle: of rows, and of dead letters.
+    moved: Moved = NOTHING_MOVED
+    letters_moved: Moved = NOTHING_MOVED
 
 
 @dataclass(frozen=True)
@@ -141,13 +138,13 @@ def write_exactly_once(
     claim = Claim(api, marker_bucket, work.query, work.partition, work.batch, work.run)
     patiently = Patience(links.asking)
     claimed_s = now_s()
-    target = patiently(lambda: api.stream_info(work.stream))
-    outcome = patiently(lambda: claim.take(target))
+    targets = patiently(lambda: _targets(api, work))
+    outcome = patiently(lambda: claim.take(targets))
     watch(Step.CLAIMED)
     sending = _Sending(links, work, watch)
     if outcome is Outcome.DONE:
         return sending.pass_over(rows)
-    sending.guard(claim, target, claimed_s, is_first=outcome is Outcome.FIRST)
+    sending.guard(claim, targets, claimed_s, is_first=outcome is Outcome.FIRST)
     if not sending.send_all(rows):
         return sending.pass_over(rows)
     watch(Step.ACKNOWLEDGED)
@@ -158,9 +155,16 @@ def write_exactly_once(
         sending.acknowledged,
         sending.content_sum,
         is_replay=outcome is Outcome.AGAIN,
-        undecided=tuple(sending.undecided),
-        left_over=sending.left_over(),
+        moved=sending.moved(),
+        letters_moved=sending.letters_moved(),
     )
+
+
+def _targets(api: JetStream, work: Work) -> Targets:
+    """The streams of a write as they are now."""
+    box = work.dead_letters
+    letters = None if box is None else api.stream_info(box.stream)
+    return Targets(api.stream_info(work.stream), letters)
 
 
 @final
@@ -216,7 +220,6 @@ class _Sending:
         self._in_order: InOrder | None = None
         self._keeps_what_it_has = True
         self._may_be_cut_anew = False
-        self.undecided: list[bytes] = []
         # Ids of rows that are published without them, because they are too large with them.
         self._nameless: set[bytes] = set()
         self._dead_letters: DeadLetters | None = None
@@ -241,10 +244,10 @@ class _Sending:
         """How many rows have been acknowledged as new."""
         return self._publisher.acknowledged - self._publisher.duplicates
 
-    def guard(self, claim: Claim, target: StreamInfo, claimed_s: float, is_first: bool) -> None:
+    def guard(self, claim: Claim, targets: Targets, claimed_s: float, is_first: bool) -> None:
         """Send only under a lease on the claim; leave out what is there unless it is the first."""
         self._claim = claim
-        self._keeps_what_it_has = target.keeps_what_it_has
+        self._keeps_what_it_has = targets.rows.keeps_what_it_has
         self._may_be_cut_anew = (
             claim.is_of_another_run
             and self._keeps_what_it_has
@@ -253,10 +256,18 @@ class _Sending:
         )
         if not is_first:
             self._tail = self._tail_from(claim.from_sequence)
+            self._look_for_letters(claim)
             if not self._keeps_what_it_has:
                 self._in_order = InOrder(self._tail, *claim.written)
-        window_s = int(target.config.get("duplicate_window") or 0) / NS_PER_S
-        self._lease = Lease(claim, window_s, claimed_s, self._tail.look if self._tail else None)
+        look = None if is_first else self._look
+        self._lease = Lease(claim, targets.window_s, claimed_s, look)
+
+    def _look(self) -> None:
+        """Take in what an earlier attempt has written, up to now."""
+        if self._tail is not None:
+            self._tail.look()
+        if self._dead_letters is not None and self._dead_letters.tail is not None:
+            self._dead_letters.tail.look()
 
     def send_all(self, rows: Iterator[Rows]) -> bool:
         """Send all rows and wait for their acks; False if the batch was committed."""
@@ -264,12 +275,12 @@ class _Sending:
             return False
         for part in rows:
             if part.bad is not None:
-                self._set_aside(self._bad_id(part.bad), part.bad)
-                continue
-            messages = self._that_fit(self._messages(part))
-            if self._in_order is not None:
-                messages = self._in_order.of(messages, self.digest)
-            self._enqueue(messages)
+                self._set_aside(part.bad)
+            else:
+                messages = self._that_fit(self._messages(part))
+                if self._in_order is not None:
+                    messages = self._in_order.of(messages, self.digest)
+                self._enqueue(messages)
             if not self._pump():
                 return False
         if self._in_order is not None:
@@ -345,15 +356,21 @@ class _Sending:
 
     def _pump(self) -> bool:
         """Send what is to be sent; False if the batch was committed."""
-        while self._queue or len(self._in_doubt):
+        while self._queue or len(self._in_doubt) or self._dead_letters:
             try:
-                if not self._links.publishing.is_open:
-                    self._links.publishing.reconnect()
+                for link in (self._links.asking, self._links.publishing):
+                    if not link.is_open:
+                        link.reconnect()
                 if self._queue:
                     self._publisher.make_room(self._queue[0])
                 # Nothing that takes long may come between this and the write to the socket.
                 if self._lease is not None and self._lease.ensure() is Outcome.DONE:
                     return False
+                if self._dead_letters:
+                    self._watch(Step.SENDING)
+                    self._dead_letters.put_next()
+                    self._watch(Step.SENT)
+                    continue
                 if len(self._in_doubt):
                     self._resolve()
                     continue
@@ -398,26 +415,22 @@ class _Sending:
         if self._tail is None:
             return messages
         left = self._tail.without_found(messages)
-        if not self._tail.elsewhere:
-            return left
-        elsewhere = self._tail.elsewhere
-        places: tuple[list[int], list[int]] = ([], [])
-        for at, row_id in enumerate(left.ids):
-            places[content_of(row_id) in elsewhere].append(at)
-        self.undecided += [left.ids[at] for at in places[True]]
-        if len(self.undecided) > UNDECIDED_ROWS_MAX:
+        if self._tail.undecided_count > UNDECIDED_ROWS_MAX:
             raise RecutError(
                 f"an earlier run of the query has begun batch {self._work.batch} with other"
                 f" partitions, and more than {UNDECIDED_ROWS_MAX} rows have moved between them: go"
                 " back to the number of partitions it had until this batch is written"
             )
-        return left.picked(places[False])
+        return left
 
-    def left_over(self) -> tuple[bytes, ...]:
-        """Ids of this partition that are in the stream and that none of its rows has."""
-        if self._tail is None or not self._may_be_cut_anew:
-            return ()
-        return tuple(found for found in self._tail.ids if not self._ids.has(found))
+    def moved(self) -> Moved:
+        """What the driver has to know of rows that may have changed their partition."""
+        return NOTHING_MOVED if self._tail is None else self._tail.moved(self._ids.has)
+
+    def letters_moved(self) -> Moved:
+        """The same for dead letters."""
+        tail = None if self._dead_letters is None else self._dead_letters.tail
+        return NOTHING_MOVED if tail is None else tail.moved(self._ids.has)
 
     # --- set-backs -----------------------------------------------------------------------------
 
@@ -429,11 +442,12 @@ class _Sending:
         if self._lease is not None and self._claim is not None:
             if self._tail is None:
                 self._tail = self._tail_from(max(floor + 1, self._claim.from_sequence))
-            self._lease.doubt(self._tail.look)
+            self._look_for_letters(self._claim)
+            self._lease.doubt(self._look)
         if self._publisher.acknowledged > self._acknowledged_before:
             self._patience.forget()
         self._acknowledged_before = self._publisher.acknowledged
-        if not isinstance(error, (SendApartError, MessageRefusedError)):
+        if not isinstance(error, SendApartError):
             self._patience.pause(error)
 
     def _resolve(self) -> None:
@@ -452,39 +466,50 @@ class _Sending:
     def _bad_id(self, bad: BadRow) -> bytes:
         """The id of a row that is no message, which is a row of the batch all the same."""
         self.row_count += 1
-        return self._ids.of([bad.subject], [b""], [bad.payload])[0]
+        return self._ids.of_bad(bad.subject, bad.fault.encode(), bad.payload)
 
-    def _set_aside(self, row_id: bytes, bad: BadRow) -> None:
+    def _set_aside(self, bad: BadRow) -> None:
         """A dead letter, or an error where nobody has named a stream for it."""
         if self._dead_letters is None:
             raise RowError(bad.reason)
-        self._dead_letters.put(row_id, bad.subject, bad.payload, bad.reason)
+        self._dead_letters.add(self._bad_id(bad), bad.subject, bad.payload, bad.reason)
 
     def _that_fit(self, messages: Messages) -> Messages:
         """Without those that are too large for any server, if these have a place to go."""
-        while self._dead_letters is not None:
-            try:
-                self._parts(messages)
-                break
-            except MessageRefusedError as error:
-                messages = self._without_refused(messages, error)
-        return messages
+        if self._dead_letters is None:
+            return messages
+        refused = dict(self._publisher.too_large(messages))
+        for at, error in refused.items():
+            self._add_letter(messages.part(at, at + 1), error)
+        if not refused:
+            return messages
+        return messages.picked([at for at in range(len(messages)) if at not in refused])
 
     def _set_refused_aside(self, error: MessageRefusedError) -> None:
-        """Put the row that the server has refused aside; the others under way are in doubt."""
+        """Rows that the server has refused for what they are become dead letters."""
         if self._dead_letters is None or not error.is_its_fault:
             raise error
-        self._set_back(error)
-        self._in_doubt = self._without_refused(self._in_doubt, error)
+        for message, reason in self._publisher.take_refused():
+            self._add_letter(message, reason)
 
-    def _without_refused(self, messages: Messages, error: MessageRefusedError) -> Messages:
-        refused = messages.rows.index(error.row)
-        bad = BadRow(messages.subjects[refused], messages.payloads[refused], str(error))
-        self._set_aside(messages.ids[refused], bad)
-        return messages.picked([at for at in range(len(messages)) if at != refused])
+    def _add_letter(self, message: Messages, error: MessageRefusedError) -> None:
+        if self._dead_letters is not None:
+            (row_id,), (subject,), (payload,) = message.ids, message.subjects, message.payloads
+            self._dead_letters.add(row_id, subject, payload, str(error))
+
+    def _look_for_letters(self, claim: Claim) -> None:
+        """From now on look whether a dead letter is there before it is put."""
+        letters = self._dead_letters
+        if letters is not None and letters.tail is None:
+            is_cut_anew = claim.is_of_another_run and not self._work.has_message_ids
+            letters.tail = self._tail_of(
+                letters.stream, claim.letters_from_sequence, is_cut_anew=is_cut_anew
+            )
 
     def _tail_from(self, sequence: int) -> Tail:
+        return self._tail_of(self._work.stream, sequence, is_cut_anew=self._may_be_cut_anew)
+
+    def _tail_of(self, stream: str, sequence: int, is_cut_anew: bool) -> Tail:
         prefix = b"" if self._work.has_message_ids else self._ids.prefix
-        batch_prefix = self._ids.batch_prefix if self._may_be_cut_anew else b""
-        api = JetStream(self._links.asking)
-        return Tail(api, self._work.stream, sequence, prefix, batch_prefix)
+        batch_prefix = self._ids.batch_prefix if is_cut_anew else b""
+        return Tail(JetStream(self._links.asking), stream, sequence, prefix, batch_prefix)

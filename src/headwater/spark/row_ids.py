@@ -105,6 +105,11 @@ class RowIds:
             return [b"%b%b-0" % (prefix, content) for content in contents]
         return [b"%b%b-%d" % (prefix, content, self._nth(content)) for content in contents]
 
+    def of_bad(self, subject: bytes, fault: bytes, payload: bytes) -> bytes:
+        """The id of a row that cannot be a message, for this fault."""
+        # No header line is empty, so that no message has the content of a row that is none.
+        return self.of([subject], [b"\r\n" + fault], [payload])[0]
+
     def has(self, row_id: bytes) -> bool:
         """Whether the id was given to one of the rows so far."""
         if not row_id.startswith(self.prefix):

@@ -93,6 +93,11 @@ _NOTHING: Final[frozenset[str]] = frozenset()
 class RowError(OperatingError):
     """A row that cannot be a message; says which one and why."""
 
+    def __init__(self, text: str, fault: str = "") -> None:
+        super().__init__(text)
+        # Why, without the number of the row.
+        self.fault = fault or text
+
 
 @dataclass(frozen=True)
 class RowShape:
@@ -151,6 +156,8 @@ class BadRow:
     subject: bytes
     payload: bytes
     reason: str
+    # The reason without the row's number, which is another one in a replay.
+    fault: str
 
 
 @dataclass(slots=True)
@@ -204,7 +211,7 @@ class RowReader:
             rows = self.read(batch)
         except RowError as error:
             if batch.num_rows == 1:
-                yield self._bad(batch, str(error))
+                yield self._bad(batch, error)
                 return
         else:
             yield rows
@@ -213,7 +220,7 @@ class RowReader:
         yield from self.read_apart(batch.slice(0, half))
         yield from self.read_apart(batch.slice(half))
 
-    def _bad(self, batch: "pyarrow.RecordBatch", reason: str) -> Rows:
+    def _bad(self, batch: "pyarrow.RecordBatch", error: RowError) -> Rows:
         subject = self._fixed
         if self._shape.kind is Kind.BUCKET:
             subject += _bytes(batch, "key")[0] or b""
@@ -221,7 +228,7 @@ class RowReader:
             subject = _bytes(batch, "subject")[0] or subject
         payload = _bytes(batch, self._shape.payload)[0] or b""
         self.count += 1
-        return Rows([], [], [], None, BadRow(subject, payload, reason))
+        return Rows([], [], [], None, BadRow(subject, payload, str(error), error.fault))
 
     def check_fixed_subject(self) -> None:
         """Whether option `subject` is one of the stream's. Raises OptionError."""
@@ -338,7 +345,7 @@ class RowReader:
         return ids
 
     def _error(self, at: int, text: str) -> RowError:
-        return RowError(f"row {self.count + at} {text}")
+        return RowError(f"row {self.count + at} {text}", text)
 
 
 def _bytes(batch: "pyarrow.RecordBatch", name: str) -> list[Any]:

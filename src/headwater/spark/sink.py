@@ -334,7 +334,13 @@ def _commit(
     if not told:
         return
     query = told[0].query
-    commit = BatchCommit(_links_to(options.login), options.marker_bucket, options.stream, query)
+    commit = BatchCommit(
+        _links_to(options.login),
+        options.marker_bucket,
+        options.stream,
+        query,
+        options.dead_letter_stream,
+    )
     try:
         commit.put(batch, [each.done for each in told], offsets, options.on_changed_batch)
     except ChangedBatchError as error:

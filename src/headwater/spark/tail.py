@@ -12,6 +12,8 @@ written and went without a later row of the same subject being found is written 
 """
 
 from collections import Counter, defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final, final
 
 from headwater.spark.link.api import JetStream
@@ -23,6 +25,22 @@ from headwater.wire.headers import VERSION
 _ID_LINE: Final = b"\r\nNats-Msg-Id:"
 _CRLF: Final = b"\r\n"
 _VERSION_LINE: Final = VERSION + _CRLF
+
+
+@dataclass(frozen=True)
+class Moved:
+    """What a partition leaves to the driver, if an earlier run may have cut the batch otherwise.
+
+    `undecided` are ids of rows that were not written, because equal ones were found under ids of
+    other partitions; `left_over` are ids of this partition that were found and that none of its
+    rows has.
+    """
+
+    undecided: tuple[bytes, ...] = ()
+    left_over: tuple[bytes, ...] = ()
+
+
+NOTHING_MOVED: Final = Moved()
 
 
 @final
@@ -48,27 +66,40 @@ class Tail:
         self._batch_prefix = batch_prefix
         self._ids: set[bytes] = set()
         self._elsewhere: set[bytes] = set()
+        self._undecided: list[bytes] = []
         # Of messages without an id, by subject: how often each content is there, up to a sequence.
         self._nameless: dict[bytes, tuple[int, Counter[bytes]]] = {}
-
-    @property
-    def elsewhere(self) -> set[bytes]:
-        """The contents of rows that were found under ids of other partitions."""
-        return self._elsewhere
 
     @property
     def ids(self) -> set[bytes]:
         """What has been found so far."""
         return self._ids
 
+    def to_write(self, ids: list[bytes]) -> list[int]:
+        """The places of those ids that were not found; those that are undecided are noted."""
+        places = [at for at, row_id in enumerate(ids) if row_id not in self._ids]
+        if not self._elsewhere:
+            return places
+        moved = [at for at in places if content_of(ids[at]) in self._elsewhere]
+        self._undecided += [ids[at] for at in moved]
+        return [at for at in places if content_of(ids[at]) not in self._elsewhere]
+
     def without_found(self, messages: Messages) -> Messages:
-        """The messages without those that were found."""
-        found = self._ids
-        if found.isdisjoint(messages.ids):
-            return messages
-        return messages.picked(
-            [at for at, row_id in enumerate(messages.ids) if row_id not in found]
-        )
+        """The messages without those that were found, or that are undecided."""
+        places = self.to_write(messages.ids)
+        return messages if len(places) == len(messages) else messages.picked(places)
+
+    @property
+    def undecided_count(self) -> int:
+        """How many rows are for the driver to decide so far."""
+        return len(self._undecided)
+
+    def moved(self, is_own: Callable[[bytes], bool]) -> Moved:
+        """What the driver has to know of rows that have changed their partition."""
+        if not self._batch_prefix:
+            return NOTHING_MOVED
+        left_over = tuple(found for found in self._ids if not is_own(found))
+        return Moved(tuple(self._undecided), left_over)
 
     def look(self) -> None:
         """Take in what the stream has got since the last look."""

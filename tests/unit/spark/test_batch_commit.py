@@ -158,7 +158,7 @@ def test_a_commit_that_is_killed_is_done_again(server: Server, links: Links) -> 
     log = Log(server, links, all_equal)
     log.stop("one", 2, 1, sent=2)
     done = [log.write("two", partition, 4) for partition in range(4)]
-    assert any(each.undecided for each in done)
+    assert any(each.moved.undecided for each in done)
     server.forget_ids(log.name)
     log.run("three", 3)
     log.check()
@@ -172,7 +172,7 @@ def test_a_run_that_goes_on_as_the_one_before_leaves_nothing_to_the_driver(
     log = Log(server, links, distinct)
     log.stop("one", 2, 2, sent=3)
     done = log.run("two", 2)
-    assert [(each.undecided, each.left_over) for each in done] == [((), ())] * 2
+    assert [(each.moved.undecided, each.moved.left_over) for each in done] == [((), ())] * 2
     log.check()
 
 
@@ -181,7 +181,7 @@ def test_within_a_run_equal_rows_of_other_partitions_are_not_asked_about(
 ) -> None:
     log = Log(server, links, all_equal)
     done = [log.write("one", partition, 4) for partition in range(4)]
-    assert not any(each.undecided for each in done)
+    assert not any(each.moved.undecided for each in done)
     log.commit(done)
     log.check()
 
@@ -222,7 +222,7 @@ def test_more_rows_than_the_driver_can_hear_of_are_refused_by_name(
 ) -> None:
     log = Log(server, links, distinct)
     log.stop("one", 2, 2, sent=3)
-    moved = len(log.write("two", 1, 5).undecided)
+    moved = len(log.write("two", 1, 5).moved.undecided)
     assert moved > 1
     monkeypatch.setattr(partition_write, "UNDECIDED_ROWS_MAX", moved)
     log.write("two", 1, 5)

@@ -22,6 +22,7 @@ from headwater.spark.markers import (
     Outcome,
     OvertakenError,
     StalledError,
+    Targets,
 )
 from tests.spark.servers import KINDS, Server
 
@@ -59,7 +60,7 @@ class Book:
             before.check_replay(record)
 
     def take(self, claim: Claim) -> Outcome:
-        return claim.take(self.api.stream_info(self.stream))
+        return claim.take(Targets(self.api.stream_info(self.stream)))
 
 
 @pytest.fixture

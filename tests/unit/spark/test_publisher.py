@@ -115,6 +115,35 @@ def test_a_refusal_names_row_subject_and_reason(
         Publisher(connection, STREAM, atomic=atomic).publish(sent)
 
 
+def test_rows_that_are_refused_for_what_they_are_hold_nothing_up(
+    server: Server, connection: Connection
+) -> None:
+    server.create_stream(STREAM, max_msg_size=100)
+    sent = messages(50)
+    large = [3, 4, 33, 49]
+    for at in large:
+        sent.payloads[at] = b"x" * 200
+    publisher = Publisher(connection, STREAM, in_flight_max=20, numbered=True)
+    refused: list[tuple[int, bytes]] = []
+    queue = publisher.cut(sent)
+    while queue or len(refused) < len(large):
+        try:
+            if not queue:
+                publisher.finish()
+                break
+            publisher.make_room(queue[0])
+            publisher.send(queue.pop(0))
+        except MessageRefusedError:
+            for message, each in publisher.take_refused():
+                assert "message size exceeds maximum" in str(each)
+                assert each.is_its_fault
+                refused.append((each.row, message.payloads[0]))
+    assert refused == [(at, b"x" * 200) for at in large]
+    assert publisher.acknowledged == len(sent) - len(large)
+    assert len(publisher.take_unacknowledged()) == 0
+    assert payloads(server) == [each for each in sent.payloads if len(each) < 200]
+
+
 def test_a_full_stream_says_so(server: Server, connection: Connection) -> None:
     server.create_stream(STREAM, max_msgs=5, discard="new")
     with pytest.raises(MessageRefusedError, match=r"row 5 .*maximum messages exceeded"):

@@ -155,9 +155,8 @@ class JetStream:
         return msgspec.convert(answer["message"], _RawMessage).stored()
 
     def publish(self, subject: str, payload: bytes, header: bytes) -> int:
-        """One message to a stream; its sequence. It has an id, so that it may be sent twice."""
-        request = self.connection.request
-        return int(self.connection.again(lambda: _answer(request(subject, payload, header)))["seq"])
+        """One message to a stream; its sequence. A lost connection leaves it in doubt."""
+        return int(_answer(self.connection.request(subject, payload, header))["seq"])
 
     # --- consumers -----------------------------------------------------------------------------
 

@@ -8,7 +8,9 @@ apart, and a server that remembers control lines reads most of them but once.
 If an ack of a flight is an error, nobody knows whose: SendApartError, and from then on every
 message has a reply subject of its own. What is in doubt is sent once more, so that the message that
 was refused is named with the reason; the others are known to the server by their ids. `numbered`
-tells messages apart from the beginning, for those that may not be sent twice.
+tells messages apart from the beginning, for those that may not be sent twice. Of a flight whose
+messages are told apart, those that were not refused are stored; `take_refused` has the others, if
+all of them are refused for what they are, and a caller that knows what to do with them may go on.
 
 With `atomic` a flight is an atomic batch: stored wholly or not at all, with one ack. If the server
 refuses one, for whatever reason, that is a SendApartError too, and no more batches are made.
@@ -20,7 +22,7 @@ decide, who knows how old it is.
 
 import secrets
 from collections import Counter, deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, final
 
@@ -201,6 +203,7 @@ class Publisher:
         self._tokens = 0
         self._sid = b""
         self._inbox = b""
+        self._refused: list[tuple[Messages, MessageRefusedError]] = []
         # The highest sequence in an ack, how many acks there were, and how many said "duplicate".
         self.last_sequence = 0
         self.acknowledged = 0
@@ -228,9 +231,7 @@ class Publisher:
         sizes = _sizes(messages)
         size_max = self.message_bytes_max
         if sizes and max(sizes) > size_max:
-            at = next(at for at, size in enumerate(sizes) if size > size_max)
-            reason = f"{sizes[at]} bytes with headers, the server takes {size_max} (max_payload)"
-            raise _refused(messages, at, reason, is_its_fault=True)
+            raise next(error for _, error in self.too_large(messages))
         parts = []
         begin = 0
         # A message that has no room for the lines of a batch is a flight of its own.
@@ -245,6 +246,14 @@ class Publisher:
             parts.append(messages.part(begin, end))
             begin = end
         return parts
+
+    def too_large(self, messages: Messages) -> "Iterator[tuple[int, MessageRefusedError]]":
+        """The places of messages that are too large for the server, and what to say of each."""
+        size_max = self.message_bytes_max
+        for at, size in enumerate(_sizes(messages)):
+            if size > size_max:
+                reason = f"{size} bytes with headers, the server takes {size_max} (max_payload)"
+                yield at, _refused(messages, at, reason, is_its_fault=True)
 
     @property
     def message_bytes_max(self) -> int:
@@ -319,6 +328,14 @@ class Publisher:
         self._sid = b""
         return left
 
+    def take_refused(self) -> "list[tuple[Messages, MessageRefusedError]]":
+        """The messages, one by one, that were refused for what they are since the last call.
+
+        For use after a MessageRefusedError that `is_its_fault`: everything else is under way still.
+        """
+        taken, self._refused = self._refused, []
+        return taken
+
     @property
     def floor(self) -> int:
         """A sequence of the stream that is lower than that of anything under way."""
@@ -335,9 +352,13 @@ class Publisher:
             )
         if arrived.sids.count(self._sid) != len(arrived):
             arrived = _of_subscription(arrived, self._sid)
+        if len(arrived):
+            self._count_acks(arrived)
+        if self._refused:
+            raise self._refused[0][1]
+
+    def _count_acks(self, arrived: Deliveries) -> None:
         payloads = arrived.payloads
-        if not payloads:
-            return
         acks = b"\n".join(payloads)
         if acks.count(self._good_ack) == len(payloads):
             self.duplicates += acks.count(b'"duplicate":')
@@ -395,16 +416,30 @@ class Publisher:
         if not flight.refusals:
             self._land(token)
             return
-        place, reason, is_its_fault = min(flight.refusals)
         if flight.is_numbered and not flight.is_atomic:
-            raise _refused(flight.messages, place, reason, is_its_fault)
+            self._set_refused_apart(flight.messages, sorted(flight.refusals))
+            self._land(token, len(flight.refusals))
+            return
+        reason = min(flight.refusals)[1]
         self._is_atomic = False
         self._is_numbered = True
         raise SendApartError(f"stream {self._stream} has refused some of its messages: {reason}")
 
-    def _land(self, token: bytes) -> None:
+    def _set_refused_apart(
+        self, messages: Messages, refusals: "list[tuple[int, str, bool]]"
+    ) -> None:
+        """Raises MessageRefusedError if the stream takes no other messages either."""
+        for place, reason, is_its_fault in refusals:
+            if not is_its_fault:
+                raise _refused(messages, place, reason, is_its_fault)
+        self._refused += [
+            (messages.part(place, place + 1), _refused(messages, place, reason, is_its_fault))
+            for place, reason, is_its_fault in refusals
+        ]
+
+    def _land(self, token: bytes, refused: int = 0) -> None:
         flight = self._flights.pop(token)
-        self.acknowledged += len(flight.messages)
+        self.acknowledged += len(flight.messages) - refused
         self._count -= len(flight.messages)
         self._byte_count -= flight.messages.byte_count
 
