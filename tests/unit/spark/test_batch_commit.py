@@ -35,6 +35,18 @@ IN_FLIGHT_MAX = 20
 WINDOW_NS = 100_000_000
 
 Payload = Callable[[int], bytes]
+Deal = Callable[[int, int], range]
+
+
+def in_turn(partition: int, cut: int) -> range:
+    """The rows of a partition as Spark deals them out when it is told how many there are."""
+    return range(partition, ROWS, cut)
+
+
+def unevenly(partition: int, cut: int) -> range:
+    """Each partition has half of what is left, the last one has all of it: ranges of a key."""
+    begin = ROWS - (ROWS >> partition)
+    return range(begin, ROWS if partition == cut - 1 else ROWS - (ROWS >> partition + 1))
 
 
 def distinct(row: int) -> bytes:
@@ -74,13 +86,13 @@ class Log:
         self._server = server
         self._links = links
         self._payload = payload
+        self.deal: Deal = in_turn
         self._query = f"{next(_numbers):016x}"
         server.create_stream(self.name, **{"duplicate_window": WINDOW_NS, **config})
 
     def write(self, run: str, partition: int, cut: int, watch: Watch = unwatched) -> Written:
-        """One partition of the batch, cut in so many, as Spark deals out rows in turn."""
-        numbers = range(partition, ROWS, cut)
-        payloads = [self._payload(number) for number in numbers]
+        """One partition of the batch, cut in so many."""
+        payloads = [self._payload(number) for number in self.deal(partition, cut)]
         subject = f"{self.name}.a".encode()
         rows = Rows([subject] * len(payloads), [b"A: 1\r\n"] * len(payloads), payloads, None)
         work = Work(self.name, self._query, BATCH, partition, in_flight_max=IN_FLIGHT_MAX, run=run)
@@ -141,6 +153,28 @@ def test_a_batch_that_is_cut_anew_after_a_crash_has_each_row_once(
     log = Log(server, links, payload)
     log.stop("one", before, min(before, 3), sent=3)
     assert sum(log.payloads().values()) > 0
+    log.run("two", after)
+    log.check()
+
+
+@pytest.mark.parametrize("payload", [distinct, often_equal, all_equal])
+@pytest.mark.parametrize("deals", [(unevenly, unevenly), (unevenly, in_turn), (in_turn, unevenly)])
+@pytest.mark.parametrize(("before", "after"), [(2, 5), (5, 2), (4, 3)])
+def test_partitions_that_were_finished_before_a_crash_may_be_cut_anew(
+    server: Server,
+    links: Links,
+    payload: Payload,
+    deals: tuple[Deal, Deal],
+    before: int,
+    after: int,
+) -> None:
+    log = Log(server, links, payload)
+    log.deal = deals[0]
+    # The last partition and every other one before it; the first is killed in the middle.
+    for partition in range(before - 1, 0, -2):
+        log.write("one", partition, before)
+    log.stop("one", before, 1, sent=4)
+    log.deal = deals[1]
     log.run("two", after)
     log.check()
 
