@@ -5,8 +5,9 @@ Keys of the bucket, `query` being the short id of a streaming query:
     <query>                 {"batch": 7, "committed": [[7, 2, 500, "5c…", "a0…"], …]}
                             the driver has committed batch 7, and before it the others: each with
                             its partitions, its rows, the digests of rows and of offsets
-                            "begun": {"batch": 8, "run": "9a…", "from_sequence": 4711, …}
-                            somebody has begun with batch 8 in this run of the query
+                            "begun": {"batch": 8, "runs": ["9a…", "c3…"], "from_sequence": 4711, …}
+                            batch 8 was begun in the first of these runs of the query; the last
+                            one is at it now
     <query>.<partition>     {"batch": 8, "state": "begun" | "written", "attempt": "5e1f…",
                              "stream": "ORDERS", "created": "2026-…", "from_sequence": 4711,
                              "rows": 0, "digest": "", "letters": null}
@@ -37,6 +38,10 @@ so that of several attempts each knows whether it is the latest. Rules:
    that have other rows now. So an attempt of another run than the one that has begun the batch
    looks into the stream even if nobody has begun with its partition, and from where the batch
    began; rows that it finds under ids of other partitions are for the driver (`batch_commit`).
+   Attempts of the earlier run may live on where nobody takes their partition over, and the window
+   does not know their rows by the new ids. So a run puts its name first; attempts of runs before
+   it, which look for that name with each renewal, stop; and those of the new run send nothing
+   until the leases of all others are over.
 7. An attempt that finds itself overtaken waits, as long as the later one is heard of. Spark ends
    the slower of two attempts itself when the other is through; one that failed instead would count
    against its task, and a task that is slow for its size alone would be given up in the end.
@@ -62,16 +67,18 @@ import msgspec
 
 from headwater.base.clock import NS_PER_S
 from headwater.base.errors import OperatingError, ProgrammerError
+from headwater.jetstream.times import parse_time
 from headwater.spark.link.api import WRONG_LAST_SEQUENCE, JetStream, StreamInfo
 from headwater.spark.link.errors import ApiError
 from headwater.spark.link.publisher import MAX_PAYLOAD_BYTES
 
-# A claim is renewed at least this often, so that an attempt that was overtaken stops soon.
-LEASE_S_MAX: Final = 30.0
+# A claim is renewed at least this often, so that an attempt that was overtaken stops soon, and that
+# a run which goes on with a batch of another one has not long to wait.
+LEASE_S_MAX: Final = 5.0
 # An attempt that was overtaken looks so often, and believes that the other one is gone when it has
 # not heard of it for so long.
 LOOK_S: Final = 0.5
-SILENCE_S_MAX: Final = 2 * LEASE_S_MAX
+SILENCE_S_MAX: Final = 60.0
 # Of a query that has committed none.
 NO_BATCH: Final = -1
 # Others may put a marker between our read and our put; not so often that this is in earnest.
@@ -81,6 +88,8 @@ CLAIM_TRIES_MAX: Final = 100
 COMMITTED_BATCHES_MAX: Final = 100
 # What one of them takes in a marker: two digests of 24 digits, three numbers and the marks between.
 _COMMITTED_BYTES_MAX: Final = 128
+# The last runs of a query that were at one batch; a task of an earlier one does not start any more.
+RUNS_MAX: Final = 20
 # A lease that ends before it can be used, so often in a row, will not be usable at all.
 RENEWALS_MAX: Final = 100
 
@@ -185,7 +194,8 @@ class BegunBatch(msgspec.Struct, frozen=True):
     """
 
     batch: int
-    run: str
+    # The newest last.
+    runs: tuple[str, ...]
     stream: str
     created: str
     from_sequence: int
@@ -196,8 +206,23 @@ class BegunBatch(msgspec.Struct, frozen=True):
         return Place(self.stream, self.created, self.from_sequence)
 
     @classmethod
-    def at(cls, batch: int, run: str, place: Place, letters: Place | None) -> "BegunBatch":
-        return cls(batch, run, place.stream, place.created, place.from_sequence, letters)
+    def at(
+        cls, batch: int, runs: tuple[str, ...], place: Place, letters: Place | None
+    ) -> "BegunBatch":
+        return cls(batch, runs, place.stream, place.created, place.from_sequence, letters)
+
+    def is_overtaken(self, run: str) -> bool:
+        """Whether a later run is at this batch than the given one."""
+        return run in self.runs[:-1]
+
+    def with_run(self, run: str) -> "BegunBatch":
+        """The same, and this run is at it now. Raises OvertakenError if a later one is."""
+        if self.is_overtaken(run):
+            raise OvertakenError(
+                f"a later run of the query is at batch {self.batch}: this one stops"
+            )
+        runs = self.runs if run in self.runs else (*self.runs, run)[-RUNS_MAX:]
+        return BegunBatch.at(self.batch, runs, self.place, self.letters)
 
     def first_in(self, stream: str) -> int:
         """From where on this stream has rows or dead letters of the batch."""
@@ -209,7 +234,7 @@ class BegunBatch(msgspec.Struct, frozen=True):
     def now_in(self, targets: Targets) -> "BegunBatch":
         """The same for the streams as they are now."""
         letters = targets.letters_place(self.letters)
-        return BegunBatch.at(self.batch, self.run, self.place.now_in(targets.rows), letters)
+        return BegunBatch.at(self.batch, self.runs, self.place.now_in(targets.rows), letters)
 
 
 class QueryMarker(msgspec.Struct):
@@ -311,9 +336,9 @@ def begin(
             return None
         if found is None or found.batch < batch:
             letters = targets.letters_place(None)
-            begun = BegunBatch.at(batch, run, Place.behind(targets.rows), letters)
+            begun = BegunBatch.at(batch, (run,), Place.behind(targets.rows), letters)
         else:
-            begun = found.now_in(targets)
+            begun = found.with_run(run).now_in(targets)
         if begun == found:
             return begun
         put = QueryMarker(marker.batch, marker.committed, begun)
@@ -356,6 +381,8 @@ class Claim:
         self._api = api
         self._run = run
         self.is_of_another_run = False
+        # How long attempts of earlier runs have known, if they asked, that this one is at it.
+        self.run_age_s = 0.0
         self._bucket = bucket
         self._query = query
         self._key = f"{query}.{partition}"
@@ -384,7 +411,7 @@ class Claim:
         begun = begin(self._api, self._bucket, self._query, self._batch, self._run, targets)
         if begun is None:
             return Outcome.DONE
-        self.is_of_another_run = begun.run != self._run
+        self.is_of_another_run = begun.runs[0] != self._run
         for _ in range(CLAIM_TRIES_MAX):
             found, revision = self._read()
             if found is not None and found.batch > self._batch:
@@ -394,7 +421,9 @@ class Claim:
             if self.is_of_another_run:
                 mine = _from_beginning_of(begun, mine)
             if self._put(mine, revision):
-                is_first = is_first and not self.is_of_another_run
+                if self.is_of_another_run:
+                    self.run_age_s = self._age_of_run()
+                    return Outcome.AGAIN
                 return Outcome.FIRST if is_first else Outcome.AGAIN
         raise OvertakenError(f"{self._key} is claimed by others all the time")
 
@@ -424,6 +453,11 @@ class Claim:
         """AGAIN if no later attempt has begun, OVERTAKEN if one has, DONE if nothing is left."""
         if self._mine is None:
             raise ProgrammerError("a claim that was not taken cannot be renewed")
+        query = query_marker(self._api, self._bucket, self._query)[0]
+        if query.batch >= self._batch:
+            return Outcome.DONE
+        if query.begun is not None and query.begun.is_overtaken(self._run):
+            return Outcome.OVERTAKEN
         if self._put(self._mine, self._revision):
             return Outcome.AGAIN
         found, revision = self._read()
@@ -448,6 +482,13 @@ class Claim:
             self._put(
                 replace(self._mine, state="written", rows=rows, digest=digest), self._revision
             )
+
+    def _age_of_run(self) -> float:
+        """By the server's clock: from the run's first put to our own, which was just now."""
+        keys = (self._query, self._key)
+        entries = [self._api.kv_get(self._bucket, key) for key in keys]
+        times_ns = [parse_time(entry.time) for entry in entries if entry is not None]
+        return max(0, times_ns[-1] - times_ns[0]) / NS_PER_S if len(times_ns) == len(keys) else 0.0
 
     def _is_committed(self) -> bool:
         return query_marker(self._api, self._bucket, self._query)[0].batch >= self._batch
@@ -510,6 +551,11 @@ class Lease:
         self._others_since_s = clock()
         # A claim that has just been put needs no renewal, unless there is something to look for.
         self._ends_s = claimed_s + self._span_s if look is None else 0.0
+
+    def let_runs_end(self, known_s: float) -> None:
+        """Return when nothing comes any more of earlier runs, which know of this one so long."""
+        self._pause(max(0.0, 2 * self._span_s - known_s))
+        self._ends_s = 0.0
 
     def doubt(self, look: Callable[[], None]) -> None:
         """From now on look before sending: rows of our own may be on their way too."""

@@ -261,6 +261,8 @@ class _Sending:
                 self._in_order = InOrder(self._tail, *claim.written)
         look = None if is_first else self._look
         self._lease = Lease(claim, targets.window_s, claimed_s, look)
+        if self._may_be_cut_anew:
+            self._lease.let_runs_end(claim.run_age_s)
 
     def _look(self) -> None:
         """Take in what an earlier attempt has written, up to now."""

@@ -4,6 +4,7 @@ The duplicate window is so short that message ids alone do not help.
 """
 
 import itertools
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 
@@ -33,6 +34,7 @@ ROWS = 400
 # A partition is several flights.
 IN_FLIGHT_MAX = 20
 WINDOW_NS = 100_000_000
+WAIT_S_MAX = 60
 
 Payload = Callable[[int], bytes]
 Deal = Callable[[int, int], range]
@@ -90,13 +92,20 @@ class Log:
         self._query = f"{next(_numbers):016x}"
         server.create_stream(self.name, **{"duplicate_window": WINDOW_NS, **config})
 
-    def write(self, run: str, partition: int, cut: int, watch: Watch = unwatched) -> Written:
+    def write(
+        self,
+        run: str,
+        partition: int,
+        cut: int,
+        watch: Watch = unwatched,
+        links: Links | None = None,
+    ) -> Written:
         """One partition of the batch, cut in so many."""
         payloads = [self._payload(number) for number in self.deal(partition, cut)]
         subject = f"{self.name}.a".encode()
         rows = Rows([subject] * len(payloads), [b"A: 1\r\n"] * len(payloads), payloads, None)
         work = Work(self.name, self._query, BATCH, partition, in_flight_max=IN_FLIGHT_MAX, run=run)
-        return write_exactly_once(self._links, work, BUCKET, iter([rows]), watch)
+        return write_exactly_once(links or self._links, work, BUCKET, iter([rows]), watch)
 
     def run(self, run: str, cut: int) -> list[Written]:
         """All partitions and the commit."""
@@ -185,6 +194,55 @@ def test_runs_may_cut_a_batch_anew_as_often_as_they_crash(server: Server, links:
     log.stop("two", 5, 5, sent=1)
     log.stop("three", 3, 2, sent=2)
     log.run("four", 2)
+    log.check()
+
+
+class Survivor:
+    """A task of a run whose driver is dead: it has sent some rows and goes on when it is told."""
+
+    def __init__(self, server: Server, log: Log, partition: int, cut: int) -> None:
+        self._server = server
+        self._has_begun, self._may_go_on = threading.Event(), threading.Event()
+        steps = itertools.count(1)
+
+        def hold_up(step: Step) -> None:
+            if step is Step.SENT and next(steps) == 2:
+                self._has_begun.set()
+                assert self._may_go_on.wait(WAIT_S_MAX)
+
+        def write() -> None:
+            with Connection(login) as asking, Connection(login) as publishing:
+                log.write("one", partition, cut, hold_up, Links(asking, publishing))
+
+        login = Login(url=server.url)
+        self._thread = threading.Thread(target=write)
+        self._thread.start()
+        assert self._has_begun.wait(WAIT_S_MAX)
+
+    def go_on(self) -> None:
+        self._may_go_on.set()
+
+    def end(self) -> None:
+        self._thread.join(WAIT_S_MAX)
+        assert not self._thread.is_alive()
+
+
+@pytest.mark.parametrize("moment", ["while it waits", "while it writes", "when it is through"])
+def test_a_task_that_outlives_its_run_writes_nothing_beside_the_next_one(
+    server: Server, links: Links, moment: str
+) -> None:
+    log = Log(server, links, distinct, duplicate_window=5 * WINDOW_NS)
+    survivor = Survivor(server, log, partition=4, cut=5)
+
+    def go_on(step: Step) -> None:
+        if step is {"while it waits": Step.CLAIMED, "while it writes": Step.SENT}.get(moment):
+            survivor.go_on()
+
+    done = [log.write("two", partition, 2, go_on) for partition in range(2)]
+    log.commit(done)
+    server.forget_ids(log.name)
+    survivor.go_on()
+    survivor.end()
     log.check()
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import pytest
 
+from headwater.jetstream.times import parse_time
 from headwater.spark import markers
 from headwater.spark.link.api import JetStream
 from headwater.spark.link.connection import Connection
@@ -14,6 +15,7 @@ from headwater.spark.markers import (
     COMMITTED_BATCHES_MAX,
     LEASE_S_MAX,
     LOOK_S,
+    RUNS_MAX,
     SILENCE_S_MAX,
     ChangedBatchError,
     Claim,
@@ -49,8 +51,8 @@ class Book:
     query: str
     stream: str
 
-    def claim(self, batch: int = 0, partition: int = 0) -> Claim:
-        return Claim(self.api, BUCKET, self.query, partition, batch)
+    def claim(self, batch: int = 0, partition: int = 0, run: str = "") -> Claim:
+        return Claim(self.api, BUCKET, self.query, partition, batch, run)
 
     def commit(self, batch: int, rows: int = 5, digest: str = "abc", offsets: str = "") -> None:
         """Commit the batch, or compare it with what was committed."""
@@ -222,6 +224,60 @@ def test_an_attempt_outlives_a_restart_of_the_server(book: Book) -> None:
     book.server.start()
     assert mine.renew() is Outcome.AGAIN
     assert book.take(book.claim()) is Outcome.AGAIN
+
+
+# --- runs --------------------------------------------------------------------------------------
+
+
+def test_an_attempt_stops_for_a_later_run_though_nobody_takes_its_partition(book: Book) -> None:
+    first = book.claim(partition=4, run="one")
+    book.take(first)
+    assert first.renew() is Outcome.AGAIN
+    book.take(book.claim(partition=0, run="two"))
+    assert first.renew() is Outcome.OVERTAKEN
+    book.commit(0)
+    assert first.renew() is Outcome.DONE
+
+
+def test_a_task_that_an_earlier_run_starts_late_takes_nothing_over(book: Book) -> None:
+    book.take(book.claim(run="one"))
+    second = book.claim(run="two")
+    assert book.take(second) is Outcome.AGAIN
+    with pytest.raises(OvertakenError, match="a later run of the query is at batch 0"):
+        book.take(book.claim(run="one"))
+    assert second.renew() is Outcome.AGAIN
+
+
+def test_the_runs_of_a_batch_are_remembered_up_to_a_number(book: Book) -> None:
+    for number in range(RUNS_MAX + 1):
+        book.take(book.claim(run=f"run {number}"))
+    marker, _ = markers.query_marker(book.api, BUCKET, book.query)
+    assert marker.begun is not None
+    assert marker.begun.runs == tuple(f"run {number}" for number in range(1, RUNS_MAX + 1))
+    with pytest.raises(OvertakenError):
+        book.take(book.claim(run="run 1"))
+
+
+def test_a_run_waits_until_the_leases_of_earlier_ones_are_over(book: Book) -> None:
+    book.take(book.claim(run="one"))
+    second = book.claim(run="two")
+    book.take(second)
+    time = Time()
+    lease = Lease(second, WINDOW_S, time.s, lambda: None, time, time.pause)
+    lease.let_runs_end(known_s=1.0)
+    assert time.s == 1000.0 + 2 * min(WINDOW_S / 2, LEASE_S_MAX) - 1.0
+    lease.let_runs_end(known_s=WINDOW_S)
+    assert time.s == 1000.0 + 2 * min(WINDOW_S / 2, LEASE_S_MAX) - 1.0
+
+
+def test_the_age_of_a_run_is_told_by_the_servers_clock(book: Book) -> None:
+    book.take(book.claim(run="one"))
+    book.take(book.claim(run="two"))
+    later = book.claim(partition=1, run="two")
+    book.take(later)
+    entries = [book.api.kv_get(BUCKET, key) for key in (book.query, f"{book.query}.1")]
+    begun_ns, taken_ns = (parse_time(entry.time) for entry in entries if entry is not None)
+    assert later.run_age_s == (taken_ns - begun_ns) / 1e9 > 0
 
 
 # --- leases ------------------------------------------------------------------------------------

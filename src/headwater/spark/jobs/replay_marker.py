@@ -29,11 +29,14 @@ import msgspec
 from headwater.base.clock import NS_PER_S
 from headwater.spark.link.api import WRONG_LAST_SEQUENCE, JetStream, StreamInfo
 from headwater.spark.link.errors import ApiError
-from headwater.spark.markers import LEASE_S_MAX, OvertakenError, now_s
+from headwater.spark.markers import OvertakenError, now_s
 from headwater.spark.options import OptionError
 
 DUPLICATE_WINDOW_S: Final = 120.0
 """What a server takes when a stream does not say."""
+
+LEASE_S_MAX: Final = 30.0
+"""A claim is renewed at least this often, so that a run that was overtaken stops soon."""
 
 
 @dataclass(frozen=True)
