@@ -34,6 +34,9 @@ SPARK_TESTS ?= tests/spark
 # What `make sim` runs: a count (`SEEDS=1000`) or one seed to replay (`SEEDS=seed:42`).
 SEEDS ?= 1000
 
+# What `make sweep` runs, in the same form.
+SWEEPS ?= 20
+
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # A person's own pip settings may send an install into their home folder.
 export PIP_USER := 0
@@ -45,8 +48,8 @@ SPARK_PATTERN := ^(src/headwater/(spark/(?!link/)|cli/pipeline)|src/pyspark_|tes
 SPARK_PATHS    = src/headwater/spark src/pyspark_headwater tests/spark \
   $(wildcard src/headwater/cli/pipeline* benchmarks/pipeline*)
 
-.PHONY: help run test test-server test-spark lint types types-spark format bench bench-pipeline hot-keys sim \
-  pipeline-demo requirements clean
+.PHONY: help run test test-server test-spark lint types types-spark format bench bench-pipeline \
+  hot-keys sim pipeline-demo requirements clean sweep
 
 help: ## Show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -90,6 +93,10 @@ hot-keys: $(SPARK_VENV)/.spark ## A minute of keys that are put all the time, re
 
 sim: $(VENV)/.test ## Run the simulation over more seeds: SEEDS=5000
 	SEEDS=$(SEEDS) $(BIN)/python -m pytest -n $(JOBS) $(PYTEST) tests/simulation
+
+sweep: $(SPARK_VENV)/.spark ## Kill, cut anew and roll back under Spark's sink by more seeds: SWEEPS=100
+	SEEDS=$(SWEEPS) SWEEP_OUTAGE_S=30 $(SPARK_BIN)/python -m pytest $(PYTEST) \
+	  tests/spark/sweep/test_random_sweep.py
 
 pipeline-demo: $(SPARK_VENV)/.spark ## Publish, archive and tabulate with Spark, on this machine
 	@exec $(SPARK_BIN)/python -m headwater pipeline demo $(ARGS)

@@ -1,7 +1,8 @@
 """Runs one job over and over until it is through, while something is killed at a chosen point.
 
 The program is a process of its own with a Spark of its own, which lasts from case to case unless
-the case kills it. A server that is killed comes back at once on its store and port.
+the case kills it. A server that is killed comes back on its store and port: at once, or after an
+outage that is longer than any retry without patience.
 """
 
 import contextlib
@@ -26,7 +27,9 @@ RUNS_MAX: Final = 5
 
 LOOK_S: Final = 0.1
 
-Victim: TypeAlias = Literal["worker", "driver", "server", "task", "attempt"]
+OUTAGE_S: Final = float(os.environ.get("SWEEP_OUTAGE_S", "4"))
+
+Victim: TypeAlias = Literal["worker", "driver", "server", "outage", "task", "run", "attempt"]
 
 
 @dataclass(frozen=True)
@@ -67,10 +70,8 @@ class Program:
         (self.folder / "order.new").replace(self.folder / "order.json")
 
     def withdraw(self) -> None:
-        (self.folder / "order.json").unlink(missing_ok=True)
-        (self.folder / "passings").unlink(missing_ok=True)
-        (self.folder / "held").unlink(missing_ok=True)
-        (self.folder / "met").unlink(missing_ok=True)
+        for name in ("order.json", "passings", "held", "met", "run", "victim"):
+            (self.folder / name).unlink(missing_ok=True)
 
     @property
     def passings(self) -> int:
@@ -90,6 +91,14 @@ class Program:
             failures.append(failed)
             assert len(failures) < RUNS_MAX, failures
         return failures
+
+    def is_through(self, job: dict[str, str], refusal: str) -> bool:
+        """Tell the job until it is through, or has ended with a refusal."""
+        for _ in range(RUNS_MAX):
+            failed = self._told(job)
+            if failed == "" or refusal in failed:
+                return failed == ""
+        raise AssertionError(failed)
 
     def _told(self, job: dict[str, str]) -> str:
         """What ended the job, nothing if it is through."""
@@ -143,6 +152,8 @@ def revived(server: Server, folder: Path) -> Iterator[None]:
     def watch() -> None:
         while not is_over.is_set():
             if server.has_exited(wait_s=LOOK_S) and not is_over.is_set():
+                if (folder / "victim").read_text() == "outage":
+                    is_over.wait(OUTAGE_S)
                 server.restart()
                 pid_file.write_text(str(server.pid))
 

@@ -21,7 +21,7 @@ from tests.spark.conftest import SPARK_CONFIG
 from tests.spark.sweep.hook.sitecustomize import ORDERS
 
 MESSAGES_PER_BATCH = 250
-FAILURE_CHARACTERS_MAX = 1000
+FAILURE_CHARACTERS_MAX = 10_000
 
 
 def cut_of_this_run(order: dict[str, str]) -> int | None:

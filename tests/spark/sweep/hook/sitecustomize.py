@@ -8,7 +8,10 @@ moment, which a file says that the test rewrites from case to case.
     {"point": "headwater.spark.markers:commit", "when": "before", "nth": 2, "victim": "driver"}
 
 The n-th passing is counted over all processes, by the length of a file that each of them appends
-a byte to; whoever makes it n long strikes, and nobody after it. The victim `attempt` is the first
+a byte to; whoever makes it n long strikes, and nobody after it. The victim `run` is the exception:
+all that come by after the n-th in the same run of the query fail too, so that Spark gives the run
+up, though its process lives on. The victim `outage` is the server, which stays away for a while,
+as whoever starts it again has to see to. The victim `attempt` is the first
 at a task: it is held up until a second attempt at the same task, which Spark starts because the
 first is slow, comes to the same point. Second attempts do not count as passings then.
 
@@ -30,8 +33,8 @@ from types import ModuleType
 from typing import Any
 
 ORDERS = "HEADWATER_SWEEP"
-"""The folder with `order.json`, `passings`, `meeting`, `held`, `met`, `program.pgid` and
-`server.pid`."""
+"""The folder with `order.json`, `passings`, `meeting`, `held`, `met`, `run`, `victim`,
+`program.pgid` and `server.pid`."""
 MEETING_S_MAX = 60
 
 POINTS = {
@@ -80,15 +83,20 @@ def pass_by(point: str, when: str) -> None:
         os.close(passings)
     if number == order["nth"]:
         strike(order["victim"], folder)
+    elif number > order["nth"] and order["victim"] == "run" and is_struck_run(folder):
+        raise StruckError("it is the run's turn to fail")
 
 
 def strike(victim: str, folder: Path) -> None:
     """Kill, fail, or hold up."""
-    if victim == "task":
-        raise StruckError("it was this task's turn to fail")
+    if victim == "run":
+        (folder / "run").write_text(this_run())
+    if victim in ("task", "run"):
+        raise StruckError(f"it was this {victim}'s turn to fail")
     if victim == "attempt":
         hold_up(folder)
-    elif victim == "server":
+    elif victim in ("server", "outage"):
+        (folder / "victim").write_text(victim)
         os.kill(int((folder / "server.pid").read_text()), signal.SIGKILL)
     else:
         if victim == "driver":
@@ -114,6 +122,18 @@ def meet(folder: Path) -> None:
         signal.alarm(MEETING_S_MAX)
         os.close(os.open(folder / "meeting", os.O_WRONLY))
         signal.alarm(0)
+
+
+def is_struck_run(folder: Path) -> bool:
+    """Whether this process works for the run that is to fail."""
+    struck, run = folder / "run", this_run()
+    return run != "" and struck.exists() and struck.read_text() == run
+
+
+def this_run() -> str:
+    """Of the query, by the name that the sink knows it by; empty in a process of the driver's."""
+    task = this_task()
+    return "" if task is None else str(task.getLocalProperty("spark.jobGroup.id"))
 
 
 def is_second_attempt() -> bool:
