@@ -16,7 +16,7 @@ from headwater.cli.pipeline_checks import sentence
 from headwater.cli.pipeline_jobs import run_job
 from headwater.cli.pipeline_options import JobOptions, Place, pipeline_command
 from headwater.cli.pipeline_runner import Outcome, Work
-from headwater.spark.jobs.archive import ArchiveSettings
+from headwater.spark.jobs.archive import MESSAGES_PER_BATCH_MAX, ArchiveSettings
 from headwater.spark.jobs.pipeline_file import Job, SparkSettings
 from headwater.spark.jobs.replay import ReplaySettings
 from headwater.spark.jobs.stats import StatsSettings
@@ -66,7 +66,7 @@ ARCHIVE: Final = JobOptions(
         "every_s": "With --follow: how often what is new becomes a batch; 0 at once.",
         "max_messages_per_trigger": (
             "The most one batch takes."
-            "  [default 500,000; with --follow, for each second of --every]"
+            f"  [default {MESSAGES_PER_BATCH_MAX:,}; with --follow, for each second of --every]"
         ),
         "min_partitions": "Into how many tasks a batch is cut at least; take as many as cores.",
         "fail_on_data_loss": "Go on when messages are gone before they were read.",

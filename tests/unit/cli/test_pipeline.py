@@ -100,8 +100,10 @@ def test_switches_that_are_on_are_put_off_and_durations_have_units() -> None:
 
 def test_the_help_has_the_defaults_of_the_settings() -> None:
     out = " ".join(Tool().run("pipeline", "archive", "--help").out.split())
-    for default in ("delta", "date", "500,000", "7d"):
+    for default in ("delta", "date", "10s", "7d"):
         assert f"[default {default}]" in out
+    # The settings have none: it depends on two of them.
+    assert "[default 500,000; with --follow, for each second of --every]" in out
 
 
 # --- what must not be loaded --------------------------------------------------------------------
