@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from headwater.spark.link.errors import ConnectionLostError, NoRespondersError
+from headwater.spark.link.errors import ConnectionLostError, LinkError, NoRespondersError
 from headwater.spark.link.login import START_PATIENCE_S, Login
 from headwater.spark.link.outage import (
     ANSWERED_PATIENCE_S,
@@ -34,9 +34,9 @@ class Clock:
         self.now_s += seconds
 
 
-def fail(until: Outage, times: int) -> None:
+def fail(until: Outage, times: int, error: LinkError = LOST) -> None:
     for _ in range(times):
-        until.pause(LOST)
+        until.pause(error)
 
 
 @pytest.fixture
@@ -122,8 +122,7 @@ def test_a_job_that_starts_waits_only_a_moment() -> None:
 def test_answers_of_a_server_are_borne_for_a_short_while_only(clock: Clock) -> None:
     until = outage(clock, Login(outage_timeout_s=300.0))
     with pytest.raises(NoRespondersError):
-        for _ in range(1000):
-            until.pause(NOBODY)
+        fail(until, 1000, NOBODY)
     assert clock.now_s == 1000.0 + ANSWERED_PATIENCE_S
 
 
@@ -133,8 +132,7 @@ def test_an_answer_after_an_outage_is_borne_from_the_first_answer_on(clock: Cloc
         until.pause(LOST)
     answered_s = clock.now_s
     with pytest.raises(NoRespondersError):
-        for _ in range(1000):
-            until.pause(NOBODY)
+        fail(until, 1000, NOBODY)
     assert clock.now_s == answered_s + ANSWERED_PATIENCE_S
 
 
