@@ -175,7 +175,7 @@ class ParquetDirectory:
             places = [self._place(each, state.commit + 1) for each in batch.files]
             names = tuple(_relative(final, self._root) for _, final in places)
             state.after(batch, names).write(self._pending_path)
-            TreeChange(self._root, additions=places).make()
+            self._publish(places)
             self._settled()
         return True
 
@@ -246,6 +246,10 @@ class ParquetDirectory:
         key = (commit, int(found[1]), int(found[2]))
         directory = self._root / self._partitioning.directory(file.values)
         return draft, directory / Span(key, key).name
+
+    def _publish(self, places: Sequence[tuple[Path, Path]]) -> None:
+        """Let the files of a batch appear; when this is through, the batch is committed."""
+        TreeChange(self._root, additions=places).make()
 
     def _state(self) -> State:
         """What is committed, also where nobody has come to write it down."""
