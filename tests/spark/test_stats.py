@@ -167,7 +167,10 @@ def test_a_stream_and_its_archive_have_the_same_figures(
     server = oracle_server
     server.create_stream("S")
     sent = header_block({"Sent": ["2026-11-15T12:00:00Z"]})
-    server.publish(Message(f"S.{each % 3}", b"x" * each, sent) for each in range(1, 101))
+    unreadable = header_block({"Sent": ["noon"]})
+    server.publish(Message(f"S.{each % 3}", b"x" * each, sent) for each in range(1, 99))
+    # Neither has a time that can be read: one has none, the other has a word.
+    server.publish([Message("S.0", b"x" * 99), Message("S.1", b"x" * 100, unreadable)])
     login = Login(url=server.url)
     path = str(tmp_path / "archive")
     archive(spark, ArchiveSettings(login, "S", path))
@@ -180,6 +183,7 @@ def test_a_stream_and_its_archive_have_the_same_figures(
     kept = stats(spark, StatsSettings(login, str(tmp_path / "kept"), archive=path, **bounds))
     wanted = [each for each in range(11, 101) if each % 3 != 2]
     assert (live.messages, live.bytes, live.groups) == (len(wanted), sum(wanted), 2)
+    assert live.times_unreadable == kept.times_unreadable == 2
     documents = [json.loads(Path(each.figures).read_text()) for each in (live, kept)]
     sources = [each.pop("source") for each in documents]
     assert sources == ["stream S", f"archive {path}"]

@@ -155,7 +155,11 @@ class StatsSettings:
 
 @dataclass(frozen=True)
 class StatsResult:
-    """The short form of the figures, and where the long ones are."""
+    """The short form of the figures, and where the long ones are.
+
+    `times_unreadable` messages had no time of their producer that could be read; None if none was
+    looked for.
+    """
 
     source: str
     messages: int
@@ -168,6 +172,7 @@ class StatsResult:
     windows: int
     latency_p50_s: float | None
     latency_p99_s: float | None
+    times_unreadable: int | None
     report: str
     figures: str
 
@@ -205,6 +210,7 @@ def stats(
         windows=len(figures.window_starts_s),
         latency_p50_s=total.latency.p50 if total.latency else None,
         latency_p99_s=total.latency.p99 if total.latency else None,
+        times_unreadable=figures.unreadable,
         report=str(report),
         figures=str(document),
     )
