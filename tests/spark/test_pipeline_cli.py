@@ -1,5 +1,6 @@
 """`headwater pipeline` with Spark: each command, the file, the guides, and Ctrl-C."""
 
+import csv
 import json
 import os
 import pty
@@ -7,8 +8,10 @@ import re
 import signal
 import subprocess
 import sys
+from base64 import b64decode
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from threading import Timer
 from typing import Any, Final
@@ -70,7 +73,7 @@ def fill(server: Server, count: int = ORDERS, first: int = 0) -> None:
         Message(
             f"orders.{('eu', 'us', 'asia')[number % 3]}.new",
             b'{"order": %d}' % number,
-            header_block({"Sent": ["2026-01-05T09:30:00Z"]}),
+            header_block({"Sent": ["2026-01-05T09:30:00Z"], "Note": ['"urgent", he said']}),
         )
         for number in range(first, first + count)
     )
@@ -113,6 +116,15 @@ def test_an_archive_grows_and_is_one_with_its_stream(
     assert server.consumers("ORDERS") == []
 
 
+def exported(folder: Path, format: str) -> list[dict[str, Any]]:
+    """The rows of all files of an export, by the names of their columns."""
+    rows: list[dict[str, Any]] = []
+    for path in folder.glob(f"*.{format}"):
+        with path.open(newline="") as file:
+            rows += csv.DictReader(file) if format == "csv" else map(json.loads, file)
+    return rows
+
+
 def test_a_union_is_written_once_and_not_over_something(
     headwater_server: Server, call: Call
 ) -> None:
@@ -126,8 +138,29 @@ def test_a_union_is_written_once_and_not_over_something(
     again = call(*export)
     assert again.code == 1
     assert again.err.endswith("/out is there already (to)\nRemove it, or name another folder.\n")
-    assert call(*export[:-4], "--to", "csv", "--format", "csv", *connection).code == 0
-    assert any(Path("csv").glob("*.csv"))
+
+
+@pytest.mark.parametrize("format", ["csv", "json"])
+def test_an_exported_text_has_names_all_microseconds_and_quotes_that_others_can_read(
+    headwater_server: Server, call: Call, format: str
+) -> None:
+    prepare(headwater_server)
+    connection = ("-s", headwater_server.url)
+    assert call("archive", "ORDERS", "--to", "archive", *connection).code == 0
+    export = ("union", "ORDERS", "--archive", "archive", "--to", "out", "--format", format)
+    assert call(*export, *connection).code == 0
+    rows = exported(Path("out"), format)
+    assert {int(row["sequence"]): datetime.fromisoformat(row["timestamp"]) for row in rows} == {
+        # Python, too, cuts nanoseconds to microseconds.
+        each.sequence: datetime.fromisoformat(each.time)
+        for each in headwater_server.stored("ORDERS")
+    }
+    headers = [row["headers"] for row in rows]
+    if format == "csv":
+        headers = [json.loads(each) for each in headers]
+    assert all(each["Note"] == ['"urgent", he said'] for each in headers)
+    data = [b64decode(row["data"]) for row in rows]
+    assert sorted(data) == sorted(b'{"order": %d}' % number for number in range(ORDERS))
 
 
 def test_tables_a_replay_and_a_report(headwater_server: Server, call: Call) -> None:

@@ -21,6 +21,16 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
+# To the microsecond, which Spark's own default for texts cuts to the millisecond.
+TIME_FORMAT: Final = "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"
+# How Spark writes formats that are texts. A quote within a field of CSV is doubled, as RFC 4180 has
+# it and other programs expect; Spark's own default is a backslash before it.
+EXPORT_OPTIONS: Final[Mapping[str, Mapping[str, str]]] = {
+    "csv": {"header": "true", "escape": '"', "timestampFormat": TIME_FORMAT},
+    "json": {"timestampFormat": TIME_FORMAT},
+}
+
+
 @dataclass(frozen=True)
 class UnionResult:
     """What is in a union: all of it in figures; as many rows as were asked for."""
@@ -47,7 +57,8 @@ def union(
     to = None if settings.root is None else str(settings.root)
     if to is not None:
         # What is counted is what was written, not what the stream has got in the meantime.
-        exportable(frame, settings.format).write.format(settings.format).save(to)
+        options = EXPORT_OPTIONS.get(settings.format, {})
+        exportable(frame, settings.format).write.format(settings.format).options(**options).save(to)
     messages, first, last = counted(frame)
     progress.advance(messages)
     if last is not None:
