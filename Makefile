@@ -49,7 +49,7 @@ SPARK_PATHS    = src/headwater/spark src/pyspark_headwater tests/spark \
   $(wildcard src/headwater/cli/pipeline* benchmarks/pipeline*)
 
 .PHONY: help run test test-server test-spark lint types types-spark format bench bench-pipeline \
-  hot-keys sim pipeline-demo requirements clean sweep
+  hot-keys sim pipeline-demo requirements clean sweep test-outages
 
 help: ## Show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -66,6 +66,9 @@ test-server: lint types ## The checks and tests that need no Spark
 
 test-spark: types-spark ## The checks and tests that need Spark
 	$(SPARK_BIN)/python -m pytest -n $(SPARK_JOBS) --dist loadfile $(PYTEST) $(SPARK_TESTS)
+
+test-outages: $(SPARK_VENV)/.spark ## Half a minute without a server, under queries and jobs
+	OUTAGE_S=30 $(SPARK_BIN)/python -m pytest $(PYTEST) tests/spark/test_outages.py
 
 lint: $(VENV)/.test ## Style, formatting and the import contracts
 	$(BIN)/ruff check --quiet

@@ -1,6 +1,8 @@
 """A server that is away for longer than a moment holds a query up, and does not end it."""
 
 import socket
+import time
+from os import environ
 from pathlib import Path
 from typing import Final
 
@@ -14,18 +16,23 @@ from headwater.spark.jobs.archive_reader import read_archive
 from headwater.spark.link.login import Login
 from tests.spark.servers import HOST, Server
 
-ATTEMPTS: Final = 9
+ATTEMPTS: Final = 7
 """More than the six that ended every query when patience was a count; together some seconds."""
+OUTAGE_S: Final = float(environ.get("OUTAGE_S", "0"))
+"""An outage lasts at least so long: `make test-outages` takes half a minute."""
 WAIT_S_MAX: Final = 60
 
 
 def outage(server: Server) -> None:
     """Kill the server, turn away those who look for it so often, and start it again."""
     server.kill()
+    ends_s = time.monotonic() + OUTAGE_S
     with socket.create_server((HOST, server.port)) as door:
         door.settimeout(WAIT_S_MAX)
-        for _ in range(ATTEMPTS):
+        turned_away = 0
+        while turned_away < ATTEMPTS or time.monotonic() < ends_s:
             door.accept()[0].close()
+            turned_away += 1
     server.start()
 
 
