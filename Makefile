@@ -12,6 +12,8 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 SPARK_VENV := .venv-spark
 SPARK_BIN  := $(SPARK_VENV)/bin
+# The oldest Spark that is supported has a place of its own, and only its own target uses it.
+OLDEST_VENV := .venv-spark-oldest
 # `make PYTHON=/path/to/python` picks the interpreter; otherwise python3, then the newest that fits.
 PYTHON ?=
 PYTHON_CANDIDATES := $(or $(PYTHON),python3 python3.14 python3.13 python3.12 python3.11 python)
@@ -30,6 +32,13 @@ PYTEST ?= -q
 # The same for the tests that need Spark. Each process has a JVM of its own and keeps it.
 SPARK_JOBS  ?= 2
 SPARK_TESTS ?= tests/spark
+# What the oldest Spark is tested with: the source, the sink, and an archive. A table as of its first
+# use is what newer ones have: this one plans a read for each use.
+OLDEST_TESTS ?= $(addprefix tests/spark/,test_versions.py test_discovery.py test_batch_read.py \
+  test_buckets_read.py test_sink.py test_exactly_once.py) \
+  --deselect tests/spark/test_batch_read.py::test_a_table_is_as_of_its_first_use
+# PySpark 4.0 leaves sockets of its own to the garbage collector.
+OLDEST_WARNINGS := -W ignore::pytest.PytestUnraisableExceptionWarning
 
 # What `make sim` runs: a count (`SEEDS=1000`) or one seed to replay (`SEEDS=seed:42`).
 SEEDS ?= 1000
@@ -49,10 +58,10 @@ SPARK_PATHS    = src/headwater/spark src/pyspark_headwater tests/spark \
   $(wildcard src/headwater/cli/pipeline* benchmarks/pipeline*)
 
 .PHONY: help run test test-server test-spark lint types types-spark format bench bench-pipeline \
-  hot-keys sim pipeline-demo requirements clean sweep test-outages
+  hot-keys sim pipeline-demo requirements clean sweep test-outages test-spark-oldest
 
 help: ## Show this list
-	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 run: $(VENV)/.cli ## Start the server on 127.0.0.1:4222, its store in ./data
 	@exec $(BIN)/headwater serve -a $(HOST) -p $(PORT) -js -sd $(STORE) $(ARGS)
@@ -69,6 +78,10 @@ test-spark: types-spark ## The checks and tests that need Spark
 
 test-outages: $(SPARK_VENV)/.spark ## Half a minute without a server, under queries and jobs
 	OUTAGE_S=30 $(SPARK_BIN)/python -m pytest $(PYTEST) tests/spark/test_outages.py
+
+test-spark-oldest: $(OLDEST_VENV)/.spark ## Source, sink and archive with the oldest Spark
+	$(OLDEST_VENV)/bin/python -m pytest -n $(SPARK_JOBS) --dist loadfile $(PYTEST) $(OLDEST_WARNINGS) \
+	  $(OLDEST_TESTS)
 
 lint: $(VENV)/.test ## Style, formatting and the import contracts
 	$(BIN)/ruff check --quiet
@@ -105,7 +118,7 @@ pipeline-demo: $(SPARK_VENV)/.spark ## Publish, archive and tabulate with Spark,
 	@exec $(SPARK_BIN)/python -m headwater pipeline demo $(ARGS)
 
 clean: ## Remove .venv* and all that tools have left behind; keeps ./data
-	rm -rf $(VENV) $(SPARK_VENV) build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(SPARK_VENV) $(OLDEST_VENV) build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
 # --- what has been installed -------------------------------------------------------------------
@@ -122,13 +135,13 @@ if [ -z "$$python" ]; then \
 fi
 endef
 
-$(VENV)/.created $(SPARK_VENV)/.created:
+$(VENV)/.created $(SPARK_VENV)/.created $(OLDEST_VENV)/.created:
 	@$(FIND_PYTHON); \
 	echo "Creating $(@D) with $$("$$python" --version)"; \
 	"$$python" -m venv --clear $(@D) && touch $@
 
 # --no-deps: a requirements file that has forgotten a dependency must fail here, not fetch it.
-$(VENV)/.server $(SPARK_VENV)/.server: %/.server: requirements/build.txt requirements/server.txt \
+$(VENV)/.server $(SPARK_VENV)/.server $(OLDEST_VENV)/.server: %/.server: requirements/build.txt requirements/server.txt \
   pyproject.toml | %/.created
 	@echo "Installing what the server needs"
 	@$*/bin/python $(PIP_INSTALL) --require-hashes --no-deps \
@@ -137,25 +150,28 @@ $(VENV)/.server $(SPARK_VENV)/.server: %/.server: requirements/build.txt require
 	@touch $@
 
 # With the server, so that every command works in a second terminal.
-$(VENV)/.cli $(SPARK_VENV)/.cli: %/.cli: requirements/cli.txt %/.server
+$(VENV)/.cli $(SPARK_VENV)/.cli $(OLDEST_VENV)/.cli: %/.cli: requirements/cli.txt %/.server
 	@echo "Installing what the command line needs"
 	@$*/bin/python $(PIP_INSTALL) --require-hashes --no-deps -r requirements/cli.txt
 	@touch $@
 
-$(VENV)/.test $(SPARK_VENV)/.test: %/.test: requirements/test.txt %/.cli
+$(VENV)/.test $(SPARK_VENV)/.test $(OLDEST_VENV)/.test: %/.test: requirements/test.txt %/.cli
 	@echo "Installing what the tests need"
 	@$*/bin/python $(PIP_INSTALL) --require-hashes --no-deps -r requirements/test.txt
 	@touch $@
 
 # Spark comes as source. pip builds its wheel once and keeps it in its cache, for the next .venv-spark.
-$(SPARK_VENV)/.spark: requirements/spark-build.txt requirements/spark.txt requirements/spark-test.txt \
-  $(SPARK_VENV)/.test
+$(SPARK_VENV)/.spark: SPARK_PINS := requirements/spark.txt
+$(OLDEST_VENV)/.spark: SPARK_PINS := requirements/spark-oldest.txt
+$(SPARK_VENV)/.spark: requirements/spark.txt
+$(OLDEST_VENV)/.spark: requirements/spark-oldest.txt
+$(SPARK_VENV)/.spark $(OLDEST_VENV)/.spark: %/.spark: requirements/spark-build.txt \
+  requirements/spark-test.txt %/.test
 	@echo "Installing what Spark needs. The first time this downloads 456 MB, takes some minutes,"
 	@echo "and 1.5 GB of space. The server needs none of it: make test-server runs without."
-	@$(SPARK_BIN)/python $(PIP_INSTALL) --require-hashes --no-deps -r requirements/spark-build.txt
-	@$(SPARK_BIN)/python $(PIP_INSTALL) --require-hashes --no-deps --no-build-isolation \
-	  -r requirements/spark.txt
-	@$(SPARK_BIN)/python $(PIP_INSTALL) --require-hashes --no-deps -r requirements/spark-test.txt
+	@$*/bin/python $(PIP_INSTALL) --require-hashes --no-deps -r requirements/spark-build.txt
+	@$*/bin/python $(PIP_INSTALL) --require-hashes --no-deps --no-build-isolation -r $(SPARK_PINS)
+	@$*/bin/python $(PIP_INSTALL) --require-hashes --no-deps -r requirements/spark-test.txt
 	@touch $@
 
 # --- how the pins were made --------------------------------------------------------------------
@@ -170,5 +186,5 @@ requirements: PYTHON_CANDIDATES := python3.11
 requirements: ## Renew the pins in requirements/*.txt (needs the network and Python 3.11)
 	@$(FIND_PYTHON); "$$python" -m venv $(VENV)-lock
 	@$(VENV)-lock/bin/python -m pip install --quiet pip-tools
-	@for name in build server cli test spark-build spark spark-test; do \
+	@for name in build server cli test spark-build spark spark-oldest spark-test; do \
 	  ( $(PIP_COMPILE) --output-file $$name.txt $$name.in ) || exit 1; done

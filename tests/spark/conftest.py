@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final, TypeAlias
 
+import pyspark
 import pytest
 from pyspark.sql import SparkSession
 
@@ -16,12 +17,13 @@ from tests.spark.servers import KINDS, Server
 
 StartServer: TypeAlias = Callable[..., Server]
 
+# Spark 4.1 has moved some of its classes.
+_FOLDER: Final = "" if pyspark.__version__.startswith("4.0.") else ".checkpointing"
 SPARK_CONFIG: Final = {
     # Half the time of a small micro-batch goes into checkpoint files that are safe on any file
     # system. These are safe on a local one.
     "spark.sql.streaming.checkpointFileManagerClass": (
-        "org.apache.spark.sql.execution.streaming.checkpointing"
-        ".FileSystemBasedCheckpointFileManager"
+        f"org.apache.spark.sql.execution.streaming{_FOLDER}.FileSystemBasedCheckpointFileManager"
     ),
 }
 

@@ -8,7 +8,7 @@ A message without headers has null there, and so has every message if `include_h
 Subjects and headers are texts in Spark and bytes on the wire: what is not UTF-8 shows as
 backslash escapes. Times lose what lies below a microsecond, as Spark's type does.
 
-Invariant: the schema of every batch equals `to_arrow_schema(schema)` exactly, or Spark refuses it.
+Invariant: the schema of every batch equals `arrow_schema(schema)` exactly, or Spark refuses it.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -16,8 +16,9 @@ from typing import Any, Final, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
+
+from headwater.spark.versions import arrow_schema
 
 BATCH_ROWS: Final = 10_000
 """Large enough that the cost per batch vanishes, small enough to stay in a cache."""
@@ -52,7 +53,7 @@ class BatchBuilder:
         include_headers: bool = True,
         more: dict[str, Column] | None = None,
     ) -> None:
-        self._schema = to_arrow_schema(schema, timezone="UTC")
+        self._schema = arrow_schema(schema)
         self._stream = pa.scalar(stream, pa.string())
         self._include_headers = include_headers
         known: dict[str, Column] = {

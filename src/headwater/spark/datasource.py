@@ -23,12 +23,13 @@ from headwater.spark.catalog_tables import (
     table_schema,
 )
 from headwater.spark.link.connection import reach
-from headwater.spark.options import SourceOptions, reading_options
-from headwater.spark.pushdown import PushdownReader
+from headwater.spark.options import OptionError, SourceOptions, reading_options
 from headwater.spark.schema import ddl
 from headwater.spark.source import SourceReader, check_reachable, one_line_errors
 from headwater.spark.stream_source import RefusedStreamReader, StreamSourceReader
 from headwater.spark.streams_source import StreamsReader, StreamsSourceReader
+from headwater.spark.unplanned_source import UnplannedStreamReader
+from headwater.spark.versions import HAS_READ_LIMITS, check_filters, needs
 
 NAME = "headwater"
 
@@ -56,14 +57,18 @@ class HeadwaterDataSource(DataSource):
             if options.streams:
                 return StreamsReader(options, schema)
             # Spark refuses a reader that takes filters where it is configured not to push any.
-            return (PushdownReader if options.pushdown else SourceReader)(options, schema)
+            return (_pushdown_reader if options.pushdown else SourceReader)(options, schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         try:
             options = source_options(schema, self.options)
             if options.streams:
+                if not HAS_READ_LIMITS:
+                    raise OptionError(needs(f"{options.target_option} with several streams", "4.2"))
                 return StreamsSourceReader(options, schema)
-            return StreamSourceReader(options, schema)
+            return (StreamSourceReader if HAS_READ_LIMITS else UnplannedStreamReader)(
+                options, schema
+            )
         except OperatingError as error:
             return RefusedStreamReader(error)
 
@@ -78,3 +83,11 @@ class HeadwaterDataSource(DataSource):
         with one_line_errors():
             options = sink_options(schema, self.options)
             return sink.stream_writer(options, schema, overwrite)
+
+
+def _pushdown_reader(options: SourceOptions, schema: StructType) -> DataSourceReader:
+    """Raises OptionError if this Spark has no filters to give."""
+    check_filters(options)
+    from headwater.spark.pushdown import PushdownReader
+
+    return PushdownReader(options, schema)

@@ -22,6 +22,9 @@ replaced since then has its successor behind `head`, and is looked for there; wi
 not looked for. The ranges of such a batch are all alike: each part reads the whole range, and takes
 its share of the keys.
 
+A Spark before 4.2 asks for the end of a batch and does not say where the batch starts. Its offset
+has no ranges, and `"planned": false`: the batch is planned when it is read, each time.
+
 Loss is told here too, from two values: an offset and what the server says about the stream now.
 """
 
@@ -73,6 +76,7 @@ class Offset:
     subjects: tuple[str, ...] | None = None
     changes: Changes = Changes.ALL
     head: int | None = None
+    is_planned: bool = True
 
     def to_json(self) -> dict[str, Any]:
         document: dict[str, Any] = {
@@ -87,6 +91,8 @@ class Offset:
             document["subjects"] = list(self.subjects)
         if self.changes is Changes.LATEST:
             document |= {"changes": self.changes.value, "head": self.head}
+        if not self.is_planned:
+            document["planned"] = False
         return document
 
     @classmethod
@@ -102,6 +108,7 @@ class Offset:
                 subjects=_subjects(document.get("subjects")),
                 changes=Changes(document.get("changes", Changes.ALL.value)),
                 head=_number(document.get("head")),
+                is_planned=bool(document.get("planned", True)),
             )
         except (KeyError, TypeError, ValueError):
             raise OffsetError(

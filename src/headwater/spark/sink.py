@@ -41,7 +41,6 @@ from typing import TYPE_CHECKING, Final
 from pyspark import TaskContext
 from pyspark.sql.datasource import (
     DataSourceArrowWriter,
-    DataSourceStreamArrowWriter,
     WriterCommitMessage,
 )
 from pyspark.sql.types import StructType
@@ -65,6 +64,7 @@ from headwater.spark.partition_write import (
 from headwater.spark.query_offsets import offsets_digest
 from headwater.spark.row_ids import short_query, transaction_query
 from headwater.spark.rows import RowReader, Rows, RowShape
+from headwater.spark.versions import DataSourceStreamArrowWriter
 
 if TYPE_CHECKING:
     import pyarrow

@@ -9,6 +9,7 @@ One object of this class plans for the life of a query; others are pickled to th
 read. So what an object remembers only saves questions; it never decides what is read.
 """
 
+import copy
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
@@ -16,13 +17,6 @@ from typing import Any, Final
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import (
-    ReadAllAvailable,
-    ReadLimit,
-    ReadMaxBytes,
-    ReadMaxRows,
-    SupportsTriggerAvailableNow,
-)
 from pyspark.sql.types import StructType
 
 from headwater.base.errors import OperatingError
@@ -58,6 +52,13 @@ from headwater.spark.source import (
     report_loss,
     start_sequence,
     subjects_of,
+)
+from headwater.spark.versions import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxBytes,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
 )
 
 EMPTY_STRETCH_SEQUENCES: Final = 100_000
@@ -205,7 +206,9 @@ class StreamSourceReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             last = min(last, self._target[1])
         subjects = subjects_of(self.options)
         changes = changes_of(self.options, info)
-        begin = replace(begin, ranges=(), subjects=subjects, changes=changes, head=None)
+        begin = replace(
+            begin, ranges=(), subjects=subjects, changes=changes, head=None, is_planned=True
+        )
         if last < begin.next:
             return Plan(begin)
         count = counter(connection, info, subjects)
@@ -264,7 +267,9 @@ class StreamSourceReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         offset = Offset.from_json(end)
-        if start == end or not offset.ranges:
+        if start != end and not offset.is_planned:
+            offset = self._planned_late(Offset.from_json(start), offset)
+        if start == end or (offset.is_planned and not offset.ranges):
             return []
         # By what the batch was planned with: the options may have changed since.
         subjects = subjects_of(self.options) if offset.subjects is None else offset.subjects
@@ -282,6 +287,17 @@ class StreamSourceReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             RangePartition(part, info, subjects, latest)
             for part, latest in zip(offset.ranges, _latest_parts(offset), strict=True)
         ]
+
+    def _planned_late(self, start: Offset, end: Offset) -> Offset:
+        """The plan of a batch whose end was asked for before its start was known."""
+        with self._planning() as (connection, info):
+            start.check_stream(info.name)
+            if end.created != info.created:
+                return end
+            bounded = copy.copy(self)
+            bounded._target = end.created, end.next - 1
+            begin = self._after_losses(start, info)
+            return bounded._planned(connection, info, begin, ReadAllAvailable())
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return read_partition(self.options, self.schema, partition, changes=True)
@@ -345,7 +361,8 @@ class RefusedStreamReader(DataSourceStreamReader):
     def initialOffset(self) -> dict[str, Any]:
         raise self._refusal()
 
-    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+    def latestOffset(self, *_: Any) -> dict[str, Any]:
+        # Without a start and a limit, if Spark is older than 4.2.
         raise self._refusal()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:

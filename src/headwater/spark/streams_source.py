@@ -17,7 +17,6 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
 from headwater.base.errors import OperatingError
@@ -37,6 +36,7 @@ from headwater.spark.source import (
     stream_names,
 )
 from headwater.spark.stream_source import StreamSourceReader, limit_of
+from headwater.spark.versions import ReadLimit, SupportsTriggerAvailableNow
 
 
 class StreamsReader(DataSourceReader):

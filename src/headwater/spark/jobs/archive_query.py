@@ -39,6 +39,7 @@ from headwater.spark.link.connection import Connection
 from headwater.spark.link.lag import Lag
 from headwater.spark.options import OptionError
 from headwater.spark.session import make_active
+from headwater.spark.versions import HAS_READ_LIMITS
 
 SOURCE_NAME: Final = "headwater"
 POLL_S: Final = 1
@@ -138,6 +139,9 @@ class ArchiveRun:
         options = {**login_options(self._settings.login), **self._settings.source_options()}
         # An archive has each sequence once; the newest entry of a key could come in two batches.
         options["changes"] = "all"
+        if self._settings.max_messages_per_trigger is None and not HAS_READ_LIMITS:
+            # Nobody has asked for the limit, and an older Spark cannot keep it.
+            del options["maxMessagesPerTrigger"]
         if record.next_sequence is not None:
             # For a checkpoint that is new; one that knows a batch goes on from there.
             options["startingSequence"] = str(record.next_sequence)
@@ -174,6 +178,9 @@ class ArchiveRun:
                 self._batches += 1
                 self._messages += each.numInputRows
                 self._progress.advance(each.numInputRows)
+        if not HAS_READ_LIMITS:
+            # Such a Spark asks no source for its lag.
+            return
         lag = None if not recent else lag_of(recent[-1])
         if lag is not None:
             self._progress.note(str(lag))

@@ -20,7 +20,7 @@ from typing import Final
 
 import pyarrow as pa
 from pyspark import TaskContext
-from pyspark.sql.datasource import DataSource, DataSourceStreamArrowWriter, WriterCommitMessage
+from pyspark.sql.datasource import DataSource, WriterCommitMessage
 from pyspark.sql.types import StructType
 
 from headwater.base.errors import ProgrammerError
@@ -40,6 +40,7 @@ from headwater.spark.jobs.parquet_files import (
 )
 from headwater.spark.jobs.spark_checkpoint import batch_end, last_planned, query_id
 from headwater.spark.options import parse_point_in_time
+from headwater.spark.versions import DataSourceStreamArrowWriter, sound_batch
 
 SINK_NAME: Final = "headwater_archive"
 # Names of Spark that are not documented; a test holds them.
@@ -116,7 +117,8 @@ class ArchiveWriter(DataSourceStreamArrowWriter):
             for _ in iterator:
                 pass
             return TaskFiles(batch, ())
-        rows = (with_created(each, self._created_us(batch)) for each in iterator)
+        created_us = self._created_us(batch)
+        rows = (with_created(sound_batch(each), created_us) for each in iterator)
         return TaskFiles(batch, write_files(self._options, batch, task, rows))
 
     def _created_us(self, batch: int) -> int:
