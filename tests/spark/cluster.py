@@ -1,7 +1,7 @@
-"""A standalone Spark cluster on the loopback address: one master and its workers, as daemons.
+"""Spark on the loopback address: a standalone master and its workers, or a server of Spark Connect.
 
-The pip package has no scripts that start them, but it has their classes. Nothing here is specific
-to Headwater: what runs on this cluster runs on any whose Python has the package installed.
+The pip package has no scripts that start a cluster, but it has the classes. Nothing here is
+specific to Headwater: what runs here runs on any Spark whose Python has the package installed.
 """
 
 import re
@@ -50,28 +50,39 @@ def standalone_cluster(
     """
     work = directory / "work"
     with ExitStack() as running:
-        master = running.enter_context(_daemon("master.Master", LOOPBACK, "--port", "0"))
+        master = running.enter_context(_deployed("master.Master", LOOPBACK, "--port", "0"))
         url = master.wait_for(r"Starting Spark master at (spark://\S+)")[1]
         size = ("--cores", str(cores), "--memory", WORKER_MEMORY)
         for number, host in enumerate(hosts):
             place = ("--work-dir", str(work / str(number)))
-            worker = running.enter_context(_daemon("worker.Worker", host, *size, *place, url))
+            worker = running.enter_context(_deployed("worker.Worker", host, *size, *place, url))
             worker.wait_for("Successfully registered with master")
         yield Cluster(url, work)
+
+
+@contextmanager
+def connect_server(directory: Path) -> Iterator[str]:
+    """The address of a server of Spark Connect with two cores; afterwards it is gone."""
+    settings = {
+        "spark.connect.grpc.binding.address": LOOPBACK,
+        "spark.connect.grpc.binding.port": "0",
+        "spark.sql.warehouse.dir": str(directory),
+        "spark.ui.enabled": "false",
+    }
+    words = [word for pair in settings.items() for word in ("--conf", "=".join(pair))]
+    name = "org.apache.spark.sql.connect.service.SparkConnectServer"
+    command = ("spark-submit", "--master", "local[2]", "--class", name, *words, "spark-internal")
+    with _daemon(WORKER_MEMORY, *command) as server:
+        yield "sc://" + server.wait_for(r"Spark Connect server started at: (\S+)")[1]
 
 
 class _Daemon:
     """A JVM of Spark's and what it has said."""
 
-    def __init__(self, name: str, host: str, *arguments: str) -> None:
-        self._name = name
+    def __init__(self, memory: str, script: str, *arguments: str) -> None:
+        self._name = " ".join((script, *arguments))
         self._process = subprocess.Popen(
-            [
-                _SPARK_HOME / "bin" / "spark-class",
-                f"org.apache.spark.deploy.{name}",
-                *("--host", host, "--webui-port", "0"),
-                *arguments,
-            ],
+            [_SPARK_HOME / "bin" / script, *arguments],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -81,7 +92,7 @@ class _Daemon:
                 "JAVA_HOME": str(java_home()),
                 "SPARK_HOME": str(_SPARK_HOME),
                 "SPARK_LOCAL_IP": LOOPBACK,
-                "SPARK_DAEMON_MEMORY": DAEMON_MEMORY,
+                "SPARK_DAEMON_MEMORY": memory,
                 "PYSPARK_PYTHON": sys.executable,
             },
         )
@@ -105,7 +116,7 @@ class _Daemon:
         return match
 
     def stop(self) -> None:
-        """spark-class has become the JVM, so this is the JVM that ends."""
+        """The script has become the JVM, so this is the JVM that ends."""
         self._process.terminate()
         try:
             self._process.wait(STOP_S_MAX)
@@ -128,8 +139,17 @@ class _Daemon:
 
 
 @contextmanager
-def _daemon(name: str, host: str, *arguments: str) -> Iterator[_Daemon]:
-    daemon = _Daemon(name, host, *arguments)
+def _deployed(name: str, host: str, *arguments: str) -> Iterator[_Daemon]:
+    """A part of a standalone cluster."""
+    place = ("--host", host, "--webui-port", "0")
+    command = ("spark-class", f"org.apache.spark.deploy.{name}", *place, *arguments)
+    with _daemon(DAEMON_MEMORY, *command) as daemon:
+        yield daemon
+
+
+@contextmanager
+def _daemon(memory: str, script: str, *arguments: str) -> Iterator[_Daemon]:
+    daemon = _Daemon(memory, script, *arguments)
     try:
         yield daemon
     finally:

@@ -10,13 +10,15 @@ import pytest
 from deltalake import DeltaTable
 
 from tests.spark import pipeline_program
-from tests.spark.cluster import Cluster, standalone_cluster
+from tests.spark.cluster import LOOPBACK, Cluster, standalone_cluster
 from tests.spark.conftest import StartServer
-from tests.spark.pipeline_program import COPY, SOURCE
+from tests.spark.pipeline_program import BATCH, COPY, SOURCE
 from tests.spark.servers import KINDS, Message, Server, header_block
 
 ROOT = Path(__file__).resolve().parents[2]
 
+# Two names, so that they are two workers for whoever counts hosts.
+HOSTS = (LOOPBACK, "localhost")
 MESSAGES = [
     Message(f"{SOURCE}.{number % 7}", bytes([number % 256]) * (number % 50), header)
     for number in range(2_000)
@@ -26,24 +28,26 @@ MESSAGES = [
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    with standalone_cluster(tmp_path_factory.mktemp("cluster")) as running:
+    with standalone_cluster(tmp_path_factory.mktemp("cluster"), HOSTS, cores=1) as running:
         yield running
 
 
 def filled(server: Server) -> Server:
-    server.create_stream(SOURCE)
-    server.create_stream(COPY)
+    for stream in (SOURCE, COPY, BATCH):
+        server.create_stream(stream)
     server.publish(MESSAGES)
     return server
 
 
 def check_outcome(server: Server, folder: Path) -> None:
-    """Every message once in the copy and once in the archive, and nothing left on the server."""
+    """Every message once in each copy and in the archive, and nothing left on the server."""
     payloads = {number: message.data for number, message in enumerate(MESSAGES, 1)}
-    copies = [
-        (int(each.subject.removeprefix(f"{COPY}.")), each.data) for each in server.stored(COPY)
-    ]
-    assert sorted(copies) == sorted(payloads.items())
+    for stream in (COPY, BATCH):
+        copies = [
+            (int(each.subject.removeprefix(f"{stream}.")), each.data)
+            for each in server.stored(stream)
+        ]
+        assert sorted(copies) == sorted(payloads.items())
     archived = DeltaTable(folder / "archive").to_pyarrow_table(
         columns=["sequence", "subject", "data"]
     )
@@ -67,6 +71,7 @@ def test_a_cluster_reads_copies_and_archives_every_message_once(
     )
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout) == [len(MESSAGES) for _ in KINDS]
-    assert cluster.executors() != [], "the work was done by executors of the cluster"
+    workers = {executor.parts[-3] for executor in cluster.executors()}
+    assert len(workers) == len(HOSTS), "each worker has an executor that does the work"
     for kind, server in servers.items():
         check_outcome(server, tmp_path / kind)
