@@ -297,7 +297,7 @@ class StreamSourceReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             bounded = copy.copy(self)
             bounded._target = end.created, end.next - 1
             begin = self._after_losses(start, info)
-            return bounded._planned(connection, info, begin, ReadAllAvailable())
+            return bounded._planned(connection, info, begin, Limit()).end
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return read_partition(self.options, self.schema, partition, changes=True)

@@ -87,7 +87,7 @@ def test_so_many_messages_are_looked_at_in_one_turn_and_no_more(
         headers = {}
     driver = drive(allow_msg_ttl=allow_msg_ttl, max_age=10 * NS_PER_S)
     for _ in range(5):
-        driver.publish("S.a", **headers)
+        driver.publish("S.a", b"", **headers)
     left = []
     driver.now_ns += 10 * NS_PER_S
     while driver.stream.next_due_ns():
