@@ -27,10 +27,9 @@ from typing import (
 
 import msgspec
 
+from headwater.base.errors import PeerError
 from headwater.base.invariants import check
 from headwater.base.quoting import quote
-from headwater.jetstream import error_codes
-from headwater.jetstream.errors import ApiError
 from headwater.jetstream.go_json_syntax import (
     JsonSyntaxError,
     JsonTruncated,
@@ -135,7 +134,7 @@ class ReadsItself(Protocol):
 
 
 def read(body: bytes, kind: type[T], strict: bool, values_max: int = VALUES_MAX) -> T:
-    """The request in `body`; without one, the defaults. Raises ApiError for what is no request.
+    """The request in `body`; without one, the defaults. Raises JsonError for what is no request.
 
     Not strict, unknown keys are passed over, and then the body has to be one value.
     """
@@ -146,12 +145,12 @@ def read(body: bytes, kind: type[T], strict: bool, values_max: int = VALUES_MAX)
         return _read_all(body, kind, values_max)
     except _Refused as refused:
         if strict:
-            raise _invalid(str(refused)) from None
+            raise JsonError(str(refused)) from None
     return read_one(body, kind, values_max)
 
 
 def read_one(body: bytes, kind: type[T], values_max: int = VALUES_MAX) -> T:
-    """The one value in `body`, which may have unknown keys. Raises ApiError, also for no value.
+    """The one value in `body`, which may have unknown keys. Raises JsonError, also for no value.
 
     So read are the requests that do not go through the API's subject: DIRECT.GET and the like.
     """
@@ -161,7 +160,11 @@ def read_one(body: bytes, kind: type[T], values_max: int = VALUES_MAX) -> T:
     try:
         return _read_one(body, kind, values_max)
     except _Refused as refused:
-        raise _invalid(refused.text) from None
+        raise JsonError(refused.text) from None
+
+
+class JsonError(PeerError):
+    """A body that Go does not read; the text is that of Go's error."""
 
 
 def read_written(body: bytes, kind: type[T]) -> T | None:
@@ -197,10 +200,6 @@ class _Refused(Exception):
     def __init__(self, text: str, offset: int | None = None) -> None:
         super().__init__(text if offset is None else f"{text} at offset {offset}")
         self.text = text
-
-
-def _invalid(text: str) -> ApiError:
-    return ApiError.of(error_codes.INVALID_JSON, err=text)
 
 
 def _read_all(body: bytes, kind: type[T], values_max: int) -> T:

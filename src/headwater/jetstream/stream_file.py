@@ -9,8 +9,14 @@ from typing import Annotated
 import msgspec
 
 from headwater.jetstream.config import StreamConfig
-from headwater.jetstream.errors import ApiError
-from headwater.jetstream.go_json import ANY_NUMBER_OF_VALUES, OMIT_EMPTY, read, read_written, write
+from headwater.jetstream.go_json import (
+    ANY_NUMBER_OF_VALUES,
+    OMIT_EMPTY,
+    JsonError,
+    read,
+    read_written,
+    write,
+)
 from headwater.store.message_log import StoreError
 
 
@@ -34,5 +40,5 @@ def decode_body(data: bytes, name: str) -> StreamBody:
         return written
     try:
         return read(data, StreamBody, strict=True, values_max=ANY_NUMBER_OF_VALUES)
-    except ApiError as error:
+    except JsonError as error:
         raise StoreError(f"stream {name}: its configuration can not be read: {error}") from error

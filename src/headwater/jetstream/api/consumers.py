@@ -69,7 +69,8 @@ from headwater.jetstream.consumer.config_defaults import (
 )
 from headwater.jetstream.consumer.machine import Consumer
 from headwater.jetstream.errors import ApiError
-from headwater.jetstream.go_json import Time, read_one
+from headwater.jetstream.go_json import Time
+from headwater.jetstream.request_bodies import read_single_request
 from headwater.jetstream.stream import Stream
 from headwater.jetstream.times import ZERO_TIME_NS
 from headwater.store.message_log import StoreError
@@ -307,7 +308,7 @@ def _pause_until(asked: PauseRequest) -> Time | None:
 
 def unpin(api: StreamApi, request: Request) -> Response:
     """CONSUMER.UNPIN"""
-    asked = read_one(request.body, UnpinRequest)
+    asked = read_single_request(request.body, UnpinRequest)
     if not asked.group:
         raise ApiError.of(error_codes.INVALID_JSON, err="consumer group not specified")
     check_group_name(asked.group)
@@ -333,7 +334,7 @@ def reset(api: StreamApi, request: Request) -> Answering | None:
 def _resetting(api: StreamApi, request: Request, stream: Stream, consumer: Consumer) -> Answering:
     response = ConsumerResetResponse()
     try:
-        asked = read_one(request.body, ResetRequest) if request.body else ResetRequest()
+        asked = read_single_request(request.body, ResetRequest) if request.body else ResetRequest()
         sequence = _reset_sequence(api, stream, consumer, asked.seq)
         yield from api.keeper.reset_consumer(api.account, stream, consumer, sequence)
     except ApiError as error:

@@ -16,7 +16,7 @@ from headwater.jetstream.api.documents import MessageDocument, MessageGetRequest
 from headwater.jetstream.api.request_sizes import is_too_large
 from headwater.jetstream.config import Storage
 from headwater.jetstream.errors import ApiError
-from headwater.jetstream.go_json import read
+from headwater.jetstream.go_json import JsonError, read
 from headwater.jetstream.stream import Stream
 from headwater.jetstream.times import format_time
 from headwater.store.message_log import ALL_SUBJECTS, StoredMessage, StoreError
@@ -127,7 +127,7 @@ def get_direct(stream: Stream, body: bytes, max_pending: int) -> Replies:
         return iter(((EMPTY_REQUEST, b""),))
     try:
         request = read(body, MessageGetRequest, strict=False)
-    except ApiError:
+    except JsonError:
         return iter(((MALFORMED_REQUEST, b""),))
     return _in_session(stream, request, _refusal(request), max_pending)
 
@@ -138,7 +138,7 @@ def get_direct_by_subject(stream: Stream, subject: bytes, body: bytes, max_pendi
         return _last(stream, subject)
     try:
         request = read(body, MessageGetRequest, strict=False)
-    except ApiError:
+    except JsonError:
         return iter(((MALFORMED_REQUEST, b""),))
     asks_else = (
         request.last_by_subj
@@ -171,7 +171,7 @@ def awaited_sequence(body: bytes) -> int:
         return 0
     try:
         return read(body, MessageGetRequest, strict=False).min_last_seq
-    except ApiError:
+    except JsonError:
         return 0
 
 

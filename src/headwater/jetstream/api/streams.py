@@ -90,8 +90,9 @@ from headwater.jetstream.consumer.config import ConsumerConfig
 from headwater.jetstream.consumer.config_checks_changes import check_stream_limits
 from headwater.jetstream.consumer.machine import Consumer
 from headwater.jetstream.errors import ApiError
-from headwater.jetstream.go_json import read
+from headwater.jetstream.go_json import JsonError, read
 from headwater.jetstream.records import Configured, Purged, Record, Removed
+from headwater.jetstream.request_bodies import read_request
 from headwater.jetstream.stream import Stream
 from headwater.jetstream.times import format_time
 from headwater.store.message_log import ALL_SUBJECTS, StoreError
@@ -244,7 +245,7 @@ class StreamApi:
 
     def read(self, body: bytes, kind: type[T]) -> T:
         """The request in a body. Raises ApiError."""
-        request = read(body, kind, self.keeper.strict)
+        request = read_request(body, kind, self.keeper.strict)
         check_sizes(request)
         return request
 
@@ -258,7 +259,7 @@ class StreamApi:
         """INFO: what the account may use and uses."""
         try:
             asked = read(request.body, AccountInfoRequest, strict=False)
-        except ApiError:
+        except JsonError:
             # As in nats-server, no body is wrong.
             asked = AccountInfoRequest()
         account = self.account

@@ -4,18 +4,15 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from headwater.base.errors import PeerError
 from headwater.jetstream.backup.errors import BackupError
 from headwater.jetstream.consumer.config import ConsumerConfig
-from headwater.jetstream.error_codes import INVALID_JSON
-from headwater.jetstream.go_json import read_one
+from headwater.jetstream.go_json import JsonError, read_one
 
 T = TypeVar("T")
 ConfigT = TypeVar("ConfigT", bound=ConsumerConfig)
 
 # What JSON that is none, or none of the kind, can make of whoever reads it.
 _UNREADABLE: Final = (msgspec.MsgspecError, ValueError, RecursionError)
-_GO_PREFIX: Final = INVALID_JSON.description.partition("{")[0]
 
 
 def decode_document(data: bytes, kind: type[T], what: str) -> T:
@@ -30,8 +27,5 @@ def decode_config(data: bytes, kind: type[ConfigT], what: str) -> ConfigT:
     """A configuration, as the API reads it. Raises BackupError, which says what it is."""
     try:
         return read_one(data, kind)
-    except PeerError as error:
-        text = str(error).removeprefix(_GO_PREFIX)
-        raise BackupError(f"{what}: {text}") from error
-    except RecursionError as error:
+    except (JsonError, RecursionError) as error:
         raise BackupError(f"{what}: {error}") from error

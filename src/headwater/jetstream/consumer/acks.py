@@ -13,8 +13,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from headwater.jetstream.durations import parse_duration
-from headwater.jetstream.errors import ApiError
-from headwater.jetstream.go_json import Duration, read_one
+from headwater.jetstream.go_json import Duration, JsonError, read_one
 
 ACK_PREFIX: Final = b"$JS.ACK."
 
@@ -105,7 +104,7 @@ def nak_delay_ns(payload: bytes) -> int | None:
         if said[:1] == b"{":
             return read_one(said, NakDocument).delay
         return parse_duration(said.decode(errors="replace"))
-    except (ApiError, ValueError):
+    except (JsonError, ValueError):
         return None
 
 

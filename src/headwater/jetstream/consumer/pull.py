@@ -20,7 +20,8 @@ from headwater.jetstream.consumer.config import ConsumerConfig, PriorityPolicy
 from headwater.jetstream.consumer.outbox import Outbox
 from headwater.jetstream.durations import format_duration
 from headwater.jetstream.errors import ApiError
-from headwater.jetstream.go_json import OMIT_EMPTY, Duration, Int, Int64, read_one
+from headwater.jetstream.go_json import OMIT_EMPTY, Duration, Int, Int64
+from headwater.jetstream.request_bodies import read_single_request
 from headwater.wire.headers import status_block
 
 PRIORITY_MAX: Final = 9
@@ -162,7 +163,7 @@ def read_request(reply: bytes, body: bytes, config: ConsumerConfig, now_ns: int)
 
 
 def _read_document(text: bytes) -> PullDocument:
-    return read_one(text, PullDocument)
+    return read_single_request(text, PullDocument)
 
 
 # Clients say the same again and again.
