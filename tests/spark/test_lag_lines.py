@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from headwater.cli.pipeline_jobs import union
+from headwater.cli.pipeline.jobs import union
 from headwater.spark.jobs import replay as replay_job
 from headwater.spark.jobs.archive import ArchiveSettings, archive
 from headwater.spark.jobs.progress import Silent

@@ -19,12 +19,14 @@ from typing import Any, Final
 import click
 
 from headwater import __version__
-from headwater.cli import pubsub, render
-from headwater.cli.durations import duration_text
-from headwater.cli.exits import CommandFailed, ExitCode, ReaderGone, without_credentials
-from headwater.cli.model import Message, StreamTally, Target
-from headwater.cli.output import Output
-from headwater.cli.parameters import (
+from headwater.cli.api.model import Message, StreamTally, Target
+from headwater.cli.messaging import pubsub
+from headwater.cli.messaging.stream_publish import publish_to_streams
+from headwater.cli.shell import render
+from headwater.cli.shell.durations import duration_text
+from headwater.cli.shell.exits import CommandFailed, ExitCode, ReaderGone, without_credentials
+from headwater.cli.shell.output import Output
+from headwater.cli.shell.parameters import (
     CONNECTION_PARAMETERS,
     Duration,
     Header,
@@ -36,9 +38,8 @@ from headwater.cli.parameters import (
     write_options,
     write_verbatim,
 )
-from headwater.cli.stream_publish import publish_to_streams
-from headwater.cli.templates import expand
-from headwater.cli.versions import version_line
+from headwater.cli.shell.templates import expand
+from headwater.cli.shell.versions import version_line
 from headwater.wire.info import NATS_VERSION
 
 DEFAULT_REQUEST_TIMEOUT_S: Final = 5.0
@@ -89,27 +90,27 @@ class TopLevel(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         # Loaded only when they are called, so that the others start sooner.
         if cmd_name == "stream":
-            from headwater.cli.stream import stream
+            from headwater.cli.streams.group import stream
 
             return stream
         if cmd_name == "consumer":
-            from headwater.cli.consumer import consumer
+            from headwater.cli.consumers.group import consumer
 
             return consumer
         if cmd_name == "account":
-            from headwater.cli.account import account
+            from headwater.cli.server.account import account
 
             return account
         if cmd_name == "server":
-            from headwater.cli.server import server
+            from headwater.cli.server.group import server
 
             return server
         if cmd_name == "store":
-            from headwater.cli.store import store
+            from headwater.cli.store.group import store
 
             return store
         if cmd_name == "pipeline":
-            from headwater.cli.pipeline import pipeline
+            from headwater.cli.pipeline.group import pipeline
 
             return pipeline
         return super().get_command(ctx, cmd_name)

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from typing import Final
 
-from headwater.cli.versions import version_line
+from headwater.cli.shell.versions import version_line
 
 # `pip install headwater` brings what the server needs; these come with the extra `cli`.
 OPTIONAL_PACKAGES: Final = ("click", "rich", "nats")

@@ -11,13 +11,13 @@ import click
 import pytest
 from nats.aio.client import Client
 
+from headwater.cli.api.login_client import LoginClient
+from headwater.cli.api.model import Target
 from headwater.cli.commands import headwater, run
-from headwater.cli.exits import CommandFailed
-from headwater.cli.login_client import LoginClient
-from headwater.cli.model import Target
-from headwater.cli.pipeline_checks import server_checks
-from headwater.cli.pubsub import Session
-from headwater.cli.stream_archive import BEGINNINGS, DATA_FILE, META_FILE
+from headwater.cli.messaging.pubsub import Session
+from headwater.cli.pipeline.checks import server_checks
+from headwater.cli.shell.exits import CommandFailed
+from headwater.cli.streams.archive import BEGINNINGS, DATA_FILE, META_FILE
 from headwater.spark.link.connection import Connection
 from headwater.spark.link.login import Login
 from headwater.wire.credentials.nkeys import KeyPair

@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 from typing import Final
 
-from headwater.cli.stream_settings import SETTINGS
+from headwater.cli.streams.settings import SETTINGS
 from headwater.jetstream.config import PersistMode, ReadConsistency, WriteConsistency
 from headwater.spark.options import Consistency
 

@@ -9,16 +9,16 @@ from typing import Final
 
 import pytest
 
-from headwater.cli.consumer_delivery import (
+from headwater.cli.consumers.delivery import (
     BATCH_SHOWN_WITHIN_S,
     REQUEST_BATCH_FIRST,
     REQUEST_BATCH_MAX,
     next_batch,
 )
-from headwater.cli.pipe_reader import PipeReader
+from headwater.cli.shell.pipe_reader import PipeReader
 from tests.unit.cli.conftest import HEADWATER, JETSTREAM_SERVERS, PATIENCE_S, Call, Ended, Tool
-from tests.unit.cli.test_consumer import ask
-from tests.unit.cli.test_consumer_messages import run_with_statuses, sequences_of
+from tests.unit.cli.consumers.test_group import ask
+from tests.unit.cli.consumers.test_messages import run_with_statuses, sequences_of
 
 # More than one request asks for.
 MESSAGES: Final = 700

@@ -7,25 +7,25 @@ import pytest
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 
-from headwater.cli.api_advice import ADVICE, advice_on
-from headwater.cli.consumer_delivery import delivery_of, is_status
-from headwater.cli.consumer_render import (
+from headwater.cli.api.advice import ADVICE, advice_on
+from headwater.cli.api.client import names_in
+from headwater.cli.consumers.delivery import delivery_of, is_status
+from headwater.cli.consumers.render import (
     delivery_text,
     info_text,
     report_fields,
     report_table,
     unprocessed_percent,
 )
-from headwater.cli.consumer_settings import (
+from headwater.cli.consumers.settings import (
     SETTINGS,
     completed,
     listed,
     sendable,
     with_implied,
 )
-from headwater.cli.exits import CommandFailed
-from headwater.cli.jetstream_api import names_in
-from headwater.cli.units import api_time, parse_time, time_of_ns
+from headwater.cli.shell.exits import CommandFailed
+from headwater.cli.shell.units import api_time, parse_time, time_of_ns
 from headwater.jetstream import error_codes
 from headwater.jetstream.errors import ErrorCode
 

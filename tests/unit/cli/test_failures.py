@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from headwater.cli.commands import run
-from headwater.cli.exits import CommandFailed
+from headwater.cli.shell.exits import CommandFailed
 from tests.unit.cli.conftest import Ended
 
 SECRET = "hunter2"

@@ -8,7 +8,7 @@ from typing import Final
 
 import pytest
 
-from headwater.cli.pipeline import pipeline
+from headwater.cli.pipeline.group import pipeline
 from headwater.spark.jobs.pipeline_file import KINDS, SparkSettings, parse_pipeline
 from headwater.spark.link.login import Login
 from headwater.spark.options import OptionError, SinkOptions, SourceOptions

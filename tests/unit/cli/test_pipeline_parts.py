@@ -11,13 +11,13 @@ from typing import Any, cast
 
 import pytest
 
-from headwater.cli import pipeline_render as render
-from headwater.cli.exits import CommandFailed, ExitCode
-from headwater.cli.output import Output
-from headwater.cli.pipeline_checks import Check
-from headwater.cli.pipeline_jobs import UnionResult
-from headwater.cli.pipeline_progress import Display
-from headwater.cli.pipeline_runner import Outcome, failure_of, reason_in, run_jobs
+from headwater.cli.pipeline import render
+from headwater.cli.pipeline.checks import Check
+from headwater.cli.pipeline.jobs import UnionResult
+from headwater.cli.pipeline.progress import Display
+from headwater.cli.pipeline.runner import Outcome, failure_of, reason_in, run_jobs
+from headwater.cli.shell.exits import CommandFailed, ExitCode
+from headwater.cli.shell.output import Output
 from headwater.spark.jobs.pipeline_file import Job
 from headwater.spark.jobs.progress import Progress
 from headwater.spark.offsets import DataLossError

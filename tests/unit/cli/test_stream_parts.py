@@ -10,9 +10,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.cli.exits import CommandFailed
-from headwater.cli.settings_options import given_settings
-from headwater.cli.stream_archive import (
+from headwater.cli.shell.exits import CommandFailed
+from headwater.cli.shell.settings_options import given_settings
+from headwater.cli.shell.tables import Column, Columns
+from headwater.cli.shell.units import (
+    DURATION_NS_MAX,
+    SIZE_BYTES_MAX,
+    age_text,
+    duration_ns_text,
+    parse_duration_ns,
+    parse_size_bytes,
+    parse_time,
+    time_text,
+)
+from headwater.cli.streams.archive import (
     BEGINNINGS,
     COMPRESSED,
     DATA_FILE,
@@ -23,20 +34,9 @@ from headwater.cli.stream_archive import (
     holds_backup,
     read_backup,
 )
-from headwater.cli.stream_commands import doomed_text
-from headwater.cli.stream_render import info_text, ranges_text, report_table, stored_headers
-from headwater.cli.stream_settings import SETTINGS
-from headwater.cli.tables import Column, Columns
-from headwater.cli.units import (
-    DURATION_NS_MAX,
-    SIZE_BYTES_MAX,
-    age_text,
-    duration_ns_text,
-    parse_duration_ns,
-    parse_size_bytes,
-    parse_time,
-    time_text,
-)
+from headwater.cli.streams.commands import doomed_text
+from headwater.cli.streams.render import info_text, ranges_text, report_table, stored_headers
+from headwater.cli.streams.settings import SETTINGS
 
 SECOND = 10**9
 

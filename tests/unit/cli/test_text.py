@@ -4,11 +4,11 @@ import json
 
 import pytest
 
-from headwater.cli import render
-from headwater.cli.durations import duration_text, parse_duration_s
-from headwater.cli.exits import CommandFailed, ExitCode
-from headwater.cli.model import Message, Tally
-from headwater.cli.templates import expand
+from headwater.cli.api.model import Message, Tally
+from headwater.cli.shell import render
+from headwater.cli.shell.durations import duration_text, parse_duration_s
+from headwater.cli.shell.exits import CommandFailed, ExitCode
+from headwater.cli.shell.templates import expand
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,103 @@
+"""What a person can do about an error of the JetStream API, by its code.
+
+`{stream}` and `{consumer}` stand for what the request was about.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from headwater.cli.shell.render import size_text
+
+LIST_STREAMS: Final = "See what there is with: headwater stream ls"
+SEE_LIMITS: Final = "See what the account may use with: headwater account info"
+SEE_CONSUMERS: Final = "See the others with: headwater consumer ls {stream}"
+CHANGE_SETTING: Final = "Change the setting; --dry-run shows the configuration."
+
+# Errors that a limit on bytes causes: what is limited in the account's information, how a person
+# calls it, and the server's setting.
+EXCEEDED_LIMITS: Final = {
+    10028: ("memory", "memory", "max_memory_store"),
+    10047: ("storage", "file storage", "max_file_store"),
+}
+
+STREAM_ADVICE: Final = {
+    10002: SEE_LIMITS,
+    10008: "The cluster has no leader at the moment; try again.",
+    10023: SEE_LIMITS,
+    10025: "Is the setting spelled right, and does this server know it? "
+    "--dry-run shows the configuration.",
+    10027: SEE_LIMITS,
+    10028: SEE_LIMITS,
+    10037: "See which sequences there are with: headwater stream info {stream}",
+    10039: "Enable JetStream for the account, or connect as a user of another: --user, --creds.",
+    10047: SEE_LIMITS,
+    10052: CHANGE_SETTING,
+    10055: "A mirror can be let go with: headwater stream edit {stream} --unset mirror",
+    10058: "Change it with: headwater stream edit {stream}",
+    10059: LIST_STREAMS,
+    10062: "Nothing was restored. Is the backup whole, and was it made by a server of this kind?",
+    10064: "Nothing was backed up; try again.",
+    10065: "See which stream has them with: headwater stream ls --subject SUBJECT",
+    10074: "Use --replicas 1, or a server that is part of a cluster.",
+    10076: "Start the server with -js.",
+    10109: "A sealed stream stays as it is; remove it with: headwater stream rm {stream}",
+    10110: "The stream denies purges; remove it as a whole with: headwater stream rm {stream}",
+    10113: "Give a limit with --max-bytes.",
+    10122: SEE_LIMITS,
+    10130: "Remove the stream first with: headwater stream rm {stream}",
+    10185: "The server is too old for this.",
+}
+
+CONSUMER_ADVICE: Final = {
+    # Settings that do not go with one another: the server's words say which.
+    **dict.fromkeys(
+        (10079, 10080, 10081, 10082, 10083, 10086, 10087, 10088, 10089, 10093, 10094, 10095,
+         10102, 10107, 10112, 10114, 10115, 10121, 10125, 10126, 10134, 10135, 10138, 10139,
+         10153, 10161, 10162, 10178, 10181, 10182, 10183, 10184, 10197, 10218, 10219, 10220,
+         10221, 10222),
+        CHANGE_SETTING,
+    ),
+    10012: "What can not be changed needs a new consumer, without the old: "
+    "headwater consumer rm {stream} {consumer}",
+    10013: "Somebody listens to it. End that first, or use another name.",
+    10014: "See what there is with: headwater consumer ls {stream}",
+    10026: "See the limits with: headwater stream info {stream} and headwater account info",
+    10084: "Use --ack explicit.",
+    10098: "Use --ack explicit.",
+    10099: f"Give each consumer a --filter of its own. {SEE_CONSUMERS}",
+    10100: f"Give each consumer a --filter of its own. {SEE_CONSUMERS}",
+    10101: "Use --deliver all.",
+    10105: "Somebody listens to it. End that first, or use another name.",
+    10108: "Say how often with --heartbeat.",
+    10116: "Allow more deliveries with --max-deliver than --backoff has steps.",
+    10148: "Change it with: headwater consumer edit {stream} {consumer}",
+    10149: "Make it with: headwater consumer add {stream} {consumer}",
+    10159: "Name one with --priority-group.",
+    10160: "See which there are with: headwater consumer info {stream} {consumer}",
+    10196: "Say how they are served with --priority-policy.",
+}  # fmt: skip
+
+ADVICE: Final = STREAM_ADVICE | CONSUMER_ADVICE
+
+
+def advice_on(err_code: int, stream: str, consumer: str) -> str:
+    """What to do next, nothing where nothing is known."""
+    text = ADVICE.get(err_code, "")
+    # A consumer that the server would have named has no name yet.
+    return text.replace("{stream}", stream).replace("{consumer}", consumer).rstrip()
+
+
+def limit_advice(err_code: int, account: Mapping[str, Any]) -> str:
+    """The limit that a stream met, by the information of its account; nothing if it is not told."""
+    field, label, setting = EXCEEDED_LIMITS[err_code]
+    own = (account.get("limits") or {}).get(f"max_{field}", -1)
+    shared = (account.get("server_limits") or {}).get(f"max_{field}")
+    reserved = size_text(account.get(f"reserved_{field}") or 0)
+    if own >= 0:
+        holder, advice = f"The account may use {size_text(own)} of {label}", "Ask for less"
+    elif shared is not None:
+        holder = f"The server has {size_text(shared)} of {label} for all its accounts"
+        advice = f"Ask for less, or raise {setting} in the server's configuration"
+    else:
+        return ""
+    return f"{holder}; this account has set aside {reserved}. {advice}."

@@ -1,0 +1,1 @@
+"""`headwater consumer`: consumers, and the messages that they deliver."""

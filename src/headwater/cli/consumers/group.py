@@ -1,0 +1,40 @@
+"""`headwater consumer`: the group, and the order its commands have in the help."""
+
+from typing import Final
+
+import click
+
+from headwater.cli.consumers.commands import add, edit, info, ls, pause, report, resume, rm
+from headwater.cli.consumers.messages import next_, sub
+from headwater.cli.shell.parameters import write_verbatim
+
+FIRST_SESSION: Final = """
+headwater stream add ORDERS --subjects 'orders.>'   a stream to consume
+headwater pub orders.new 'two pizzas' --jetstream   something in it
+headwater consumer add ORDERS WORKER                a consumer that remembers how far it is
+headwater consumer next ORDERS WORKER               the next message, acknowledged
+headwater consumer info ORDERS WORKER               what is left for it
+"""
+
+
+class ConsumerGroup(click.Group):
+    """The group, with a first session in its help."""
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        write_verbatim(formatter, "A first session", FIRST_SESSION)
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        # As they were added, not by the alphabet.
+        return list(self.commands)
+
+
+@click.group("consumer", cls=ConsumerGroup)
+def consumer() -> None:
+    """Make, see, change, pause and follow the consumers of a stream.
+
+    These commands talk to any server with JetStream, Headwater or nats-server.
+    """
+
+
+for _command in (add, ls, info, edit, rm, next_, sub, pause, resume, report):
+    consumer.add_command(_command)

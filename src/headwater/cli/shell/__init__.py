@@ -1,0 +1,1 @@
+"""Things all commands share: groups, options, tables, units, exit codes, progress."""

@@ -1,0 +1,75 @@
+"""Names of streams and consumers for a shell that completes a command line.
+
+A shell waits for the names while a person waits for the shell: a lookup that is slow or fails is
+left out without a word. The names come from a server, and the shell puts them on a command line:
+names that a shell would read as more than a word are left out too.
+"""
+
+import asyncio
+import contextlib
+import os
+import re
+import signal
+import threading
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from typing import Final
+
+import click
+
+from headwater.cli.api.client import JetStreamApi
+from headwater.cli.api.model import Target
+from headwater.cli.messaging.pubsub import Session
+from headwater.cli.shell.parameters import CONNECTION_PARAMETERS, target_of
+
+# For the connection and all answers. A person who waits longer types on.
+COMPLETION_WAIT_S: Final = 1.0
+# Past this the process ends: a resolver of host names cannot be interrupted otherwise.
+COMPLETION_WAIT_MAX_S: Final = 2.0
+PLAIN_WORD: Final = re.compile(r"[A-Za-z0-9_=+@%:,-]+")
+
+
+def completed_names(
+    ctx: click.Context,
+    prefix: str,
+    incomplete: str,
+    ask: Callable[[JetStreamApi], Awaitable[Sequence[str]]],
+) -> list[str]:
+    """The names that `ask` brings and that go on from `incomplete`; none where anything fails."""
+
+    async def asked() -> Sequence[str]:
+        async with Session(target_in(ctx), lambda text: None) as session:
+            return await ask(JetStreamApi(session, prefix, COMPLETION_WAIT_S))
+
+    async def bounded() -> Sequence[str]:
+        return await asyncio.wait_for(asked(), COMPLETION_WAIT_S)
+
+    try:
+        with process_ends_after(COMPLETION_WAIT_MAX_S):
+            names = asyncio.run(bounded())
+    except Exception:
+        # The command itself will tell the failure; here a text would garble the command line.
+        return []
+    return sorted(
+        name for name in names if name.startswith(incomplete) and PLAIN_WORD.fullmatch(name)
+    )
+
+
+@contextlib.contextmanager
+def process_ends_after(seconds: float) -> Iterator[None]:
+    """End the process if the block takes longer."""
+    if not hasattr(signal, "setitimer") or threading.current_thread() != threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGALRM, lambda number, frame: os._exit(0))
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def target_in(ctx: click.Context) -> Target:
+    """The server that the command line means so far: for a shell no command has run."""
+    after = {name: ctx.params.get(name) for name in CONNECTION_PARAMETERS}
+    return target_of(ctx.find_root().params, after)

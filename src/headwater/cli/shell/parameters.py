@@ -1,0 +1,240 @@
+"""What the commands take in common: connection options, durations, headers, bodies, examples.
+
+Connection options may stand before the command or after it; after it wins. Only those before it
+read the environment, so that an explicit option is never overruled by a variable.
+"""
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any, Final, TypeVar
+
+import click
+
+from headwater.cli.api.connection_failures import login_failure
+from headwater.cli.api.model import Target
+from headwater.cli.shell.durations import parse_duration_s
+from headwater.spark.link.login import LoginError
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+DEFAULT_SERVER: Final = "nats://127.0.0.1:4222"
+DEFAULT_CONNECT_TIMEOUT_S: Final = 2.0
+CONNECTION_PARAMETERS: Final = (
+    "server",
+    "user",
+    "password",
+    "token",
+    "creds",
+    "nkey",
+    "tls",
+    "tls_ca",
+    "tls_cert",
+    "tls_key",
+    "connect_timeout",
+)
+
+
+class Duration(click.ParamType[float]):
+    """Seconds, from `2`, `500ms` or `1.5m`."""
+
+    name = "duration"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        if isinstance(value, float):
+            return value
+        try:
+            return parse_duration_s(str(value))
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+class Header(click.ParamType[tuple[str, str]]):
+    """A header, from `Name: value`."""
+
+    name = "name:value"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, str]:
+        if isinstance(value, tuple):
+            return value[0], value[1]
+        name, colon, text = str(value).partition(":")
+        if not colon or not name.strip():
+            self.fail(f"{value!r} is not a header; write --header 'Name: value'", param, ctx)
+        return name.strip(), text.strip()
+
+
+class TeachingCommand(click.Command):
+    """A command whose help ends with examples, kept line by line."""
+
+    def __init__(self, *args: Any, examples: str = "", **settings: Any) -> None:
+        super().__init__(*args, **settings)
+        self.examples = examples
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        write_options(self, ctx, formatter)
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        write_verbatim(formatter, "Examples", self.examples)
+
+
+def write_options(
+    command: click.Command, ctx: click.Context, formatter: click.HelpFormatter
+) -> None:
+    """The command's own options first; those all commands share under a title of their own."""
+    own: list[tuple[str, str]] = []
+    shared: list[tuple[str, str]] = []
+    for parameter in command.get_params(ctx):
+        record = parameter.get_help_record(ctx)
+        if record is not None and isinstance(parameter, click.Option):
+            (shared if parameter.name in CONNECTION_PARAMETERS else own).append(record)
+    for title, records in (("Options", own), ("Connection", shared)):
+        if records:
+            with formatter.section(title):
+                formatter.write_dl(records)
+
+
+def write_verbatim(formatter: click.HelpFormatter, title: str, text: str) -> None:
+    """A titled section whose lines are not wrapped."""
+    if not text:
+        return
+    with formatter.section(title):
+        for line in text.strip("\n").splitlines():
+            indent = " " * formatter.current_indent if line else ""
+            formatter.write(f"{indent}{line}\n")
+
+
+def tls_options(variable: Callable[[str], str | None]) -> list[Callable[[F], F]]:
+    """The options that say how the connection is secured; `variable` is None for no variable."""
+    return [
+        click.option(
+            "--tls",
+            is_flag=True,
+            default=None,
+            help="Refuse a connection without TLS, as tls:// in --server does.",
+        ),
+        click.option(
+            "--tlsca",
+            "--tls-ca",
+            "tls_ca",
+            metavar="FILE",
+            envvar=variable("NATS_CA"),
+            help="Trust these authorities only (PEM).  [env NATS_CA]",
+        ),
+        click.option(
+            "--tlscert",
+            "--tls-cert",
+            "tls_cert",
+            metavar="FILE",
+            envvar=variable("NATS_CERT"),
+            help="Certificate to show to the server (PEM).  [env NATS_CERT]",
+        ),
+        click.option(
+            "--tlskey",
+            "--tls-key",
+            "tls_key",
+            metavar="FILE",
+            envvar=variable("NATS_KEY"),
+            help="Key of --tlscert (PEM).  [env NATS_KEY]",
+        ),
+    ]
+
+
+def connection_options(*, with_defaults: bool) -> Callable[[F], F]:
+    """The options that say which server and as whom.
+
+    On the group they carry defaults and environment variables; on a command neither, so that
+    `None` there means "as given before the command".
+    """
+
+    def variable(name: str) -> str | None:
+        return name if with_defaults else None
+
+    options: list[Callable[[F], F]] = [
+        click.option(
+            "--server",
+            "-s",
+            "server",
+            metavar="URL",
+            envvar=variable("NATS_URL"),
+            default=DEFAULT_SERVER if with_defaults else None,
+            help=f"Server, or several with commas.  [env NATS_URL; default {DEFAULT_SERVER}]",
+        ),
+        click.option("--user", envvar=variable("NATS_USER"), help="User name.  [env NATS_USER]"),
+        click.option(
+            "--password", envvar=variable("NATS_PASSWORD"), help="Password.  [env NATS_PASSWORD]"
+        ),
+        click.option("--token", envvar=variable("NATS_TOKEN"), help="Token.  [env NATS_TOKEN]"),
+        click.option(
+            "--creds",
+            metavar="FILE",
+            envvar=variable("NATS_CREDS"),
+            help="Credentials file.  [env NATS_CREDS]",
+        ),
+        click.option(
+            "--nkey",
+            metavar="FILE",
+            envvar=variable("NATS_NKEY"),
+            help="File with an nkey seed.  [env NATS_NKEY]",
+        ),
+        *tls_options(variable),
+        click.option(
+            "--connect-timeout",
+            type=Duration(),
+            default=DEFAULT_CONNECT_TIMEOUT_S if with_defaults else None,
+            help=f"Longest wait for a connection.  [default {DEFAULT_CONNECT_TIMEOUT_S:g}s]",
+        ),
+    ]
+
+    def decorate(function: F) -> F:
+        for option in reversed(options):
+            function = option(function)
+        return function
+
+    return decorate
+
+
+def target_of(before: dict[str, Any], after: dict[str, Any]) -> Target:
+    """The target from the options before the command and those after it.
+
+    Raises CommandFailed for what cannot be right whatever the servers say.
+    """
+    given = {
+        name: before[name] if after.get(name) is None else after[name]
+        for name in CONNECTION_PARAMETERS
+    }
+    servers = tuple(url.strip() for url in given["server"].split(",") if url.strip())
+    target = Target(
+        servers=servers,
+        connect_timeout_s=given["connect_timeout"],
+        user=given["user"],
+        password=given["password"],
+        token=given["token"],
+        credentials_path=given["creds"],
+        nkey_path=given["nkey"],
+        tls=bool(given["tls"]),
+        tls_ca_path=given["tls_ca"],
+        tls_cert_path=given["tls_cert"],
+        tls_key_path=given["tls_key"],
+    )
+    try:
+        target.login.check()
+    except LoginError as error:
+        raise login_failure(error) from None
+    return target
+
+
+def body_of(argument: str | None) -> tuple[bytes, bool]:
+    """The body, and whether it was typed as an argument (only then may it be a template)."""
+    if argument is not None and argument != "-":
+        return argument.encode("utf-8", "surrogateescape"), True
+    if sys.stdin.isatty():
+        click.echo("Type the body; end it with Ctrl-D on a line of its own.", err=True)
+    return sys.stdin.buffer.read(), False
+
+
+def headers_of(pairs: Sequence[tuple[str, str]]) -> dict[str, str]:
+    """Headers by name. Given twice, a name keeps its last value, as the client library has it."""
+    return dict(pairs)

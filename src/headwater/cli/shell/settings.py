@@ -1,0 +1,221 @@
+"""Settings as a table: what each is called in the API, on the command line and for people.
+
+One table serves the options of `add` and `edit`, the sections of `info` and the lines of a
+difference, so that a setting can not be missing from one of them. Whether a value is allowed is
+the server's to say: nothing is validated here that the API validates. The tables themselves are
+`stream_settings` and `consumer_settings`.
+
+Knows neither click nor nats.
+"""
+
+import copy
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Any, Final
+
+from headwater.cli.shell.render import size_text
+from headwater.cli.shell.units import UNLIMITED, duration_ns_text, time_text
+
+Config = dict[str, Any]
+
+# Written by the server into the metadata of what it keeps; not a person's setting.
+SERVER_METADATA_PREFIX: Final = "_nats."
+
+
+class Kind(Enum):
+    """How a setting is written."""
+
+    TEXT = auto()
+    WORDS = auto()
+    CHOICE = auto()
+    SWITCH = auto()
+    COUNT = auto()
+    LIMIT = auto()
+    SIZE = auto()
+    DURATION = auto()
+    DURATIONS = auto()
+    # A time; written as a duration it is so long ago, or in so long.
+    SINCE = auto()
+    UNTIL = auto()
+    PAIR = auto()
+    SOURCE = auto()
+    SOURCES = auto()
+    METADATA = auto()
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One setting; `key` is its path in the configuration."""
+
+    key: str
+    flag: str
+    kind: Kind
+    section: str
+    label: str
+    help: str
+    # The first is what the API takes where nothing is said.
+    choices: tuple[str, ...] = ()
+    # What is the same as not setting it, apart from what is empty.
+    default: Any = None
+    # What a zero means to a person.
+    zero: str = "none"
+    # Whether zero is a value of its own, and not the same as not setting it.
+    has_zero: bool = False
+    # Shown by `info` also where it has the value it has by default.
+    is_always_shown: bool = False
+    is_for_add_only: bool = False
+
+    @property
+    def parameter(self) -> str:
+        """Its name among the parameters of a command."""
+        return self.key.replace(".", "_") + "_setting"
+
+    @property
+    def silent_value(self) -> Any:
+        """The value that is the same as not setting it."""
+        if self.kind is Kind.CHOICE:
+            return self.choices[0]
+        if self.default is None and self.kind in (Kind.LIMIT, Kind.SIZE):
+            return UNLIMITED
+        return self.default
+
+    def text(self, value: Any) -> str:
+        """`value` for a person."""
+        match self.kind:
+            case Kind.LIMIT if value == UNLIMITED:
+                return "unlimited"
+            case Kind.SIZE:
+                return "unlimited" if value == UNLIMITED else size_text(value)
+            case Kind.DURATION:
+                return duration_ns_text(value) if value else self.zero
+            case Kind.DURATIONS:
+                return ", ".join(duration_ns_text(each) for each in value)
+            case Kind.SINCE | Kind.UNTIL:
+                return time_text(value)
+            case Kind.LIMIT | Kind.COUNT:
+                return f"{value:,}"
+            case Kind.SWITCH:
+                return "yes" if value else "no"
+            case Kind.WORDS:
+                return ", ".join(value)
+            case Kind.PAIR:
+                return f"{value.get('src') or '>'} to {value.get('dest')}"
+            case Kind.SOURCE:
+                return source_text(value)
+            case Kind.SOURCES:
+                return ", ".join(source_text(each) for each in value)
+            case Kind.METADATA:
+                return ", ".join(f"{name}={text}" for name, text in value.items())
+            case _:
+                return str(value)
+
+
+def source_text(source: Mapping[str, Any]) -> str:
+    """A mirror or a source: its name, or all of it where there is more."""
+    if set(source) == {"name"}:
+        return str(source["name"])
+    return json.dumps(source, ensure_ascii=False)
+
+
+class SettingsTable:
+    """All settings of one kind of thing, in the order of its help."""
+
+    def __init__(self, settings: Sequence[Setting]) -> None:
+        self._settings = tuple(settings)
+        self._by_key = {setting.key: setting for setting in settings}
+        self.sections: Sequence[str] = tuple(dict.fromkeys(each.section for each in settings))
+        # What `edit --unset` can take out of a configuration: it goes by whole fields.
+        self.fields: Sequence[str] = tuple(
+            dict.fromkeys(each.key.partition(".")[0] for each in settings)
+        )
+        # Fields that the table shows in several settings; a difference is of the whole field.
+        self._divided = {each.key.partition(".")[0] for each in settings if "." in each.key}
+
+    def __iter__(self) -> Iterator[Setting]:
+        return iter(self._settings)
+
+    def changed(
+        self, base: Mapping[str, Any], given: Mapping[str, Any], unset: Iterable[str] = ()
+    ) -> Config:
+        """`base` without what is `unset` and with what is `given` by key; metadata is merged."""
+        config: Config = copy.deepcopy(dict(base))
+        for field in unset:
+            config.pop(field, None)
+        for key, value in given.items():
+            *path, last = key.split(".")
+            place = config
+            for part in path:
+                # A file may say null for what is not set.
+                place[part] = place.get(part) or {}
+                place = place[part]
+            if self._by_key[key].kind is Kind.METADATA:
+                value = (place.get(last) or {}) | value
+            place[last] = value
+        return config
+
+    def differences(
+        self, old: Mapping[str, Any], new: Mapping[str, Any]
+    ) -> dict[str, tuple[Any, Any]]:
+        """What differs, by field, as `(old, new)`; None where a configuration does not have it.
+
+        A field that has its default is the same as one that is not there. What the server keeps
+        in the metadata is not compared.
+        """
+        return {
+            field: (old.get(field), new.get(field))
+            for field in dict.fromkeys((*self.fields, *old, *new))
+            if self._meaning(field, old.get(field)) != self._meaning(field, new.get(field))
+        }
+
+    def value_text(self, field: str, value: Any) -> str:
+        """A field's value for a person; None is one that is not set."""
+        if value is None:
+            return "not set"
+        setting = self._by_key.get(field)
+        value = personal(field, value)
+        if setting is None or field in self._divided:
+            return json.dumps(value, ensure_ascii=False)
+        return setting.text(value)
+
+    def shown(self, config: Mapping[str, Any], section: str) -> Sequence[tuple[str, str]]:
+        """Labels and values of a section: what always counts, and what was set."""
+        shown = []
+        for setting in self._settings:
+            value = personal(setting.key, value_at(config, setting.key))
+            is_set = self._meaning(setting.key, value) is not None
+            if setting.section == section and (
+                is_set or (setting.is_always_shown and value is not None)
+            ):
+                shown.append((setting.label, setting.text(value)))
+        return shown
+
+    def _meaning(self, field: str, value: Any) -> Any:
+        """A value to be compared: None for whatever is the same as not setting the field."""
+        setting = self._by_key.get(field)
+        value = personal(field, value)
+        if setting is not None and setting.has_zero:
+            return value
+        if not value:
+            return None
+        return None if setting is not None and value == setting.silent_value else value
+
+
+def value_at(config: Mapping[str, Any], key: str) -> Any:
+    """The value under a path, None where there is none."""
+    value: Any = config
+    for part in key.split("."):
+        if not isinstance(value, Mapping):
+            return None
+        value = value.get(part)
+    return value
+
+
+def personal(field: str, value: Any) -> Any:
+    """A field without what the server wrote into it."""
+    if field != "metadata" or value is None:
+        return value
+    return {
+        name: text for name, text in value.items() if not name.startswith(SERVER_METADATA_PREFIX)
+    }

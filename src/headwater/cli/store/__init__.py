@@ -1,0 +1,1 @@
+"""`headwater store`: the files of a server, read without it."""

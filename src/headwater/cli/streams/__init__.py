@@ -1,0 +1,1 @@
+"""`headwater stream`: streams, their messages and their backups."""

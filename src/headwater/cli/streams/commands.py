@@ -1,0 +1,434 @@
+"""The commands that make, show, change and empty streams.
+
+Parsing is click's; talking to the server is `jetstream_api`; looks are `stream_render`. This module
+joins them, asks before anything is lost, and owns what is said. Moving whole streams is
+`stream_backup`.
+"""
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import click
+
+from headwater.cli.api.client import ApiTarget, Document
+from headwater.cli.api.command import (
+    ASK_OPTION,
+    JSON_OPTION,
+    STREAM_NAME,
+    api_command,
+    document,
+    now,
+)
+from headwater.cli.shell.confirm import confirmed
+from headwater.cli.shell.exits import ExitCode
+from headwater.cli.shell.output import Output
+from headwater.cli.shell.render import count_text, size_text
+from headwater.cli.shell.sections import differences_text
+from headwater.cli.shell.settings_options import given_settings, read_config, settings_options
+from headwater.cli.shell.tables import terminal_width
+from headwater.cli.streams import render
+from headwater.cli.streams.settings import SETTINGS, taken_back, without_effect
+
+# --- making and changing ------------------------------------------------------------------------
+
+
+@api_command(
+    "add",
+    examples="""
+headwater stream add ORDERS --subjects 'orders.>' --max-age 7d --max-bytes 10GB
+headwater stream add JOBS --subjects jobs --retention workqueue --storage memory
+headwater stream add ORDERS --config orders.json --replicas 3
+headwater stream info ORDERS --json | headwater stream add COPY --config - --subjects 'copy.>'
+headwater stream add LEDGER --subjects 'ledger.>' --source '{"name": "OLD", "opt_start_seq": 7}'
+headwater stream add ORDERS --subjects 'orders.>' --dry-run
+""",
+    settings_table=SETTINGS,
+)
+@click.argument("name", type=STREAM_NAME, required=False)
+@click.option("--config", "place", metavar="FILE|-", help="Begin with a configuration in JSON.")
+@click.option("--pedantic", is_flag=True, help="Refuse what the server would adjust.")
+@click.option("--dry-run", is_flag=True, help="Print the configuration, change nothing.")
+@JSON_OPTION
+@settings_options(SETTINGS, for_edit=False)
+def add(
+    api: ApiTarget,
+    output: Output,
+    name: str | None,
+    place: str | None,
+    pedantic: bool,
+    dry_run: bool,
+    as_json: bool,
+    **settings: Any,
+) -> ExitCode:
+    """Make a stream called NAME.
+
+    What is not said is as the server has it by default. Options come on top of --config.
+    """
+    config = SETTINGS.changed(
+        read_config(place) if place else {}, given_settings(SETTINGS, settings)
+    )
+    if not (name or config.get("name")):
+        raise click.UsageError("the stream has no name: give NAME")
+    config["name"] = STREAM_NAME.convert(name or config["name"], None, None)
+    if dry_run:
+        output.result(json.dumps(config, ensure_ascii=False, indent=None if as_json else 2))
+        return ExitCode.OK
+    body = config | ({"pedantic": True} if pedantic else {})
+    info = api.call(lambda calls: calls.request(f"STREAM.CREATE.{config['name']}", body))
+    remark_on(info, output)
+    if as_json:
+        output.result(document(info))
+    else:
+        output.result(f"Created stream {config['name']}\n")
+        output.result(render.info_text(info, now()))
+    return ExitCode.OK
+
+
+@api_command(
+    "edit",
+    examples="""
+headwater stream edit ORDERS --max-age 30d
+headwater stream edit ORDERS --subjects 'orders.>,returns.>'   the whole list
+headwater stream edit ORDERS --unset republish --unset description
+headwater stream edit ORDERS --config orders.json --force
+headwater stream edit ORDERS --max-msgs 1000 --dry-run         only show what would change
+""",
+    settings_table=SETTINGS,
+)
+@click.argument("name", type=STREAM_NAME)
+@click.option("--config", "place", metavar="FILE|-", help="Replace the whole configuration.")
+@click.option("--unset", multiple=True, type=click.Choice(SETTINGS.fields), metavar="SETTING",
+              help="Take a setting back, by its name in the API.")  # fmt: skip
+@click.option("--pedantic", is_flag=True, help="Refuse what the server would adjust.")
+@click.option("--dry-run", is_flag=True, help="Show the difference, change nothing.")
+@ASK_OPTION
+@JSON_OPTION
+@settings_options(SETTINGS, for_edit=True)
+def edit(
+    api: ApiTarget,
+    output: Output,
+    name: str,
+    place: str | None,
+    unset: Sequence[str],
+    pedantic: bool,
+    dry_run: bool,
+    force: bool,
+    as_json: bool,
+    **settings: Any,
+) -> ExitCode:
+    """Change the stream NAME: show the difference, ask, and do it."""
+    given = given_settings(SETTINGS, settings)
+    replacement = read_config(place) if place else None
+    if not given and not unset and replacement is None:
+        raise click.UsageError("say what to change: an option, --unset or --config")
+    info = api.call(lambda calls: calls.info(name))
+    old = info["config"]
+    new = {
+        **SETTINGS.changed(old if replacement is None else replacement, given, unset),
+        "name": name,
+    }
+    new |= taken_back(old, new)
+    changes = SETTINGS.differences(old, new)
+    if not changes:
+        output.result(document(info) if as_json else f"Stream {name} is that already")
+        return ExitCode.OK
+    if dry_run and as_json:
+        output.result(document(new))
+        return ExitCode.OK
+    show = output.result if dry_run else output.remark
+    show(f"Stream {name}:")
+    show(differences_text(SETTINGS, changes))
+    if dry_run:
+        return ExitCode.OK
+    if not confirmed(f"Change stream {name}?", force):
+        output.remark("Nothing was changed.")
+        return ExitCode.FAILED
+    body = new | ({"pedantic": True} if pedantic else {})
+    answer = api.call(lambda calls: calls.request(f"STREAM.UPDATE.{name}", body))
+    remark_on(answer, output)
+    output.result(document(answer) if as_json else f"Changed stream {name}")
+    return ExitCode.OK
+
+
+def remark_on(info: Document, output: Output) -> None:
+    """Say which settings of a stream do nothing yet."""
+    if text := without_effect(info["config"]):
+        output.remark(text)
+
+
+# --- seeing -------------------------------------------------------------------------------------
+
+
+@api_command(
+    "ls",
+    examples="""
+headwater stream ls
+headwater stream ls --subject orders.new       the streams that keep this subject
+headwater stream ls --names                    names alone, for scripts
+headwater stream ls --json | jq -r '.[].config.name'
+""",
+)
+@click.option("--subject", metavar="SUBJECT", help="Only streams that keep this subject.")
+@click.option("--names", "names_only", is_flag=True, help="Names alone, one on a line.")
+@JSON_OPTION
+def ls(
+    api: ApiTarget, output: Output, subject: str | None, names_only: bool, as_json: bool
+) -> ExitCode:
+    """List the streams."""
+    if names_only:
+        names = sorted(api.call(lambda calls: calls.names(subject)))
+        if as_json:
+            output.result(document(names))
+        for name in () if as_json else names:
+            output.result(name)
+        return ExitCode.OK
+    streams = api.call(lambda calls: calls.streams(subject))
+    if as_json:
+        output.result(document(streams))
+    elif streams:
+        output.result(render.streams_table(streams, now()).text(terminal_width(output)))
+    else:
+        output.remark("No streams. Make one with: headwater stream add NAME --subjects SUBJECT")
+    return ExitCode.OK
+
+
+@api_command(
+    "info",
+    examples="""
+headwater stream info ORDERS
+headwater stream info ORDERS --subjects                    how many messages each subject has
+headwater stream info ORDERS --filter 'orders.eu.>'        only these subjects
+headwater stream info ORDERS --deleted                     which sequences are gone
+headwater stream info ORDERS --json | jq .state.messages
+""",
+)
+@click.argument("name", type=STREAM_NAME)
+@click.option("--deleted", is_flag=True, help="Name the deleted sequences.")
+@click.option("--subjects", is_flag=True, help="Count the messages of each subject.")
+@click.option("--filter", "subject", metavar="SUBJECT", help="--subjects, only these.")
+@JSON_OPTION
+def info(
+    api: ApiTarget,
+    output: Output,
+    name: str,
+    deleted: bool,
+    subjects: bool,
+    subject: str | None,
+    as_json: bool,
+) -> ExitCode:
+    """Show what the stream NAME is and what it holds."""
+    wanted: dict[str, Any] = {"deleted_details": True} if deleted else {}
+    if subjects or subject:
+        wanted["subjects_filter"] = subject or ">"
+    answer = api.call(lambda calls: calls.info(name, **wanted))
+    if as_json:
+        output.result(document(answer))
+        return ExitCode.OK
+    output.result(render.info_text(answer, now()))
+    if "subjects_filter" in wanted:
+        table = render.subjects_table(answer["state"].get("subjects") or {})
+        output.result("")
+        output.result(table.text(terminal_width(output)))
+    return ExitCode.OK
+
+
+@api_command(
+    "report",
+    examples="""
+headwater stream report                       all streams, the largest first
+headwater stream report --sort messages
+headwater stream report --sort name --reverse
+headwater stream report --json | jq .totals
+""",
+)
+@click.option("--subject", metavar="SUBJECT", help="Only streams that keep this subject.")
+@click.option("--sort", type=click.Choice(render.SORT_KEYS), default="bytes", help="By what.")
+@click.option("--reverse", is_flag=True, help="The other way round.")
+@JSON_OPTION
+def report(
+    api: ApiTarget, output: Output, subject: str | None, sort: str, reverse: bool, as_json: bool
+) -> ExitCode:
+    """Show the figures of all streams, sorted, with totals.
+
+    At replicas, * marks the leader and ! one that is not current.
+    """
+    streams = api.call(lambda calls: calls.streams(subject))
+    if as_json:
+        output.result(document(report_fields(render.sorted_streams(streams, sort, reverse))))
+    elif streams:
+        table = render.report_table(streams, sort, reverse)
+        output.result(table.text(terminal_width(output)))
+    else:
+        output.remark("No streams.")
+    return ExitCode.OK
+
+
+def report_fields(streams: Sequence[Document]) -> dict[str, Any]:
+    """The report for a program."""
+    rows = [
+        {
+            "name": info["config"]["name"],
+            "storage": info["config"]["storage"],
+            "replicas": info["config"]["num_replicas"],
+            "cluster": info.get("cluster"),
+            **render.figures(info["state"]),
+            "first_seq": info["state"]["first_seq"],
+            "last_seq": info["state"]["last_seq"],
+        }
+        for info in streams
+    ]
+    totals = {name: sum(row[name] for row in rows) for name in render.FIGURES}
+    return {"streams": rows, "totals": {"streams": len(rows), **totals}}
+
+
+@api_command(
+    "get",
+    examples="""
+headwater stream get ORDERS 17
+headwater stream get ORDERS --last-for orders.new
+headwater stream get ORDERS --next-for 'orders.*' 17    the first such message from 17 on
+headwater stream get ORDERS 17 --raw > order.bin        the payload alone, byte for byte
+headwater stream get ORDERS 17 --json | jq .headers
+""",
+)
+@click.argument("name", type=STREAM_NAME)
+@click.argument("sequence", type=click.IntRange(min=1), required=False, metavar="[SEQ]")
+@click.option("--last-for", metavar="SUBJECT", help="The last message on a subject.")
+@click.option("--next-for", metavar="SUBJECT", help="The first on a subject, from SEQ on.")
+@click.option("--raw", is_flag=True, help="The payload alone.")
+@JSON_OPTION
+def get(
+    api: ApiTarget,
+    output: Output,
+    name: str,
+    sequence: int | None,
+    last_for: str | None,
+    next_for: str | None,
+    raw: bool,
+    as_json: bool,
+) -> ExitCode:
+    """Show one message of the stream NAME."""
+    if raw and as_json:
+        raise click.UsageError("--raw and --json exclude one another")
+    wanted: dict[str, Any]
+    if last_for is not None and sequence is None and next_for is None:
+        wanted = {"last_by_subj": last_for}
+    elif next_for is not None and last_for is None:
+        wanted = {"next_by_subj": next_for, "seq": sequence or 1}
+    elif sequence is not None and last_for is None:
+        wanted = {"seq": sequence}
+    else:
+        raise click.UsageError("say which message: SEQ, --last-for SUBJECT or --next-for SUBJECT")
+    answer = api.call(lambda calls: calls.request(f"STREAM.MSG.GET.{name}", wanted))
+    message = answer["message"]
+    if raw:
+        write_payload(render.stored_data(message))
+    elif as_json:
+        output.result(document(render.stored_fields(name, message)))
+    else:
+        output.result(render.stored_text(message, now()))
+    return ExitCode.OK
+
+
+def write_payload(data: bytes) -> None:
+    """Write a payload and nothing else, not even a line end."""
+    sys.stdout.flush()
+    sys.stdout.buffer.write(data)
+    sys.stdout.buffer.flush()
+
+
+# --- losing -------------------------------------------------------------------------------------
+
+
+@api_command(
+    "rm",
+    examples="""
+headwater stream rm ORDERS            asks first
+headwater stream rm ORDERS --force    for scripts
+headwater stream rm ORDERS --json --force
+""",
+)
+@click.argument("name", type=STREAM_NAME)
+@ASK_OPTION
+@JSON_OPTION
+def rm(api: ApiTarget, output: Output, name: str, force: bool, as_json: bool) -> ExitCode:
+    """Remove the stream NAME with all its messages and consumers."""
+    state = api.call(lambda calls: calls.info(name))["state"]
+    held = render.held_text(state["messages"], state["bytes"])
+    consumers = count_text(state["consumer_count"], "consumer")
+    if not confirmed(f"Remove stream {name} with {held} and {consumers}?", force):
+        output.remark("Nothing was removed.")
+        return ExitCode.FAILED
+    api.call(lambda calls: calls.request(f"STREAM.DELETE.{name}"))
+    if as_json:
+        removed = {"messages": state["messages"], "bytes": state["bytes"]}
+        output.result(document({"removed": name, **removed}))
+    else:
+        output.result(f"Removed stream {name}: {held}, {consumers}")
+    return ExitCode.OK
+
+
+@api_command(
+    "purge",
+    examples="""
+headwater stream purge ORDERS                              everything; asks first
+headwater stream purge ORDERS --subject 'orders.eu.>'      only these subjects
+headwater stream purge ORDERS --seq 1000                   everything before message 1000
+headwater stream purge ORDERS --keep 100                   all but the last 100
+headwater stream purge ORDERS --force --json | jq .purged
+""",
+)
+@click.argument("name", type=STREAM_NAME)
+@click.option("--subject", metavar="SUBJECT", help="Only messages on this subject.")
+@click.option("--seq", type=click.IntRange(min=1), metavar="SEQ", help="Only those before SEQ.")
+@click.option("--keep", type=click.IntRange(min=0), metavar="N", help="All but the last N.")
+@ASK_OPTION
+@JSON_OPTION
+def purge(
+    api: ApiTarget,
+    output: Output,
+    name: str,
+    subject: str | None,
+    seq: int | None,
+    keep: int | None,
+    force: bool,
+    as_json: bool,
+) -> ExitCode:
+    """Delete messages of the stream NAME; the stream itself stays."""
+    if seq is not None and keep is not None:
+        raise click.UsageError("--seq and --keep exclude one another")
+    wanted = {"subjects_filter": subject} if subject else {}
+    state = api.call(lambda calls: calls.info(name, **wanted))["state"]
+    question = f"Delete {doomed_text(state, subject, seq, keep)} of stream {name}?"
+    if not confirmed(question, force):
+        output.remark("Nothing was deleted.")
+        return ExitCode.FAILED
+    asked = {"filter": subject, "seq": seq, "keep": keep}
+    body = {field: value for field, value in asked.items() if value is not None}
+    answer = api.call(lambda calls: calls.request(f"STREAM.PURGE.{name}", body))
+    deleted = count_text(answer["purged"], "message")
+    output.result(document(answer) if as_json else f"Deleted {deleted} of stream {name}")
+    return ExitCode.OK
+
+
+def doomed_text(
+    state: Mapping[str, Any], subject: str | None, seq: int | None, keep: int | None
+) -> str:
+    """What a purge would delete, as far as the stream's state tells."""
+    total = int(state["messages"])
+    doomed = sum((state.get("subjects") or {}).values()) if subject else total
+    is_exact = True
+    if keep is not None:
+        doomed = max(0, doomed - keep)
+    if seq is not None:
+        before = max(0, min(seq, state["last_seq"] + 1) - state["first_seq"])
+        # Which sequences are gone already, and whose subjects they are, is not in the state.
+        is_exact = before == 0 or (before >= total + state.get("num_deleted", 0))
+        is_exact = is_exact or not (subject or state.get("num_deleted"))
+        doomed = min(doomed, before)
+    if doomed == total and is_exact:
+        return f"all {render.held_text(total, state['bytes'])}"
+    bound = "" if is_exact else "up to "
+    return f"{bound}{doomed:,} of {count_text(total, 'message')} ({size_text(state['bytes'])})"
