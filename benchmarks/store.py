@@ -26,12 +26,12 @@ from benchmarks.__main__ import QUIET_LOAD_MAX, machine
 from benchmarks.report import figure
 from headwater.runtime.entropy import SystemEntropy
 from headwater.runtime.filesystem import SystemFileSystem, boot_id
-from headwater.store.checkpoint import CHECKPOINT_FILE
-from headwater.store.format import TRAILER_BYTES, footer_offset
-from headwater.store.log import FileLog
-from headwater.store.message_log import Batch
-from headwater.store.opening import create_log, open_log
+from headwater.store.disk.format import TRAILER_BYTES, footer_offset
+from headwater.store.log.file_log import FileLog
+from headwater.store.log.message_log import Batch
+from headwater.store.recovery.opening import create_log, open_log
 from headwater.store.store import SyncMode, open_store
+from headwater.store.upkeep.checkpoint import CHECKPOINT_FILE
 
 BATCH: Final = 500
 PAYLOAD: Final = bytes(128)

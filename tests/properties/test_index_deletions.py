@@ -5,8 +5,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.store.index import DELETED_TOGETHER_MIN, LogIndex
-from headwater.store.subject_filter import SubjectFilter
+from headwater.store.index.log_index import DELETED_TOGETHER_MIN, LogIndex
+from headwater.store.index.subject_filter import SubjectFilter
 
 SUBJECTS = (b"a", b"b", b"a.b", b"c.d")
 # Messages of a segment by subject; None is a sequence without one.

@@ -13,19 +13,13 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from headwater.base.sliced import at_once
-from headwater.store import (
-    census,
-    cursor,
-    index,
-    index_walks,
-    segment_index,
-    subject_filter,
-    subject_order,
-)
-from headwater.store.cursor import FilterCursor
-from headwater.store.index import LogIndex, SubjectTable, decode_footer
-from headwater.store.subject_filter import SubjectFilter
-from headwater.store.subject_order import SubjectOrder, SubjectPattern
+from headwater.store.index import census, cursor, segment_index, subject_filter, subject_order
+from headwater.store.index import log_index as index
+from headwater.store.index import walks as index_walks
+from headwater.store.index.cursor import FilterCursor
+from headwater.store.index.log_index import LogIndex, SubjectTable, decode_footer
+from headwater.store.index.subject_filter import SubjectFilter
+from headwater.store.index.subject_order import SubjectOrder, SubjectPattern
 from headwater.subjects.grammar import matches
 
 SMALL_LIMITS: list[tuple[ModuleType, str, int]] = [

@@ -14,16 +14,16 @@ from hypothesis.stateful import (
     rule,
 )
 
-from headwater.store.checkpoint_writing import CheckpointWriting
-from headwater.store.cipher import Cipher, StreamKey
-from headwater.store.compaction import Compaction
-from headwater.store.encoding import EncodedFiles
-from headwater.store.filesystem import FileSystem
-from headwater.store.format import encode_messages, encode_skip
-from headwater.store.journal_rewriting import JournalRewriting
-from headwater.store.memory import MemoryLog
-from headwater.store.message_log import Batch, MessageLog
-from headwater.store.opening import create_log, open_log
+from headwater.store.disk.cipher import Cipher, StreamKey
+from headwater.store.disk.encoding import EncodedFiles
+from headwater.store.disk.filesystem import FileSystem
+from headwater.store.disk.format import encode_messages, encode_skip
+from headwater.store.log.memory_log import MemoryLog
+from headwater.store.log.message_log import Batch, MessageLog
+from headwater.store.recovery.opening import create_log, open_log
+from headwater.store.upkeep.checkpoint_writing import CheckpointWriting
+from headwater.store.upkeep.compaction import Compaction
+from headwater.store.upkeep.journal_rewriting import JournalRewriting
 from headwater.testing.disk import SimDisk
 from headwater.testing.entropy import SeededEntropy, labelled_dice
 from tests.unit.store.twin import (

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from headwater.jetstream import forecast, stream
 from headwater.jetstream.config import Discard, Retention, Storage
 from headwater.jetstream.in_flight import InFlight
-from headwater.store import memory, message_log
+from headwater.store.log import memory_log as memory
+from headwater.store.log import message_log
 from tests.unit.jetstream.shadow import Answer, Driver, Publish, incoming_of
 
 SUBJECTS = ("S.a", "S.b", "S.c", "S.a.b")

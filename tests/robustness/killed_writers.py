@@ -4,7 +4,7 @@ from multiprocessing.connection import Connection
 from typing import Final
 
 from headwater.runtime.filesystem import SystemFileSystem
-from headwater.store.message_log import Batch
+from headwater.store.log.message_log import Batch
 from headwater.store.store import Store, SyncMode, open_store
 from headwater.testing.entropy import SeededEntropy, labelled_dice
 

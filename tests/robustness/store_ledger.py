@@ -4,8 +4,8 @@ A ledger is kept beside the store, by whoever uses it, and survives every crash.
 sequence what may be read there, what must be, and what must not be any more.
 """
 
-from headwater.store.log import FileLog
-from headwater.store.message_log import ALL_SUBJECTS, Batch
+from headwater.store.log.file_log import FileLog
+from headwater.store.log.message_log import ALL_SUBJECTS, Batch
 from headwater.store.store import Store, SyncMode, open_store
 from headwater.testing.disk import SimDisk
 from headwater.testing.entropy import SeededEntropy, labelled_dice

@@ -9,15 +9,15 @@ from collections.abc import Callable
 
 import pytest
 
-from headwater.store.format import HEADER_BYTES
-from headwater.store.log import FileLog
-from headwater.store.message_log import Batch, StoreError
+from headwater.store.disk.format import HEADER_BYTES
+from headwater.store.disk.wal import FORGET, FRAME_BYTES, MARK, decode_frame
+from headwater.store.log.file_log import FileLog
+from headwater.store.log.message_log import Batch, StoreError
 from headwater.store.store import Store, SyncMode, open_store
-from headwater.store.wal import FORGET, FRAME_BYTES, MARK, decode_frame
 from headwater.testing.disk import SimDisk
 from headwater.testing.entropy import SeededEntropy, labelled_dice
 from tests.robustness.store_ledger import payloads_of
-from tests.unit.store.test_format import with_version
+from tests.unit.store.disk.test_format import with_version
 
 FOLDER = "/data"
 STORE_FILE = f"{FOLDER}/store.hw"

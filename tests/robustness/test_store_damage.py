@@ -6,13 +6,13 @@ closed, so that its checkpoint is used, and once after its process was killed, s
 
 import pytest
 
-from headwater.store.log import FileLog
-from headwater.store.message_log import Batch, StoredMessage, StoreError
-from headwater.store.opening import create_log, open_log
-from headwater.store.segment import segment_name
+from headwater.store.disk.segment import segment_name
+from headwater.store.log.file_log import FileLog
+from headwater.store.log.message_log import Batch, StoredMessage, StoreError
+from headwater.store.recovery.opening import create_log, open_log
 from headwater.testing.disk import SimDisk
 from headwater.testing.entropy import SeededEntropy, labelled_dice
-from tests.unit.store.test_format import with_version
+from tests.unit.store.disk.test_format import with_version
 
 FOLDER = "streams/orders"
 SEGMENT_BYTES_MAX = 320

@@ -11,9 +11,9 @@ from collections.abc import Callable
 
 import pytest
 
-from headwater.store.log import FileLog
-from headwater.store.message_log import Batch, DiskFullError, OfflineError, StoreError
-from headwater.store.opening import create_log, open_log
+from headwater.store.log.file_log import FileLog
+from headwater.store.log.message_log import Batch, DiskFullError, OfflineError, StoreError
+from headwater.store.recovery.opening import create_log, open_log
 from headwater.testing.disk import SimDisk, crash_points
 from headwater.testing.disk_faults import CHANGING, Operation
 from headwater.testing.entropy import SeededEntropy, labelled_dice

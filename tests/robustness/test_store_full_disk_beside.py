@@ -11,9 +11,9 @@ from contextlib import suppress
 
 import pytest
 
-from headwater.store.message_log import Batch, OfflineError, StoreError
+from headwater.store.disk.unfinished import SUCCESSOR_SUFFIX
+from headwater.store.log.message_log import Batch, OfflineError, StoreError
 from headwater.store.store import Store, SyncMode, open_store
-from headwater.store.unfinished import SUCCESSOR_SUFFIX
 from headwater.testing.disk import SimDisk
 from headwater.testing.disk_faults import CHANGING, Operation
 from headwater.testing.entropy import SeededEntropy, labelled_dice

@@ -13,8 +13,8 @@ from copy import deepcopy
 import pytest
 
 from headwater.runtime.upkeep import LOOK_S, Upkeep
-from headwater.store.cipher import Cipher, ServerKey, StretchingCost
-from headwater.store.encoding import Encoding
+from headwater.store.disk.cipher import Cipher, ServerKey, StretchingCost
+from headwater.store.disk.encoding import Encoding
 from headwater.store.store import Store, open_store
 from headwater.testing.disk import Leftovers, Mode, PowerLost, SimDisk, crash_points
 from headwater.testing.disk_faults import Moment

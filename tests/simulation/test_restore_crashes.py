@@ -14,7 +14,7 @@ from headwater.jetstream.stream_file import encode_body
 from headwater.server import jetstream
 from headwater.server.lifecycle import Server
 from headwater.server.options import JetStreamOptions, Options
-from headwater.store.log_sync import LogSync
+from headwater.store.log.log_sync import LogSync
 from headwater.testing import World, seeds, simulated_environment
 from tests.simulation.core_scenario import connected
 from tests.simulation.stream_scenario import ANSWER_S, FAILURES

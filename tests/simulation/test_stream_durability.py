@@ -11,7 +11,7 @@ from headwater.jetstream.records import Record
 from headwater.jetstream.stream import Stream
 from headwater.server.stream_runner import StreamRunner
 from headwater.server.waiting_steps import Change
-from headwater.store.log import FileLog
+from headwater.store.log.file_log import FileLog
 from headwater.store.store import SyncMode
 from headwater.testing import World, seeds
 from tests.simulation.stream_ledger import Violation

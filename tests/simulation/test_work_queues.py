@@ -10,7 +10,7 @@ import pytest
 
 from headwater.jetstream.consumer.collection import Consumers
 from headwater.jetstream.consumer.records import ConsumerRecord, Delivered
-from headwater.store.journal import CALLER_KINDS, Journal
+from headwater.store.disk.journal import CALLER_KINDS, Journal
 from headwater.testing import World, seeds
 from tests.simulation.consumer_scenario import (
     VIRTUAL_S_MAX,

@@ -19,8 +19,8 @@ from headwater.jetstream.publish_checks import Control, DuplicateError, purges_o
 from headwater.jetstream.records import Passed, Published, Record
 from headwater.jetstream.schedule import Copy, check_schedule, check_scheduler
 from headwater.jetstream.ttl import NEVER, expiry_ns, raised_to_marker
-from headwater.store.format import SUBJECT_BYTES_MAX
-from headwater.store.message_log import Batch
+from headwater.store.disk.format import SUBJECT_BYTES_MAX
+from headwater.store.log.message_log import Batch
 from headwater.wire.headers import without
 
 if TYPE_CHECKING:

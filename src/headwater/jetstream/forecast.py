@@ -14,7 +14,7 @@ from collections import Counter
 from typing import Final, TypeAlias, final
 
 from headwater.jetstream.config import Discard, StreamConfig
-from headwater.store.message_log import MessageLog
+from headwater.store.log.message_log import MessageLog
 from headwater.subjects.grammar import has_wildcard, matches
 
 # Messages that are purged by another: on which subject (all if None), before which sequence.

@@ -18,7 +18,7 @@ from headwater.jetstream.forecast import Forecast, Purge
 from headwater.jetstream.limits import NOTHING_UNSEEN, Unseen
 from headwater.jetstream.publish_checks import purges_of
 from headwater.jetstream.records import Passed, Published
-from headwater.store.message_log import MessageLog
+from headwater.store.log.message_log import MessageLog
 
 # When so many messages are in flight, no more are taken in: recovery relies on it.
 IN_FLIGHT_MESSAGES_MAX: Final = 16_384

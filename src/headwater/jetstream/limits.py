@@ -9,8 +9,8 @@ from typing import Final, final
 
 from headwater.base.sliced import Work
 from headwater.jetstream.config import Discard, StreamConfig
-from headwater.store.index_walks import gathering_excess, gathering_oldest
-from headwater.store.message_log import MessageLog
+from headwater.store.index.walks import gathering_excess, gathering_oldest
+from headwater.store.log.message_log import MessageLog
 
 
 def beyond_limits(

@@ -13,7 +13,7 @@ from typing import Final, final
 from headwater.base.invariants import InvariantViolation
 from headwater.jetstream.dedupe import DedupeWindow
 from headwater.jetstream.forecast import Forecast, Purge
-from headwater.store.message_log import MessageLog
+from headwater.store.log.message_log import MessageLog
 from headwater.subjects.grammar import has_wildcard, matches
 
 _NOT_FOUND: Final = 0

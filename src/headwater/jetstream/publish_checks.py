@@ -15,7 +15,7 @@ from headwater.jetstream.errors import ApiError
 from headwater.jetstream.forecast import Forecast, Purge
 from headwater.jetstream.overlay import Overlay
 from headwater.jetstream.ttl import TtlError, ttl_seconds
-from headwater.store.format import SUBJECT_BYTES_MAX
+from headwater.store.disk.format import SUBJECT_BYTES_MAX
 from headwater.wire.headers import VERSION
 
 # The headers of a message that may mean something to a stream (`read_control_headers`).

@@ -10,7 +10,7 @@ from typing import TypeAlias, final
 
 from headwater.jetstream.config import StreamConfig
 from headwater.jetstream.consumer.records import ConsumerRecord
-from headwater.store.message_log import Batch
+from headwater.store.log.message_log import Batch
 
 
 @final

@@ -24,8 +24,8 @@ from headwater.jetstream.dedupe import id_in
 from headwater.jetstream.in_flight import IN_FLIGHT_MESSAGES_MAX
 from headwater.jetstream.limits import has_limits
 from headwater.jetstream.publish_checks import purges_of
-from headwater.store.log import FileLog
-from headwater.store.message_log import MessageBatch, MessageLog, StoredMessage, StoreError
+from headwater.store.log.file_log import FileLog
+from headwater.store.log.message_log import MessageBatch, MessageLog, StoredMessage, StoreError
 from headwater.wire.headers import value_of
 
 if TYPE_CHECKING:

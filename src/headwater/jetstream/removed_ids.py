@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from struct import Struct
 from typing import Final, TypeAlias
 
-from headwater.store.journal import CALLER_KINDS
+from headwater.store.disk.journal import CALLER_KINDS
 
 REMOVED_IDS: Final = CALLER_KINDS
 

@@ -22,7 +22,7 @@ from headwater.jetstream.schedule import (
 )
 from headwater.jetstream.schedule_table import ScheduleTable
 from headwater.jetstream.times import parse_time
-from headwater.store.message_log import MessageLog
+from headwater.store.log.message_log import MessageLog
 from headwater.subjects.grammar import has_wildcard
 from headwater.wire.headers import value_of
 

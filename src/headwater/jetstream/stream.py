@@ -69,8 +69,8 @@ from headwater.jetstream.schedule import ScheduleRules, ZoneFinder
 from headwater.jetstream.scheduling import Scheduling
 from headwater.jetstream.stream_file import encode_body
 from headwater.jetstream.stream_view import StreamView
-from headwater.store.format import SUBJECT_BYTES_MAX
-from headwater.store.message_log import (
+from headwater.store.disk.format import SUBJECT_BYTES_MAX
+from headwater.store.log.message_log import (
     ALL_SUBJECTS,
     DELETION_COST,
     PURGED_AT_A_TIME,

@@ -17,7 +17,7 @@ from headwater.jetstream.go_json import (
     read_written,
     write,
 )
-from headwater.store.message_log import StoreError
+from headwater.store.log.message_log import StoreError
 
 
 class StreamBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):

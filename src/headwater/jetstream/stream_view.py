@@ -12,8 +12,8 @@ from headwater.base.sliced import Work
 from headwater.jetstream.api.documents import StreamState
 from headwater.jetstream.limits import NOTHING_UNSEEN, Unseen
 from headwater.jetstream.times import ZERO_TIME_NS, format_time
-from headwater.store.message_log import ALL_SUBJECTS, MessageBatch, MessageLog, StoredMessage
-from headwater.store.sorted_page import sorted_page
+from headwater.store.index.sorted_page import sorted_page
+from headwater.store.log.message_log import ALL_SUBJECTS, MessageBatch, MessageLog, StoredMessage
 
 # The messages of so many subjects are told in one step.
 COUNTED_AT_A_TIME: Final = 1024

@@ -12,7 +12,7 @@ from typing import Protocol, TypeVar
 
 from headwater.base.clock import Clock
 from headwater.base.entropy import Entropy
-from headwater.store.filesystem import FileSystem
+from headwater.store.disk.filesystem import FileSystem
 
 T = TypeVar("T")
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Final, final
 
 from headwater.runtime.environment import Scheduler, TimerHandle
-from headwater.store.log_check import LogCheck
+from headwater.store.log.log_check import LogCheck
 from headwater.store.store import Store
 
 # Between two looks at all logs, and between two parts of one look.

@@ -19,7 +19,7 @@ import sys
 import weakref
 from typing import Final
 
-from headwater.store.store_file import BOOT_UNKNOWN
+from headwater.store.disk.store_file import BOOT_UNKNOWN
 
 FILE_MODE: Final = 0o640
 FOLDER_MODE: Final = 0o750

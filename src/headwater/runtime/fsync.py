@@ -13,8 +13,8 @@ from collections.abc import Callable
 from typing import Final, TypeVar, final
 
 from headwater.runtime.environment import Scheduler, TimerHandle
-from headwater.store.log_sync import LogSync
-from headwater.store.message_log import StoreError
+from headwater.store.log.log_sync import LogSync
+from headwater.store.log.message_log import StoreError
 from headwater.store.store import Store, run_syncs
 
 T = TypeVar("T")

@@ -31,8 +31,8 @@ from operator import attrgetter
 from threading import Lock
 from typing import Final, final
 
-from headwater.store.filesystem import File, FileSystem
-from headwater.store.filesystem import Lock as FolderLock
+from headwater.store.disk.filesystem import File, FileSystem
+from headwater.store.disk.filesystem import Lock as FolderLock
 
 # Open files that nobody needs open: enough for the busy streams of a large server. Opening one
 # again takes some microseconds.

@@ -9,7 +9,7 @@ from headwater.runtime.loop_adapters import LoopNetwork, LoopScheduler
 from headwater.runtime.open_files import OpenFiles, open_files_max
 from headwater.runtime.process import SystemProcess
 from headwater.runtime.time_zones import find_zone
-from headwater.store.wal import number_of
+from headwater.store.disk.wal import number_of
 
 
 def real_environment() -> Environment:

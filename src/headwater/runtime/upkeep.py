@@ -20,12 +20,12 @@ from collections.abc import Callable
 from typing import Final, Protocol, final
 
 from headwater.runtime.environment import Scheduler, TimerHandle
-from headwater.store.checkpoint_writing import CheckpointWriting
-from headwater.store.log import FileLog
-from headwater.store.log_files import Close, Dispose
-from headwater.store.log_sync import LogSync
-from headwater.store.message_log import StoreError
+from headwater.store.log.file_log import FileLog
+from headwater.store.log.log_files import Close, Dispose
+from headwater.store.log.log_sync import LogSync
+from headwater.store.log.message_log import StoreError
 from headwater.store.store import Store
+from headwater.store.upkeep.checkpoint_writing import CheckpointWriting
 
 # Between two looks at all logs; between two things done, and between so many logs looked at.
 LOOK_S: Final = 30.0

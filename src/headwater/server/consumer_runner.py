@@ -27,7 +27,7 @@ from headwater.server.client import Client
 from headwater.server.holding import Waiting
 from headwater.server.jetstream_advisories import Advisories
 from headwater.server.out_buffers import UNREAD_LOOK_S
-from headwater.store.message_log import DiskFullError, StoreError
+from headwater.store.log.message_log import DiskFullError, StoreError
 
 # Acknowledgements that nobody waits for are in the journal after this, if nothing is written first.
 JOURNAL_S_MAX: Final = 0.005

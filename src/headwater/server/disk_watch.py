@@ -11,7 +11,7 @@ from typing import Final, Protocol, final
 
 from headwater.jetstream.times import format_time
 from headwater.runtime.environment import Scheduler, TimerHandle
-from headwater.store.room import NO_SPACE, Room
+from headwater.store.disk.room import NO_SPACE, Room
 
 # Between two looks at a disk that is full.
 LOOK_S: Final = 1.0

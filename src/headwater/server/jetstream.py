@@ -57,8 +57,8 @@ from headwater.server.stream_runner import StreamRunner, StreamRunners
 from headwater.server.system_services import ServerConnection
 from headwater.server.transfers import Transfers, TransferWorld
 from headwater.server.waiting_steps import Change
-from headwater.store.memory import MemoryLog
-from headwater.store.message_log import ALL_SUBJECTS, MessageLog, StoreError
+from headwater.store.log.memory_log import MemoryLog
+from headwater.store.log.message_log import ALL_SUBJECTS, MessageLog, StoreError
 from headwater.store.store import SyncMode, open_store
 from headwater.wire.decoder import ClientDecoder
 from headwater.wire.info import NATS_VERSION

@@ -47,7 +47,7 @@ from headwater.server.jetstream_advisories import Advisories
 from headwater.server.many_replies import ManyReplies
 from headwater.server.own_subscriptions import OwnSubscriptions
 from headwater.server.waiting_steps import Change
-from headwater.store.message_log import StoreError
+from headwater.store.log.message_log import StoreError
 from headwater.subjects.grammar import FULL, STAR
 from headwater.wire.headers import value_of
 

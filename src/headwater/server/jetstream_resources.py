@@ -15,9 +15,9 @@ from headwater.base.errors import OperatingError
 from headwater.jetstream.api_level import API_LEVEL
 from headwater.runtime.environment import Environment
 from headwater.server.options import JetStreamOptions, StoreCipher
-from headwater.store.cipher import Cipher, ServerKey
-from headwater.store.encoding import Encoding
-from headwater.store.filesystem import FileSystem
+from headwater.store.disk.cipher import Cipher, ServerKey
+from headwater.store.disk.encoding import Encoding
+from headwater.store.disk.filesystem import FileSystem
 
 STORE_FOLDER: Final = "jetstream"
 # Below the folder for temporary files, where no folder was named.

@@ -14,7 +14,7 @@ from headwater.server.accounts import Account
 from headwater.server.broker import Broker
 from headwater.server.out_buffers import UNREAD_LOOK_S
 from headwater.server.slice_turns import SliceTurns
-from headwater.store.message_log import StoreError
+from headwater.store.log.message_log import StoreError
 
 # One slice; it ends with the first of the two.
 SLICE_REPLIES_MAX: Final = 256

@@ -39,9 +39,9 @@ from headwater.runtime.environment import TimerHandle
 from headwater.server.accounts import Account
 from headwater.server.client import Client, Subscription
 from headwater.server.system_events import new_event_id
-from headwater.store.log import FileLog
-from headwater.store.log_sync import LogSync
-from headwater.store.message_log import MessageLog, StoreError
+from headwater.store.log.file_log import FileLog
+from headwater.store.log.log_sync import LogSync
+from headwater.store.log.message_log import MessageLog, StoreError
 
 if TYPE_CHECKING:
     from headwater.server.transfers import TransferWorld

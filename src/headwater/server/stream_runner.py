@@ -44,8 +44,8 @@ from headwater.server.jetstream_advisories import Advisories
 from headwater.server.log import Log
 from headwater.server.slice_turns import SliceTurns
 from headwater.server.waiting_steps import Change, Step, WaitingSteps
-from headwater.store.log import FileLog
-from headwater.store.message_log import DiskFullError, StoreError
+from headwater.store.log.file_log import FileLog
+from headwater.store.log.message_log import DiskFullError, StoreError
 from headwater.store.store import Store, SyncMode
 
 # A stream that refuses publishes says so in the log no more often than this.

@@ -22,7 +22,7 @@ from headwater.server.jetstream_advisories import Advisories
 from headwater.server.own_subscriptions import OwnSubscriptions
 from headwater.server.restores import Restore
 from headwater.server.snapshots import Snapshot
-from headwater.store.message_log import MessageLog
+from headwater.store.log.message_log import MessageLog
 
 if TYPE_CHECKING:
     from headwater.server.node import Node

@@ -25,8 +25,8 @@ from struct import Struct
 from typing import Final, final
 
 from headwater.base.checksums import crc32
-from headwater.store.compression import Compression, compress, decompress
-from headwater.store.format import (
+from headwater.store.disk.compression import Compression, compress, decompress
+from headwater.store.disk.format import (
     PREFIX_BYTES,
     VERSION,
     Entry,
@@ -39,7 +39,7 @@ from headwater.store.format import (
     encode_messages,
     record_length,
 )
-from headwater.store.message_log import Batch, MessageLog
+from headwater.store.log.message_log import Batch, MessageLog
 
 SNAPSHOT_MAGIC: Final = b"HWSNAPSH"
 BLOCK_BYTES: Final = 64 * 1024

@@ -2,10 +2,10 @@
 
     <folder>/lock                 who has it
             /store.hw             identity, the machine's boot id, whether it was closed in order
-            /ahead-…              the write-ahead file (`headwater.store.wal`)
-            /catalogue.hw         the names of the streams (`headwater.store.catalogue`)
-            /reserve.hw           room for what makes room on a full disk (`headwater.store.room`)
-            /streams/<name>/…     a log each (`headwater.store.log`)
+            /ahead-…              the write-ahead file (`headwater.store.disk.wal`)
+            /catalogue.hw         the names of the streams (`headwater.store.recovery.catalogue`)
+            /reserve.hw           room for what makes room on a full disk (`store.disk.room`)
+            /streams/<name>/…     a log each (`headwater.store.log.file_log`)
 
 What an ack of a stream may mean is decided by its sync mode: INTERVAL, where the operating system
 has the message and the disk will; ALWAYS, where the disk has it, by way of the write-ahead file;
@@ -27,30 +27,18 @@ from typing import Final, final
 
 from headwater.base.entropy import Entropy
 from headwater.base.errors import OperatingError
-from headwater.store.catalogue import Catalogue
-from headwater.store.encoding import KEY_FILE, EncodedFiles, Encoding
-from headwater.store.filesystem import FileSystem, NoRoomError, read_file, replace_file
-from headwater.store.format import (
+from headwater.store.disk.encoding import KEY_FILE, EncodedFiles, Encoding
+from headwater.store.disk.filesystem import FileSystem, NoRoomError, read_file, replace_file
+from headwater.store.disk.format import (
     IDENTITY_BYTES,
     FormatError,
     NewerFormatError,
     StreamFile,
 )
-from headwater.store.log import JOURNAL_FILE, SEGMENT_BYTES_MAX, STREAM_FILE, FileLog
-from headwater.store.log_check import GONE
-from headwater.store.log_sync import LogSync
-from headwater.store.message_log import DiskFullError, OfflineError, StoreError
-from headwater.store.opening import (
-    UnreadableError,
-    create_log,
-    open_log,
-    sync_folders_above,
-)
-from headwater.store.recovery import SET_ASIDE, Extent, Findings, set_aside_file
-from headwater.store.room import NO_SPACE, Room
-from headwater.store.segment import segment_name
-from headwater.store.store_file import BOOT_ID_BYTES_MAX, BOOT_UNKNOWN, STORE_FILE, StoreFile
-from headwater.store.wal import (
+from headwater.store.disk.room import NO_SPACE, Room
+from headwater.store.disk.segment import segment_name
+from headwater.store.disk.store_file import BOOT_ID_BYTES_MAX, BOOT_UNKNOWN, STORE_FILE, StoreFile
+from headwater.store.disk.wal import (
     FILE_BYTES_MAX,
     JOURNAL,
     AheadFrames,
@@ -59,6 +47,18 @@ from headwater.store.wal import (
     read_ahead,
     remove_ahead,
 )
+from headwater.store.log.file_log import JOURNAL_FILE, SEGMENT_BYTES_MAX, STREAM_FILE, FileLog
+from headwater.store.log.log_check import GONE
+from headwater.store.log.log_sync import LogSync
+from headwater.store.log.message_log import DiskFullError, OfflineError, StoreError
+from headwater.store.recovery.catalogue import Catalogue
+from headwater.store.recovery.opening import (
+    UnreadableError,
+    create_log,
+    open_log,
+    sync_folders_above,
+)
+from headwater.store.recovery.recovery import SET_ASIDE, Extent, Findings, set_aside_file
 
 # What a stream's file becomes when the stream is removed: from then on there is no stream.
 REMOVED_FILE: Final = "removed.hw"

@@ -32,9 +32,9 @@ from headwater.jetstream.records import (
 )
 from headwater.jetstream.stream import Stream
 from headwater.jetstream.stream_file import encode_body
-from headwater.store.log import FileLog
-from headwater.store.memory import MemoryLog
-from headwater.store.message_log import ALL_SUBJECTS, MessageLog
+from headwater.store.log.file_log import FileLog
+from headwater.store.log.memory_log import MemoryLog
+from headwater.store.log.message_log import ALL_SUBJECTS, MessageLog
 from headwater.store.store import Store, open_store
 from headwater.testing.disk import SimDisk
 from headwater.testing.entropy import SeededEntropy, labelled_dice

@@ -25,7 +25,7 @@ from headwater.jetstream.api.message_get import (
 from headwater.jetstream.config import Storage
 from headwater.jetstream.errors import ApiError
 from headwater.jetstream.times import format_time
-from headwater.store.message_log import StoreError
+from headwater.store.log.message_log import StoreError
 from headwater.wire.headers import value_of
 from tests.unit.jetstream.conftest import Drive
 from tests.unit.jetstream.shadow import BEGINNING_NS, Driver, Publish

@@ -4,8 +4,8 @@ import pytest
 
 from headwater.jetstream.config import Storage
 from headwater.jetstream.recovery import unfinished_batch
-from headwater.store.memory import MemoryLog
-from headwater.store.message_log import Batch
+from headwater.store.log.memory_log import MemoryLog
+from headwater.store.log.message_log import Batch
 from tests.unit.jetstream.conftest import Drive
 from tests.unit.jetstream.shadow import Driver, Publish
 

@@ -14,7 +14,7 @@ from headwater.jetstream.batch_limits import ATOMIC_PER_STREAM_MAX, BatchLimits
 from headwater.jetstream.config import Discard, Storage
 from headwater.jetstream.in_flight import IN_FLIGHT_MESSAGES_MAX
 from headwater.jetstream.recovery import first_unsure
-from headwater.store.message_log import StoreError
+from headwater.store.log.message_log import StoreError
 from tests.unit.jetstream.shadow import Driver, Publish
 
 ROLL_UP_SUBJECT: Final = {"Nats-Rollup": "sub"}

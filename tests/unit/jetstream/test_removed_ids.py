@@ -8,7 +8,7 @@ import pytest
 from headwater.base.clock import NS_PER_S
 from headwater.jetstream import removed_ids
 from headwater.jetstream.config import Retention, Storage
-from headwater.store.log import FileLog
+from headwater.store.log.file_log import FileLog
 from tests.unit.jetstream.shadow import Driver, Publish
 
 WINDOW_S: Final = 100

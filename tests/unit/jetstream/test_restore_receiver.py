@@ -18,8 +18,8 @@ from headwater.jetstream.backup.archive import END, MAGIC, STATE_NAME, Entry, en
 from headwater.jetstream.backup.filling import Rules
 from headwater.jetstream.backup.s2 import BEGINNING, plain_frame
 from headwater.jetstream.config import Discard, StreamConfig
-from headwater.store.memory import MemoryLog
-from headwater.store.message_log import Batch, MessageLog
+from headwater.store.log.memory_log import MemoryLog
+from headwater.store.log.message_log import Batch, MessageLog
 from tests.unit.jetstream.backup.taking_in import NOW_NS, contents, pieces
 
 RULES: Final = Rules(stream_name="S", max_payload=64 * 1024)

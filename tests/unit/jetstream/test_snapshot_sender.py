@@ -16,7 +16,7 @@ from headwater.jetstream.api.snapshot import (
     check_snapshot,
 )
 from headwater.jetstream.errors import ApiError
-from headwater.store.message_log import StoreError
+from headwater.store.log.message_log import StoreError
 
 ACK = b"ack"
 

@@ -11,7 +11,7 @@ from headwater.jetstream.config import Discard, Republish, Retention, SubjectTra
 from headwater.jetstream.decision import Incoming
 from headwater.jetstream.errors import ApiError
 from headwater.jetstream.stream import Stream
-from headwater.store.format import SUBJECT_BYTES_MAX
+from headwater.store.disk.format import SUBJECT_BYTES_MAX
 from tests.unit.jetstream.conftest import Drive
 from tests.unit.jetstream.shadow import REPLY, Publish
 

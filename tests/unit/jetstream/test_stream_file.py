@@ -18,7 +18,7 @@ from headwater.jetstream.config import (
 )
 from headwater.jetstream.go_json import Time, read, read_written, write
 from headwater.jetstream.stream_file import StreamBody, decode_body, encode_body
-from headwater.store.message_log import StoreError
+from headwater.store.log.message_log import StoreError
 
 PLAIN = StreamConfig(name="S", subjects=("s.>", "t<&>"))
 FULL = StreamConfig(

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from headwater.runtime.filesystem import SystemFileSystem, boot_id
-from headwater.store.store_file import BOOT_UNKNOWN
+from headwater.store.disk.store_file import BOOT_UNKNOWN
 
 FILES = SystemFileSystem()
 

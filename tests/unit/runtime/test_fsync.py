@@ -6,7 +6,7 @@ from random import Random
 from typing import Any
 
 from headwater.runtime.fsync import SyncDriver
-from headwater.store.message_log import Batch
+from headwater.store.log.message_log import Batch
 from headwater.store.store import Store, SyncMode, open_store
 from headwater.testing.disk import SimDisk
 from headwater.testing.entropy import SeededEntropy

@@ -23,8 +23,8 @@ from headwater.runtime.open_files import (
     open_files_max,
 )
 from headwater.runtime.real import real_environment
-from headwater.store.filesystem import File
-from headwater.store.message_log import Batch
+from headwater.store.disk.filesystem import File
+from headwater.store.log.message_log import Batch
 from headwater.store.store import Store, SyncMode, open_store
 from headwater.testing.disk import SimDisk, SimFile
 from headwater.testing.entropy import SeededEntropy

@@ -12,13 +12,13 @@ import pytest
 
 from headwater.runtime import upkeep
 from headwater.runtime.upkeep import FAILURE_REST_S, LOOK_S, REST_S, Upkeep
-from headwater.store import checkpoint_writing
-from headwater.store.checkpoint import CHECKPOINT_FILE
-from headwater.store.format import ENTRY_BYTES
-from headwater.store.log import JOURNAL_NEW_FILE, FileLog
-from headwater.store.message_log import ALL_SUBJECTS, Batch, StoredMessage
+from headwater.store.disk.format import ENTRY_BYTES
+from headwater.store.disk.unfinished import SUCCESSOR_SUFFIX
+from headwater.store.log.file_log import JOURNAL_NEW_FILE, FileLog
+from headwater.store.log.message_log import ALL_SUBJECTS, Batch, StoredMessage
 from headwater.store.store import Store, SyncMode, open_store
-from headwater.store.unfinished import SUCCESSOR_SUFFIX
+from headwater.store.upkeep import checkpoint_writing
+from headwater.store.upkeep.checkpoint import CHECKPOINT_FILE
 from headwater.testing.disk import PowerLost, SimDisk
 from headwater.testing.disk_faults import CHANGING
 from headwater.testing.entropy import SeededEntropy

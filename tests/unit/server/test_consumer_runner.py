@@ -19,7 +19,7 @@ from headwater.server.consumer_runner import (
 from headwater.server.options import Options
 from headwater.server.out_buffers import UNREAD_LOOK_S
 from headwater.server.stream_runner import StreamRunner
-from headwater.store.log import FileLog
+from headwater.store.log.file_log import FileLog
 from tests.scenarios.world import Peer
 from tests.unit.server.consumer_world import (
     API,

@@ -12,7 +12,7 @@ import pytest
 from headwater.jetstream.config import Republish, SubjectTransformConfig
 from headwater.jetstream.records import Configured, Published
 from headwater.server.frame_door import REPORTED_MAX, FrameDoor
-from headwater.store.message_log import Batch
+from headwater.store.log.message_log import Batch
 from tests.properties.strict_frames import Frame, parse
 from tests.scenarios.world import Peer
 from tests.unit.server.consumer_world import ConsumerWorld, pull_line

@@ -14,7 +14,9 @@ from headwater.base import sliced
 from headwater.jetstream import stream as stream_module
 from headwater.jetstream.api import long_details
 from headwater.server.options import Options
-from headwater.store import log, memory, message_log
+from headwater.store.log import file_log as log
+from headwater.store.log import memory_log as memory
+from headwater.store.log import message_log
 from headwater.testing.disk import SimDisk
 from tests.scenarios.world import Peer
 from tests.unit.server.stored_world import StoredWorld, streaming

@@ -13,7 +13,11 @@ from headwater.base import emptying, sliced
 from headwater.jetstream import stream as stream_module
 from headwater.jetstream.consumer import machine, retention
 from headwater.server.options import Options
-from headwater.store import index_walks, log, memory, message_log, subject_filter
+from headwater.store.index import subject_filter
+from headwater.store.index import walks as index_walks
+from headwater.store.log import file_log as log
+from headwater.store.log import memory_log as memory
+from headwater.store.log import message_log
 from headwater.testing.disk import SimDisk
 from tests.scenarios.world import Peer
 from tests.unit.server.stored_world import StoredWorld, streaming

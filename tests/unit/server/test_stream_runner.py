@@ -19,7 +19,7 @@ from headwater.runtime.fsync import FLUSH_S
 from headwater.server import stream_runner
 from headwater.server.options import AccountOptions, Options, UserOptions
 from headwater.server.stream_runner import StreamRunner
-from headwater.store.message_log import Batch
+from headwater.store.log.message_log import Batch
 from headwater.testing.disk import SimDisk
 from tests.unit.server.stored_world import StoredWorld, streaming
 

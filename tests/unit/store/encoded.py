@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import pytest
 
-from headwater.store.cipher import Cipher, StreamKey
-from headwater.store.encoding import (
+from headwater.store.disk.cipher import Cipher, StreamKey
+from headwater.store.disk.encoding import (
     BLOCK_BYTES,
     BLOCK_MAGIC,
     HEADER_BYTES,
@@ -15,7 +15,7 @@ from headwater.store.encoding import (
     EncodedFile,
     EncodedFiles,
 )
-from headwater.store.filesystem import read_file
+from headwater.store.disk.filesystem import read_file
 from headwater.testing.disk import SimDisk
 from headwater.testing.entropy import SeededEntropy, labelled_dice
 

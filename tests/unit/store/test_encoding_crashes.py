@@ -10,7 +10,7 @@ from random import Random
 
 import pytest
 
-from headwater.store.encoding import (
+from headwater.store.disk.encoding import (
     BLOCK_BYTES,
     BLOCK_RAW_BYTES_MAX,
     CUTS,
@@ -18,9 +18,9 @@ from headwater.store.encoding import (
     REPLACES,
     EncodedFile,
 )
-from headwater.store.log import STREAM_FILE
-from headwater.store.message_log import Batch
-from headwater.store.opening import create_log, open_log
+from headwater.store.log.file_log import STREAM_FILE
+from headwater.store.log.message_log import Batch
+from headwater.store.recovery.opening import create_log, open_log
 from headwater.testing.disk import Leftovers, Mode, PowerLost, SimDisk, crash_points
 from headwater.testing.disk_faults import Moment
 from headwater.testing.entropy import SeededEntropy

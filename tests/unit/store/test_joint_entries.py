@@ -11,12 +11,12 @@ from random import Random
 import pytest
 
 from headwater.base.errors import ProgrammerError
-from headwater.store.format import ENTRY_BYTES, GROUP, HEADER_BYTES, Entry, decode_group
-from headwater.store.journal import CALLER_KINDS, DELETED, encode_ranges, read_entries
-from headwater.store.log import JOURNAL_FILE, STREAM_FILE, FileLog
-from headwater.store.memory import MemoryLog
-from headwater.store.message_log import Batch, MessageLog
-from headwater.store.opening import create_log, open_log
+from headwater.store.disk.format import ENTRY_BYTES, GROUP, HEADER_BYTES, Entry, decode_group
+from headwater.store.disk.journal import CALLER_KINDS, DELETED, encode_ranges, read_entries
+from headwater.store.log.file_log import JOURNAL_FILE, STREAM_FILE, FileLog
+from headwater.store.log.memory_log import MemoryLog
+from headwater.store.log.message_log import Batch, MessageLog
+from headwater.store.recovery.opening import create_log, open_log
 from headwater.testing.disk import Leftovers, Mode, PowerLost, SimDisk, crash_points
 from headwater.testing.disk_faults import Moment
 from headwater.testing.entropy import SeededEntropy

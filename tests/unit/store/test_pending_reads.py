@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from headwater.store.memory import MemoryLog
-from headwater.store.message_log import Batch
-from headwater.store.segment_index import SegmentIndex
+from headwater.store.index.segment_index import SegmentIndex
+from headwater.store.log.memory_log import MemoryLog
+from headwater.store.log.message_log import Batch
 
 SEGMENTS = 20
 SEGMENT_MESSAGES = 500

@@ -4,13 +4,13 @@ from random import Random
 
 import pytest
 
-from headwater.store.batch_records import GAP_BYTES_MAX
-from headwater.store.format import HEADER_BYTES, RECORD_BYTES
-from headwater.store.log import FileLog
-from headwater.store.memory import MemoryLog
-from headwater.store.message_log import Batch, MessageLog, StoreError
-from headwater.store.opening import create_log, open_log
-from headwater.store.segment import READ_BYTES, SegmentFile, segment_name
+from headwater.store.disk.format import HEADER_BYTES, RECORD_BYTES
+from headwater.store.disk.segment import READ_BYTES, SegmentFile, segment_name
+from headwater.store.log.batch_records import GAP_BYTES_MAX
+from headwater.store.log.file_log import FileLog
+from headwater.store.log.memory_log import MemoryLog
+from headwater.store.log.message_log import Batch, MessageLog, StoreError
+from headwater.store.recovery.opening import create_log, open_log
 from headwater.testing.disk import SimDisk
 from headwater.testing.entropy import SeededEntropy
 from tests.unit.store.twin import messages_in

@@ -1,4 +1,4 @@
-"""Every row of the table in `headwater.store.recovery`, brought about and looked at.
+"""Every row of the table in `headwater.store.recovery.recovery`, brought about and looked at.
 
 The table itself says what to expect: what is reported, whether something is set aside, whether the
 stream goes on above its reservation, whether it is opened at all. A row without a scenario here
@@ -11,20 +11,20 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from headwater.store import recovery
-from headwater.store.catalogue import CATALOGUE_FILE
-from headwater.store.checkpoint import CHECKPOINT_FILE
-from headwater.store.format import HEADER_BYTES, encode_entry, encode_group
-from headwater.store.journal import DELETED, TRUNCATING, encode_ranges
-from headwater.store.log import FileLog
-from headwater.store.message_log import Batch, StoreError
-from headwater.store.opening import create_log, open_log
-from headwater.store.recovery import SET_ASIDE, Extent
-from headwater.store.segment import segment_name
+from headwater.store.disk.format import HEADER_BYTES, encode_entry, encode_group
+from headwater.store.disk.journal import DELETED, TRUNCATING, encode_ranges
+from headwater.store.disk.segment import segment_name
+from headwater.store.log.file_log import FileLog
+from headwater.store.log.message_log import Batch, StoreError
+from headwater.store.recovery import recovery
+from headwater.store.recovery.catalogue import CATALOGUE_FILE
+from headwater.store.recovery.opening import create_log, open_log
+from headwater.store.recovery.recovery import SET_ASIDE, Extent
 from headwater.store.store import Store, SyncMode, open_store
+from headwater.store.upkeep.checkpoint import CHECKPOINT_FILE
 from headwater.testing.disk import SimDisk
 from headwater.testing.entropy import SeededEntropy, labelled_dice
-from tests.unit.store.test_format import with_version
+from tests.unit.store.disk.test_format import with_version
 
 FOLDER = "/log"
 SEGMENT_BYTES_MAX = 300

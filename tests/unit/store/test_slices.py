@@ -12,16 +12,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.base.sliced import Work, at_once
-from headwater.store import log as file_log
-from headwater.store import sorted_page, subject_filter
-from headwater.store.index import IDS_UNUSED_MIN
-from headwater.store.journal import CALLER_KINDS
-from headwater.store.log import FileLog
-from headwater.store.memory import MemoryLog
-from headwater.store.message_log import LOOKED_AT_ONCE_MAX, PURGED_AT_A_TIME, Batch, MessageLog
-from headwater.store.opening import create_log, open_log
-from headwater.store.subject_filter import PATTERNS_ONE_BY_ONE_MAX
-from headwater.store.subject_order import PatternTree, SubjectPattern
+from headwater.store.disk.journal import CALLER_KINDS
+from headwater.store.index import sorted_page, subject_filter
+from headwater.store.index.log_index import IDS_UNUSED_MIN
+from headwater.store.index.subject_filter import PATTERNS_ONE_BY_ONE_MAX
+from headwater.store.index.subject_order import PatternTree, SubjectPattern
+from headwater.store.log import file_log
+from headwater.store.log.file_log import FileLog
+from headwater.store.log.memory_log import MemoryLog
+from headwater.store.log.message_log import LOOKED_AT_ONCE_MAX, PURGED_AT_A_TIME, Batch, MessageLog
+from headwater.store.recovery.opening import create_log, open_log
 from headwater.subjects.grammar import matches
 from headwater.testing.disk import PowerLost, SimDisk
 from headwater.testing.entropy import SeededEntropy

@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.base.errors import OperatingError
-from headwater.store.format import FormatError
-from headwater.store.journal import CALLER_KINDS
-from headwater.store.memory import MemoryLog
-from headwater.store.message_log import Batch, MessageLog
-from headwater.store.opening import create_log
+from headwater.store.disk.format import FormatError
+from headwater.store.disk.journal import CALLER_KINDS
+from headwater.store.log.memory_log import MemoryLog
+from headwater.store.log.message_log import Batch, MessageLog
+from headwater.store.recovery.opening import create_log
 from headwater.store.snapshot import SnapshotReader, write_snapshot
 from headwater.testing.disk import SimDisk
 from headwater.testing.entropy import SeededEntropy

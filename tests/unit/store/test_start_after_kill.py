@@ -1,7 +1,7 @@
 """A start after the server was killed: what it costs for each stream, and what it leaves to do."""
 
 from headwater.runtime.fsync import SyncDriver
-from headwater.store.message_log import Batch
+from headwater.store.log.message_log import Batch
 from headwater.store.store import Store, SyncMode, open_store
 from headwater.testing.disk import SimDisk
 from headwater.testing.entropy import SeededEntropy, labelled_dice

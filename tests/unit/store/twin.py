@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from headwater.store.message_log import Batch, MessageBatch, MessageLog, StoredMessage
+from headwater.store.log.message_log import Batch, MessageBatch, MessageLog, StoredMessage
 from headwater.subjects.grammar import matches
 
 SizeOf = Callable[[int, int, int], int]

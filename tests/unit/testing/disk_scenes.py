@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Final
 
-from headwater.store.filesystem import File
+from headwater.store.disk.filesystem import File
 from headwater.testing.disk import PAGE_BYTES, SimDisk, SimFile
 
 USES: Final[list[Callable[[File], object]]] = [

@@ -6,7 +6,7 @@ from typing import Final
 import pytest
 
 from headwater.base.invariants import InvariantViolation
-from headwater.store.filesystem import read_file, replace_file
+from headwater.store.disk.filesystem import read_file, replace_file
 from headwater.testing.disk import FileCounts, PowerLost, SimDisk, SimFile
 from headwater.testing.disk_faults import CHANGING
 from tests.unit.testing.disk_scenes import (

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headwater.store.filesystem import read_file
+from headwater.store.disk.filesystem import read_file
 from headwater.testing.disk import Mode, SimDisk
 
 # Small enough that a few bytes are a file of many pages.

@@ -9,9 +9,9 @@ import pytest
 
 from headwater.runtime.filesystem import SystemFileSystem
 from headwater.runtime.open_files import OpenFiles
-from headwater.store.cipher import StreamKey
-from headwater.store.encoding import EncodedFiles
-from headwater.store.filesystem import File, FileSystem, read_file, replace_file
+from headwater.store.disk.cipher import StreamKey
+from headwater.store.disk.encoding import EncodedFiles
+from headwater.store.disk.filesystem import File, FileSystem, read_file, replace_file
 from headwater.testing.disk import SimDisk
 from headwater.testing.entropy import SeededEntropy
 

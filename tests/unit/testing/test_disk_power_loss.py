@@ -6,7 +6,7 @@ from typing import Final
 import pytest
 
 from headwater.base.invariants import InvariantViolation
-from headwater.store.filesystem import File, read_file, replace_file
+from headwater.store.disk.filesystem import File, read_file, replace_file
 from headwater.testing.disk import Mode, PowerLost, SimDisk, crash_points
 from headwater.testing.disk_faults import CHANGING, Moment
 from tests.unit.testing.disk_scenes import (

@@ -27,10 +27,10 @@ from headwater.cli.store.reader import NOT_OPENED, StoreReader, StoreSurvey
 from headwater.cli.store.stream_reader import Problem, Ranges, SegmentSurvey, StreamSurvey
 from headwater.cli.streams.archive import holds_backup, read_backup
 from headwater.server.jetstream_resources import STORE_FOLDER
-from headwater.store.cipher import Cipher, ServerKey
-from headwater.store.message_log import StoreError
+from headwater.store.disk.cipher import Cipher, ServerKey
+from headwater.store.disk.store_file import STORE_FILE
+from headwater.store.log.message_log import StoreError
 from headwater.store.store import STREAMS_FOLDER
-from headwater.store.store_file import STORE_FILE
 
 EXIT_CODES: Final = """
 0  sound

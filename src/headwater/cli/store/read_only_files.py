@@ -10,9 +10,9 @@ from typing import Final, NoReturn
 
 from headwater.runtime.entropy import SystemEntropy
 from headwater.runtime.filesystem import SystemFileSystem
-from headwater.store.cipher import ServerKey
-from headwater.store.encoding import Encoding
-from headwater.store.filesystem import File, FileSystem, Lock
+from headwater.store.disk.cipher import ServerKey
+from headwater.store.disk.encoding import Encoding
+from headwater.store.disk.filesystem import File, FileSystem, Lock
 
 PID_BYTES_MAX: Final = 20
 

@@ -19,25 +19,25 @@ from headwater.cli.store.stream_reader import (
     reason_of,
 )
 from headwater.runtime.filesystem import boot_id
-from headwater.store.cipher import ServerKey
-from headwater.store.filesystem import read_file
-from headwater.store.format import HEADER_BYTES, FileHeader, FormatError, StreamFile
-from headwater.store.log import JOURNAL_FILE, STREAM_FILE
-from headwater.store.recovery import Findings
-from headwater.store.segment import segment_name
-from headwater.store.store import (
-    LOCK_FILE,
-    STREAMS_FOLDER,
-    name_of_folder,
-)
-from headwater.store.store_file import BOOT_UNKNOWN, STORE_FILE, StoreFile
-from headwater.store.wal import (
+from headwater.store.disk.cipher import ServerKey
+from headwater.store.disk.filesystem import read_file
+from headwater.store.disk.format import HEADER_BYTES, FileHeader, FormatError, StreamFile
+from headwater.store.disk.segment import segment_name
+from headwater.store.disk.store_file import BOOT_UNKNOWN, STORE_FILE, StoreFile
+from headwater.store.disk.wal import (
     AHEAD_MAGIC,
     SEGMENT,
     AheadFrames,
     number_of,
     put_together,
     take_ahead_file,
+)
+from headwater.store.log.file_log import JOURNAL_FILE, STREAM_FILE
+from headwater.store.recovery.recovery import Findings
+from headwater.store.store import (
+    LOCK_FILE,
+    STREAMS_FOLDER,
+    name_of_folder,
 )
 
 # A server or a store that can not be reached: to a script it is the same.

@@ -1,6 +1,6 @@
 """One stream's files as a server would find them, read without opening the stream.
 
-It shares the layouts with the store and the walk over damaged records (`headwater.store.recovery`),
+It shares the layouts with the store and the walk over damaged records (`store.recovery.recovery`),
 so that both find the same damage. Beside a running server files grow while they are read: what
 looks like a torn end then is a write on its way, and is not reported.
 """
@@ -12,10 +12,8 @@ from itertools import pairwise
 from typing import Final
 
 from headwater.cli.store.read_only_files import ReadOnlyFiles
-from headwater.store.batch_records import message_size
-from headwater.store.checkpoint import CHECKPOINT_FILE, Checkpoint, index_from, read_checkpoint
-from headwater.store.filesystem import read_file
-from headwater.store.format import (
+from headwater.store.disk.filesystem import read_file
+from headwater.store.disk.format import (
     ERASED,
     HEADER_BYTES,
     JOURNAL_MAGIC,
@@ -33,8 +31,7 @@ from headwater.store.format import (
     is_footer,
     seed_of,
 )
-from headwater.store.index import LogIndex, SegmentIndex, decode_footer
-from headwater.store.journal import (
+from headwater.store.disk.journal import (
     CALLER_KINDS,
     DELETED,
     LOST,
@@ -44,10 +41,18 @@ from headwater.store.journal import (
     decode_ranges,
     read_entries,
 )
-from headwater.store.log import JOURNAL_FILE, STREAM_FILE
-from headwater.store.ranges import RangeSet
-from headwater.store.recovery import SET_ASIDE, Findings, scan_records
-from headwater.store.segment import SegmentFile, sequence_of
+from headwater.store.disk.segment import SegmentFile, sequence_of
+from headwater.store.index.log_index import LogIndex, SegmentIndex, decode_footer
+from headwater.store.index.ranges import RangeSet
+from headwater.store.log.batch_records import message_size
+from headwater.store.log.file_log import JOURNAL_FILE, STREAM_FILE
+from headwater.store.recovery.recovery import SET_ASIDE, Findings, scan_records
+from headwater.store.upkeep.checkpoint import (
+    CHECKPOINT_FILE,
+    Checkpoint,
+    index_from,
+    read_checkpoint,
+)
 
 ENTRY_KINDS: Final = {
     DELETED: "deleted",
@@ -56,7 +61,7 @@ ENTRY_KINDS: Final = {
     LOST: "lost",
 }
 
-# What a server does about damage when it opens the store: the table in `headwater.store.recovery`.
+# What a server does about damage when it opens the store: the table in `store.recovery.recovery`.
 CUTS_OFF: Final = "sets these bytes aside and cuts them off"
 LOSES: Final = "reports these sequences as lost; the rest stays readable"
 ENDS_LOG: Final = (

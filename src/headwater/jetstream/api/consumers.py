@@ -73,7 +73,7 @@ from headwater.jetstream.go_json import Time
 from headwater.jetstream.request_bodies import read_single_request
 from headwater.jetstream.stream import Stream
 from headwater.jetstream.times import ZERO_TIME_NS
-from headwater.store.message_log import StoreError
+from headwater.store.log.message_log import StoreError
 
 # --- making them ----------------------------------------------------------------------------------
 

@@ -19,7 +19,7 @@ from headwater.jetstream.errors import ApiError
 from headwater.jetstream.go_json import JsonError, read
 from headwater.jetstream.stream import Stream
 from headwater.jetstream.times import format_time
-from headwater.store.message_log import ALL_SUBJECTS, StoredMessage, StoreError
+from headwater.store.log.message_log import ALL_SUBJECTS, StoredMessage, StoreError
 from headwater.subjects.grammar import has_wildcard
 from headwater.wire.headers import one_line, status_block, with_lines, with_value, without
 

@@ -30,7 +30,7 @@ from headwater.jetstream.config_checks import Surroundings, normalised
 from headwater.jetstream.errors import ApiError
 from headwater.jetstream.go_json import Int, Time, Uint64
 from headwater.jetstream.limits import NOTHING_UNSEEN, beyond_limits
-from headwater.store.message_log import MessageLog, StoreError
+from headwater.store.log.message_log import MessageLog, StoreError
 
 # Without a chunk for so long, whoever sends is gone.
 STALL_NS: Final = 5 * NS_PER_S

@@ -20,7 +20,7 @@ from headwater.jetstream.consumer.config_checks import normalised
 from headwater.jetstream.consumer.config_checks_changes import check_addition
 from headwater.jetstream.consumer.config_defaults import ConsumerSurroundings, with_expiry
 from headwater.jetstream.errors import ApiError
-from headwater.store.message_log import MessageLog
+from headwater.store.log.message_log import MessageLog
 
 # Written to the journal at a time.
 _WRITE_BYTES: Final = 256 * 1024

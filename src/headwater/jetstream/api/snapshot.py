@@ -18,7 +18,7 @@ from headwater.jetstream.api.documents import TYPE_PREFIX, Response, StreamState
 from headwater.jetstream.config import StreamConfig
 from headwater.jetstream.errors import ApiError
 from headwater.jetstream.go_json import OMIT_EMPTY, Int
-from headwater.store.message_log import StoreError
+from headwater.store.log.message_log import StoreError
 from headwater.subjects.grammar import has_blank_or_control, is_valid_literal
 from headwater.wire.headers import status_block
 

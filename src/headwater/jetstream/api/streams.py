@@ -95,7 +95,7 @@ from headwater.jetstream.records import Configured, Purged, Record, Removed
 from headwater.jetstream.request_bodies import read_request
 from headwater.jetstream.stream import Stream
 from headwater.jetstream.times import format_time
-from headwater.store.message_log import ALL_SUBJECTS, StoreError
+from headwater.store.log.message_log import ALL_SUBJECTS, StoreError
 
 # What is told of one by one; a stream may have lost or deleted any number.
 DELETED_DETAILS_MAX: Final = 1_000_000

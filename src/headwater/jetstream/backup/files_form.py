@@ -33,8 +33,8 @@ from headwater.jetstream.backup.filling import SEQUENCE_MAX, Filler, Rules
 from headwater.jetstream.backup.form import Beginning, Progress
 from headwater.jetstream.backup.tar import Piece, TarReader
 from headwater.jetstream.times import parse_time
-from headwater.store.message_log import MessageLog
-from headwater.store.ranges import RangeSet
+from headwater.store.index.ranges import RangeSet
+from headwater.store.log.message_log import MessageLog
 
 # Records taken in by one step: some milliseconds.
 RECORDS_PER_STEP: Final = 500

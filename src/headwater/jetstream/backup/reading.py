@@ -20,7 +20,7 @@ from headwater.jetstream.backup.filling import Filler, Rules
 from headwater.jetstream.backup.form import Beginning, Form, Progress
 from headwater.jetstream.backup.s2 import S2Reader
 from headwater.jetstream.backup.tar import BLOCK_BYTES
-from headwater.store.message_log import MessageLog
+from headwater.store.log.message_log import MessageLog
 
 # Where the header of a tar archive says that it is one.
 _TAR_MARK: Final = b"ustar"

@@ -19,7 +19,7 @@ from headwater.jetstream.backup.archive import (
 )
 from headwater.jetstream.backup.consumer_document import encode_consumer
 from headwater.jetstream.backup.s2 import BEGINNING, plain_frame
-from headwater.store.message_log import MessageLog, StoreError
+from headwater.store.log.message_log import MessageLog, StoreError
 
 if TYPE_CHECKING:
     from headwater.jetstream.consumer.machine import Consumer

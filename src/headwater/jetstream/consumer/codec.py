@@ -42,8 +42,8 @@ from headwater.jetstream.consumer.records import (
 )
 from headwater.jetstream.consumer.state import ConsumerState
 from headwater.jetstream.go_json import ANY_NUMBER_OF_VALUES, read, write
-from headwater.store.journal import as_ranges
-from headwater.store.message_log import StoreError
+from headwater.store.disk.journal import as_ranges
+from headwater.store.log.message_log import StoreError
 
 CREATED: Final = 320
 CONFIGURED: Final = 321

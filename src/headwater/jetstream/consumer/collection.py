@@ -35,8 +35,8 @@ from headwater.jetstream.consumer.records import (
 )
 from headwater.jetstream.consumer.retention import InterestCounts
 from headwater.jetstream.errors import ApiError
-from headwater.store.log import FileLog
-from headwater.store.message_log import ALL_SUBJECTS, DiskFullError, OfflineError, StoreError
+from headwater.store.log.file_log import FileLog
+from headwater.store.log.message_log import ALL_SUBJECTS, DiskFullError, OfflineError, StoreError
 from headwater.subjects.grammar import is_subset, matches
 from headwater.subjects.index import SubscriptionIndex
 

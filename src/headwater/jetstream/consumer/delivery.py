@@ -19,7 +19,7 @@ from headwater.jetstream.consumer.outbox import (
 )
 from headwater.jetstream.consumer.push import Push
 from headwater.jetstream.consumer.records import Acked, Delivered, Exhausted
-from headwater.store.message_log import MessageBatch, StoredMessage
+from headwater.store.log.message_log import MessageBatch, StoredMessage
 from headwater.wire.headers import with_lines
 
 if TYPE_CHECKING:

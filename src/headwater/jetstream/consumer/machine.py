@@ -64,7 +64,7 @@ from headwater.jetstream.consumer.records import (
 from headwater.jetstream.consumer.redelivery import Deadlines
 from headwater.jetstream.consumer.state import ConsumerState
 from headwater.jetstream.times import ZERO_TIME_TEXT, format_time
-from headwater.store.message_log import ALL_SUBJECTS, PURGED_AT_A_TIME
+from headwater.store.log.message_log import ALL_SUBJECTS, PURGED_AT_A_TIME
 
 if TYPE_CHECKING:
     from headwater.jetstream.stream import Stream

@@ -18,11 +18,11 @@ from headwater.cli.store.reader import StoreReader
 from headwater.cli.streams.archive import BEGINNINGS, DATA_FILE, archive_writer
 from headwater.runtime.entropy import SystemEntropy
 from headwater.runtime.filesystem import SystemFileSystem, boot_id
-from headwater.store.cipher import Cipher, ServerKey, StretchingCost
-from headwater.store.encoding import Encoding
-from headwater.store.format import HEADER_BYTES, RECORD_BYTES, encode_entry
-from headwater.store.journal import TRUNCATING, encode_ranges
-from headwater.store.message_log import Batch
+from headwater.store.disk.cipher import Cipher, ServerKey, StretchingCost
+from headwater.store.disk.encoding import Encoding
+from headwater.store.disk.format import HEADER_BYTES, RECORD_BYTES, encode_entry
+from headwater.store.disk.journal import TRUNCATING, encode_ranges
+from headwater.store.log.message_log import Batch
 from headwater.store.store import Store, SyncMode, open_store
 from tests.unit.cli.test_main import in_terminal
 

@@ -11,7 +11,7 @@ from headwater.jetstream.api.documents import LIST_MAX, NAMES_MAX
 from headwater.jetstream.api.operation import Request
 from headwater.jetstream.api.streams import StreamApi, StreamKeeper
 from headwater.jetstream.consumer.config import ConsumerConfig
-from headwater.store.message_log import StoreError
+from headwater.store.log.message_log import StoreError
 from tests.unit.jetstream.consumer.world import BEGINNING_NS, World
 
 CREATED = "2027-01-15T08:00:00Z"

@@ -14,9 +14,9 @@ from headwater.jetstream.batch_limits import BatchLimits
 from headwater.jetstream.config import StreamConfig
 from headwater.jetstream.errors import ApiError
 from headwater.jetstream.stream import Stream
-from headwater.store.memory import MemoryLog
-from headwater.store.message_log import Batch
-from headwater.store.opening import create_log, open_log
+from headwater.store.log.memory_log import MemoryLog
+from headwater.store.log.message_log import Batch
+from headwater.store.recovery.opening import create_log, open_log
 from headwater.testing.disk import SimDisk
 from headwater.testing.entropy import SeededEntropy
 from tests.unit.jetstream.consumer.world import BEGINNING_NS, World

@@ -8,8 +8,8 @@ from headwater.jetstream.backup.reading import BackupReader
 from headwater.jetstream.batch_limits import BatchLimits
 from headwater.jetstream.config import StreamConfig
 from headwater.jetstream.stream import Stream
-from headwater.store.memory import MemoryLog
-from headwater.store.message_log import MessageLog, StoredMessage
+from headwater.store.log.memory_log import MemoryLog
+from headwater.store.log.message_log import MessageLog, StoredMessage
 from tests.unit.jetstream.shadow import Surrounding
 
 NOW_NS = 1_800_000_000 * 1_000_000_000

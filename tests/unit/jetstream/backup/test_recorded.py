@@ -12,7 +12,7 @@ from headwater.jetstream.config import StreamConfig
 from headwater.jetstream.go_json import write
 from headwater.jetstream.stream import Stream
 from headwater.jetstream.times import parse_time
-from headwater.store.message_log import StoredMessage
+from headwater.store.log.message_log import StoredMessage
 from tests.unit.jetstream.backup.record import NS_PER_S, RECORDED
 from tests.unit.jetstream.backup.taking_in import NOW_NS, contents, pieces, stream_of, taken_in
 

@@ -19,11 +19,11 @@ from headwater.jetstream.backup.errors import BackupError
 from headwater.jetstream.backup.filling import Rules
 from headwater.jetstream.backup.s2 import BEGINNING, plain_frame
 from headwater.jetstream.backup.writing import BackupWriter
-from headwater.store.filesystem import read_file
-from headwater.store.memory import MemoryLog
-from headwater.store.message_log import Batch, MessageLog, StoreError
-from headwater.store.opening import create_log
-from headwater.store.segment import segment_name
+from headwater.store.disk.filesystem import read_file
+from headwater.store.disk.segment import segment_name
+from headwater.store.log.memory_log import MemoryLog
+from headwater.store.log.message_log import Batch, MessageLog, StoreError
+from headwater.store.recovery.opening import create_log
 from headwater.testing.disk import SimDisk
 from headwater.testing.entropy import SeededEntropy
 from tests.unit.jetstream.backup.taking_in import NOW_NS, contents, pieces, taken_in

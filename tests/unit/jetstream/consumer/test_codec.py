@@ -27,8 +27,8 @@ from headwater.jetstream.consumer.records import (
 )
 from headwater.jetstream.consumer.state import ConsumerState
 from headwater.jetstream.go_json import Time
-from headwater.store.journal import CALLER_KINDS
-from headwater.store.message_log import StoreError
+from headwater.store.disk.journal import CALLER_KINDS
+from headwater.store.log.message_log import StoreError
 
 NOW_NS = 1_800_000_000_123_456_789
 CONFIG = ConsumerConfig(

@@ -13,8 +13,8 @@ from headwater.jetstream.consumer.records import (
     Forgotten,
 )
 from headwater.jetstream.errors import ApiError
-from headwater.store.log import FileLog
-from headwater.store.message_log import StoreError
+from headwater.store.log.file_log import FileLog
+from headwater.store.log.message_log import StoreError
 from headwater.testing.disk import Mode
 from tests.unit.jetstream.consumer.conftest import Consume
 from tests.unit.jetstream.consumer.driving import DELIVER, ConsumerDriver, sequences

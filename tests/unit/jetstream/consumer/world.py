@@ -31,8 +31,8 @@ from headwater.jetstream.errors import ApiError
 from headwater.jetstream.go_json import read, write
 from headwater.jetstream.records import Record
 from headwater.jetstream.stream import Stream
-from headwater.store.memory import MemoryLog
-from headwater.store.message_log import StoreError
+from headwater.store.log.memory_log import MemoryLog
+from headwater.store.log.message_log import StoreError
 from headwater.testing.entropy import SeededEntropy, labelled_dice
 from tests.unit.jetstream.recorded import ORACLE_VERSION, Document
 

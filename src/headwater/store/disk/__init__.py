@@ -1,0 +1,1 @@
+"""Files and their layout: segments, journals, the write-ahead file, encryption, room."""

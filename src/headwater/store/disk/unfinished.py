@@ -1,0 +1,66 @@
+"""A file that is to replace another one: written beside a log, put in place or given up by it.
+
+Its name is made, changed and removed on the log's thread alone. To be written on another thread it
+is lent out; given up meanwhile it loses its name at once, and is closed by whoever gives it back: a
+file that is closed while it is written to might be another one by then.
+"""
+
+from typing import Final, final
+
+from headwater.store.disk.filesystem import File, FileSystem
+
+SUCCESSOR_SUFFIX: Final = ".new"
+
+
+@final
+class UnfinishedFile:
+    """A new file under a name of its own."""
+
+    __slots__ = ("_files", "_is_given_up", "_is_lent", "_open", "file", "path")
+
+    def __init__(self, files: FileSystem, path: str) -> None:
+        """Raises OSError."""
+        self._files = files
+        self.path = path
+        # Whoever takes it out of here closes it: once, whichever thread that is.
+        self._open: list[File] = []
+        self._is_lent = False
+        self._is_given_up = False
+        if files.exists(path):
+            files.remove(path)
+        try:
+            self.file = files.create(path)
+        except OSError:
+            self.give_up()
+            raise
+        self._open.append(self.file)
+
+    def lend(self) -> None:
+        """From now on another thread may write; on the log's."""
+        self._is_lent = True
+
+    def give_back(self) -> None:
+        """The other thread is done, for now or for good."""
+        self._is_lent = False
+        if self._is_given_up:
+            self.close()
+
+    def close(self) -> None:
+        """Nothing is written any more."""
+        if self._open:
+            self._open.pop().close()
+
+    def rename(self, path: str) -> None:
+        """Give it the name it was made for; raises OSError."""
+        self._files.rename(self.path, path)
+
+    def give_up(self) -> None:
+        """Leave nothing behind, as far as the disk allows; opening removes what is left."""
+        self._is_given_up = True
+        if not self._is_lent:
+            self.close()
+        try:
+            if self._files.exists(self.path):
+                self._files.remove(self.path)
+        except OSError:
+            pass

@@ -1,0 +1,1 @@
+"""The log of one stream: its messages and journal, in files or in memory."""

@@ -1,0 +1,194 @@
+"""A batch of messages as the records of a segment, and back."""
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from itertools import compress
+from operator import add
+from typing import Final, final
+
+from headwater.store.disk.format import (
+    EXPIRY_BYTES,
+    RECORD_BYTES,
+    encode_message_with_expiry,
+    encode_messages,
+    take_records,
+)
+from headwater.store.disk.segment import READ_BYTES
+from headwater.store.index.segment_index import SegmentIndex
+from headwater.store.log.message_log import Batch, MessageBatch
+
+# What nats-server counts for a message on disk besides its bytes, and for having headers.
+MESSAGE_OVERHEAD_BYTES: Final = 30
+HEADER_OVERHEAD_BYTES: Final = 4
+# By how much what a message without headers counts differs from the length of its record.
+_COUNTED_BESIDES_RECORD: Final = MESSAGE_OVERHEAD_BYTES - RECORD_BYTES
+# By how much a record is longer at most than what its message counts.
+_RECORD_BESIDES_COUNTED: Final = RECORD_BYTES + EXPIRY_BYTES - MESSAGE_OVERHEAD_BYTES
+
+# What lies between two messages is read with them up to here: another read would take longer.
+GAP_BYTES_MAX: Final = 64 * 1024
+
+
+def message_size(subject: int, header: int, payload: int) -> int:
+    """What a message on disk counts in a stream's bytes."""
+    size = MESSAGE_OVERHEAD_BYTES + subject + payload
+    return size + HEADER_OVERHEAD_BYTES + header if header else size
+
+
+def message_sizes(batch: Batch, lengths: list[int]) -> list[int]:
+    """What the messages of a batch count; `lengths` are those of their records."""
+    if not any(batch.expiries_ns):
+        sizes = [length + _COUNTED_BESIDES_RECORD for length in lengths]
+        if any(batch.headers):
+            sizes = [
+                size + HEADER_OVERHEAD_BYTES if header else size
+                for size, header in zip(sizes, batch.headers, strict=True)
+            ]
+        return sizes
+    return [
+        message_size(len(subject), len(header), len(payload))
+        for subject, header, payload in zip(
+            batch.subjects, batch.headers, batch.payloads, strict=True
+        )
+    ]
+
+
+def records_size(batch: Batch) -> int:
+    """How many bytes the records of a batch take at most."""
+    fixed = RECORD_BYTES + EXPIRY_BYTES if batch.expiries_ns else RECORD_BYTES
+    size = fixed * len(batch.subjects) + sum(map(len, batch.subjects))
+    return size + sum(map(len, batch.headers)) + sum(map(len, batch.payloads))
+
+
+def encode_batch(first: int, batch: Batch, seed: int) -> tuple[bytes, list[int]]:
+    """The records of a batch whose first message has sequence `first`, and the length of each."""
+    if not any(batch.expiries_ns):
+        return encode_messages(
+            first, batch.subjects, batch.headers, batch.payloads, batch.timestamps_ns, seed
+        )
+    parts: list[bytes] = []
+    for position, expiry_ns in enumerate(batch.expiries_ns):
+        subject, header = batch.subjects[position], batch.headers[position]
+        payload, timestamp_ns = batch.payloads[position], batch.timestamps_ns[position]
+        if expiry_ns:
+            parts.append(
+                encode_message_with_expiry(
+                    first + position, subject, header, payload, timestamp_ns, expiry_ns, seed
+                )
+            )
+        else:
+            data, _ = encode_messages(
+                first + position, [subject], [header], [payload], [timestamp_ns], seed
+            )
+            parts.append(data)
+    return b"".join(parts), [len(part) for part in parts]
+
+
+@final
+class Wanted:
+    """Messages of one segment that are wanted, as parallel lists."""
+
+    __slots__ = ("_ends", "_sizes", "ids", "offsets", "sequences")
+
+    def __init__(self, index: SegmentIndex, sequences: Sequence[int]) -> None:
+        """`sequences` are ascending and of that segment; those without a message are left out."""
+        first = sequences[0] - index.first_sequence
+        end = sequences[-1] + 1 - index.first_sequence
+        columns = (index.offsets, index.subject_ids, index.sizes)
+        if end - first == len(sequences):
+            offsets, ids, sizes = (column[first:end].tolist() for column in columns)
+        else:
+            positions = [sequence - index.first_sequence for sequence in sequences]
+            offsets, ids, sizes = ([*map(column.__getitem__, positions)] for column in columns)
+        if not index.is_dense:
+            sequences, ids, sizes = (
+                [*compress(column, offsets)] for column in (sequences, ids, sizes)
+            )
+            offsets = [*filter(None, offsets)]
+        self.sequences = sequences
+        self.ids = ids
+        self.offsets = offsets
+        self._sizes = sizes
+        # Where their records end at the latest.
+        self._ends = [*map(_RECORD_BESIDES_COUNTED.__add__, map(add, offsets, sizes))]
+
+    def near(self, at: int, bytes_max: int) -> tuple[int, int]:
+        """How far one read from the message at `at` on should go: up to which other one, and how
+        many bytes.
+
+        Of messages far from each other, or of more than are wanted, nothing is read in vain.
+        """
+        offsets, ends, sizes = self.offsets, self._ends, self._sizes
+        begin = offsets[at]
+        # Most of the time they lie one after the other.
+        stop = max(bisect_right(ends, begin + READ_BYTES, at), at + 1)
+        span = ends[stop - 1] - begin
+        counted = sum(sizes[at:stop])
+        bytes_at_most = counted - (stop - at) * MESSAGE_OVERHEAD_BYTES
+        if span - counted <= GAP_BYTES_MAX and bytes_at_most <= bytes_max:
+            return stop, span
+        for behind in range(at + 1, stop):
+            bytes_max -= sizes[behind - 1] - MESSAGE_OVERHEAD_BYTES
+            if bytes_max < 0 or offsets[behind] - ends[behind - 1] > GAP_BYTES_MAX:
+                return behind, ends[behind - 1] - begin
+        return stop, span
+
+
+def take_messages(
+    batch: MessageBatch,
+    index: SegmentIndex,
+    names: list[bytes],
+    seed: int,
+    sequence: int,
+    begin: int,
+    data: bytes,
+    count_max: int,
+    bytes_max: int,
+) -> int:
+    """Add messages from `sequence` on that lie whole in `data`, from offset `begin` of a segment.
+
+    `names` are all subjects by id, `seed` is the segment's. Returns what is left of `bytes_max`;
+    below zero when it is used up.
+    """
+    start = sequence - index.first_sequence
+    # No more than fit: the index of a large segment is not copied for a few messages.
+    end = start + min(count_max - len(batch), len(data) // RECORD_BYTES + 1)
+    offsets: Sequence[int] = index.offsets[start:end]
+    ids: Sequence[int] = index.subject_ids[start:end]
+    sequences: Sequence[int] = range(sequence, sequence + len(offsets))
+    if not index.is_dense:
+        sequences = [*compress(sequences, offsets)]
+        ids = [*compress(ids, offsets)]
+        offsets = [*filter(None, offsets)]
+    return take_at(batch, names, seed, sequences, ids, offsets, begin, data, bytes_max)
+
+
+def take_at(
+    batch: MessageBatch,
+    names: list[bytes],
+    seed: int,
+    sequences: Sequence[int],
+    ids: Sequence[int],
+    offsets: Sequence[int],
+    begin: int,
+    data: bytes,
+    bytes_max: int,
+) -> int:
+    """Add the messages of `sequences`, with these subject ids, at these offsets of a segment.
+
+    Up to the first that does not lie whole and sound in `data`; all else as for `take_messages`.
+    """
+    timestamps_ns, headers, payloads = take_records(
+        data, [offset - begin for offset in offsets], sequences, bytes_max, seed
+    )
+    bytes_max -= sum(map(len, headers)) + sum(map(len, payloads))
+    count = len(payloads)
+    if bytes_max < 0 and len(batch) + count > 1:
+        # The last one is too much; a batch has at least one.
+        count -= 1
+    batch.sequences += sequences[:count]
+    batch.subjects += [names[sid] for sid in ids[:count]]
+    batch.headers += headers[:count]
+    batch.payloads += payloads[:count]
+    batch.timestamps_ns += timestamps_ns[:count]
+    return bytes_max

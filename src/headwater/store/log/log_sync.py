@@ -1,0 +1,57 @@
+"""Waiting for the disk beside a log.
+
+The log prepares the work on its own thread and takes it up there again; in between only the files
+are touched, and those know what may happen to them meanwhile. It must not know the log.
+"""
+
+from typing import final
+
+from headwater.store.disk.journal import Journal
+from headwater.store.disk.segment import SegmentFile
+
+
+@final
+class LogSync:
+    """What a log had written at a moment."""
+
+    __slots__ = (
+        "_journal",
+        "_segments",
+        "cuts",
+        "entries_written",
+        "last_sequence",
+        "problem",
+        "segment_bytes",
+        "segment_first",
+    )
+
+    def __init__(
+        self,
+        segments: list[SegmentFile],
+        journal: Journal,
+        last_sequence: int,
+        entries_written: int,
+        cuts: int,
+    ) -> None:
+        """Made by `FileLog.begin_sync`; segments in order."""
+        self._segments = segments
+        self._journal = journal
+        self.last_sequence = last_sequence
+        self.entries_written = entries_written
+        self.cuts = cuts
+        self.segment_first = segments[-1].first_sequence
+        self.segment_bytes = segments[-1].size
+        # Why something may not be on the disk.
+        self.problem: OSError | None = None
+
+    def run(self) -> None:
+        """Return when the disk has all of it. May run on another thread."""
+        files: list[SegmentFile | Journal] = [*self._segments, self._journal]
+        for file in files:
+            try:
+                file.sync()
+            except OSError as error:
+                # One that is gone by now, or has a successor, need not be on the disk.
+                if not file.is_closed:
+                    self.problem = error
+                    return

@@ -1,0 +1,482 @@
+"""The log of one stream as everything above the store sees it, on disk or in memory.
+
+Sequences are given out once, in order, and never again. Messages go in batches, as parallel lists.
+What is asked of the index is answered here, the same for both kinds of log; what has to be stored,
+and where, is theirs (`headwater.store.log.file_log`, `headwater.store.log.memory_log`).
+"""
+
+from abc import ABC, abstractmethod
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from itertools import compress
+from typing import Final, final
+
+from headwater.base.emptying import Container
+from headwater.base.errors import OperatingError
+from headwater.base.invariants import check
+from headwater.base.sliced import Work, at_once
+from headwater.store.disk.format import SUBJECT_BYTES_MAX, Entry
+from headwater.store.index.cursor import FilterCursor
+from headwater.store.index.expiry import COUNT_MAX, ExpiryQueue
+from headwater.store.index.log_index import NO_SEQUENCE, LogIndex
+from headwater.store.index.ranges import RangeSet
+from headwater.store.index.subject_filter import SubjectFilter
+from headwater.store.index.walks import gathering_lasts
+from headwater.subjects.grammar import has_wildcard
+
+ALL_SUBJECTS: Final = b">"
+# Filters of who reads on by the same patterns are kept; each may be as large as a byte for every
+# subject.
+FILTERS_KEPT_MAX: Final = 32
+# So many subjects are compared with a pattern at once, which takes some milliseconds; of more, some
+# at a time.
+LOOKED_AT_ONCE_MAX: Final = 32_768
+# Messages of a log with more than this are counted some at a time.
+COUNTED_AT_ONCE_MAX: Final = 65_536
+# The names of so many subjects are gathered in one step.
+NAMED_AT_A_TIME: Final = 4096
+# So many messages are found or taken out in one step.
+PURGED_AT_A_TIME: Final = 1024
+# To take a message out of the index takes so many units of work.
+DELETION_COST: Final = 4
+
+
+class StoreError(OperatingError):
+    """The disk, or what is on it, made something impossible; the text says what to do."""
+
+
+class OfflineError(StoreError):
+    """A stream whose disk failed: it can be read, and written again after a restart."""
+
+
+class DiskFullError(StoreError):
+    """There is no room on the disk: nothing has changed, and it may be tried again."""
+
+
+@final
+class StoredMessage:
+    """A message as it was stored."""
+
+    __slots__ = ("header", "payload", "sequence", "subject", "timestamp_ns")
+
+    def __init__(
+        self, sequence: int, subject: bytes, header: bytes, payload: bytes, timestamp_ns: int
+    ) -> None:
+        self.sequence = sequence
+        self.subject = subject
+        self.header = header
+        self.payload = payload
+        self.timestamp_ns = timestamp_ns
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, StoredMessage) and self._values() == other._values()
+
+    def __repr__(self) -> str:
+        return f"StoredMessage{self._values()}"
+
+    def _values(self) -> tuple[int, bytes, bytes, bytes, int]:
+        return self.sequence, self.subject, self.header, self.payload, self.timestamp_ns
+
+
+@final
+class MessageBatch:
+    """Messages that were read, as parallel lists."""
+
+    __slots__ = ("headers", "payloads", "sequences", "subjects", "timestamps_ns")
+
+    def __init__(self) -> None:
+        self.sequences: list[int] = []
+        self.subjects: list[bytes] = []
+        self.headers: list[bytes] = []
+        self.payloads: list[bytes] = []
+        self.timestamps_ns: list[int] = []
+
+    def __len__(self) -> int:
+        return len(self.sequences)
+
+    def __iter__(self) -> Iterator[StoredMessage]:
+        return map(
+            StoredMessage,
+            self.sequences,
+            self.subjects,
+            self.headers,
+            self.payloads,
+            self.timestamps_ns,
+        )
+
+    def cut_behind(self, sequence: int) -> None:
+        """Leave out what comes after a sequence."""
+        count = bisect_right(self.sequences, sequence)
+        del self.sequences[count:], self.timestamps_ns[count:]
+        del self.subjects[count:], self.headers[count:], self.payloads[count:]
+
+
+@final
+class Batch:
+    """Messages to append, as parallel lists; headers are empty where there is none.
+
+    `expiries_ns` is empty, or says for each message when it goes; 0 for never.
+    """
+
+    __slots__ = ("expiries_ns", "headers", "payloads", "subjects", "timestamps_ns")
+
+    def __init__(
+        self,
+        subjects: list[bytes],
+        headers: list[bytes],
+        payloads: list[bytes],
+        timestamps_ns: list[int],
+        expiries_ns: list[int] | None = None,
+    ) -> None:
+        self.subjects = subjects
+        self.headers = headers
+        self.payloads = payloads
+        self.timestamps_ns = timestamps_ns
+        self.expiries_ns = expiries_ns or []
+        count = len(subjects)
+        check(count > 0, "a batch has messages")
+        check(
+            count == len(headers) == len(payloads) == len(timestamps_ns)
+            and len(self.expiries_ns) in (0, count),
+            "the lists of a batch are of one length",
+        )
+        check(max(map(len, subjects)) <= SUBJECT_BYTES_MAX, "a subject fits its record")
+
+
+class MessageLog(ABC):
+    """What both kinds of log can do."""
+
+    def __init__(self, index: LogIndex) -> None:
+        self.index = index
+        self.expiries = ExpiryQueue()
+        # Ranges of sequences whose messages were stored and can not be read any more.
+        self.lost = RangeSet()
+        # What callers had journalled when the log was opened, in order; they take it from here.
+        self.entries: list[Entry] = []
+        # Says what of all that the caller has journalled is still true; None if all of it may be.
+        self.caller_entries: Callable[[], list[tuple[int, bytes]]] | None = None
+        # Whether the caller is in the midst of a change: the journal may speak of all of it or of
+        # nothing, so it is not written anew meanwhile.
+        self.is_held = False
+        # Those used last are at the end.
+        self._filters: dict[tuple[bytes, ...], SubjectFilter] = {}
+
+    # --- state ---------------------------------------------------------------------------------
+
+    @property
+    def first_sequence(self) -> int:
+        """Of the first message; one past the last sequence where there is none."""
+        return self.index.first_sequence
+
+    @property
+    def last_sequence(self) -> int:
+        """The last sequence given out."""
+        return self.index.last_sequence
+
+    @property
+    def messages(self) -> int:
+        """How many messages there are."""
+        return self.index.messages
+
+    @property
+    def byte_count(self) -> int:
+        """What they count, as nats-server counts it for this kind of storage."""
+        return self.index.byte_count
+
+    @property
+    def subject_count(self) -> int:
+        """How many subjects have messages."""
+        return len(self.index.subjects)
+
+    @property
+    def deleted_count(self) -> int:
+        """How many sequences between the first message and the last sequence have none."""
+        if not self.messages:
+            return 0
+        return self.last_sequence - self.first_sequence + 1 - self.messages
+
+    def deleted_ranges(self) -> list[tuple[int, int]]:
+        """Those sequences, as ranges of first and last."""
+        return list(self.index.gaps())
+
+    # --- what each kind does -------------------------------------------------------------------
+
+    @abstractmethod
+    def append(self, batch: Batch) -> int:
+        """Store messages; returns the sequence of the first. All of them, or none and an error."""
+
+    @abstractmethod
+    def skip(self, count: int, timestamp_ns: int) -> None:
+        """Give out sequences without messages."""
+
+    @abstractmethod
+    def get(self, sequence: int) -> StoredMessage | None:
+        """A message, or None if there is none of that sequence or it can not be read."""
+
+    @abstractmethod
+    def read(self, sequence: int, count_max: int, bytes_max: int) -> MessageBatch:
+        """Messages from `sequence` on, in order, at least one if there is one.
+
+        `bytes_max` bounds headers and payloads together.
+        """
+
+    @abstractmethod
+    def read_at(self, sequences: Sequence[int], bytes_max: int) -> MessageBatch:
+        """The messages of these ascending sequences, in order, at least one if there is one.
+
+        Those that are gone or can not be read are left out. `bytes_max` bounds headers and payloads
+        together.
+        """
+
+    @abstractmethod
+    def write_entries(self, entries: Sequence[tuple[int, bytes]]) -> None:
+        """Journal what the caller has to keep, kind and body each: all of it or none.
+
+        Kinds are from CALLER_KINDS of `headwater.store.disk.journal` on.
+        """
+
+    @abstractmethod
+    def delete(
+        self,
+        sequences: Sequence[int],
+        erase: bool = False,
+        entries: Sequence[tuple[int, bytes]] = (),
+    ) -> int:
+        """Remove messages; `erase` also overwrites what they held. Returns how many there were.
+
+        `entries` are journalled as by `write_entries`, also if there is nothing to remove. A crash
+        leaves the messages and no entries, or the entries and no messages.
+        """
+
+    @abstractmethod
+    def deleting(
+        self, sequences: list[int], entries: Sequence[tuple[int, bytes]] = ()
+    ) -> Work[None]:
+        """Remove messages, some at a time; `sequences` are in ascending order.
+
+        Nobody may write to the log meanwhile, and who reads sees some of them gone. A crash leaves
+        all of the messages and no entries, or the entries and none of the messages.
+        """
+
+    @abstractmethod
+    def truncate(self, last_sequence: int) -> None:
+        """Forget everything after a sequence, which will be given out again.
+
+        Only for what was never visible: a tail that another replica does not have.
+        """
+
+    @property
+    @abstractmethod
+    def offline(self) -> str:
+        """Why the log can not be written to; empty if it can."""
+
+    @property
+    def is_full(self) -> bool:
+        """Whether messages are refused because there is no room on the disk, for as long as there
+        is none."""
+        return False
+
+    @abstractmethod
+    def set_body(self, body: bytes) -> None:
+        """Replace what the caller keeps beside the messages, as durably as they are kept."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Release everything; a log on disk is complete there afterwards."""
+
+    def abandon(self) -> list[Container]:
+        """Forget all messages, before a log is closed and removed.
+
+        Returns containers that nobody needs any more, and that may be so large that they are to be
+        emptied some at a time.
+        """
+        containers = [*self.index.abandon(), *self.expiries.abandon()]
+        self._filters.clear()
+        return containers
+
+    # --- looking up ----------------------------------------------------------------------------
+
+    def filter(self, patterns: Sequence[bytes]) -> SubjectFilter:
+        """What matches one of the patterns; worth keeping by who asks again and again."""
+        key = tuple(patterns)
+        found = self._filters.pop(key, None) or SubjectFilter(self.index, key)
+        self._keep(key, found)
+        return found
+
+    def _keep(self, key: tuple[bytes, ...], found: SubjectFilter) -> None:
+        self._filters.pop(key, None)
+        if len(self._filters) == FILTERS_KEPT_MAX:
+            del self._filters[next(iter(self._filters))]
+        self._filters[key] = found
+
+    def _filter_once(self, patterns: Sequence[bytes]) -> SubjectFilter:
+        """The same for a question that is not asked again soon, which must not drive others out."""
+        key = tuple(patterns)
+        return self._filters.get(key) or SubjectFilter(self.index, key)
+
+    def cursor(self, patterns: Sequence[bytes], sequence: int) -> FilterCursor:
+        """A place among the messages that match one of the patterns, for a reader to move on."""
+        return FilterCursor(self.index, self.filter(patterns), sequence)
+
+    def preparing(self, patterns: Sequence[bytes]) -> Work[None]:
+        """Find out which subjects match, some at a time; then questions about them cost little.
+
+        Subjects may come and go meanwhile.
+        """
+        key = tuple(patterns)
+        if key in self._filters:
+            return
+        found = SubjectFilter(self.index, key, looks_bit_by_bit=True)
+        if found.is_everything or found.looked_at <= LOOKED_AT_ONCE_MAX:
+            return
+        yield from found.looking()
+        self._keep(key, found)
+
+    def counting(self, patterns: Sequence[bytes], sequence: int) -> Work[None]:
+        """Find out how many messages at or after a sequence match, some at a time; the log must not
+        change meanwhile."""
+        yield from self.preparing(patterns)
+        if self.messages > COUNTED_AT_ONCE_MAX:
+            yield from self.filter(patterns).counting(sequence)
+
+    def gathering_lasts(
+        self, patterns: Sequence[bytes], up_to: int, count_max: int = COUNT_MAX
+    ) -> Work[list[int]]:
+        """The last message of each matching subject, at or before `up_to`, in order; the first so
+        many, some at a time. The log must not change meanwhile."""
+        yield from self.preparing(patterns)
+        found = self._filter_once(patterns)
+        found.refresh()
+        return (yield from gathering_lasts(self.index, found, up_to, count_max))
+
+    def gathering_names(self, pattern: bytes) -> Work[list[bytes]]:
+        """The names of the subjects that match and have messages, in no order, some at a time."""
+        yield from self.preparing((pattern,))
+        subjects = self.index.subjects
+        names, counts = subjects.names, subjects.counts
+        ids = self._filter_once((pattern,)).ids_now()
+        found: list[bytes] = []
+        for begin in range(0, len(ids), NAMED_AT_A_TIME):
+            some = ids[begin : begin + NAMED_AT_A_TIME]
+            there = compress(some, map(counts.__getitem__, some))
+            found += map(names.__getitem__, there)
+            yield 1 + len(some) // 4
+        return found
+
+    def prepare_lookups(self, count_max: int) -> bool:
+        """Do some of what lookups by pattern would have to do first; whether there is more.
+
+        For a log that is read by pattern, when there is time: sorts up to `count_max` subjects, or
+        counts about so many messages.
+        """
+        if self.index.subjects.sort_some(count_max):
+            return True
+        return self.index.take_censuses(count_max)
+
+    def next_sequence_of(self, patterns: Sequence[bytes], sequence: int) -> int:
+        """The first message at or after `sequence` on a matching subject; 0 if there is none."""
+        if len(patterns) == 1 and not has_wildcard(patterns[0]):
+            sid = self.index.subjects.ids.get(patterns[0])
+            return NO_SEQUENCE if sid is None else self.index.next_of_subject(sid, sequence)
+        return self.filter(patterns).next(sequence)
+
+    def last_sequence_of(self, patterns: Sequence[bytes], up_to: int | None = None) -> int:
+        """The last message on a matching subject, at or before `up_to`; 0 if there is none."""
+        limit = self.last_sequence if up_to is None else up_to
+        if len(patterns) == 1 and not has_wildcard(patterns[0]):
+            sid = self.index.subjects.ids.get(patterns[0])
+            return NO_SEQUENCE if sid is None else self.index.last_of_subject(sid, limit)
+        return self._filter_once(patterns).last(limit)
+
+    def last_of_each(self, patterns: Sequence[bytes], up_to: int | None = None) -> list[int]:
+        """The last message of each matching subject, at or before `up_to`, in order."""
+        limit = self.last_sequence if up_to is None else up_to
+        return self._filter_once(patterns).last_of_each(limit)
+
+    def few_last_of_each(
+        self, patterns: Sequence[bytes], up_to: int, count_max: int
+    ) -> list[int] | None:
+        """The same if there are no more than `count_max`; None if there are."""
+        found = self._filter_once(patterns)
+        if found.has_more_subjects(up_to, count_max):
+            return None
+        return found.last_of_each(up_to)
+
+    def pending(
+        self, patterns: Sequence[bytes], sequence: int, last_per_subject: bool = False
+    ) -> int:
+        """How many messages on matching subjects there are at or after `sequence`.
+
+        Or of how many such subjects the last message is there.
+        """
+        found = self.filter(patterns)
+        return found.pending_subjects(sequence) if last_per_subject else found.pending(sequence)
+
+    def first_sequence_at(self, timestamp_ns: int) -> int:
+        """The first message stored at or after a time; 0 if there is none."""
+        return self.index.first_at(timestamp_ns)
+
+    def subject_counts(self, pattern: bytes = ALL_SUBJECTS) -> dict[bytes, int]:
+        """How many messages each matching subject has."""
+        subjects = self.index.subjects
+        names, counts = subjects.names, subjects.counts
+        found = self._filter_once((pattern,)).ids()
+        return {names[sid]: counts[sid] for sid in sorted(found) if counts[sid]}
+
+    def subject_extent(self, subject: bytes) -> tuple[int, int, int]:
+        """First and last sequence of one subject and its count; zeros if it has no message."""
+        return self.index.subjects.extent(subject)
+
+    def size_of(self, sequence: int) -> int:
+        """What a message counts; it must be there."""
+        segment = self.index.segment_of(sequence)
+        return segment.sizes[sequence - segment.first_sequence]
+
+    def subject_of(self, sequence: int) -> bytes:
+        """The subject of a message, which must be there."""
+        segment = self.index.segment_of(sequence)
+        sid = segment.subject_ids[sequence - segment.first_sequence]
+        return self.index.subjects.names[sid]
+
+    # --- what is to go -------------------------------------------------------------------------
+
+    def purge(
+        self,
+        pattern: bytes = ALL_SUBJECTS,
+        before: int = 0,
+        keep: int = 0,
+        entries: Sequence[tuple[int, bytes]] = (),
+    ) -> int:
+        """Remove messages on matching subjects; returns how many.
+
+        `before` spares those from that sequence on, `keep` the last so many. `entries` are
+        journalled together with that, as by `delete`.
+        """
+        return self.delete(self.purgeable(pattern, before, keep), entries=entries)
+
+    def purgeable(self, pattern: bytes, before: int, keep: int) -> list[int]:
+        """The messages that a purge removes, in order."""
+        return at_once(self.gathering_purgeable(pattern, before, keep))
+
+    def gathering_purgeable(self, pattern: bytes, before: int, keep: int) -> Work[list[int]]:
+        """Find messages that a purge removes, some at a time; the log must not change meanwhile."""
+        end = before or self.last_sequence + 1
+        yield from self.preparing((pattern,))
+        found = yield from self._filter_once((pattern,)).gathering(end)
+        return found[: max(len(found) - keep, 0)]
+
+    def due_by_age(self, stored_before_ns: int, count_max: int = COUNT_MAX) -> list[int]:
+        """Messages stored before a time, oldest first, up to so many; reads no further."""
+        return self.index.stored_before(stored_before_ns, count_max)
+
+    def due_by_expiry(self, now_ns: int, count_max: int = COUNT_MAX) -> list[int]:
+        """Messages whose own time has come; told again until they are deleted."""
+        due = [pair for pair in self.expiries.due(now_ns, count_max) if self.index.has(pair[0])]
+        self.expiries.extend(due)
+        return [sequence for sequence, _ in due]
+
+    def note_expiries(self, first_sequence: int, expiries_ns: list[int]) -> None:
+        """Remember when the messages of a batch go."""
+        for sequence, expiry_ns in enumerate(expiries_ns, first_sequence):
+            if expiry_ns:
+                self.expiries.add(sequence, expiry_ns)

@@ -1,0 +1,1 @@
+"""Opening a store: damage that may be found in it, and the rule for each kind."""

@@ -1,0 +1,760 @@
+"""Making a log on disk, and opening one that is there.
+
+The table of what may be wrong with it, and what is done then, is in `store.recovery.recovery`.
+"""
+
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Final, final
+
+from headwater.base.entropy import Entropy
+from headwater.store.disk.filesystem import FileSystem, read_file, replace_file
+from headwater.store.disk.format import (
+    HEADER_BYTES,
+    IDENTITY_BYTES,
+    JOURNAL_MAGIC,
+    MESSAGE,
+    MESSAGE_WITH_EXPIRY,
+    Entry,
+    FileHeader,
+    FormatError,
+    NewerFormatError,
+    Record,
+    StreamFile,
+    is_beginning,
+    is_footer,
+)
+from headwater.store.disk.journal import (
+    CALLER_KINDS,
+    DELETED,
+    LOST,
+    TRUNCATED,
+    TRUNCATING,
+    Journal,
+    JournalEntries,
+    decode_ranges,
+    encode_ranges,
+    read_entries,
+    size_of_entries,
+)
+from headwater.store.disk.segment import SegmentFile, segment_name, sequence_of
+from headwater.store.disk.unfinished import SUCCESSOR_SUFFIX
+from headwater.store.index.log_index import Footer, LogIndex, SegmentIndex, decode_footer
+from headwater.store.index.ranges import RangeSet
+from headwater.store.log.batch_records import message_size
+from headwater.store.log.file_log import (
+    JOURNAL_FILE,
+    JOURNAL_NEW_FILE,
+    SEGMENT_BYTES_MAX,
+    STREAM_FILE,
+    FileLog,
+)
+from headwater.store.log.message_log import OfflineError, StoreError
+from headwater.store.recovery.recovery import (
+    Extent,
+    Findings,
+    cut_tail,
+    scan_records,
+    set_aside,
+    set_aside_file,
+)
+from headwater.store.upkeep.checkpoint import (
+    CHECKPOINT_FILE,
+    Checkpoint,
+    index_from,
+    read_checkpoint,
+)
+
+SEQUENCE_MAX: Final = 2**64 - 1
+
+
+class UnreadableError(StoreError):
+    """A stream that can not be opened: its stream file is not sound, or the disk fails."""
+
+
+def create_log(
+    files: FileSystem,
+    folder: str,
+    entropy: Entropy,
+    body: bytes = b"",
+    first_sequence: int = 1,
+    segment_bytes_max: int = SEGMENT_BYTES_MAX,
+) -> FileLog:
+    """A new log in a new folder, durable when this returns."""
+    new_folders = folders_above_new(files, folder)
+    files.make_folder(folder)
+    identity = entropy.random_bytes(IDENTITY_BYTES)
+    stream = StreamFile(identity, first_sequence - 1, body)
+    salt = entropy.random_bytes(IDENTITY_BYTES)
+    segment = SegmentFile.create(files, folder, identity, first_sequence, salt)
+    segment.sync()
+    salt = entropy.random_bytes(IDENTITY_BYTES)
+    journal = Journal.create(files, f"{folder}/{JOURNAL_FILE}", identity, salt)
+    if first_sequence > 1:
+        # Else they would count as lost if the first segment were.
+        journal.write(0, [(DELETED, encode_ranges([(1, first_sequence - 1)]))])
+    journal.sync()
+    # Last: a folder with a stream file is whole.
+    replace_file(files, f"{folder}/{STREAM_FILE}", stream.encode())
+    for path in new_folders:
+        files.sync_folder(path)
+    segments = {first_sequence: segment}
+    index = LogIndex(first_sequence)
+    return FileLog(files, folder, entropy, stream, journal, index, segments, segment_bytes_max)
+
+
+def folders_above_new(files: FileSystem, folder: str) -> list[str]:
+    """The folders that get an entry when this one, and what is missing above it, is made."""
+    above = []
+    while not files.exists(folder):
+        folder = folder_above(folder)
+        above.append(folder)
+    return above
+
+
+def sync_folders_above(files: FileSystem, folder: str) -> None:
+    """Return when a folder and all above it are on the disk by name.
+
+    Those that can not be opened, such as a home in somebody else's folder, were not made by us.
+    """
+    above = folder_above(folder)
+    while above != folder:
+        try:
+            files.sync_folder(above)
+        except PermissionError:
+            return
+        folder, above = above, folder_above(above)
+
+
+def folder_above(folder: str) -> str:
+    """The folder that a folder is an entry of."""
+    return folder.rpartition("/")[0] or ("/" if folder.startswith("/") else ".")
+
+
+def open_log(
+    files: FileSystem,
+    folder: str,
+    entropy: Entropy,
+    loss_possible: bool = False,
+    segment_bytes_max: int = SEGMENT_BYTES_MAX,
+    machine_fell: bool = False,
+    extent: Extent | None = None,
+    syncs: bool = True,
+) -> FileLog:
+    """Open the log in a folder, whatever state it is in.
+
+    `loss_possible` says that something of which it was said that it is written may be missing: then
+    no sequence that was reserved is given out again. `machine_fell` says that what was not synced
+    may be there in parts; all that was promised to be there is within `extent` then, if it is
+    known. Raises StoreError where nothing can be done without help. A log whose disk refuses to be
+    written can still be read.
+
+    The process that wrote the log may have been killed before it synced. `syncs` says that all of
+    the log is on the disk when this returns; otherwise that is left to the next `begin_sync`.
+    """
+    try:
+        opening = _Opening(files, folder, loss_possible or machine_fell, extent)
+    except NewerFormatError as error:
+        raise StoreError(f"can not open the stream in {folder}: {error}") from error
+    except OSError as error:
+        raise UnreadableError(f"can not open the stream in {folder}: {error}") from error
+    log = FileLog(
+        files,
+        folder,
+        entropy,
+        opening.stream,
+        opening.journal,
+        opening.index,
+        opening.segments,
+        segment_bytes_max,
+    )
+    log.findings = opening.findings
+    log.lost = opening.lost
+    log.entries = opening.entries
+    log.caller_bytes = size_of_entries((entry.kind, entry.body) for entry in opening.entries)
+    log.expiries.extend(opening.expiries)
+    log.checkpoint_segment = opening.checkpoint_segment
+    log.checkpoint_sequence = opening.checkpoint_sequence
+    log.journal_sequence = opening.journal_sequence
+    if opening.refused:
+        log.go_offline(f"opening failed: {opening.refused}")
+        return log
+    try:
+        _make_sound(log, opening, loss_possible)
+        if syncs:
+            log.sync()
+        else:
+            log.owe_sync()
+    except OSError as error:
+        log.go_offline(f"opening failed: {error}")
+    except OfflineError:
+        # It says so itself.
+        pass
+    return log
+
+
+def _make_sound(log: FileLog, opening: "_Opening", loss_possible: bool) -> None:
+    """Write down what opening has found, so that the next opening finds the same."""
+    opening.remove_unfinished()
+    if opening.cut is not None and opening.cut_again:
+        log.finish_truncation(*opening.cut)
+    if opening.journal_unsound:
+        log.rewrite_journal([(entry.kind, entry.body) for entry in log.entries])
+    else:
+        opening.write_conclusions(log.last_sequence)
+    if loss_possible or opening.end_uncertain:
+        first = log.last_sequence + 1
+        log.continue_above_reservation()
+        if opening.end_uncertain and log.last_sequence >= first:
+            lost = f"sequences {first} to {log.last_sequence} may have been given out"
+            log.findings.add("lost", lost)
+
+
+@final
+class _Opening:
+    """The steps of opening, in order; each needs what the one before found."""
+
+    def __init__(
+        self, files: FileSystem, folder: str, machine_fell: bool, extent: Extent | None
+    ) -> None:
+        self._files = files
+        self._folder = folder
+        self._machine_fell = machine_fell
+        self._extent = extent
+        # Why what was found could not be put in order; the log can be read as it is.
+        self.refused = ""
+        self.findings = Findings()
+        self.lost = RangeSet()
+        self.entries: list[Entry] = []
+        # The log's last sequence when the last entry was written; 0 without one.
+        self.journal_sequence = 0
+        self.expiries: list[tuple[int, int]] = []
+        self.segments: dict[int, SegmentFile] = {}
+        # A cut of the log's end that the journal does not say is done, and whether to make it anew.
+        self.cut: tuple[int, int] | None = None
+        self.cut_again = False
+        # Sequences behind the end may have been given out.
+        self.end_uncertain = False
+        # The journal is not to be written to: it has to be begun anew with all that is known.
+        self.journal_unsound = False
+        self._deleted = RangeSet()
+        self._footers: list[Footer] = []
+        self.stream = self._read_stream_file()
+        self._checkpoint = self._read_checkpoint()
+        # The segment and the sequence with which it ends; 0 if there is none.
+        self.checkpoint_segment = self.checkpoint_sequence = 0
+        self._restored: LogIndex | None = None
+        if self._checkpoint is not None:
+            self._restored = self._restore(self._checkpoint)
+        self._load_segments()
+        self.journal = self._load_journal()
+        self._lost_before = RangeSet(self.lost)
+        self._judge_end()
+        self.index = self._build_index()
+
+    def _read_stream_file(self) -> StreamFile:
+        path = f"{self._folder}/{STREAM_FILE}"
+        try:
+            return StreamFile.decode(read_file(self._files, path), path)
+        except NewerFormatError:
+            raise
+        except (OSError, FormatError) as error:
+            raise UnreadableError(f"can not open the stream in {self._folder}: {error}") from error
+
+    def _put_in_order(self, step: Callable[[], object]) -> None:
+        """Take a step that writes. Where the disk refuses, what is there is left as it is."""
+        if not self.refused:
+            try:
+                step()
+            except OSError as error:
+                self.refused = str(error)
+
+    def remove_unfinished(self) -> None:
+        """Remove what was to replace a file and never did: it may hold what was erased since."""
+        unfinished = [
+            name
+            for name in self._files.list_folder(self._folder)
+            if name.endswith(SUCCESSOR_SUFFIX) or name == JOURNAL_NEW_FILE
+        ]
+        for name in unfinished:
+            self._files.remove(f"{self._folder}/{name}")
+        if unfinished:
+            self._files.sync_folder(self._folder)
+
+    # --- checkpoint ----------------------------------------------------------------------------
+
+    def _read_checkpoint(self) -> Checkpoint | None:
+        """The checkpoint, if it is sound and fits the segments that are there."""
+        try:
+            checkpoint = read_checkpoint(self._files, self._folder, self.stream.identity)
+        except (FormatError, OSError) as error:
+            self._set_checkpoint_aside(str(error))
+            return None
+        if checkpoint is None or self._fits(checkpoint):
+            return checkpoint
+        self._set_checkpoint_aside("does not fit the segments")
+        return None
+
+    def _set_checkpoint_aside(self, reason: str) -> None:
+        """What does not fit now must not seem to once the files have grown."""
+        self.findings.add("unused", f"checkpoint: {reason}")
+        self._put_in_order(lambda: set_aside_file(self._files, self._folder, CHECKPOINT_FILE))
+
+    def _fits(self, checkpoint: Checkpoint) -> bool:
+        """Whether every segment is at least as long as the checkpoint says; some may be gone."""
+        names = set(self._files.list_folder(self._folder))
+        last = checkpoint.segments[-1].index.first_sequence
+        if JOURNAL_FILE not in names or segment_name(last) not in names:
+            return False
+        for covered in checkpoint.segments:
+            name = segment_name(covered.index.first_sequence)
+            if name in names and self._size_of(name) < covered.covered_bytes:
+                return False
+        return self._size_of(JOURNAL_FILE) >= checkpoint.journal_bytes(self._journal_salt())
+
+    def _journal_salt(self) -> bytes:
+        """What tells the journal from those before it; empty if it does not say."""
+        file = self._files.open(f"{self._folder}/{JOURNAL_FILE}")
+        try:
+            return FileHeader.decode(file.read(0, HEADER_BYTES), JOURNAL_MAGIC, JOURNAL_FILE).salt
+        except FormatError:
+            return b""
+        finally:
+            file.close()
+
+    def _size_of(self, name: str) -> int:
+        file = self._files.open(f"{self._folder}/{name}")
+        size = file.size
+        file.close()
+        return size
+
+    def _restore(self, checkpoint: Checkpoint) -> LogIndex | None:
+        """The index of the checkpoint, and what the last segment it knew has got since."""
+        last = checkpoint.segments[-1]
+        name = segment_name(last.index.first_sequence)
+        is_last = name == self._segment_names()[-1]
+        segment = self._open_segment(name, is_last)
+        if segment is None:
+            self._set_checkpoint_aside("its last segment can not be read")
+            self._checkpoint = None
+            return None
+        index = index_from(checkpoint)
+        self.checkpoint_segment = segment.first_sequence
+        self.checkpoint_sequence = index.last_sequence
+        self.expiries += checkpoint.expiries
+        self.segments[segment.first_sequence] = segment
+        replayed = _Replayed(index)
+        segment.sealed = last.sealed or segment.read_footer() is not None
+        data = segment.file.read(0, segment.size)
+        start, next_sequence = last.covered_bytes, index.next_sequence
+        end = self._scan(segment, data, start, next_sequence, is_last, replayed.add)
+        if not segment.sealed:
+            self._treat_tail(segment, data, end, index.next_sequence, is_last)
+        self.expiries += replayed.expiries
+        return index
+
+    # --- segments ------------------------------------------------------------------------------
+
+    def _segment_names(self) -> list[str]:
+        return [name for name in self._files.list_folder(self._folder) if sequence_of(name)]
+
+    def _load_segments(self) -> None:
+        names = self._segment_names()
+        restored = 0 if self._restored is None else self._restored.segments[-1].first_sequence
+        for name in names:
+            if sequence_of(name) == restored:
+                continue
+            segment = self._open_segment(name, name == names[-1])
+            if segment is None:
+                continue
+            if segment.first_sequence < restored:
+                segment.sealed = True
+                self.segments[segment.first_sequence] = segment
+            else:
+                self._load_segment(segment, name == names[-1])
+
+    def _open_segment(self, name: str, is_last: bool) -> SegmentFile | None:
+        path = f"{self._folder}/{name}"
+        try:
+            return SegmentFile.open(self._files, path, self.stream.identity)
+        except NewerFormatError:
+            raise
+        except FormatError as error:
+            self.findings.add("unreadable", str(error))
+            # One without a whole header has never had a record.
+            self.end_uncertain |= is_last and self._size_of(name) >= HEADER_BYTES
+            self._put_in_order(lambda: set_aside_file(self._files, self._folder, name))
+            return None
+
+    def _load_segment(self, segment: SegmentFile, is_last: bool) -> None:
+        footer = self._footer_of(segment, segment.path.rpartition("/")[2])
+        if footer is None:
+            gathered = _Gathered(segment.first_sequence)
+            data = segment.file.read(0, segment.size)
+            first = segment.first_sequence
+            end = self._scan(segment, data, HEADER_BYTES, first, is_last, gathered.add)
+            self._treat_tail(segment, data, end, gathered.next_sequence, is_last)
+            footer = gathered.footer()
+        else:
+            segment.sealed = True
+        self._footers.append(footer)
+        self.segments[segment.first_sequence] = segment
+        self.expiries += footer.expiries
+
+    def _footer_of(self, segment: SegmentFile, name: str) -> Footer | None:
+        data = segment.read_footer()
+        if data is None:
+            return None
+        try:
+            footer = decode_footer(data, name)
+        except FormatError as error:
+            self.findings.add("unsealed", str(error))
+            return None
+        return footer if footer.index.first_sequence == segment.first_sequence else None
+
+    def _scan(
+        self,
+        segment: SegmentFile,
+        data: bytes,
+        start: int,
+        next_sequence: int,
+        is_last: bool,
+        found: Callable[[int, Record], None],
+    ) -> int:
+        """Read a segment record by record; returns where the last sound one ends."""
+        return scan_records(
+            data,
+            start,
+            segment.path.rpartition("/")[2],
+            next_sequence,
+            found,
+            self.findings,
+            stop_at_damage=is_last and self._machine_fell,
+            known_bytes=max(self._known_bytes(segment), 0),
+        )
+
+    def _known_bytes(self, segment: SegmentFile) -> int:
+        """How much of the last segment was on the disk for sure; -1 if that is not known."""
+        extent = self._extent
+        if extent is None or extent.segment_first > segment.first_sequence:
+            return -1
+        # One that was begun later had nothing that was promised.
+        return extent.size if extent.segment_first == segment.first_sequence else 0
+
+    def _treat_tail(
+        self, segment: SegmentFile, data: bytes, end: int, next_sequence: int, is_last: bool
+    ) -> None:
+        """What to do with bytes of a segment behind its last sound record."""
+        name = segment.path.rpartition("/")[2]
+        if is_last:
+            self.end_uncertain |= self._is_end_uncertain(segment, data, end, next_sequence)
+        if end == len(data):
+            segment.sealed = not is_last
+        elif not is_last or is_footer(data, end, segment.seed):
+            self.findings.add("unsealed", f"{name}: no sound footer")
+            segment.sealed = True
+        else:
+            self._put_in_order(
+                lambda: cut_tail(self._files, self._folder, segment, data, end, self.findings)
+            )
+
+    def _is_end_uncertain(
+        self, segment: SegmentFile, data: bytes, end: int, next_sequence: int
+    ) -> bool:
+        """Whether there may have been more records in the last segment that were relied upon."""
+        known_bytes = self._known_bytes(segment)
+        if self._machine_fell and known_bytes >= 0:
+            return end < known_bytes
+        if end == len(data) or is_footer(data, end, segment.seed):
+            return False
+        return not is_beginning(data, end, next_sequence, segment.seed)
+
+    # --- journal -------------------------------------------------------------------------------
+
+    @property
+    def _end(self) -> int:
+        """The last sequence of the segments."""
+        if self._footers:
+            return self._footers[-1].index.next_sequence - 1
+        return self.stream.reserved if self._restored is None else self._restored.last_sequence
+
+    def _load_journal(self) -> Journal:
+        path = f"{self._folder}/{JOURNAL_FILE}"
+        data = read_file(self._files, path) if self._files.exists(path) else b""
+        try:
+            header = FileHeader.decode(data[:HEADER_BYTES], JOURNAL_MAGIC, path)
+            if header.identity != self.stream.identity:
+                raise FormatError(f"{path}: belongs to another stream")
+        except NewerFormatError:
+            raise
+        except FormatError as error:
+            return self._replace_journal(path, str(error))
+        found = read_entries(data)
+        checkpoint = self._checkpoint
+        self._replay(found, 0 if checkpoint is None else checkpoint.journal_bytes(header.salt))
+        rest = data[found.end :]
+        journal = Journal(self._files.open(path), header.salt)
+        if self.journal_unsound:
+            self._put_in_order(lambda: set_aside(self._files, self._folder, JOURNAL_FILE, data))
+        elif rest:
+            self.findings.add("torn", f"journal: {len(rest)} bytes behind the last entry")
+            self._put_in_order(lambda: self._cut_journal(journal, found.end, rest))
+        return journal
+
+    def _cut_journal(self, journal: Journal, end: int, rest: bytes) -> None:
+        set_aside(self._files, self._folder, f"{JOURNAL_FILE}-at-{end}", rest)
+        journal.truncate(end)
+
+    def _replace_journal(self, path: str, reason: str) -> Journal:
+        """What can not be read at all stays until there is a new one with what is known."""
+        self.findings.add("unreadable", reason)
+        self.journal_unsound = True
+        if not self._files.exists(path):
+            return Journal.create(self._files, path, self.stream.identity, bytes(IDENTITY_BYTES))
+        data = read_file(self._files, path)
+        self._put_in_order(lambda: set_aside(self._files, self._folder, JOURNAL_FILE, data))
+        return Journal(self._files.open(path), bytes(IDENTITY_BYTES))
+
+    def _replay(self, found: JournalEntries, known_bytes: int) -> None:
+        """Take in what the entries say, of which the first `known_bytes` are in the checkpoint.
+
+        The store's own are of use, always. Those of callers build upon each other, so they are not
+        behind damage, and not where they speak of what the log has lost: unless it was lost on
+        purpose, by a cut of its end that came later. Where they are not because the power went,
+        nothing is either of what the store did together with them.
+        """
+        entries = found.entries
+        positions = [entry.position for entry in entries[: found.sound_count]]
+        self.journal_sequence = max((at for at in positions if at <= self._end), default=0)
+        cuts = [at for at, entry in enumerate(entries) if entry.kind in (TRUNCATING, TRUNCATED)]
+        last_cut = cuts[-1] if cuts else -1
+        ahead = 0
+        for at, entry in enumerate(entries):
+            is_behind_damage = at >= found.sound_count
+            is_ahead = entry.position > self._end and at > last_cut
+            if entry.kind < CALLER_KINDS:
+                if not (entry.is_joint and self._machine_fell and (is_behind_damage or is_ahead)):
+                    self._replay_own(entry, in_checkpoint=found.offsets[at] < known_bytes)
+            elif is_behind_damage:
+                continue
+            elif is_ahead:
+                ahead += 1
+            else:
+                self.entries.append(entry)
+        if found.is_damaged:
+            self.findings.add("damaged", f"journal: {found.damage}")
+            self.journal_unsound = True
+        if ahead:
+            self.findings.add("ahead", f"journal: {ahead} entries about what the log has lost")
+            self.end_uncertain = self.journal_unsound = True
+        # A cut is begun, made and done before anything else is written.
+        is_open = bool(entries) and entries[-1].kind == TRUNCATING
+        self.cut_again = (
+            is_open
+            and not found.is_damaged
+            and found.is_torn
+            and self.cut is not None
+            and self.cut[0] <= self._end
+        )
+
+    def _replay_own(self, entry: Entry, in_checkpoint: bool) -> None:
+        if self.cut is not None:
+            self._forget_cut(*self.cut)
+        self.cut = None
+        for first, last in decode_ranges(entry.body):
+            if entry.kind == DELETED and not in_checkpoint:
+                self._deleted.add(first, last)
+            elif entry.kind == LOST:
+                self.lost.add(first, last)
+            elif entry.kind == TRUNCATING:
+                self.cut = (first, last)
+            elif entry.kind == TRUNCATED:
+                self._forget_cut(first, last)
+
+    def _forget_cut(self, first: int, last: int) -> None:
+        self._deleted.remove(first, last)
+        self.lost.remove(first, last)
+
+    def _judge_end(self) -> None:
+        """Whether what the journal says of sequences behind the end means that they were used."""
+        behind = self._end + 1
+        if self.cut is not None:
+            self._forget_cut(*self.cut)
+        elif self.lost.within(behind, SEQUENCE_MAX):
+            # A jump over sequences that may have been used was begun and not made.
+            self.end_uncertain = True
+        elif self._deleted.within(behind, SEQUENCE_MAX) and not self.end_uncertain:
+            # Skipping was begun and not made: the sequences are there for messages.
+            self.cut = (behind, SEQUENCE_MAX)
+            self._deleted.remove(*self.cut)
+
+    def write_conclusions(self, last_sequence: int) -> None:
+        """Journal what was found out, so that it is known from now on."""
+        conclusions = []
+        if self.cut is not None and not self.cut_again:
+            conclusions.append((TRUNCATED, encode_ranges([self.cut])))
+        lost = [
+            part for first, last in self.lost for part in self._lost_before.outside(first, last)
+        ]
+        if lost:
+            conclusions.append((LOST, encode_ranges(lost)))
+        if conclusions:
+            self.journal.write(last_sequence, conclusions)
+            self.journal.sync()
+
+    # --- index ---------------------------------------------------------------------------------
+
+    def _build_index(self) -> LogIndex:
+        if self._restored is not None:
+            return self._bring_up_to_date(self._restored)
+        if not self._footers:
+            return self._begin_anew()
+        self._explain_gap(1, self._footers[0].index.first_sequence - 1)
+        for before, after in pairwise(self._footers):
+            self._explain_gap(before.index.next_sequence, after.index.first_sequence - 1)
+        for first, last in self.findings.lost:
+            for part in self._deleted.outside(first, last):
+                self.lost.add(*part)
+        for footer in self._footers:
+            index = footer.index
+            for gone in (self._deleted, self.lost):
+                for first, last in gone.within(index.first_sequence, index.next_sequence - 1):
+                    index.clear(first, last)
+        return LogIndex.loaded(
+            [footer.index for footer in self._footers], [footer.table for footer in self._footers]
+        )
+
+    def _bring_up_to_date(self, index: LogIndex) -> LogIndex:
+        """A restored index, with the segments and deletions that came after its checkpoint."""
+        for footer in self._footers:
+            self._explain_gap(index.next_sequence, footer.index.first_sequence - 1)
+            index.attach(footer.index, footer.table)
+        for first, last in (*self._deleted, *self.lost):
+            sequence = index.next_message(first)
+            while sequence and sequence <= last:
+                index.delete(sequence)
+                sequence = index.next_message(sequence + 1)
+        for part in self.findings.lost:
+            for first, last in self._deleted.outside(*part):
+                self.lost.add(first, last)
+        for segment in index.segments[:-1]:
+            if segment.first_sequence not in self.segments:
+                self._account_for_missing(index, segment)
+        return index
+
+    def _account_for_missing(self, index: LogIndex, segment: SegmentIndex) -> None:
+        """A segment the checkpoint knew is not there: what was in it is deleted by now, or lost."""
+        lost_count = 0
+        for sequence in range(segment.first_sequence, segment.next_sequence):
+            if index.delete(sequence) >= 0:
+                self.lost.add(sequence, sequence)
+                lost_count += 1
+        if lost_count:
+            name = segment_name(segment.first_sequence)
+            self.findings.add("missing", f"{name}: gone with {lost_count} messages")
+        index.remove_segment(segment)
+
+    def _explain_gap(self, first: int, last: int) -> None:
+        for part in self._deleted.outside(first, last):
+            if not self.lost.within(*part):
+                self.findings.add("missing", f"sequences {part[0]} to {part[1]} have no segment")
+            self.lost.add(*part)
+
+    def _begin_anew(self) -> LogIndex:
+        """No segment can be read: go on above everything that may have been given out."""
+        first_sequence = self.stream.reserved + 1
+        if first_sequence > 1:
+            self.findings.add("missing", f"no segment; sequences up to {first_sequence - 1} gone")
+            for part in self._deleted.outside(1, first_sequence - 1):
+                self.lost.add(*part)
+        segment = SegmentFile.create(
+            self._files, self._folder, self.stream.identity, first_sequence, bytes(16)
+        )
+        segment.sync()
+        self._files.sync_folder(self._folder)
+        self.segments[first_sequence] = segment
+        return LogIndex(first_sequence)
+
+
+@final
+class _Replayed:
+    """Puts records that were read into an index that is complete up to them."""
+
+    __slots__ = ("_index", "expiries")
+
+    def __init__(self, index: LogIndex) -> None:
+        self._index = index
+        self.expiries: list[tuple[int, int]] = []
+
+    def add(self, offset: int, record: Record) -> None:
+        """A sound record at `offset`."""
+        index = self._index
+        missing = record.sequence - index.next_sequence
+        if missing > 0:
+            index.skip(missing, record.timestamp_ns)
+        if record.kind != MESSAGE and record.kind != MESSAGE_WITH_EXPIRY:
+            index.skip(record.sequence_count, record.timestamp_ns)
+            return
+        size = message_size(len(record.subject), len(record.header), len(record.payload))
+        index.append(offset, [record.length], [record.subject], [record.timestamp_ns], [size])
+        if record.expiry_ns:
+            self.expiries.append((record.sequence, record.expiry_ns))
+
+
+@final
+class _Gathered:
+    """The index of a segment, gathered record by record."""
+
+    __slots__ = (
+        "_expiries",
+        "_first_sequence",
+        "_ids",
+        "_known",
+        "_offsets",
+        "_sizes",
+        "_timestamps_ns",
+        "next_sequence",
+    )
+
+    def __init__(self, first_sequence: int) -> None:
+        self._first_sequence = self.next_sequence = first_sequence
+        self._offsets: list[int] = []
+        self._timestamps_ns: list[int] = []
+        self._ids: list[int] = []
+        self._sizes: list[int] = []
+        self._known: dict[bytes, int] = {}
+        self._expiries: list[tuple[int, int]] = []
+
+    def add(self, offset: int, record: Record) -> None:
+        """A sound record at `offset`."""
+        if record.sequence > self.next_sequence:
+            self._skip(record.sequence - self.next_sequence, record.timestamp_ns)
+        if record.kind != MESSAGE and record.kind != MESSAGE_WITH_EXPIRY:
+            self._skip(record.sequence_count, record.timestamp_ns)
+            return
+        subject = record.subject
+        self._offsets.append(offset)
+        self._timestamps_ns.append(record.timestamp_ns)
+        self._ids.append(self._known.setdefault(subject, len(self._known)))
+        self._sizes.append(message_size(len(subject), len(record.header), len(record.payload)))
+        self.next_sequence += 1
+        if record.expiry_ns:
+            self._expiries.append((record.sequence, record.expiry_ns))
+
+    def _skip(self, count: int, timestamp_ns: int) -> None:
+        nothing = [0] * count
+        self._offsets += nothing
+        self._ids += nothing
+        self._sizes += nothing
+        self._timestamps_ns += [timestamp_ns] * count
+        self.next_sequence += count
+
+    def footer(self) -> Footer:
+        """What a footer of this segment would have said."""
+        index = SegmentIndex(self._first_sequence)
+        index.offsets.extend(self._offsets)
+        index.timestamps_ns.extend(self._timestamps_ns)
+        index.subject_ids.extend(self._ids)
+        index.sizes.extend(self._sizes)
+        index.distances.frombytes(bytes(4 * len(self._offsets)))
+        return Footer(index, list(self._known), self._expiries)

@@ -1,0 +1,237 @@
+"""Opening what a crash, a bad disk or a careless hand left behind.
+
+A stream:
+
+| found                                     | done                              | reported         |
+|-------------------------------------------|-----------------------------------|------------------|
+| half a record behind the last one         | cut off, set aside                | torn             |
+| half a record, and a disk that refuses    | left as it is, and read           | torn, offline    |
+| other bytes behind the last record        | cut off, set aside; going on      | torn, lost       |
+|                                           |   above the reservation           |                  |
+| after the machine fell: any bytes behind  | cut off, set aside                | torn             |
+|   the last record, and behind what was on |                                   |                  |
+|   the disk for sure                       |                                   |                  |
+| after the machine fell: damage behind     | cut off from there on, set aside  | torn             |
+|   what was on the disk for sure, records  |                                   |                  |
+|   behind it                               |                                   |                  |
+| bytes between records that are no record  | the rest is used                  | damaged, lost    |
+| sealed segment without a sound footer     | read record by record             | unsealed         |
+| segment whose header is not sound, or of  | file set aside                    | unreadable,      |
+|   another stream                          |                                   |   missing, lost  |
+| last segment whose header is not sound    | file set aside; going on above    | unreadable, lost |
+|                                           |   the reservation                 |                  |
+| segment that is gone and not by deleting  | the rest is used                  | missing, lost    |
+| no segment at all                         | going on above the reservation    | missing, lost    |
+| half an entry at the end of the journal   | cut off, set aside                | torn             |
+| journal entry that is not sound, others   | begun anew with those, but for    | damaged          |
+|   behind it                               |   callers', set aside             |                  |
+| after the machine fell: the same before   | begun anew without those, set     | damaged          |
+|   removals that were journalled together  |   aside                           |                  |
+|   with callers' entries                   |                                   |                  |
+| journal that is gone                      | begun anew                        | unreadable       |
+| journal whose header is not sound, or of  | begun anew, set aside             | unreadable       |
+|   another stream                          |                                   |                  |
+| callers' entries about messages that are  | begun anew without them, set      | ahead, lost      |
+|   not there                               |   aside; going on above the       |                  |
+|                                           |   reservation                     |                  |
+| after the machine fell: the same, and     | begun anew without both, set      | ahead, lost      |
+|   removals journalled together with them  |   aside; going on above the       |                  |
+|                                           |   reservation                     |                  |
+| cut of the log's end that was begun       | finished                          |                  |
+| file that was to replace another one      | removed                           |                  |
+| checkpoint that is not sound or does not  | not used, set aside               | unused           |
+|   fit                                     |                                   |                  |
+| message that is not sound when it is read | gone from the index               | damaged, lost    |
+| erased message that nothing else calls    | gone from the index               |                  |
+|   deleted                                 |                                   |                  |
+| stream file that is not sound or gone, or | not opened, nothing touched       | error            |
+|   file the disk does not give             |                                   |                  |
+| segment or journal of a newer format      | not opened, nothing touched       | error            |
+
+What all streams share; the reservation is that of streams that are synced before each ack:
+
+| found                                     | done                              | reported         |
+|-------------------------------------------|-----------------------------------|------------------|
+| half a frame behind the last one          | set aside                         | torn             |
+| frame that is not sound                   | file set aside, the rest put back | damaged          |
+| write-ahead file whose header is not      | file set aside                    | unreadable       |
+|   sound, or of another store              |                                   |                  |
+| after the machine fell: frame that is not | file set aside, the rest put      | damaged, lost    |
+|   sound                                   |   back; going on above the        |                  |
+|                                           |   reservation                     |                  |
+| after the machine fell: write-ahead file  | file set aside; going on above    | unreadable, lost |
+|   whose header is not sound               |   the reservation                 |                  |
+| stream that can not be opened             | the others are; write-ahead files | unreadable       |
+|                                           |   of it set aside                 |                  |
+| stream that was being removed             | removed                           |                  |
+| stream that was being removed, and can    | left until the next start         | unremoved        |
+|   not be                                  |                                   |                  |
+| stream of which only the name is left     | nothing, until there is one of    | missing          |
+|                                           |   that name                       |                  |
+| catalogue that is not sound or gone       | begun anew                        |                  |
+| stream that was being created             | not there; set aside when it is   |                  |
+|                                           |   created again                   |                  |
+| store file that is gone                   | as after the machine fell, frames | missing          |
+|                                           |   put back                        |                  |
+| store file that is not sound              | not opened, nothing touched       | error            |
+| store or write-ahead file of a newer      | not opened, nothing touched       | error            |
+|   format                                  |                                   |                  |
+| disk that refuses the store file          | left as it is, and read           | offline          |
+
+"Lost" means that sequences are in the `lost` of the stream. A stream that goes on above its
+reservation gives out no sequence that may have been given out, and calls those in between lost. So
+does every stream of which the machine, or for ASYNC the process, may have cost an end.
+
+Nothing is deleted because it could not be read: what is set aside lies in the folder `set-aside`
+beside the file, under its name and where in its file it was.
+
+Not in the table, because nobody can tell: a last segment that is gone without a trace, and bytes
+that were synced in vain, by a disk that had failed before, and are in no write-ahead file.
+"""
+
+from collections.abc import Callable
+from typing import Final, NamedTuple, final
+
+from headwater.store.disk.filesystem import FileSystem
+from headwater.store.disk.format import (
+    FOOTER,
+    Record,
+    check_record,
+    following_record,
+    record_length,
+    seed_of,
+)
+from headwater.store.disk.segment import SegmentFile
+from headwater.store.index.ranges import RangeSet
+
+SET_ASIDE: Final = "set-aside"
+
+
+class Extent(NamedTuple):
+    """Up to where the segments of a stream are known to have been on the disk.
+
+    What is behind that may be anything when the machine has stopped; what is before it is whole, or
+    was damaged since. Of two extents the later one is the larger.
+    """
+
+    segment_first: int
+    size: int
+
+
+@final
+class Finding:
+    """Something that was not as it should be, and where."""
+
+    __slots__ = ("detail", "kind")
+
+    def __init__(self, kind: str, detail: str) -> None:
+        self.kind = kind
+        self.detail = detail
+
+    def __repr__(self) -> str:
+        return f"{self.kind}: {self.detail}"
+
+
+@final
+class Findings:
+    """All that recovery has to report, and the sequences that are lost."""
+
+    __slots__ = ("lost", "reported")
+
+    def __init__(self) -> None:
+        self.reported: list[Finding] = []
+        self.lost = RangeSet()
+
+    def add(self, kind: str, detail: str) -> None:
+        """Report something."""
+        self.reported.append(Finding(kind, detail))
+
+    def lose(self, first: int, last: int) -> None:
+        """Sequences whose messages are gone."""
+        if first <= last:
+            self.lost.add(first, last)
+
+
+def set_aside(files: FileSystem, folder: str, name: str, data: bytes) -> None:
+    """Keep bytes that could not be understood, durably, before they go from where they are."""
+    path = _place_aside(files, folder, name)
+    file = files.create(path)
+    try:
+        file.write(data)
+        file.sync()
+    except OSError:
+        files.remove(path)
+        raise
+    finally:
+        file.close()
+    files.sync_folder(f"{folder}/{SET_ASIDE}")
+
+
+def set_aside_file(files: FileSystem, folder: str, name: str) -> None:
+    """Keep a file that could not be understood; takes no room on a disk that may be full."""
+    files.rename(f"{folder}/{name}", _place_aside(files, folder, name))
+    files.sync_folder(f"{folder}/{SET_ASIDE}")
+    files.sync_folder(folder)
+
+
+def _place_aside(files: FileSystem, folder: str, name: str) -> str:
+    target = f"{folder}/{SET_ASIDE}"
+    files.make_folder(target)
+    files.sync_folder(folder)
+    taken = set(files.list_folder(target))
+    number = 0
+    while f"{name}.{number}" in taken:
+        number += 1
+    return f"{target}/{name}.{number}"
+
+
+def scan_records(
+    data: bytes,
+    start: int,
+    name: str,
+    expected: int,
+    found: Callable[[int, Record], None],
+    findings: Findings,
+    stop_at_damage: bool = False,
+    known_bytes: int = 0,
+) -> int:
+    """Tell every sound record of a segment's bytes from `start` on; returns where the last ends.
+
+    `expected` is the sequence the next message should have. Damage between sound records costs the
+    sequences in between; what follows the last sound record is left to the caller. With
+    `stop_at_damage` all that follows damage is, from `known_bytes` on: after the machine fell it
+    may be there or not, and what is missing then has to be an end of the log and no hole in it.
+    """
+    seed = seed_of(data)
+    offset = end = start
+    while offset < len(data):
+        length = record_length(data, offset)
+        if length and check_record(data, offset, length, seed):
+            record = Record(data, offset, length)
+            if record.kind == FOOTER:
+                return end
+            if record.sequence >= expected:
+                if record.sequence > expected:
+                    findings.lose(expected, record.sequence - 1)
+                found(offset, record)
+                expected = record.sequence + record.sequence_count
+                offset += length
+                end = offset
+                continue
+        stops = stop_at_damage and offset >= known_bytes
+        following = 0 if stops else following_record(data, offset, expected, seed)
+        if following == 0:
+            return end
+        findings.add("damaged", f"{name}: bytes {offset} to {following - 1} are no record")
+        offset = following
+    return end
+
+
+def cut_tail(
+    files: FileSystem, folder: str, segment: SegmentFile, data: bytes, end: int, findings: Findings
+) -> None:
+    """Set aside and cut off what follows the last sound record of the last segment."""
+    name = segment.path.rpartition("/")[2]
+    findings.add("torn", f"{name}: {len(data) - end} bytes behind the last record")
+    set_aside(files, folder, f"{name}-at-{end}", data[end:])
+    segment.cut_tail(end)

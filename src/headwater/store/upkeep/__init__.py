@@ -1,0 +1,1 @@
+"""Work behind the log: checkpoints, compaction, journals that are written again."""
