@@ -16,12 +16,12 @@ from typing import Any, Final, NamedTuple, TypeAlias, Union, get_args, get_origi
 import msgspec
 import pytest
 
+from headwater.go.json import Time
 from headwater.jetstream import header_names
 from headwater.jetstream.api import consumer_documents, documents, restore, router, snapshot
 from headwater.jetstream.config import StreamRequest
 from headwater.jetstream.consumer import pull
 from headwater.jetstream.consumer.config import ConsumerRequest
-from headwater.jetstream.go_json import Time
 from headwater.jetstream.schedule import SCHEDULED_ROLLUP, SCHEDULED_TTL, SOURCE, TARGET, TIME_ZONE
 from headwater.runtime.time_zones import find_zone
 from headwater.server.options import Options

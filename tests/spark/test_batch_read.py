@@ -17,7 +17,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from headwater.jetstream.times import parse_time
+from headwater.go.times import parse_time
 from headwater.spark.options import SourceOptions
 from headwater.spark.source import SourceReader
 from tests.spark.servers import Message, Server, Stored, header_block

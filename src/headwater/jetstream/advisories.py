@@ -8,9 +8,9 @@ from typing import Annotated, Final, NamedTuple
 
 import msgspec
 
+from headwater.go.json import OMIT_EMPTY
 from headwater.jetstream.api.documents import StreamState
 from headwater.jetstream.config import Text
-from headwater.jetstream.go_json import OMIT_EMPTY
 
 SUBJECT_PREFIX: Final = "$JS.EVENT.ADVISORY."
 AUDIT_SUBJECT: Final = SUBJECT_PREFIX + "API"

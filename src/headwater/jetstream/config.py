@@ -15,7 +15,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from headwater.base.quoting import quote_bytes
-from headwater.jetstream.go_json import (
+from headwater.go.json import (
     OMIT_EMPTY,
     Duration,
     Int,
@@ -25,7 +25,7 @@ from headwater.jetstream.go_json import (
     Uint64,
     kind_of,
 )
-from headwater.jetstream.go_json_syntax import unquote
+from headwater.go.json_syntax import unquote
 
 REQUIRED_LEVEL_KEY: Final = "_nats.req.level"
 SERVER_VERSION_KEY: Final = "_nats.ver"

@@ -13,6 +13,7 @@ import msgspec
 from msgspec import UNSET
 
 from headwater.base.clock import NS_PER_MS, NS_PER_S
+from headwater.go.durations import format_duration
 from headwater.jetstream import error_codes
 from headwater.jetstream.config import (
     Discard,
@@ -44,7 +45,6 @@ from headwater.jetstream.config_checks_subjects import (
     with_republish_everywhere,
     with_subjects,
 )
-from headwater.jetstream.durations import format_duration
 from headwater.jetstream.errors import ApiError
 from headwater.jetstream.stream_subjects import StreamSubjects
 

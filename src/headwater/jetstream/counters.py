@@ -14,7 +14,8 @@ from typing import Final, TypeAlias, TypeVar
 
 import msgspec
 
-from headwater.jetstream import go_json, header_names
+from headwater.go import json as go_json
+from headwater.jetstream import header_names
 from headwater.wire.headers import replaced, value_of
 
 T = TypeVar("T")

@@ -7,10 +7,10 @@ calls only saves work, or waits, and is lost with a restart.
 from typing import TYPE_CHECKING, Final, final
 
 from headwater.base.clock import NS_PER_S
+from headwater.go.durations import format_duration
 from headwater.jetstream import header_names as names
 from headwater.jetstream.admission import Admission
 from headwater.jetstream.decision import Decision
-from headwater.jetstream.durations import format_duration
 from headwater.jetstream.errors import ApiError
 from headwater.jetstream.records import Removed
 from headwater.jetstream.ttl import NEVER, TtlError, ttl_of

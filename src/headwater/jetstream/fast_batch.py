@@ -17,6 +17,7 @@ from collections.abc import Callable
 from enum import IntEnum
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias, final
 
+from headwater.go.json import write
 from headwater.jetstream import error_codes
 from headwater.jetstream import header_names as names
 from headwater.jetstream.admission import Admission
@@ -25,7 +26,6 @@ from headwater.jetstream.api_level import exceeds_level
 from headwater.jetstream.batch_limits import BatchRoom
 from headwater.jetstream.decision import Decision
 from headwater.jetstream.errors import ApiError
-from headwater.jetstream.go_json import write
 from headwater.jetstream.publish_checks import (
     DuplicateError,
     check_message_size,

@@ -3,8 +3,8 @@
 from typing import final
 
 from headwater.base.entropy import Entropy
+from headwater.go.times import format_time
 from headwater.jetstream.config import StreamConfig
-from headwater.jetstream.times import format_time
 from headwater.subjects.grammar import is_valid_literal
 from headwater.subjects.transform import SubjectTransform
 from headwater.wire.headers import one_line, with_lines

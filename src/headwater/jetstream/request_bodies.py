@@ -8,7 +8,8 @@ from typing import TypeVar
 
 import msgspec
 
-from headwater.jetstream import error_codes, go_json
+from headwater.go import json as go_json
+from headwater.jetstream import error_codes
 from headwater.jetstream.errors import ApiError
 
 T = TypeVar("T", bound=msgspec.Struct)

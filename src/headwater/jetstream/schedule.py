@@ -18,12 +18,12 @@ from datetime import UTC, tzinfo
 from typing import Final, NamedTuple, TypeAlias, final
 
 from headwater.base.clock import NS_PER_S
+from headwater.go.cron import Cron, CronError
+from headwater.go.durations import parse_duration
+from headwater.go.times import ZERO_TIME_NS, format_time_in, parse_time
 from headwater.jetstream import error_codes
 from headwater.jetstream import header_names as names
-from headwater.jetstream.cron import Cron, CronError
-from headwater.jetstream.durations import parse_duration
 from headwater.jetstream.errors import ApiError
-from headwater.jetstream.times import ZERO_TIME_NS, format_time_in, parse_time
 from headwater.jetstream.ttl import TtlError, ttl_seconds
 from headwater.subjects.grammar import has_blank_or_control, is_one_word, is_valid_literal, matches
 from headwater.wire.headers import value_of, with_value, without, without_prefix

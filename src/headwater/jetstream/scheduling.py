@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from typing import Final, final
 
 from headwater.base.clock import NS_PER_MS
+from headwater.go.times import parse_time
 from headwater.jetstream import header_names as names
 from headwater.jetstream.errors import ApiError
 from headwater.jetstream.schedule import (
@@ -21,7 +22,6 @@ from headwater.jetstream.schedule import (
     schedule_of,
 )
 from headwater.jetstream.schedule_table import ScheduleTable
-from headwater.jetstream.times import parse_time
 from headwater.store.log.message_log import MessageLog
 from headwater.subjects.grammar import has_wildcard
 from headwater.wire.headers import value_of

@@ -22,6 +22,7 @@ from headwater.base.entropy import Entropy
 from headwater.base.invariants import check
 from headwater.base.quoting import quote, quote_bytes
 from headwater.base.sliced import Work, at_once, parts_of
+from headwater.go.json import write
 from headwater.jetstream import header_names as names
 from headwater.jetstream import removed_ids
 from headwater.jetstream.admission import Admission
@@ -38,7 +39,6 @@ from headwater.jetstream.errors import ApiError
 from headwater.jetstream.fast_batch import SUFFIX as FAST_SUFFIX
 from headwater.jetstream.fast_batch import FastBatches, is_fast
 from headwater.jetstream.forecast import Forecast, Purge
-from headwater.jetstream.go_json import write
 from headwater.jetstream.in_flight import InFlight, purges_of_passed, roll_ups_in
 from headwater.jetstream.limits import (
     Unseen,

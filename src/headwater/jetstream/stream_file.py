@@ -8,8 +8,7 @@ from typing import Annotated
 
 import msgspec
 
-from headwater.jetstream.config import StreamConfig
-from headwater.jetstream.go_json import (
+from headwater.go.json import (
     ANY_NUMBER_OF_VALUES,
     OMIT_EMPTY,
     JsonError,
@@ -17,6 +16,7 @@ from headwater.jetstream.go_json import (
     read_written,
     write,
 )
+from headwater.jetstream.config import StreamConfig
 from headwater.store.log.message_log import StoreError
 
 

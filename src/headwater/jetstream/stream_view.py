@@ -9,9 +9,9 @@ Looks and changes nothing; who moves the watermark is the stream's affair.
 from typing import Final
 
 from headwater.base.sliced import Work
+from headwater.go.times import ZERO_TIME_NS, format_time
 from headwater.jetstream.api.documents import StreamState
 from headwater.jetstream.limits import NOTHING_UNSEEN, Unseen
-from headwater.jetstream.times import ZERO_TIME_NS, format_time
 from headwater.store.index.sorted_page import sorted_page
 from headwater.store.log.message_log import ALL_SUBJECTS, MessageBatch, MessageLog, StoredMessage
 

@@ -8,8 +8,8 @@ nats-server and therefore here; whoever stores them multiplies.
 from typing import Final
 
 from headwater.base.clock import NS_PER_S
+from headwater.go.durations import parse_duration
 from headwater.jetstream import header_names
-from headwater.jetstream.durations import parse_duration
 from headwater.wire.headers import value_of, with_value, without
 
 # The message has no time to live of its own.

@@ -9,7 +9,7 @@ second, so that writes go on by themselves when there is room.
 from collections.abc import Callable
 from typing import Final, Protocol, final
 
-from headwater.jetstream.times import format_time
+from headwater.go.times import format_time
 from headwater.runtime.environment import Scheduler, TimerHandle
 from headwater.store.disk.room import NO_SPACE, Room
 

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, final
 
+from headwater.go.json import write
+from headwater.go.times import format_time
 from headwater.jetstream.advisories import (
     AUDIT_SUBJECT,
     OUT_OF_STORAGE_SUBJECT,
@@ -29,8 +31,6 @@ from headwater.jetstream.consumer.advisories import (
 )
 from headwater.jetstream.consumer.machine import Consumer
 from headwater.jetstream.consumer.outbox import Event
-from headwater.jetstream.go_json import write
-from headwater.jetstream.times import format_time
 from headwater.server.accounts import Account
 from headwater.server.client import Client
 from headwater.server.system_events import new_event_id

@@ -13,6 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, TypeAlias, final
 
 from headwater.base.sliced import Sliced, Work
+from headwater.go.json import write
 from headwater.jetstream import error_codes
 from headwater.jetstream.account import JetStreamAccount
 from headwater.jetstream.api.documents import (
@@ -37,7 +38,6 @@ from headwater.jetstream.api.streams import StreamApi
 from headwater.jetstream.api_level import exceeds_level
 from headwater.jetstream.config import ReadConsistency
 from headwater.jetstream.errors import ApiError
-from headwater.jetstream.go_json import write
 from headwater.jetstream.header_names import REQUIRED_API_LEVEL
 from headwater.jetstream.stream import Stream
 from headwater.server.accounts import Account

@@ -13,6 +13,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, final
 
 from headwater.base.clock import NS_PER_MS, NS_PER_S
+from headwater.go.json import write
+from headwater.go.times import format_time
 from headwater.jetstream import error_codes
 from headwater.jetstream.account import JetStreamAccount
 from headwater.jetstream.advisories import (
@@ -33,8 +35,6 @@ from headwater.jetstream.api.restored_consumers import AdmittedConsumer, write_d
 from headwater.jetstream.backup.filling import Rules
 from headwater.jetstream.config import Storage, StreamConfig
 from headwater.jetstream.errors import ApiError
-from headwater.jetstream.go_json import write
-from headwater.jetstream.times import format_time
 from headwater.runtime.environment import TimerHandle
 from headwater.server.accounts import Account
 from headwater.server.client import Client, Subscription

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Final, final
 import msgspec
 
 from headwater.base.clock import NS_PER_S
+from headwater.go.json import write
+from headwater.go.times import format_time
 from headwater.jetstream.advisories import (
     ClientDocument,
     SnapshotCompleteAdvisory,
@@ -26,9 +28,7 @@ from headwater.jetstream.api.snapshot import (
     SnapshotSender,
 )
 from headwater.jetstream.backup.writing import BackupWriter
-from headwater.jetstream.go_json import write
 from headwater.jetstream.stream import Stream
-from headwater.jetstream.times import format_time
 from headwater.runtime.environment import TimerHandle
 from headwater.server.accounts import Account
 from headwater.server.client import Client, Subscription

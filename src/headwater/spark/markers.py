@@ -67,7 +67,7 @@ import msgspec
 
 from headwater.base.clock import NS_PER_S
 from headwater.base.errors import OperatingError, ProgrammerError
-from headwater.jetstream.times import parse_time
+from headwater.go.times import parse_time
 from headwater.spark.link.api import WRONG_LAST_SEQUENCE, JetStream, StreamInfo
 from headwater.spark.link.errors import ApiError
 from headwater.spark.link.publisher import MAX_PAYLOAD_BYTES

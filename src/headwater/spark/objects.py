@@ -29,7 +29,7 @@ import pyarrow as pa
 from pyspark.sql.types import StructType
 
 from headwater.base.errors import OperatingError
-from headwater.jetstream.times import parse_time
+from headwater.go.times import parse_time
 from headwater.spark.batches import BATCH_BYTES, BATCH_ROWS, BatchBuilder, Column
 from headwater.spark.buckets import LatestEntries
 from headwater.spark.link.api import JetStream, StreamInfo

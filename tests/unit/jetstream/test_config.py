@@ -5,7 +5,7 @@ import json
 import msgspec
 import pytest
 
-from headwater.jetstream import go_json
+from headwater.go import json as go_json
 from headwater.jetstream.config import (
     Discard,
     PersistMode,

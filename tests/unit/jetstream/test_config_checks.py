@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.jetstream import go_json
+from headwater.go import json as go_json
 from headwater.jetstream.config import (
     StreamConfig,
     StreamRequest,

@@ -3,11 +3,11 @@
 import pytest
 
 from headwater.base.clock import NS_PER_S
+from headwater.go.times import format_time
 from headwater.jetstream import due, error_codes
 from headwater.jetstream.due import IDS_FORGOTTEN_AFTER_NS, REFUSED_COPY_RETRY_NS
 from headwater.jetstream.errors import ApiError
 from headwater.jetstream.scheduling import GRACE_NS
-from headwater.jetstream.times import format_time
 from tests.unit.jetstream.conftest import Drive
 from tests.unit.jetstream.shadow import BEGINNING_NS, Driver, Publish
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from headwater.base.clock import NS_PER_S
+from headwater.go.times import format_time
 from headwater.jetstream.api.documents import MessageGetRequest
 from headwater.jetstream.api.message_get import (
     BAD_REQUEST,
@@ -24,7 +25,6 @@ from headwater.jetstream.api.message_get import (
 )
 from headwater.jetstream.config import Storage
 from headwater.jetstream.errors import ApiError
-from headwater.jetstream.times import format_time
 from headwater.store.log.message_log import StoreError
 from headwater.wire.headers import value_of
 from tests.unit.jetstream.conftest import Drive

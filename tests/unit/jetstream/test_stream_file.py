@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from headwater.go.json import Time, read, read_written, write
 from headwater.jetstream import stream_file
 from headwater.jetstream.config import (
     ConsumerLimits,
@@ -16,7 +17,6 @@ from headwater.jetstream.config import (
     StreamSource,
     SubjectTransformConfig,
 )
-from headwater.jetstream.go_json import Time, read, read_written, write
 from headwater.jetstream.stream_file import StreamBody, decode_body, encode_body
 from headwater.store.log.message_log import StoreError
 

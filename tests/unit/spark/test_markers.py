@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from headwater.jetstream.times import parse_time
+from headwater.go.times import parse_time
 from headwater.spark import markers
 from headwater.spark.link.api import JetStream
 from headwater.spark.link.connection import Connection

@@ -14,6 +14,8 @@ from typing import Final
 import msgspec
 
 from headwater.base.sliced import Work
+from headwater.go.json import Time
+from headwater.go.times import ZERO_TIME_NS
 from headwater.jetstream import error_codes
 from headwater.jetstream.api.consumer_documents import (
     ConsumerCreateResponse,
@@ -69,10 +71,8 @@ from headwater.jetstream.consumer.config_defaults import (
 )
 from headwater.jetstream.consumer.machine import Consumer
 from headwater.jetstream.errors import ApiError
-from headwater.jetstream.go_json import Time
 from headwater.jetstream.request_bodies import read_single_request
 from headwater.jetstream.stream import Stream
-from headwater.jetstream.times import ZERO_TIME_NS
 from headwater.store.log.message_log import StoreError
 
 # --- making them ----------------------------------------------------------------------------------

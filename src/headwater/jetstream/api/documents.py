@@ -8,9 +8,9 @@ from typing import Annotated, ClassVar, Final
 
 import msgspec
 
+from headwater.go.json import OMIT_EMPTY, Int, Time, Uint64
 from headwater.jetstream.config import Flag, StreamConfig, Text
 from headwater.jetstream.errors import ApiError
-from headwater.jetstream.go_json import OMIT_EMPTY, Int, Time, Uint64
 
 TYPE_PREFIX: Final = "io.nats.jetstream.api.v1."
 

@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from headwater.base.sliced import Work
-from headwater.jetstream.go_json import escaped, write
+from headwater.go.json import escaped, write
 
 # So many numbers are written in one step, and what that costs in units of work.
 NUMBERS_AT_A_TIME: Final = 8192

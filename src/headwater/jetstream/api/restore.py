@@ -17,6 +17,7 @@ from typing import ClassVar, Final, final
 import msgspec
 
 from headwater.base.clock import NS_PER_S
+from headwater.go.json import Int, Time, Uint64
 from headwater.jetstream import error_codes
 from headwater.jetstream.account import JetStreamAccount
 from headwater.jetstream.api.documents import TYPE_PREFIX, Response
@@ -28,7 +29,6 @@ from headwater.jetstream.backup.reading import BackupReader
 from headwater.jetstream.config import StreamConfig
 from headwater.jetstream.config_checks import Surroundings, normalised
 from headwater.jetstream.errors import ApiError
-from headwater.jetstream.go_json import Int, Time, Uint64
 from headwater.jetstream.limits import NOTHING_UNSEEN, beyond_limits
 from headwater.store.log.message_log import MessageLog, StoreError
 

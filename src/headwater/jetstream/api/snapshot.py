@@ -13,11 +13,11 @@ from typing import Annotated, ClassVar, Final, NamedTuple, Protocol, final
 import msgspec
 
 from headwater.base.clock import NS_PER_S
+from headwater.go.json import OMIT_EMPTY, Int
 from headwater.jetstream import error_codes
 from headwater.jetstream.api.documents import TYPE_PREFIX, Response, StreamState
 from headwater.jetstream.config import StreamConfig
 from headwater.jetstream.errors import ApiError
-from headwater.jetstream.go_json import OMIT_EMPTY, Int
 from headwater.store.log.message_log import StoreError
 from headwater.subjects.grammar import has_blank_or_control, is_valid_literal
 from headwater.wire.headers import status_block

@@ -11,6 +11,8 @@ from typing import Final, Protocol, TypeVar, final
 import msgspec
 
 from headwater.base.sliced import Work
+from headwater.go.json import JsonError, read
+from headwater.go.times import format_time
 from headwater.jetstream import error_codes
 from headwater.jetstream.account import JetStreamAccount
 from headwater.jetstream.advisories import ClientDocument
@@ -90,11 +92,9 @@ from headwater.jetstream.consumer.config import ConsumerConfig
 from headwater.jetstream.consumer.config_checks_changes import check_stream_limits
 from headwater.jetstream.consumer.machine import Consumer
 from headwater.jetstream.errors import ApiError
-from headwater.jetstream.go_json import JsonError, read
 from headwater.jetstream.records import Configured, Purged, Record, Removed
 from headwater.jetstream.request_bodies import read_request
 from headwater.jetstream.stream import Stream
-from headwater.jetstream.times import format_time
 from headwater.store.log.message_log import ALL_SUBJECTS, StoreError
 
 # What is told of one by one; a stream may have lost or deleted any number.

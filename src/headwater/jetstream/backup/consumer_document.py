@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from headwater.base.quoting import quote
+from headwater.go.json import write
 from headwater.jetstream.backup.consumers import (
     BackedUpConsumer,
     Pending,
@@ -27,7 +28,6 @@ from headwater.jetstream.backup.consumers import (
 from headwater.jetstream.backup.documents import decode_config, decode_document
 from headwater.jetstream.backup.errors import BackupError
 from headwater.jetstream.consumer.config import ConsumerConfig
-from headwater.jetstream.go_json import write
 
 if TYPE_CHECKING:
     from headwater.jetstream.consumer.machine import Consumer

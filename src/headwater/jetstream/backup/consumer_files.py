@@ -22,6 +22,7 @@ import msgspec
 
 from headwater.base.clock import NS_PER_S
 from headwater.base.quoting import quote
+from headwater.go.times import parse_time
 from headwater.jetstream.backup.consumers import (
     BackedUpConsumer,
     Pending,
@@ -34,7 +35,6 @@ from headwater.jetstream.backup.documents import decode_config
 from headwater.jetstream.backup.errors import BackupError
 from headwater.jetstream.config import Text
 from headwater.jetstream.consumer.config import ConsumerConfig
-from headwater.jetstream.times import parse_time
 
 META: Final = "meta.inf"
 META_SUM: Final = "meta.sum"

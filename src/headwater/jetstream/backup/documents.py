@@ -4,9 +4,9 @@ from typing import Final, TypeVar
 
 import msgspec
 
+from headwater.go.json import JsonError, read_one
 from headwater.jetstream.backup.errors import BackupError
 from headwater.jetstream.consumer.config import ConsumerConfig
-from headwater.jetstream.go_json import JsonError, read_one
 
 T = TypeVar("T")
 ConfigT = TypeVar("ConfigT", bound=ConsumerConfig)

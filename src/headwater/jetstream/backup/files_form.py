@@ -17,6 +17,7 @@ from typing import Final, final
 import msgspec
 
 from headwater.base.quoting import quote
+from headwater.go.times import parse_time
 from headwater.jetstream.backup import consumer_files
 from headwater.jetstream.backup.blocks import (
     INDEX_BYTES_MAX,
@@ -32,7 +33,6 @@ from headwater.jetstream.backup.errors import BackupError
 from headwater.jetstream.backup.filling import SEQUENCE_MAX, Filler, Rules
 from headwater.jetstream.backup.form import Beginning, Progress
 from headwater.jetstream.backup.tar import Piece, TarReader
-from headwater.jetstream.times import parse_time
 from headwater.store.index.ranges import RangeSet
 from headwater.store.log.message_log import MessageLog
 

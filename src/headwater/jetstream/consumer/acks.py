@@ -12,8 +12,8 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from headwater.jetstream.durations import parse_duration
-from headwater.jetstream.go_json import Duration, JsonError, read_one
+from headwater.go.durations import parse_duration
+from headwater.go.json import Duration, JsonError, read_one
 
 ACK_PREFIX: Final = b"$JS.ACK."
 

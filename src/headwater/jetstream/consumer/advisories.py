@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Final
 
+from headwater.go.times import ZERO_TIME_TEXT
 from headwater.jetstream.advisories import SUBJECT_PREFIX, TYPE_PREFIX, Advisory, Heading
 from headwater.jetstream.config import Text
 from headwater.jetstream.consumer.machine import Consumer
@@ -15,7 +16,6 @@ from headwater.jetstream.consumer.outbox import (
     PauseEnded,
     Terminated,
 )
-from headwater.jetstream.times import ZERO_TIME_TEXT
 
 METRIC_SUBJECT: Final = "$JS.EVENT.METRIC.CONSUMER.ACK"
 

@@ -25,6 +25,7 @@ from typing import Any, Final
 import msgspec
 
 from headwater.base.errors import OperatingError, PeerError
+from headwater.go.json import ANY_NUMBER_OF_VALUES, read, write
 from headwater.jetstream.consumer.config import ConsumerConfig
 from headwater.jetstream.consumer.records import (
     Acked,
@@ -41,7 +42,6 @@ from headwater.jetstream.consumer.records import (
     Postponed,
 )
 from headwater.jetstream.consumer.state import ConsumerState
-from headwater.jetstream.go_json import ANY_NUMBER_OF_VALUES, read, write
 from headwater.store.disk.journal import as_ranges
 from headwater.store.log.message_log import StoreError
 

@@ -12,6 +12,8 @@ from typing import Annotated, ClassVar
 
 import msgspec
 
+from headwater.go.json import OMIT_EMPTY, Duration, Int, Time, Uint64
+from headwater.go.times import ZERO_TIME_NS
 from headwater.jetstream.config import (
     Choice,
     Flag,
@@ -20,8 +22,6 @@ from headwater.jetstream.config import (
     kept_metadata,
     told_metadata,
 )
-from headwater.jetstream.go_json import OMIT_EMPTY, Duration, Int, Time, Uint64
-from headwater.jetstream.times import ZERO_TIME_NS
 
 
 class DeliverPolicy(Choice):

@@ -6,6 +6,7 @@ The order of the rules is nats-server's, because of several mistakes a client is
 from typing import Final
 
 from headwater.base.clock import NS_PER_MS
+from headwater.go.durations import format_duration
 from headwater.jetstream import error_codes
 from headwater.jetstream.config import Retention
 from headwater.jetstream.config_checks_overlap import is_literal, is_subset
@@ -15,7 +16,6 @@ from headwater.jetstream.consumer.config_defaults import (
     FLOW_CONTROL_HEARTBEAT_NS,
     ConsumerSurroundings,
 )
-from headwater.jetstream.durations import format_duration
 from headwater.jetstream.errors import ApiError
 from headwater.subjects.grammar import has_blank_or_control
 

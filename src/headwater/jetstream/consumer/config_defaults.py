@@ -10,12 +10,12 @@ from typing import Final, Protocol
 import msgspec
 
 from headwater.base.clock import NS_PER_S
+from headwater.go.json import Time
+from headwater.go.times import format_time
 from headwater.jetstream.config import StreamConfig
 from headwater.jetstream.config_checks_subjects import pedantic_error
 from headwater.jetstream.consumer.config import AckPolicy, ConsumerConfig, PriorityPolicy
 from headwater.jetstream.errors import ApiError
-from headwater.jetstream.go_json import Time
-from headwater.jetstream.times import format_time
 
 ACK_WAIT_DEFAULT_NS: Final = 30 * NS_PER_S
 MAX_WAITING_DEFAULT: Final = 512

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final, final
 
 from headwater.base.ids import base62
 from headwater.base.sliced import Work, at_once
+from headwater.go.times import ZERO_TIME_TEXT, format_time
 from headwater.jetstream.api.consumer_documents import (
     ConsumerInfo,
     PriorityGroupState,
@@ -63,7 +64,6 @@ from headwater.jetstream.consumer.records import (
 )
 from headwater.jetstream.consumer.redelivery import Deadlines
 from headwater.jetstream.consumer.state import ConsumerState
-from headwater.jetstream.times import ZERO_TIME_TEXT, format_time
 from headwater.store.log.message_log import ALL_SUBJECTS, PURGED_AT_A_TIME
 
 if TYPE_CHECKING:

@@ -16,11 +16,11 @@ from typing import Annotated, ClassVar, Final, Protocol, final
 
 import msgspec
 
+from headwater.go.durations import format_duration
+from headwater.go.json import OMIT_EMPTY, Duration, Int, Int64
 from headwater.jetstream.consumer.config import ConsumerConfig, PriorityPolicy
 from headwater.jetstream.consumer.outbox import Outbox
-from headwater.jetstream.durations import format_duration
 from headwater.jetstream.errors import ApiError
-from headwater.jetstream.go_json import OMIT_EMPTY, Duration, Int, Int64
 from headwater.jetstream.request_bodies import read_single_request
 from headwater.wire.headers import status_block
 

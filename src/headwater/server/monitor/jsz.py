@@ -10,12 +10,12 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from headwater.base.clock import NS_PER_S
+from headwater.go.json import document, write
 from headwater.jetstream.account import JetStreamAccount
 from headwater.jetstream.api_level import API_LEVEL
 from headwater.jetstream.batch_limits import BatchLimits
 from headwater.jetstream.config import Storage
 from headwater.jetstream.consumer.machine import Consumer
-from headwater.jetstream.go_json import document, write
 from headwater.jetstream.stream import Stream
 from headwater.server.monitor.documents import Filtered, Refused, View, timestamp
 

@@ -17,7 +17,7 @@ from typing import Final, Protocol, final
 import msgspec
 
 from headwater.base.errors import PeerError
-from headwater.jetstream.times import format_time
+from headwater.go.times import format_time
 from headwater.spark.link.api import JetStream, StreamInfo
 from headwater.spark.link.connection import Connection, Reply
 from headwater.spark.link.patterns import ALL, Patterns

@@ -24,7 +24,7 @@ from typing import Any, Final, final
 
 import msgspec
 
-from headwater.jetstream.times import parse_time
+from headwater.go.times import parse_time
 from headwater.spark.link.api import JetStream
 from headwater.spark.link.connection import Connection, publish_frame, status_of
 from headwater.spark.link.errors import LinkError, NoRespondersError, TimedOutError

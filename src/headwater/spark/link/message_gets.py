@@ -14,7 +14,7 @@ from typing import Final, final
 
 import msgspec
 
-from headwater.jetstream.times import parse_time
+from headwater.go.times import parse_time
 from headwater.spark.link.api import MESSAGE_NOT_FOUND, JetStream, StreamInfo
 from headwater.spark.link.connection import Connection, Reply
 from headwater.spark.link.errors import ApiError, LinkError, NoRespondersError

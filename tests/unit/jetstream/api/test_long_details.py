@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.base.sliced import at_once
+from headwater.go.json import write
 from headwater.jetstream.api.documents import StreamListResponse
 from headwater.jetstream.api.long_details import (
     NUMBERS_AT_A_TIME,
@@ -14,7 +15,6 @@ from headwater.jetstream.api.long_details import (
     writing_numbers,
 )
 from headwater.jetstream.config import StreamConfig
-from headwater.jetstream.go_json import write
 
 NAMES = st.text(st.sampled_from('ab.<>&"\\\u2028\u2029é\n'), min_size=1, max_size=6)
 

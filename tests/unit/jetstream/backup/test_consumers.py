@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headwater.go.json import write
 from headwater.jetstream.backup.archive import ArchiveReader, Entry
 from headwater.jetstream.backup.consumer_document import decode_consumer, encode_consumer
 from headwater.jetstream.backup.consumer_files import decode_files, decode_state
@@ -28,7 +29,6 @@ from headwater.jetstream.config import Retention, Storage
 from headwater.jetstream.consumer import codec
 from headwater.jetstream.consumer.acks import NAK, TERM
 from headwater.jetstream.consumer.config import AckPolicy, DeliverPolicy
-from headwater.jetstream.go_json import write
 from headwater.jetstream.stream import Stream
 from tests.unit.jetstream.backup.taking_in import pieces, stream_of, taken_in
 from tests.unit.jetstream.consumer.driving import ConsumerDriver, Got

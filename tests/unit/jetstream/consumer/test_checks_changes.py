@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headwater.go.json import Time
 from headwater.jetstream import error_codes
 from headwater.jetstream.config import ConsumerLimits, Retention, StreamConfig
 from headwater.jetstream.config_checks_overlap import collide
@@ -21,7 +22,6 @@ from headwater.jetstream.consumer.config_defaults import (
     ConsumerSurroundings,
 )
 from headwater.jetstream.errors import ApiError
-from headwater.jetstream.go_json import Time
 
 QUEUE = StreamConfig(name="S", subjects=("s.>",), retention=Retention.WORKQUEUE)
 PLAIN = StreamConfig(name="S", subjects=("s.>",))

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from headwater.go.json import Time
 from headwater.jetstream.consumer import codec
 from headwater.jetstream.consumer.config import AckPolicy, ConsumerConfig, DeliverPolicy
 from headwater.jetstream.consumer.records import (
@@ -26,7 +27,6 @@ from headwater.jetstream.consumer.records import (
     Postponed,
 )
 from headwater.jetstream.consumer.state import ConsumerState
-from headwater.jetstream.go_json import Time
 from headwater.store.disk.journal import CALLER_KINDS
 from headwater.store.log.message_log import StoreError
 

@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from headwater.jetstream import go_json
+from headwater.go import json as go_json
+from headwater.go.json import Time
 from headwater.jetstream.config import REQUIRED_LEVEL_KEY
 from headwater.jetstream.consumer.config import (
     AckPolicy,
@@ -19,7 +20,6 @@ from headwater.jetstream.consumer.config import (
     with_server_metadata,
 )
 from headwater.jetstream.errors import ApiError
-from headwater.jetstream.go_json import Time
 from tests.unit.jetstream.consumer.world import settings
 
 # Every key once, in the order of nats-server's structure, with a value that is not left out.

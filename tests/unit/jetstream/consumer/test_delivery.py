@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 
 from headwater.base.clock import NS_PER_S
+from headwater.go.json import Time
+from headwater.go.times import format_time
 from headwater.jetstream.consumer.config import AckPolicy, DeliverPolicy
 from headwater.jetstream.consumer.outbox import DeliveriesExceeded, Terminated
-from headwater.jetstream.go_json import Time
-from headwater.jetstream.times import format_time
 from tests.unit.jetstream.consumer.conftest import Consume
 from tests.unit.jetstream.consumer.driving import DELIVER, ConsumerDriver, Got, sequences
 from tests.unit.jetstream.shadow import BEGINNING_NS

@@ -3,14 +3,14 @@
 import pytest
 
 from headwater.base.clock import NS_PER_S
+from headwater.go.json import Time
+from headwater.go.times import format_time
 from headwater.jetstream.config import Storage
 from headwater.jetstream.consumer.config import AckPolicy
 from headwater.jetstream.consumer.machine import INACTIVE_GRACE_NS
 from headwater.jetstream.consumer.outbox import PauseEnded
 from headwater.jetstream.consumer.records import Delivered, Exhausted, Postponed
 from headwater.jetstream.errors import ApiError
-from headwater.jetstream.go_json import Time
-from headwater.jetstream.times import format_time
 from tests.unit.jetstream.consumer.conftest import Consume
 from tests.unit.jetstream.consumer.driving import DELIVER, ConsumerDriver, sequences
 

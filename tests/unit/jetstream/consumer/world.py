@@ -10,6 +10,7 @@ import msgspec
 
 from headwater.base.clock import NS_PER_S
 from headwater.base.sliced import Work, at_once
+from headwater.go.json import read, write
 from headwater.jetstream.account import AccountLimits, JetStreamAccount, Usage
 from headwater.jetstream.api.documents import ErrorDocument, Response
 from headwater.jetstream.api.operation import Request
@@ -28,7 +29,6 @@ from headwater.jetstream.consumer.records import (
     ConsumerReset,
 )
 from headwater.jetstream.errors import ApiError
-from headwater.jetstream.go_json import read, write
 from headwater.jetstream.records import Record
 from headwater.jetstream.stream import Stream
 from headwater.store.log.memory_log import MemoryLog

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from headwater.jetstream.times import parse_time
+from headwater.go.times import parse_time
 from headwater.spark.link.api import JetStream, StreamInfo
 from headwater.spark.link.connection import Connection
 from headwater.spark.link.counts import count_messages, sequence_at

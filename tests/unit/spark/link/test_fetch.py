@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.jetstream.times import format_time
+from headwater.go.times import format_time
 from headwater.spark.link.api import JetStream, StreamInfo
 from headwater.spark.link.connection import Connection
 from headwater.spark.link.consumer_reads import (

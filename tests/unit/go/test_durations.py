@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.jetstream.durations import NS_PER_UNIT, format_duration, parse_duration, quoted
+from headwater.go.durations import NS_PER_UNIT, format_duration, parse_duration, quoted
 
 SECOND = 10**9
 INT64_MAX = 2**63 - 1

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.jetstream.times import (
+from headwater.go.times import (
     ZERO_TIME_NS,
     ZERO_TIME_TEXT,
     format_time,

@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Final
 
 from headwater.base.clock import NS_PER_S
-from headwater.jetstream.durations import quoted
+from headwater.go.durations import quoted
 
 ZERO_TIME_NS: Final = -62_135_596_800 * NS_PER_S
 ZERO_TIME_TEXT: Final = "0001-01-01T00:00:00Z"

@@ -30,7 +30,7 @@ import msgspec
 from headwater.base.errors import PeerError
 from headwater.base.invariants import check
 from headwater.base.quoting import quote
-from headwater.jetstream.go_json_syntax import (
+from headwater.go.json_syntax import (
     JsonSyntaxError,
     JsonTruncated,
     check_end,
@@ -39,7 +39,7 @@ from headwater.jetstream.go_json_syntax import (
     unquote,
     value_end,
 )
-from headwater.jetstream.times import parse_time
+from headwater.go.times import parse_time
 
 T = TypeVar("T", bound=msgspec.Struct)
 V = TypeVar("V")

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.jetstream.cron import Cron, CronError
-from headwater.jetstream.times import format_time_in
+from headwater.go.cron import Cron, CronError
+from headwater.go.times import format_time_in
 
 # When the schedules of the table below had fired.
 FIRED_S = 1_794_719_892

@@ -10,11 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.base.invariants import InvariantViolation
-from headwater.jetstream import go_json
-from headwater.jetstream.config import StreamRequest, with_server_metadata
-from headwater.jetstream.config_checks import Surroundings, check_addressed, check_new
-from headwater.jetstream.errors import ApiError
-from headwater.jetstream.go_json import (
+from headwater.go import json as go_json
+from headwater.go.json import (
     KEY_SHOWN_MAX,
     OMIT_EMPTY,
     TIME_BYTES_MAX,
@@ -26,7 +23,7 @@ from headwater.jetstream.go_json import (
     Time,
     Uint64,
 )
-from headwater.jetstream.go_json_syntax import (
+from headwater.go.json_syntax import (
     CAREFUL_BYTES_MAX,
     DEPTH_MAX,
     TOO_LONG,
@@ -36,6 +33,9 @@ from headwater.jetstream.go_json_syntax import (
     unquote,
     value_end,
 )
+from headwater.jetstream.config import StreamRequest, with_server_metadata
+from headwater.jetstream.config_checks import Surroundings, check_addressed, check_new
+from headwater.jetstream.errors import ApiError
 from headwater.jetstream.request_bodies import read_request
 from tests.unit.jetstream.recorded import (
     BODIES,
