@@ -146,7 +146,7 @@ def test_a_tree_without_the_layers_still_to_come_keeps_every_contract(tmp_path: 
         ("purity", "base/clock.py", "import time", "time"),
         ("purity", "wire/decoder.py", "def f():\n    import os.path", "os"),
         ("purity", "store/log/file_log.py", "from asyncio import sleep", "asyncio"),
-        ("purity", "jetstream/config.py", "from time import time_ns", "time"),
+        ("purity", "jetstream/config/stream_config.py", "from time import time_ns", "time"),
         ("server-purity", "server/broker.py", "import asyncio", "asyncio"),
         ("server-purity", "server/api/router.py", "import threading", "threading"),
         ("environment", "server/broker.py", "import headwater.runtime.clock", "runtime.clock"),

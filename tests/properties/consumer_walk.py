@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from typing import Any, Final, Protocol, TypeVar
 
 from headwater.base.clock import NS_PER_S
-from headwater.jetstream.config import Retention, Storage
-from headwater.jetstream.consumer.acks import ACK, NAK, PROGRESS
-from headwater.jetstream.consumer.config import AckPolicy, ConsumerConfig, DeliverPolicy
+from headwater.jetstream.config.consumer_config import AckPolicy, ConsumerConfig, DeliverPolicy
+from headwater.jetstream.config.stream_config import Retention, Storage
+from headwater.jetstream.consumers.acks import ACK, NAK, PROGRESS
 from headwater.subjects.grammar import matches
 from tests.unit.jetstream.consumer.driving import ConsumerDriver, Got
 from tests.unit.jetstream.shadow import Publish

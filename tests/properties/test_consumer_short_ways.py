@@ -9,10 +9,10 @@ import re
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from headwater.jetstream.consumer.acks import AckAddress, read_address, read_sequences
-from headwater.jetstream.consumer.outbox import Outbox
-from headwater.jetstream.consumer.pull import NO_PRIORITY, PullQueue, PullRequest
-from headwater.jetstream.consumer.push import WINDOW_BYTES_MIN, FlowWindow
+from headwater.jetstream.consumers.acks import AckAddress, read_address, read_sequences
+from headwater.jetstream.consumers.outbox import Outbox
+from headwater.jetstream.consumers.pull import NO_PRIORITY, PullQueue, PullRequest
+from headwater.jetstream.consumers.push import WINDOW_BYTES_MIN, FlowWindow
 from headwater.subjects.index import SubscriptionIndex
 from headwater.testing.entropy import SeededEntropy, labelled_dice
 from tests.scenarios.world import Peer

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from headwater.jetstream.config import Retention, Storage
-from headwater.jetstream.consumer.acks import ACK, PROGRESS
-from headwater.jetstream.consumer.config import AckPolicy
+from headwater.jetstream.config.consumer_config import AckPolicy
+from headwater.jetstream.config.stream_config import Retention, Storage
+from headwater.jetstream.consumers.acks import ACK, PROGRESS
 from tests.properties.consumer_walk import NAK_LATER, ROUNDS_MAX, SUBJECTS, Walk
 from tests.unit.jetstream.consumer.driving import ConsumerDriver
 from tests.unit.jetstream.shadow import Publish

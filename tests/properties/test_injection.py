@@ -19,10 +19,16 @@ import pytest
 from headwater.go.json import Time
 from headwater.jetstream import header_names
 from headwater.jetstream.api import consumer_documents, documents, restore, router, snapshot
-from headwater.jetstream.config import StreamRequest
-from headwater.jetstream.consumer import pull
-from headwater.jetstream.consumer.config import ConsumerRequest
-from headwater.jetstream.schedule import SCHEDULED_ROLLUP, SCHEDULED_TTL, SOURCE, TARGET, TIME_ZONE
+from headwater.jetstream.config.consumer_config import ConsumerRequest
+from headwater.jetstream.config.stream_config import StreamRequest
+from headwater.jetstream.consumers import pull
+from headwater.jetstream.streams.schedules.schedule import (
+    SCHEDULED_ROLLUP,
+    SCHEDULED_TTL,
+    SOURCE,
+    TARGET,
+    TIME_ZONE,
+)
 from headwater.runtime.time_zones import find_zone
 from headwater.server.options import Options
 from headwater.testing.disk import SimDisk

@@ -6,11 +6,11 @@ from unittest.mock import patch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headwater.jetstream.admission import Admission
-from headwater.jetstream.config import Storage
-from headwater.jetstream.dedupe import DedupeWindow, id_in, ids_in
+from headwater.jetstream.config.stream_config import Storage
 from headwater.jetstream.header_names import MSG_ID, read_control_headers
-from headwater.jetstream.publish_checks import BATCH_LINES, ID_LINES, hold_only
+from headwater.jetstream.streams.dedupe import DedupeWindow, id_in, ids_in
+from headwater.jetstream.streams.publishing.admission import Admission
+from headwater.jetstream.streams.publishing.checks import BATCH_LINES, ID_LINES, hold_only
 from headwater.wire.headers import without_status
 from tests.unit.jetstream.shadow import Driver, Publish
 

@@ -12,9 +12,10 @@ from unittest.mock import patch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from headwater.jetstream import forecast, stream
-from headwater.jetstream.config import Discard, Retention, Storage
-from headwater.jetstream.in_flight import InFlight
+from headwater.jetstream.config.stream_config import Discard, Retention, Storage
+from headwater.jetstream.streams import stream
+from headwater.jetstream.streams.publishing import forecast
+from headwater.jetstream.streams.publishing.in_flight import InFlight
 from headwater.store.log import memory_log as memory
 from headwater.store.log import message_log
 from tests.unit.jetstream.shadow import Answer, Driver, Publish, incoming_of

@@ -31,11 +31,11 @@ not yet recorded may be repeated with the same delivery count.
 
 import pytest
 
-from headwater.jetstream.consumer.collection import Consumers
-from headwater.jetstream.consumer.delivery import Delivery
-from headwater.jetstream.consumer.outbox import Outbox
-from headwater.jetstream.consumer.redelivery import Deadlines
-from headwater.jetstream.consumer.retention import InterestCounts
+from headwater.jetstream.consumers.collection import Consumers
+from headwater.jetstream.consumers.delivery import Delivery
+from headwater.jetstream.consumers.outbox import Outbox
+from headwater.jetstream.consumers.redelivery import Deadlines
+from headwater.jetstream.consumers.retention import InterestCounts
 from headwater.server.jetstream import JetStream
 from headwater.server.stream_runner import StreamRunner
 from headwater.testing import World, seeds

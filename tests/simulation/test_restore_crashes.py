@@ -9,8 +9,8 @@ from nats.aio.client import Client as NatsClient
 
 from headwater.jetstream.backup.archive import END, MAGIC, STATE_NAME, Entry, encode_entries
 from headwater.jetstream.backup.s2 import BEGINNING, plain_frame
-from headwater.jetstream.config import StreamConfig
-from headwater.jetstream.stream_file import encode_body
+from headwater.jetstream.config.stream_config import StreamConfig
+from headwater.jetstream.streams.file import encode_body
 from headwater.server import jetstream
 from headwater.server.lifecycle import Server
 from headwater.server.options import JetStreamOptions, Options

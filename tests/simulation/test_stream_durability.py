@@ -5,10 +5,10 @@ from collections.abc import Callable
 import pytest
 
 from headwater.base.sliced import Sliced
-from headwater.jetstream.decision import Decision, Incoming
-from headwater.jetstream.dedupe import DedupeWindow
 from headwater.jetstream.records import Record
-from headwater.jetstream.stream import Stream
+from headwater.jetstream.streams.dedupe import DedupeWindow
+from headwater.jetstream.streams.publishing.decision import Decision, Incoming
+from headwater.jetstream.streams.stream import Stream
 from headwater.server.stream_runner import StreamRunner
 from headwater.server.waiting_steps import Change
 from headwater.store.log.file_log import FileLog
@@ -85,7 +85,7 @@ def _no_memory_of_ids(patch: pytest.MonkeyPatch) -> None:
 
 
 def _no_care_for_half_batches(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr("headwater.jetstream.recovery.unfinished_batch", lambda log: [])
+    patch.setattr("headwater.jetstream.streams.recovery.unfinished_batch", lambda log: [])
 
 
 def _no_reserved_sequences(patch: pytest.MonkeyPatch) -> None:
@@ -97,7 +97,7 @@ def _no_memory_of_ids_of_removed_messages(patch: pytest.MonkeyPatch) -> None:
 
 
 def _no_limits_after_a_crash(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr("headwater.jetstream.recovery.let_go", lambda stream: None)
+    patch.setattr("headwater.jetstream.streams.recovery.let_go", lambda stream: None)
 
 
 def _no_wait_for_removals(patch: pytest.MonkeyPatch) -> None:

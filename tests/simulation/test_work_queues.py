@@ -8,8 +8,8 @@ again whose acknowledgement was answered.
 
 import pytest
 
-from headwater.jetstream.consumer.collection import Consumers
-from headwater.jetstream.consumer.records import ConsumerRecord, Delivered
+from headwater.jetstream.consumers.collection import Consumers
+from headwater.jetstream.consumers.records import ConsumerRecord, Delivered
 from headwater.store.disk.journal import CALLER_KINDS, Journal
 from headwater.testing import World, seeds
 from tests.simulation.consumer_scenario import (

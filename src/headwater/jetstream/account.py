@@ -12,12 +12,12 @@ import msgspec
 
 from headwater.base.entropy import Entropy
 from headwater.jetstream import error_codes
-from headwater.jetstream.batch_limits import BatchRoom
-from headwater.jetstream.config import Storage, StreamConfig
+from headwater.jetstream.config.stream_config import Storage, StreamConfig
+from headwater.jetstream.config.stream_subjects import StreamSubjects
 from headwater.jetstream.errors import ApiError
-from headwater.jetstream.schedule import ZoneFinder
-from headwater.jetstream.stream import Stream
-from headwater.jetstream.stream_subjects import StreamSubjects
+from headwater.jetstream.streams.publishing.batch_limits import BatchRoom
+from headwater.jetstream.streams.schedules.schedule import ZoneFinder
+from headwater.jetstream.streams.stream import Stream
 
 NO_LIMIT = -1
 

@@ -10,7 +10,7 @@ import msgspec
 
 from headwater.go.json import OMIT_EMPTY
 from headwater.jetstream.api.documents import StreamState
-from headwater.jetstream.config import Text
+from headwater.jetstream.config.stream_config import Text
 
 SUBJECT_PREFIX: Final = "$JS.EVENT.ADVISORY."
 AUDIT_SUBJECT: Final = SUBJECT_PREFIX + "API"

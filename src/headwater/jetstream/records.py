@@ -8,8 +8,8 @@ whatever follows from the state is not.
 
 from typing import TypeAlias, final
 
-from headwater.jetstream.config import StreamConfig
-from headwater.jetstream.consumer.records import ConsumerRecord
+from headwater.jetstream.config.stream_config import StreamConfig
+from headwater.jetstream.consumers.records import ConsumerRecord
 from headwater.store.log.message_log import Batch
 
 

@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterable
 from typing import Final, final
 
 from headwater.base.ids import hash62
-from headwater.jetstream.consumer.acks import PLAIN, AckAddress, read_address, read_sequences
-from headwater.jetstream.consumer.config import AckPolicy
-from headwater.jetstream.consumer.machine import Consumer
-from headwater.jetstream.consumer.push import FLOW_PREFIX
-from headwater.jetstream.decision import Incoming
+from headwater.jetstream.config.consumer_config import AckPolicy
+from headwater.jetstream.consumers.acks import PLAIN, AckAddress, read_address, read_sequences
+from headwater.jetstream.consumers.machine import Consumer
+from headwater.jetstream.consumers.push import FLOW_PREFIX
+from headwater.jetstream.streams.publishing.decision import Incoming
 from headwater.server.accounts import Account
 from headwater.server.broker import Broker
 from headwater.server.client import Client

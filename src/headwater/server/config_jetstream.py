@@ -10,7 +10,7 @@ from typing import Final
 from headwater.base.clock import NS_PER_S
 from headwater.base.quoting import quote
 from headwater.jetstream.account import AccountLimits
-from headwater.jetstream.batch_limits import BatchLimits
+from headwater.jetstream.streams.publishing.batch_limits import BatchLimits
 from headwater.server.conf_parser import Node
 from headwater.server.config_reading import (
     Draft,

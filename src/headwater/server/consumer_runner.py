@@ -15,11 +15,11 @@ from typing import Final, final
 from headwater.base.clock import NS_PER_S
 from headwater.base.sliced import Sliced, Work
 from headwater.jetstream.advisories import Action
-from headwater.jetstream.consumer.acks import AckAddress
-from headwater.jetstream.consumer.machine import Consumer
-from headwater.jetstream.consumer.outbox import Messages, Outbox
-from headwater.jetstream.consumer.records import ConsumerDeleted
-from headwater.jetstream.stream import Stream
+from headwater.jetstream.consumers.acks import AckAddress
+from headwater.jetstream.consumers.machine import Consumer
+from headwater.jetstream.consumers.outbox import Messages, Outbox
+from headwater.jetstream.consumers.records import ConsumerDeleted
+from headwater.jetstream.streams.stream import Stream
 from headwater.runtime.environment import Scheduler, TimerHandle
 from headwater.server.accounts import Account
 from headwater.server.broker import Broker

@@ -6,7 +6,7 @@ A stream holds only so many that it has not answered (`Room`); a publish beyond 
 from enum import Enum
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, final
 
-from headwater.jetstream.decision import Incoming
+from headwater.jetstream.streams.publishing.decision import Incoming
 from headwater.wire.headers import status_block
 
 if TYPE_CHECKING:

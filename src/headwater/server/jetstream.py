@@ -20,20 +20,20 @@ from headwater.jetstream.api.restored_consumers import AdmittedConsumer
 from headwater.jetstream.api.snapshot import SnapshotRequest
 from headwater.jetstream.api.streams import StreamApi
 from headwater.jetstream.backup.consumers import BackedUpConsumer
-from headwater.jetstream.batch_limits import BatchRoom
-from headwater.jetstream.config import Compression, PersistMode, Storage, StreamConfig
-from headwater.jetstream.consumer.acks import ACK_PREFIX
-from headwater.jetstream.consumer.config import ConsumerConfig
-from headwater.jetstream.consumer.machine import Consumer, starting
-from headwater.jetstream.consumer.push import FLOW_PREFIX
-from headwater.jetstream.consumer.records import (
+from headwater.jetstream.config.consumer_config import ConsumerConfig
+from headwater.jetstream.config.stream_config import Compression, PersistMode, Storage, StreamConfig
+from headwater.jetstream.consumers.acks import ACK_PREFIX
+from headwater.jetstream.consumers.machine import Consumer, starting
+from headwater.jetstream.consumers.push import FLOW_PREFIX
+from headwater.jetstream.consumers.records import (
     ConsumerCreated,
     ConsumerReset,
 )
 from headwater.jetstream.errors import ApiError
 from headwater.jetstream.records import Record
-from headwater.jetstream.stream import Stream
-from headwater.jetstream.stream_file import StreamBody, decode_body, encode_body
+from headwater.jetstream.streams.file import StreamBody, decode_body, encode_body
+from headwater.jetstream.streams.publishing.batch_limits import BatchRoom
+from headwater.jetstream.streams.stream import Stream
 from headwater.server.accounts import Account
 from headwater.server.ack_inlet import AckInlet
 from headwater.server.awaited_reads import AwaitedReads

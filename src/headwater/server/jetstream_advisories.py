@@ -23,14 +23,14 @@ from headwater.jetstream.advisories import (
     StreamActionAdvisory,
     stream_subject,
 )
-from headwater.jetstream.consumer.advisories import (
+from headwater.jetstream.consumers.advisories import (
     ConsumerActionAdvisory,
     advisory_of,
     consumer_subject,
     pause_advisory,
 )
-from headwater.jetstream.consumer.machine import Consumer
-from headwater.jetstream.consumer.outbox import Event
+from headwater.jetstream.consumers.machine import Consumer
+from headwater.jetstream.consumers.outbox import Event
 from headwater.server.accounts import Account
 from headwater.server.client import Client
 from headwater.server.system_events import new_event_id

@@ -35,11 +35,11 @@ from headwater.jetstream.api.message_get import (
 from headwater.jetstream.api.operation import Operation, Request
 from headwater.jetstream.api.router import find_operation
 from headwater.jetstream.api.streams import StreamApi
-from headwater.jetstream.api_level import exceeds_level
-from headwater.jetstream.config import ReadConsistency
+from headwater.jetstream.config.api_level import exceeds_level
+from headwater.jetstream.config.stream_config import ReadConsistency
 from headwater.jetstream.errors import ApiError
 from headwater.jetstream.header_names import REQUIRED_API_LEVEL
-from headwater.jetstream.stream import Stream
+from headwater.jetstream.streams.stream import Stream
 from headwater.server.accounts import Account
 from headwater.server.client import Client, Handler
 from headwater.server.holding import Deferred

@@ -8,7 +8,7 @@ from typing import final
 
 from headwater.jetstream import error_codes
 from headwater.jetstream.account import AccountLimits, JetStreamAccount, Usage
-from headwater.jetstream.config import Storage, StreamConfig
+from headwater.jetstream.config.stream_config import Storage, StreamConfig
 from headwater.jetstream.errors import ApiError, ErrorCode
 from headwater.server.jetstream_resources import ResourceError, Resources
 from headwater.server.options import GLOBAL_ACCOUNT, Options

@@ -12,7 +12,7 @@ from posixpath import join, normpath
 from typing import Final
 
 from headwater.base.errors import OperatingError
-from headwater.jetstream.api_level import API_LEVEL
+from headwater.jetstream.config.api_level import API_LEVEL
 from headwater.runtime.environment import Environment
 from headwater.server.options import JetStreamOptions, StoreCipher
 from headwater.store.disk.cipher import Cipher, ServerKey

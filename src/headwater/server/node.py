@@ -17,7 +17,7 @@ from headwater import __version__
 from headwater.base.clock import NS_PER_S
 from headwater.base.errors import PeerError
 from headwater.base.quoting import quote, quote_bytes
-from headwater.jetstream.api_level import API_LEVEL
+from headwater.jetstream.config.api_level import API_LEVEL
 from headwater.runtime.environment import Environment, TimerHandle
 from headwater.server import closing
 from headwater.server.accounts import Account, Accounts

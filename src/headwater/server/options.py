@@ -19,7 +19,7 @@ from typing import Final
 from headwater.base.errors import OperatingError
 from headwater.base.quoting import quote
 from headwater.jetstream.account import AccountLimits as JetStreamLimits
-from headwater.jetstream.batch_limits import BatchLimits
+from headwater.jetstream.streams.publishing.batch_limits import BatchLimits
 from headwater.server.go_text import format_duration
 from headwater.subjects.grammar import has_blank_or_control, is_valid_pattern
 

@@ -33,7 +33,7 @@ from headwater.jetstream.api.restore import (
 )
 from headwater.jetstream.api.restored_consumers import AdmittedConsumer, write_down
 from headwater.jetstream.backup.filling import Rules
-from headwater.jetstream.config import Storage, StreamConfig
+from headwater.jetstream.config.stream_config import Storage, StreamConfig
 from headwater.jetstream.errors import ApiError
 from headwater.runtime.environment import TimerHandle
 from headwater.server.accounts import Account

@@ -28,7 +28,7 @@ from headwater.jetstream.api.snapshot import (
     SnapshotSender,
 )
 from headwater.jetstream.backup.writing import BackupWriter
-from headwater.jetstream.stream import Stream
+from headwater.jetstream.streams.stream import Stream
 from headwater.runtime.environment import TimerHandle
 from headwater.server.accounts import Account
 from headwater.server.client import Client, Subscription

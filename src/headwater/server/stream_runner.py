@@ -24,11 +24,11 @@ from headwater.base.emptying import Container, emptying
 from headwater.base.sliced import Sliced, Work, at_once
 from headwater.jetstream import error_codes
 from headwater.jetstream.account import JetStreamAccount
-from headwater.jetstream.decision import Decision, Incoming
 from headwater.jetstream.errors import ApiError
-from headwater.jetstream.in_flight import IN_FLIGHT_MESSAGES_MAX
 from headwater.jetstream.records import Published, Record
-from headwater.jetstream.stream import Stream
+from headwater.jetstream.streams.publishing.decision import Decision, Incoming
+from headwater.jetstream.streams.publishing.in_flight import IN_FLIGHT_MESSAGES_MAX
+from headwater.jetstream.streams.stream import Stream
 from headwater.runtime.environment import Environment, TimerHandle
 from headwater.runtime.file_watch import FileWatch
 from headwater.runtime.fsync import SyncDriver

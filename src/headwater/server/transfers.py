@@ -12,9 +12,9 @@ from headwater.jetstream.api.documents import StreamCreateResponse, StreamState
 from headwater.jetstream.api.restored_consumers import AdmittedConsumer
 from headwater.jetstream.api.snapshot import SnapshotRequest
 from headwater.jetstream.backup.consumers import BackedUpConsumer
-from headwater.jetstream.config import Storage, StreamConfig
+from headwater.jetstream.config.stream_config import Storage, StreamConfig
 from headwater.jetstream.errors import ApiError
-from headwater.jetstream.stream import Stream
+from headwater.jetstream.streams.stream import Stream
 from headwater.runtime.environment import Scheduler
 from headwater.server.accounts import Account
 from headwater.server.broker import Broker

@@ -8,8 +8,8 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Final, TypeAlias, final
 
-from headwater.jetstream.decision import Decision, Incoming
 from headwater.jetstream.errors import ApiError
+from headwater.jetstream.streams.publishing.decision import Decision, Incoming
 from headwater.server.ingest import Room, size_of
 
 # No commit has this number: the step waits for work that is being done.

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Final
 
 from headwater.cli.streams.settings import SETTINGS
-from headwater.jetstream.config import PersistMode, ReadConsistency, WriteConsistency
+from headwater.jetstream.config.stream_config import PersistMode, ReadConsistency, WriteConsistency
 from headwater.spark.options import Consistency
 
 PAGE: Final = (Path(__file__).resolve().parents[3] / "docs" / "consistency.md").read_text("utf-8")

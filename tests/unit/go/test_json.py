@@ -33,8 +33,8 @@ from headwater.go.json_syntax import (
     unquote,
     value_end,
 )
-from headwater.jetstream.config import StreamRequest, with_server_metadata
-from headwater.jetstream.config_checks import Surroundings, check_addressed, check_new
+from headwater.jetstream.config.stream_checks.checks import Surroundings, check_addressed, check_new
+from headwater.jetstream.config.stream_config import StreamRequest, with_server_metadata
 from headwater.jetstream.errors import ApiError
 from headwater.jetstream.request_bodies import read_request
 from tests.unit.jetstream.recorded import (

@@ -5,8 +5,8 @@ from typing import Any, Protocol
 
 import pytest
 
-from headwater.jetstream.batch_limits import BatchLimits
-from headwater.jetstream.config import Storage
+from headwater.jetstream.config.stream_config import Storage
+from headwater.jetstream.streams.publishing.batch_limits import BatchLimits
 from tests.unit.jetstream.shadow import Driver
 
 

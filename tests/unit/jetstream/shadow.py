@@ -16,11 +16,9 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 import msgspec
 
 from headwater.base.clock import NS_PER_S
-from headwater.jetstream.batch_limits import BatchLimits, BatchRoom
-from headwater.jetstream.config import Storage, StreamRequest
-from headwater.jetstream.config_checks import Surroundings, normalised
-from headwater.jetstream.consumer.records import ConsumerDeleted
-from headwater.jetstream.decision import Decision, Incoming
+from headwater.jetstream.config.stream_checks.checks import Surroundings, normalised
+from headwater.jetstream.config.stream_config import Storage, StreamRequest
+from headwater.jetstream.consumers.records import ConsumerDeleted
 from headwater.jetstream.errors import ApiError
 from headwater.jetstream.records import (
     Configured,
@@ -30,8 +28,10 @@ from headwater.jetstream.records import (
     Record,
     Removed,
 )
-from headwater.jetstream.stream import Stream
-from headwater.jetstream.stream_file import encode_body
+from headwater.jetstream.streams.file import encode_body
+from headwater.jetstream.streams.publishing.batch_limits import BatchLimits, BatchRoom
+from headwater.jetstream.streams.publishing.decision import Decision, Incoming
+from headwater.jetstream.streams.stream import Stream
 from headwater.store.log.file_log import FileLog
 from headwater.store.log.memory_log import MemoryLog
 from headwater.store.log.message_log import ALL_SUBJECTS, MessageLog

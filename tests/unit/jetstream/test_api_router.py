@@ -3,7 +3,7 @@
 import pytest
 
 from headwater.jetstream.api.router import OPERATIONS, find_operation
-from headwater.jetstream.api_level import API_LEVEL, exceeds_level
+from headwater.jetstream.config.api_level import API_LEVEL, exceeds_level
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ from headwater.jetstream.api.message_get import (
     get_direct_by_subject,
     get_message,
 )
-from headwater.jetstream.config import Storage
+from headwater.jetstream.config.stream_config import Storage
 from headwater.jetstream.errors import ApiError
 from headwater.store.log.message_log import StoreError
 from headwater.wire.headers import value_of

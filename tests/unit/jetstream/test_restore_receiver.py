@@ -17,7 +17,7 @@ from headwater.jetstream.api.restore import (
 from headwater.jetstream.backup.archive import END, MAGIC, STATE_NAME, Entry, encode_entries
 from headwater.jetstream.backup.filling import Rules
 from headwater.jetstream.backup.s2 import BEGINNING, plain_frame
-from headwater.jetstream.config import Discard, StreamConfig
+from headwater.jetstream.config.stream_config import Discard, StreamConfig
 from headwater.store.log.memory_log import MemoryLog
 from headwater.store.log.message_log import Batch, MessageLog
 from tests.unit.jetstream.backup.taking_in import NOW_NS, contents, pieces

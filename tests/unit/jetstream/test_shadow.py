@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
-from headwater.jetstream.config import Storage
-from headwater.jetstream.stream import Stream
+from headwater.jetstream.config.stream_config import Storage
+from headwater.jetstream.streams.stream import Stream
 from tests.unit.jetstream.conftest import Drive
 from tests.unit.jetstream.shadow import BEGINNING_NS, Driver
 

@@ -3,7 +3,7 @@
 import json
 from typing import Any, Final, NamedTuple
 
-from headwater.jetstream.stream import Stream
+from headwater.jetstream.streams.stream import Stream
 from headwater.server.consumer_runner import ConsumerRunner
 from headwater.server.jetstream import JetStream
 from headwater.server.options import GLOBAL_ACCOUNT, Options

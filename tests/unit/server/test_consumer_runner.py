@@ -8,7 +8,7 @@ from typing import Any, Final
 import pytest
 
 from headwater.jetstream import error_codes
-from headwater.jetstream.consumer.delivery import TURN_MESSAGES_MAX
+from headwater.jetstream.consumers.delivery import TURN_MESSAGES_MAX
 from headwater.runtime.upkeep import begin_journal_rewrite
 from headwater.server.accounts import Account
 from headwater.server.consumer_runner import (

@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 import pytest
 
-from headwater.jetstream.config import Republish, SubjectTransformConfig
+from headwater.jetstream.config.stream_config import Republish, SubjectTransformConfig
 from headwater.jetstream.records import Configured, Published
 from headwater.server.frame_door import REPORTED_MAX, FrameDoor
 from headwater.store.log.message_log import Batch

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from headwater.base import sliced
-from headwater.jetstream import stream as stream_module
 from headwater.jetstream.api import long_details
+from headwater.jetstream.streams import stream as stream_module
 from headwater.server.options import Options
 from headwater.store.log import file_log as log
 from headwater.store.log import memory_log as memory

@@ -6,7 +6,7 @@ from typing import Any, Final
 import pytest
 
 from headwater.jetstream.account import AccountLimits
-from headwater.jetstream.config import Storage
+from headwater.jetstream.config.stream_config import Storage
 from headwater.server.options import AccountOptions, Options, UserOptions
 from tests.scenarios.world import Peer
 from tests.unit.server.stored_world import StoredWorld, streaming

@@ -5,7 +5,7 @@ import errno
 import pytest
 
 from headwater.jetstream.account import AccountLimits
-from headwater.jetstream.config import StreamConfig
+from headwater.jetstream.config.stream_config import StreamConfig
 from headwater.server.monitor.documents import Refused, encode
 from headwater.server.monitor.jsz import JszOptions, jetstream_part, jsz, jsz_of_account
 from headwater.server.options import AccountOptions, Options

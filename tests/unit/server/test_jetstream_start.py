@@ -2,7 +2,7 @@
 
 import pytest
 
-from headwater.jetstream import stream_file
+from headwater.jetstream.streams import file as stream_file
 from headwater.server import jetstream
 from tests.unit.server.stored_world import StoredWorld
 

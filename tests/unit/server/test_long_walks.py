@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import pytest
 
 from headwater.base import emptying, sliced
-from headwater.jetstream import stream as stream_module
-from headwater.jetstream.consumer import machine, retention
+from headwater.jetstream.consumers import machine, retention
+from headwater.jetstream.streams import stream as stream_module
 from headwater.server.options import Options
 from headwater.store.index import subject_filter
 from headwater.store.index import walks as index_walks

@@ -14,7 +14,7 @@ import pytest
 from headwater.base.clock import NS_PER_S
 from headwater.jetstream import error_codes
 from headwater.jetstream.account import AccountLimits
-from headwater.jetstream.decision import Decision
+from headwater.jetstream.streams.publishing.decision import Decision
 from headwater.runtime.fsync import FLUSH_S
 from headwater.server import stream_runner
 from headwater.server.options import AccountOptions, Options, UserOptions

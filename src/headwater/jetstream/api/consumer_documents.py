@@ -12,8 +12,8 @@ import msgspec
 from headwater.go.json import OMIT_EMPTY, Int, Time, Uint64
 from headwater.go.times import ZERO_TIME_TEXT
 from headwater.jetstream.api.documents import TYPE_PREFIX, PagedResponse, Response
-from headwater.jetstream.config import Flag, Text
-from headwater.jetstream.consumer.config import ConsumerConfig
+from headwater.jetstream.config.consumer_config import ConsumerConfig
+from headwater.jetstream.config.stream_config import Flag, Text
 
 # --- requests ----------------------------------------------------------------------------------
 

@@ -42,9 +42,20 @@ from headwater.jetstream.api.stream_identity import (
     identity_block,
 )
 from headwater.jetstream.api.streams import StreamApi, is_empty_request
-from headwater.jetstream.api_level import API_LEVEL
-from headwater.jetstream.config import StreamConfig
-from headwater.jetstream.consumer.config import (
+from headwater.jetstream.config.api_level import API_LEVEL
+from headwater.jetstream.config.consumer_checks.address import (
+    as_it_sources,
+    check_created,
+    check_created_durable,
+)
+from headwater.jetstream.config.consumer_checks.changes import (
+    STORE_FAILED,
+    YEAR_OUT_OF_RANGE,
+    check_addition,
+    check_change,
+)
+from headwater.jetstream.config.consumer_checks.checks import check_group_name, normalised
+from headwater.jetstream.config.consumer_config import (
     ConsumerAction,
     ConsumerConfig,
     ConsumerRequest,
@@ -52,27 +63,16 @@ from headwater.jetstream.consumer.config import (
     with_required_level,
     with_server_metadata,
 )
-from headwater.jetstream.consumer.config_checks import check_group_name, normalised
-from headwater.jetstream.consumer.config_checks_address import (
-    as_it_sources,
-    check_created,
-    check_created_durable,
-)
-from headwater.jetstream.consumer.config_checks_changes import (
-    STORE_FAILED,
-    YEAR_OUT_OF_RANGE,
-    check_addition,
-    check_change,
-)
-from headwater.jetstream.consumer.config_defaults import (
+from headwater.jetstream.config.consumer_defaults import (
     Configured,
     ConsumerSurroundings,
     in_utc,
 )
-from headwater.jetstream.consumer.machine import Consumer
+from headwater.jetstream.config.stream_config import StreamConfig
+from headwater.jetstream.consumers.machine import Consumer
 from headwater.jetstream.errors import ApiError
 from headwater.jetstream.request_bodies import read_single_request
-from headwater.jetstream.stream import Stream
+from headwater.jetstream.streams.stream import Stream
 from headwater.store.log.message_log import StoreError
 
 # --- making them ----------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from typing import Annotated, ClassVar, Final
 import msgspec
 
 from headwater.go.json import OMIT_EMPTY, Int, Time, Uint64
-from headwater.jetstream.config import Flag, StreamConfig, Text
+from headwater.jetstream.config.stream_config import Flag, StreamConfig, Text
 from headwater.jetstream.errors import ApiError
 
 TYPE_PREFIX: Final = "io.nats.jetstream.api.v1."

@@ -16,9 +16,9 @@ from headwater.jetstream import error_codes
 from headwater.jetstream import header_names as names
 from headwater.jetstream.api.documents import MessageDocument, MessageGetRequest
 from headwater.jetstream.api.request_sizes import is_too_large
-from headwater.jetstream.config import Storage
+from headwater.jetstream.config.stream_config import Storage
 from headwater.jetstream.errors import ApiError
-from headwater.jetstream.stream import Stream
+from headwater.jetstream.streams.stream import Stream
 from headwater.store.log.message_log import ALL_SUBJECTS, StoredMessage, StoreError
 from headwater.subjects.grammar import has_wildcard
 from headwater.wire.headers import one_line, status_block, with_lines, with_value, without

@@ -23,9 +23,9 @@ from headwater.jetstream.api.documents import (
 )
 from headwater.jetstream.api.restore import RestoreRequest
 from headwater.jetstream.api.snapshot import SnapshotRequest
-from headwater.jetstream.config import StreamConfig, StreamRequest, StreamSource
-from headwater.jetstream.config_checks_subjects import invalid
-from headwater.jetstream.consumer.config import ConsumerRequest
+from headwater.jetstream.config.consumer_config import ConsumerRequest
+from headwater.jetstream.config.stream_checks.subjects import invalid
+from headwater.jetstream.config.stream_config import StreamConfig, StreamRequest, StreamSource
 from headwater.jetstream.errors import ApiError
 
 # The default of `max_control_line`.

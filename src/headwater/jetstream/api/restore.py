@@ -26,10 +26,10 @@ from headwater.jetstream.backup.errors import BackupError
 from headwater.jetstream.backup.filling import Rules
 from headwater.jetstream.backup.form import Beginning, Progress
 from headwater.jetstream.backup.reading import BackupReader
-from headwater.jetstream.config import StreamConfig
-from headwater.jetstream.config_checks import Surroundings, normalised
+from headwater.jetstream.config.stream_checks.checks import Surroundings, normalised
+from headwater.jetstream.config.stream_config import StreamConfig
 from headwater.jetstream.errors import ApiError
-from headwater.jetstream.limits import NOTHING_UNSEEN, beyond_limits
+from headwater.jetstream.streams.limits import NOTHING_UNSEEN, beyond_limits
 from headwater.store.log.message_log import MessageLog, StoreError
 
 # Without a chunk for so long, whoever sends is gone.

@@ -14,11 +14,11 @@ from headwater.jetstream.api.consumers import surroundings
 from headwater.jetstream.api.restore import refused
 from headwater.jetstream.api.streams import StreamApi
 from headwater.jetstream.backup.consumers import BackedUpConsumer
-from headwater.jetstream.config import StreamConfig
-from headwater.jetstream.consumer.config import ConsumerConfig
-from headwater.jetstream.consumer.config_checks import normalised
-from headwater.jetstream.consumer.config_checks_changes import check_addition
-from headwater.jetstream.consumer.config_defaults import ConsumerSurroundings, with_expiry
+from headwater.jetstream.config.consumer_checks.changes import check_addition
+from headwater.jetstream.config.consumer_checks.checks import normalised
+from headwater.jetstream.config.consumer_config import ConsumerConfig
+from headwater.jetstream.config.consumer_defaults import ConsumerSurroundings, with_expiry
+from headwater.jetstream.config.stream_config import StreamConfig
 from headwater.jetstream.errors import ApiError
 from headwater.store.log.message_log import MessageLog
 

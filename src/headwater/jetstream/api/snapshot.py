@@ -16,7 +16,7 @@ from headwater.base.clock import NS_PER_S
 from headwater.go.json import OMIT_EMPTY, Int
 from headwater.jetstream import error_codes
 from headwater.jetstream.api.documents import TYPE_PREFIX, Response, StreamState
-from headwater.jetstream.config import StreamConfig
+from headwater.jetstream.config.stream_config import StreamConfig
 from headwater.jetstream.errors import ApiError
 from headwater.store.log.message_log import StoreError
 from headwater.subjects.grammar import has_blank_or_control, is_valid_literal

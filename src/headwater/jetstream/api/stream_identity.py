@@ -10,7 +10,7 @@ from headwater.base.ids import hash62
 from headwater.go.times import format_time
 from headwater.jetstream import error_codes
 from headwater.jetstream.errors import ApiError
-from headwater.jetstream.stream import Stream
+from headwater.jetstream.streams.stream import Stream
 from headwater.wire.headers import value_of, with_value
 
 STREAM_IDENTITY: Final = b"Nats-Stream-Identity"

@@ -74,27 +74,27 @@ from headwater.jetstream.api.snapshot import (
     SnapshotResponse,
     check_snapshot,
 )
-from headwater.jetstream.api_level import API_LEVEL
-from headwater.jetstream.config import (
-    Storage,
-    StreamConfig,
-    StreamRequest,
-    with_server_metadata,
-)
-from headwater.jetstream.config_checks import (
+from headwater.jetstream.config.api_level import API_LEVEL
+from headwater.jetstream.config.consumer_checks.changes import check_stream_limits
+from headwater.jetstream.config.consumer_config import ConsumerConfig
+from headwater.jetstream.config.stream_checks.checks import (
     Surroundings,
     check_addable,
     check_addressed,
     check_new,
     check_update,
 )
-from headwater.jetstream.consumer.config import ConsumerConfig
-from headwater.jetstream.consumer.config_checks_changes import check_stream_limits
-from headwater.jetstream.consumer.machine import Consumer
+from headwater.jetstream.config.stream_config import (
+    Storage,
+    StreamConfig,
+    StreamRequest,
+    with_server_metadata,
+)
+from headwater.jetstream.consumers.machine import Consumer
 from headwater.jetstream.errors import ApiError
 from headwater.jetstream.records import Configured, Purged, Record, Removed
 from headwater.jetstream.request_bodies import read_request
-from headwater.jetstream.stream import Stream
+from headwater.jetstream.streams.stream import Stream
 from headwater.store.log.message_log import ALL_SUBJECTS, StoreError
 
 # What is told of one by one; a stream may have lost or deleted any number.

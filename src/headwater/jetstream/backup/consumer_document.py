@@ -27,10 +27,10 @@ from headwater.jetstream.backup.consumers import (
 )
 from headwater.jetstream.backup.documents import decode_config, decode_document
 from headwater.jetstream.backup.errors import BackupError
-from headwater.jetstream.consumer.config import ConsumerConfig
+from headwater.jetstream.config.consumer_config import ConsumerConfig
 
 if TYPE_CHECKING:
-    from headwater.jetstream.consumer.machine import Consumer
+    from headwater.jetstream.consumers.machine import Consumer
 
 _NULL: Final = b"null"
 

@@ -33,8 +33,8 @@ from headwater.jetstream.backup.consumers import (
 from headwater.jetstream.backup.cursor import Cursor
 from headwater.jetstream.backup.documents import decode_config
 from headwater.jetstream.backup.errors import BackupError
-from headwater.jetstream.config import Text
-from headwater.jetstream.consumer.config import ConsumerConfig
+from headwater.jetstream.config.consumer_config import ConsumerConfig
+from headwater.jetstream.config.stream_config import Text
 
 META: Final = "meta.inf"
 META_SUM: Final = "meta.sum"

@@ -14,10 +14,10 @@ import msgspec
 from headwater.base.quoting import quote
 from headwater.jetstream.backup.errors import BackupError
 from headwater.jetstream.backup.filling import SEQUENCE_MAX, TIMESTAMP_NS_MAX
-from headwater.jetstream.consumer import codec
-from headwater.jetstream.consumer.config import AckPolicy, ConsumerConfig
-from headwater.jetstream.consumer.records import ConsumerCreated
-from headwater.jetstream.consumer.state import ConsumerState
+from headwater.jetstream.config.consumer_config import AckPolicy, ConsumerConfig
+from headwater.jetstream.consumers import codec
+from headwater.jetstream.consumers.records import ConsumerCreated
+from headwater.jetstream.consumers.state import ConsumerState
 
 # A million messages without an acknowledgement.
 CONSUMER_BYTES_MAX: Final = 64 * 1024 * 1024

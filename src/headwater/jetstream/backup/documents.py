@@ -6,7 +6,7 @@ import msgspec
 
 from headwater.go.json import JsonError, read_one
 from headwater.jetstream.backup.errors import BackupError
-from headwater.jetstream.consumer.config import ConsumerConfig
+from headwater.jetstream.config.consumer_config import ConsumerConfig
 
 T = TypeVar("T")
 ConfigT = TypeVar("ConfigT", bound=ConsumerConfig)

@@ -11,7 +11,7 @@ import msgspec
 
 from headwater.jetstream import header_names
 from headwater.jetstream.backup.errors import BackupError
-from headwater.jetstream.ttl import TtlError, expiry_ns, ttl_seconds
+from headwater.jetstream.streams.publishing.ttl import TtlError, expiry_ns, ttl_seconds
 from headwater.store.disk.format import SUBJECT_BYTES_MAX
 from headwater.store.log.file_log import SKIPPED_IN_PLACE_MAX, FileLog
 from headwater.store.log.message_log import Batch, MessageLog

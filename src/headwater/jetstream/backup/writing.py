@@ -22,7 +22,7 @@ from headwater.jetstream.backup.s2 import BEGINNING, plain_frame
 from headwater.store.log.message_log import MessageLog, StoreError
 
 if TYPE_CHECKING:
-    from headwater.jetstream.consumer.machine import Consumer
+    from headwater.jetstream.consumers.machine import Consumer
 
 # Read and written at a time, unless a single message is larger.
 PIECE_BYTES: Final = 64 * 1024

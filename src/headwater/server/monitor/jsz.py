@@ -12,11 +12,11 @@ from msgspec import UNSET, UnsetType
 from headwater.base.clock import NS_PER_S
 from headwater.go.json import document, write
 from headwater.jetstream.account import JetStreamAccount
-from headwater.jetstream.api_level import API_LEVEL
-from headwater.jetstream.batch_limits import BatchLimits
-from headwater.jetstream.config import Storage
-from headwater.jetstream.consumer.machine import Consumer
-from headwater.jetstream.stream import Stream
+from headwater.jetstream.config.api_level import API_LEVEL
+from headwater.jetstream.config.stream_config import Storage
+from headwater.jetstream.consumers.machine import Consumer
+from headwater.jetstream.streams.publishing.batch_limits import BatchLimits
+from headwater.jetstream.streams.stream import Stream
 from headwater.server.monitor.documents import Filtered, Refused, View, timestamp
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
-from headwater.jetstream.ttl import NEVER, NONE, TtlError, ttl_seconds
+from headwater.jetstream.streams.publishing.ttl import NEVER, NONE, TtlError, ttl_seconds
 
 if TYPE_CHECKING:
     import pyarrow as pa

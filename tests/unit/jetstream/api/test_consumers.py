@@ -10,7 +10,7 @@ from headwater.jetstream.api.consumers import creation_header
 from headwater.jetstream.api.documents import LIST_MAX, NAMES_MAX
 from headwater.jetstream.api.operation import Request
 from headwater.jetstream.api.streams import StreamApi, StreamKeeper
-from headwater.jetstream.consumer.config import ConsumerConfig
+from headwater.jetstream.config.consumer_config import ConsumerConfig
 from headwater.store.log.message_log import StoreError
 from tests.unit.jetstream.consumer.world import BEGINNING_NS, World
 

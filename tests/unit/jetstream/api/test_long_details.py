@@ -14,7 +14,7 @@ from headwater.jetstream.api.long_details import (
     writing_documents,
     writing_numbers,
 )
-from headwater.jetstream.config import StreamConfig
+from headwater.jetstream.config.stream_config import StreamConfig
 
 NAMES = st.text(st.sampled_from('ab.<>&"\\\u2028\u2029é\n'), min_size=1, max_size=6)
 

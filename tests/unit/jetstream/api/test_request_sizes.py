@@ -26,7 +26,10 @@ from headwater.jetstream.api.request_sizes import (
 )
 from headwater.jetstream.api.restore import RestoreRequest
 from headwater.jetstream.api.snapshot import SnapshotRequest
-from headwater.jetstream.config import (
+from headwater.jetstream.config.consumer_config import ConsumerConfig, ConsumerRequest
+from headwater.jetstream.config.stream_checks.checks import Surroundings, check_new
+from headwater.jetstream.config.stream_checks.sources import COMPARISONS_MAX
+from headwater.jetstream.config.stream_config import (
     ExternalStream,
     Placement,
     Republish,
@@ -36,9 +39,6 @@ from headwater.jetstream.config import (
     StreamSource,
     SubjectTransformConfig,
 )
-from headwater.jetstream.config_checks import Surroundings, check_new
-from headwater.jetstream.config_checks_sources import COMPARISONS_MAX
-from headwater.jetstream.consumer.config import ConsumerConfig, ConsumerRequest
 from headwater.jetstream.errors import ApiError
 
 LONGEST = "s" * SUBJECT_BYTES_MAX

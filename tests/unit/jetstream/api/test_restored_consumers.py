@@ -10,10 +10,10 @@ from headwater.jetstream.api.restored_consumers import AdmittedConsumer, admit, 
 from headwater.jetstream.api.streams import StreamApi, StreamKeeper
 from headwater.jetstream.backup.consumer_document import decode_consumer
 from headwater.jetstream.backup.consumers import BackedUpConsumer
-from headwater.jetstream.batch_limits import BatchLimits
-from headwater.jetstream.config import StreamConfig
+from headwater.jetstream.config.stream_config import StreamConfig
 from headwater.jetstream.errors import ApiError
-from headwater.jetstream.stream import Stream
+from headwater.jetstream.streams.publishing.batch_limits import BatchLimits
+from headwater.jetstream.streams.stream import Stream
 from headwater.store.log.memory_log import MemoryLog
 from headwater.store.log.message_log import Batch
 from headwater.store.recovery.opening import create_log, open_log

@@ -5,9 +5,9 @@ from collections.abc import Iterable
 from headwater.jetstream.backup.filling import Rules
 from headwater.jetstream.backup.form import Progress
 from headwater.jetstream.backup.reading import BackupReader
-from headwater.jetstream.batch_limits import BatchLimits
-from headwater.jetstream.config import StreamConfig
-from headwater.jetstream.stream import Stream
+from headwater.jetstream.config.stream_config import StreamConfig
+from headwater.jetstream.streams.publishing.batch_limits import BatchLimits
+from headwater.jetstream.streams.stream import Stream
 from headwater.store.log.memory_log import MemoryLog
 from headwater.store.log.message_log import MessageLog, StoredMessage
 from tests.unit.jetstream.shadow import Surrounding

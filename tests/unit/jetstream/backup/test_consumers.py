@@ -25,11 +25,11 @@ from headwater.jetstream.backup.consumers import (
 from headwater.jetstream.backup.errors import BackupError
 from headwater.jetstream.backup.filling import SEQUENCE_MAX
 from headwater.jetstream.backup.writing import PIECE_BYTES, BackupWriter
-from headwater.jetstream.config import Retention, Storage
-from headwater.jetstream.consumer import codec
-from headwater.jetstream.consumer.acks import NAK, TERM
-from headwater.jetstream.consumer.config import AckPolicy, DeliverPolicy
-from headwater.jetstream.stream import Stream
+from headwater.jetstream.config.consumer_config import AckPolicy, DeliverPolicy
+from headwater.jetstream.config.stream_config import Retention, Storage
+from headwater.jetstream.consumers import codec
+from headwater.jetstream.consumers.acks import NAK, TERM
+from headwater.jetstream.streams.stream import Stream
 from tests.unit.jetstream.backup.taking_in import pieces, stream_of, taken_in
 from tests.unit.jetstream.consumer.driving import ConsumerDriver, Got
 

@@ -10,8 +10,8 @@ from headwater.go.json import write
 from headwater.go.times import parse_time
 from headwater.jetstream.backup.errors import BackupError
 from headwater.jetstream.backup.filling import Rules
-from headwater.jetstream.config import StreamConfig
-from headwater.jetstream.stream import Stream
+from headwater.jetstream.config.stream_config import StreamConfig
+from headwater.jetstream.streams.stream import Stream
 from headwater.store.log.message_log import StoredMessage
 from tests.unit.jetstream.backup.record import NS_PER_S, RECORDED
 from tests.unit.jetstream.backup.taking_in import NOW_NS, contents, pieces, stream_of, taken_in

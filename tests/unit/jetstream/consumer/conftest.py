@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 import pytest
 
-from headwater.jetstream.config import Storage
+from headwater.jetstream.config.stream_config import Storage
 from tests.unit.jetstream.consumer.driving import ConsumerDriver
 
 

@@ -14,22 +14,22 @@ import msgspec
 
 from headwater.base.clock import NS_PER_S
 from headwater.base.sliced import at_once
-from headwater.jetstream.config import Storage
-from headwater.jetstream.consumer.acks import ACK, AckAddress, read_address
-from headwater.jetstream.consumer.config import AckPolicy, ConsumerConfig
-from headwater.jetstream.consumer.config_checks import normalised
-from headwater.jetstream.consumer.config_checks_changes import check_addition
-from headwater.jetstream.consumer.config_defaults import ConsumerSurroundings
-from headwater.jetstream.consumer.machine import Consumer, starting
-from headwater.jetstream.consumer.outbox import Event, Messages, Outbox
-from headwater.jetstream.consumer.records import (
+from headwater.jetstream.config.consumer_checks.changes import check_addition
+from headwater.jetstream.config.consumer_checks.checks import normalised
+from headwater.jetstream.config.consumer_config import AckPolicy, ConsumerConfig
+from headwater.jetstream.config.consumer_defaults import ConsumerSurroundings
+from headwater.jetstream.config.stream_config import Storage
+from headwater.jetstream.consumers.acks import ACK, AckAddress, read_address
+from headwater.jetstream.consumers.machine import Consumer, starting
+from headwater.jetstream.consumers.outbox import Event, Messages, Outbox
+from headwater.jetstream.consumers.records import (
     ConsumerCreated,
     ConsumerDeleted,
     ConsumerRecord,
     ConsumerReset,
 )
-from headwater.jetstream.decision import Decision
 from headwater.jetstream.records import Published
+from headwater.jetstream.streams.publishing.decision import Decision
 from tests.unit.jetstream.shadow import Driver
 
 NAME: Final = "C"

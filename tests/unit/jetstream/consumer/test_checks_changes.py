@@ -8,19 +8,19 @@ from hypothesis import strategies as st
 
 from headwater.go.json import Time
 from headwater.jetstream import error_codes
-from headwater.jetstream.config import ConsumerLimits, Retention, StreamConfig
-from headwater.jetstream.config_checks_overlap import collide
-from headwater.jetstream.consumer.config import AckPolicy, ConsumerAction, ConsumerConfig
-from headwater.jetstream.consumer.config_checks import normalised
-from headwater.jetstream.consumer.config_checks_changes import (
+from headwater.jetstream.config.consumer_checks.changes import (
     check_addition,
     check_change,
     check_stream_limits,
 )
-from headwater.jetstream.consumer.config_defaults import (
+from headwater.jetstream.config.consumer_checks.checks import normalised
+from headwater.jetstream.config.consumer_config import AckPolicy, ConsumerAction, ConsumerConfig
+from headwater.jetstream.config.consumer_defaults import (
     INACTIVE_THRESHOLD_DEFAULT_NS,
     ConsumerSurroundings,
 )
+from headwater.jetstream.config.stream_checks.overlap import collide
+from headwater.jetstream.config.stream_config import ConsumerLimits, Retention, StreamConfig
 from headwater.jetstream.errors import ApiError
 
 QUEUE = StreamConfig(name="S", subjects=("s.>",), retention=Retention.WORKQUEUE)

@@ -5,10 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.jetstream import error_codes
-from headwater.jetstream.config_checks_overlap import is_subset
-from headwater.jetstream.config_checks_subjects import is_valid_subject
-from headwater.jetstream.consumer.config import ConsumerConfig
-from headwater.jetstream.consumer.config_checks_filters import check_filters
+from headwater.jetstream.config.consumer_checks.filters import check_filters
+from headwater.jetstream.config.consumer_config import ConsumerConfig
+from headwater.jetstream.config.stream_checks.overlap import is_subset
+from headwater.jetstream.config.stream_checks.subjects import is_valid_subject
 from headwater.jetstream.errors import ApiError
 
 TOKENS = st.sampled_from(["a", "b", "*", ">", "*x", "*y", ""])

@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 import pytest
 
-from headwater.jetstream.config import Retention, Storage
-from headwater.jetstream.consumer.machine import Consumer
-from headwater.jetstream.consumer.records import Acked, ConsumerDeleted
+from headwater.jetstream.config.stream_config import Retention, Storage
+from headwater.jetstream.consumers.machine import Consumer
+from headwater.jetstream.consumers.records import Acked, ConsumerDeleted
 from tests.unit.jetstream.consumer.conftest import Consume
 from tests.unit.jetstream.consumer.driving import ConsumerDriver
 

@@ -16,13 +16,17 @@ from headwater.jetstream.api.documents import ErrorDocument, Response
 from headwater.jetstream.api.operation import Request
 from headwater.jetstream.api.router import find_operation
 from headwater.jetstream.api.streams import StreamApi, StreamKeeper
-from headwater.jetstream.batch_limits import BatchLimits, BatchRoom
-from headwater.jetstream.config import Storage, StreamConfig, StreamRequest, with_required_level
-from headwater.jetstream.config_checks import Surroundings, normalised
-from headwater.jetstream.consumer.config import ConsumerConfig
-from headwater.jetstream.consumer.machine import Consumer, starting
-from headwater.jetstream.consumer.outbox import Outbox
-from headwater.jetstream.consumer.records import (
+from headwater.jetstream.config.consumer_config import ConsumerConfig
+from headwater.jetstream.config.stream_checks.checks import Surroundings, normalised
+from headwater.jetstream.config.stream_config import (
+    Storage,
+    StreamConfig,
+    StreamRequest,
+    with_required_level,
+)
+from headwater.jetstream.consumers.machine import Consumer, starting
+from headwater.jetstream.consumers.outbox import Outbox
+from headwater.jetstream.consumers.records import (
     ConsumerConfigured,
     ConsumerCreated,
     ConsumerDeleted,
@@ -30,7 +34,8 @@ from headwater.jetstream.consumer.records import (
 )
 from headwater.jetstream.errors import ApiError
 from headwater.jetstream.records import Record
-from headwater.jetstream.stream import Stream
+from headwater.jetstream.streams.publishing.batch_limits import BatchLimits, BatchRoom
+from headwater.jetstream.streams.stream import Stream
 from headwater.store.log.memory_log import MemoryLog
 from headwater.store.log.message_log import StoreError
 from headwater.testing.entropy import SeededEntropy, labelled_dice

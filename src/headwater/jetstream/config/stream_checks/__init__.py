@@ -1,0 +1,1 @@
+"""The rules for the configuration of a stream, by subject."""

@@ -1,0 +1,70 @@
+"""Which stream of an account listens to which subject.
+
+Kept up to date as streams come, change and go, so that a request costs what its own subjects cost,
+however many streams there are.
+"""
+
+from collections.abc import Iterable
+from typing import Final, final
+
+from headwater.base.sliced import Work
+from headwater.jetstream.config.stream_checks.overlap import ALL, Overlaps
+
+# To compare two subjects takes so many units of work.
+COMPARISON_COST: Final = 4
+
+
+@final
+class StreamSubjects:
+    """Subjects and the names of the streams that have them."""
+
+    __slots__ = ("_overlaps", "_owners")
+
+    def __init__(self) -> None:
+        # A subject has one stream; a store put together by hand may have given it several.
+        self._owners: dict[str, list[str]] = {}
+        self._overlaps = Overlaps()
+
+    def add(self, name: str, subjects: Iterable[str]) -> None:
+        """A stream listens to these."""
+        for subject in subjects:
+            owners = self._owners.setdefault(subject, [])
+            if not owners:
+                self._overlaps.add(subject)
+            owners.append(name)
+
+    def remove(self, name: str, subjects: Iterable[str]) -> None:
+        """A stream listens to these no longer."""
+        for subject in subjects:
+            owners = self._owners[subject]
+            owners.remove(name)
+            if not owners:
+                del self._owners[subject]
+                self._overlaps.remove(subject)
+
+    def overlaps(self, name: str, subjects: Iterable[str]) -> bool:
+        """Whether another stream than `name` could have a message on one of the subjects.
+
+        Raises TooManySubjects where that would take too long to find out.
+        """
+        self._overlaps.allow()
+        return any(
+            owner != name
+            for subject in subjects
+            for taken in self._overlaps.colliding_with(subject)
+            for owner in self._owners[taken]
+        )
+
+    def streams_on(self, subject: str) -> Work[set[str]]:
+        """The streams that could have a message on a subject, found some at a time.
+
+        Streams may come and go meanwhile.
+        """
+        found: set[str] = set()
+        if subject == ALL:
+            return found.union(*self._owners.values())
+        for taken, is_colliding in self._overlaps.compared_with(subject):
+            if is_colliding:
+                found.update(self._owners.get(taken, ()))
+            yield COMPARISON_COST
+        return found

@@ -1,0 +1,193 @@
+"""Taking in what receivers say of the messages they got.
+
+All that arrived in a turn is taken together. Nearly always it is plain acknowledgements, which
+become one record; the rest is looked at in the order in which it came.
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final, final
+
+from headwater.jetstream.config.consumer_config import AckPolicy
+from headwater.jetstream.consumers import acks
+from headwater.jetstream.consumers.acks import AckAddress
+from headwater.jetstream.consumers.outbox import AckSampled, Naked, Outbox, Terminated
+from headwater.jetstream.consumers.records import Acked, Postponed
+from headwater.wire.headers import value_of
+
+if TYPE_CHECKING:
+    from headwater.jetstream.consumers.machine import Consumer
+
+_PERCENT: Final = 100
+_DIGITS_MAX: Final = 20
+_LAST_STREAM: Final = b"Nats-Last-Stream"
+_LAST_CONSUMER: Final = b"Nats-Last-Consumer"
+_ANY_PLAIN: Final = frozenset(acks.PLAIN)
+
+
+@final
+class Acknowledging:
+    """The receiving side of one consumer."""
+
+    __slots__ = ("_consumer", "_sample_percent")
+
+    def __init__(self, consumer: "Consumer") -> None:
+        self._consumer = consumer
+        self._sample_percent = 0
+
+    def configure(self) -> None:
+        """Go on with another configuration."""
+        said = self._consumer.config.sample_freq.removesuffix("%")
+        self._sample_percent = int(said) if said else 0
+
+    def take(
+        self,
+        addresses: Sequence[AckAddress],
+        replies: Sequence[bytes | None],
+        payloads: Sequence[bytes],
+        now_ns: int,
+        out: Outbox,
+    ) -> bool:
+        """Take in acknowledgements, in order, and deliver what they make room for."""
+        if self.is_simple and _ANY_PLAIN.issuperset(payloads):
+            sequences = [address.stream_sequence for address in addresses]
+            return self.take_plain(sequences, replies, now_ns, out)
+        consumer = self._consumer
+        consumer.touch(now_ns)
+        for address, reply, payload in zip(addresses, replies, payloads, strict=True):
+            self._take_one(address, reply, payload, now_ns, out)
+        return consumer.deliver(now_ns, out)
+
+    @property
+    def is_simple(self) -> bool:
+        """Whether plain acknowledgements are about nothing but the stream's sequence."""
+        return self._consumer.config.ack_policy is AckPolicy.EXPLICIT and not self._sample_percent
+
+    def take_plain(
+        self,
+        sequences: Sequence[int],
+        replies: Sequence[bytes | None],
+        now_ns: int,
+        out: Outbox,
+    ) -> bool:
+        """The same where it `is_simple`: one record acknowledges all of them."""
+        consumer = self._consumer
+        consumer.touch(now_ns)
+        pending, redelivered = consumer.state.pending, consumer.state.redelivered
+        known = {each for each in sequences if each in pending or each in redelivered}
+        if known:
+            consumer.record(Acked(consumer.name, sorted(known), now_ns))
+        if any(replies):
+            out.answered += [
+                reply
+                for sequence, reply in zip(sequences, replies, strict=True)
+                if reply is not None and self._is_delivered(sequence)
+            ]
+        return consumer.deliver(now_ns, out)
+
+    def _take_one(
+        self, address: AckAddress, reply: bytes | None, payload: bytes, now_ns: int, out: Outbox
+    ) -> None:
+        is_answered = address.stream_sequence != 0
+        if payload in _ANY_PLAIN:
+            is_answered = self._ack(address, now_ns, out, is_sampled=True)
+        elif payload.startswith(acks.NEXT):
+            self._ack(address, now_ns, out, is_sampled=True)
+            if reply is not None:
+                self._consumer.pull(reply, payload[len(acks.NEXT) :], now_ns, out)
+            return
+        elif payload.startswith(acks.NAK):
+            self._nak(address, payload, now_ns, out)
+        elif payload == acks.PROGRESS:
+            self._postpone(address.stream_sequence, now_ns)
+        elif payload.startswith(acks.TERM):
+            is_answered = self._ack(address, now_ns, out, is_sampled=False)
+            out.events.append(
+                Terminated(
+                    address.consumer_sequence,
+                    address.stream_sequence,
+                    address.deliveries,
+                    acks.term_reason(payload),
+                )
+            )
+        if is_answered and reply is not None:
+            out.answered.append(reply)
+
+    def _is_delivered(self, sequence: int) -> bool:
+        """Whether a sequence is one that can have been delivered."""
+        consumer = self._consumer
+        return 0 <= sequence < consumer.cursor.sequence or consumer.config.flow_control
+
+    def _ack(self, address: AckAddress, now_ns: int, out: Outbox, is_sampled: bool) -> bool:
+        """Acknowledge a message, or all up to it; whether that is to be answered."""
+        consumer = self._consumer
+        state, sequence = consumer.state, address.stream_sequence
+        if not self._is_delivered(sequence):
+            return False
+        if consumer.config.ack_policy is AckPolicy.EXPLICIT:
+            if sequence in state.pending and is_sampled:
+                self._sample(address, now_ns, out)
+            if sequence in state.pending or sequence in state.redelivered:
+                consumer.record(Acked(consumer.name, [sequence], now_ns))
+        elif address.consumer_sequence > state.floor_consumer and sequence > state.floor_stream:
+            self.ack_all(address.consumer_sequence, sequence, now_ns)
+        return True
+
+    def ack_all(self, consumer_sequence: int, stream_sequence: int, now_ns: int) -> None:
+        """Acknowledge all messages up to one."""
+        consumer = self._consumer
+        state = consumer.state
+        # No more than there was to be acknowledged, whatever the receiver says.
+        stream_sequence = min(stream_sequence, consumer.cursor.sequence - 1)
+        floor = (min(consumer_sequence, state.delivered_consumer), stream_sequence)
+        sequences = state.unsettled_up_to(stream_sequence)
+        consumer.record(Acked(consumer.name, sequences, now_ns, floor))
+
+    def confirm(self, header: bytes, now_ns: int) -> None:
+        """A receiver that confirms by flow control says up to where it has got."""
+        state = self._consumer.state
+        stream_sequence = _number_in(header, _LAST_STREAM)
+        consumer_sequence = _number_in(header, _LAST_CONSUMER)
+        if consumer_sequence > state.floor_consumer and stream_sequence > state.floor_stream:
+            self.ack_all(consumer_sequence, stream_sequence, now_ns)
+
+    def _sample(self, address: AckAddress, now_ns: int, out: Outbox) -> None:
+        percent = self._sample_percent
+        consumer = self._consumer
+        if percent <= 0 or (
+            percent < _PERCENT and consumer.stream.host.entropy.below(_PERCENT) > percent
+        ):
+            return
+        sequence = address.stream_sequence
+        delay_ns = now_ns - consumer.state.sent_ns[sequence]
+        out.events.append(
+            AckSampled(address.consumer_sequence, sequence, delay_ns, address.deliveries)
+        )
+
+    def _nak(self, address: AckAddress, payload: bytes, now_ns: int, out: Outbox) -> None:
+        """A message is to be delivered again, at once or later."""
+        consumer = self._consumer
+        state, sequence = consumer.state, address.stream_sequence
+        is_in_range = (
+            state.floor_consumer < address.consumer_sequence <= state.delivered_consumer + 1
+        )
+        if not is_in_range or sequence not in state.pending:
+            return
+        out.events.append(Naked(address.consumer_sequence, sequence, address.deliveries))
+        delay_ns = acks.nak_delay_ns(payload)
+        if delay_ns is None:
+            consumer.make_ready([sequence])
+            return
+        consumer.unready(sequence)
+        # It is due when its wait is over: so it counts as sent that long before.
+        self._postpone(sequence, now_ns + max(delay_ns, 0) - consumer.config.ack_wait)
+
+    def _postpone(self, sequence: int, sent_ns: int) -> None:
+        consumer = self._consumer
+        if sequence in consumer.state.pending:
+            consumer.record(Postponed(consumer.name, [sequence], [sent_ns]))
+
+
+def _number_in(header: bytes, name: bytes) -> int:
+    """The number in a header; 0 if there is none."""
+    value = value_of(header, name) or b""
+    return int(value) if value.isdigit() and len(value) < _DIGITS_MAX else 0

@@ -1,0 +1,197 @@
+"""What a server tells about consumers, without being asked: the documents and their subjects."""
+
+from collections.abc import Callable
+from typing import Final
+
+from headwater.go.times import ZERO_TIME_TEXT
+from headwater.jetstream.advisories import SUBJECT_PREFIX, TYPE_PREFIX, Advisory, Heading
+from headwater.jetstream.config.stream_config import Text
+from headwater.jetstream.consumers.machine import Consumer
+from headwater.jetstream.consumers.outbox import (
+    AckSampled,
+    ClientPinned,
+    DeliveriesExceeded,
+    Event,
+    Naked,
+    PauseEnded,
+    Terminated,
+)
+
+METRIC_SUBJECT: Final = "$JS.EVENT.METRIC.CONSUMER.ACK"
+
+
+class ConsumerAdvisory(Advisory, kw_only=True):
+    """What those begin with that are about a consumer."""
+
+    stream: str
+    consumer: str
+
+
+class ConsumerActionAdvisory(ConsumerAdvisory, kw_only=True):
+    """A consumer was created or deleted."""
+
+    type: str = TYPE_PREFIX + "consumer_action"
+    action: str
+    domain: Text = ""
+
+
+class ConsumerPauseAdvisory(ConsumerAdvisory, kw_only=True):
+    """A consumer was told to stop for some time, or to go on."""
+
+    type: str = TYPE_PREFIX + "consumer_pause"
+    paused: bool
+    pause_until: str = ZERO_TIME_TEXT
+    domain: Text = ""
+
+
+class AckMetric(ConsumerAdvisory, kw_only=True):
+    """How long a message took to be acknowledged, in nanoseconds."""
+
+    type: str = "io.nats.jetstream.metric.v1.consumer_ack"
+    consumer_seq: int
+    stream_seq: int
+    ack_time: int
+    deliveries: int
+    domain: Text = ""
+
+
+class MaxDeliverAdvisory(ConsumerAdvisory, kw_only=True):
+    """A message was delivered as often as it may be."""
+
+    type: str = TYPE_PREFIX + "max_deliver"
+    stream_seq: int
+    deliveries: int
+    domain: Text = ""
+
+
+class DeliveryAdvisory(ConsumerAdvisory, kw_only=True):
+    """What those begin with that are about one delivery of a message."""
+
+    consumer_seq: int
+    stream_seq: int
+    deliveries: int
+
+
+class NakAdvisory(DeliveryAdvisory, kw_only=True):
+    """A message could not be processed."""
+
+    type: str = TYPE_PREFIX + "nak"
+    domain: Text = ""
+
+
+class TerminatedAdvisory(DeliveryAdvisory, kw_only=True):
+    """A message will not be delivered again."""
+
+    type: str = TYPE_PREFIX + "terminated"
+    reason: Text = ""
+    domain: Text = ""
+
+
+class PinnedAdvisory(Advisory, kw_only=True):
+    """One client gets the messages of a group."""
+
+    type: str = TYPE_PREFIX + "consumer_group_pinned"
+    account: Text = ""
+    stream: str
+    consumer: str
+    domain: Text = ""
+    group: str
+    pinned_id: str
+
+
+class UnpinnedAdvisory(Advisory, kw_only=True):
+    """It does no longer."""
+
+    type: str = TYPE_PREFIX + "consumer_group_unpinned"
+    account: Text = ""
+    stream: str
+    consumer: str
+    domain: Text = ""
+    group: str
+    reason: str
+
+
+def consumer_subject(event: str, consumer: Consumer) -> str:
+    """Where something that happened to a consumer is told."""
+    return f"{SUBJECT_PREFIX}CONSUMER.{event}.{consumer.stream.name}.{consumer.name}"
+
+
+def pause_advisory(
+    heading: Heading, consumer: Consumer, is_paused: bool, domain: str
+) -> ConsumerPauseAdvisory:
+    """What is told of a pause that begins or ends."""
+    until = consumer.config.pause_until
+    return ConsumerPauseAdvisory(
+        id=heading.id,
+        timestamp=heading.timestamp,
+        stream=consumer.stream.name,
+        consumer=consumer.name,
+        paused=is_paused,
+        pause_until=ZERO_TIME_TEXT if until is None else until.text,
+        domain=domain,
+    )
+
+
+def advisory_of(
+    consumer: Consumer, event: Event, account: str, domain: str
+) -> tuple[str, Callable[[Heading], Advisory]]:
+    """The subject and the document of something a consumer has to tell."""
+    stream, name = consumer.stream.name, consumer.name
+
+    def of(heading: Heading) -> Advisory:
+        who = {"id": heading.id, "timestamp": heading.timestamp, "stream": stream, "consumer": name}
+        if isinstance(event, AckSampled):
+            return AckMetric(
+                **who,
+                consumer_seq=event.consumer_sequence,
+                stream_seq=event.stream_sequence,
+                ack_time=event.delay_ns,
+                deliveries=event.deliveries,
+                domain=domain,
+            )
+        if isinstance(event, DeliveriesExceeded):
+            return MaxDeliverAdvisory(
+                **who,
+                stream_seq=event.stream_sequence,
+                deliveries=event.deliveries,
+                domain=domain,
+            )
+        if isinstance(event, Naked):
+            return NakAdvisory(
+                **who,
+                consumer_seq=event.consumer_sequence,
+                stream_seq=event.stream_sequence,
+                deliveries=event.deliveries,
+                domain=domain,
+            )
+        if isinstance(event, Terminated):
+            return TerminatedAdvisory(
+                **who,
+                consumer_seq=event.consumer_sequence,
+                stream_seq=event.stream_sequence,
+                deliveries=event.deliveries,
+                reason=event.reason,
+                domain=domain,
+            )
+        if isinstance(event, PauseEnded):
+            return pause_advisory(heading, consumer, False, domain)
+        whose = {**who, "account": account, "domain": domain, "group": event.group}
+        if isinstance(event, ClientPinned):
+            return PinnedAdvisory(**whose, pinned_id=event.pin_id)
+        return UnpinnedAdvisory(**whose, reason=event.reason)
+
+    return _subject_of(consumer, event), of
+
+
+def _subject_of(consumer: Consumer, event: Event) -> str:
+    if isinstance(event, AckSampled):
+        return f"{METRIC_SUBJECT}.{consumer.stream.name}.{consumer.name}"
+    if isinstance(event, DeliveriesExceeded):
+        return consumer_subject("MAX_DELIVERIES", consumer)
+    if isinstance(event, Naked):
+        return consumer_subject("MSG_NAKED", consumer)
+    if isinstance(event, Terminated):
+        return consumer_subject("MSG_TERMINATED", consumer)
+    if isinstance(event, PauseEnded):
+        return consumer_subject("PAUSE", consumer)
+    return consumer_subject("PINNED" if isinstance(event, ClientPinned) else "UNPINNED", consumer)

@@ -1,0 +1,341 @@
+"""Sending: which messages come next, and whom they go to.
+
+What is due again goes first, then what is new, as far as `max_ack_pending` and the receivers let
+it. Nothing is taken before there is somebody to send it to: what was looked at and could not be
+sent is simply looked at again.
+
+Messages to one receiver go the short way, as lists from the log to the receiver; those that have to
+be counted or shared among receivers are looked at one by one.
+"""
+
+from typing import TYPE_CHECKING, Final, final
+
+from headwater.jetstream.consumers.outbox import (
+    REMOVED_REASON,
+    DeliveriesExceeded,
+    Messages,
+    Outbox,
+    Terminated,
+)
+from headwater.jetstream.consumers.push import Push
+from headwater.jetstream.consumers.records import Acked, Delivered, Exhausted
+from headwater.store.log.message_log import MessageBatch, StoredMessage
+from headwater.wire.headers import with_lines
+
+if TYPE_CHECKING:
+    from headwater.jetstream.consumers.machine import Consumer
+
+# What one consumer sends in a turn: others have to be served too.
+TURN_MESSAGES_MAX: Final = 1024
+TURN_BYTES_MAX: Final = 1024 * 1024
+
+_PIN_LINE: Final = b"Nats-Pin-Id: %b\r\n"
+_SIZE_LINE: Final = b"Nats-Msg-Size: %d\r\n"
+
+
+@final
+class Delivery:
+    """The sending side of one consumer."""
+
+    __slots__ = ("_consumer", "is_held", "is_stalled", "pending", "unacknowledged")
+
+    def __init__(self, consumer: "Consumer") -> None:
+        self._consumer = consumer
+        # Whether nothing is sent until whoever runs the consumer says so.
+        self.is_held = False
+        # Whether there may be more, and too much is not acknowledged.
+        self.is_stalled = False
+        # How much there is to do while a message is being sent, for who is served by that.
+        self.pending = 0
+        self.unacknowledged = 0
+
+    def run(self, now_ns: int, out: Outbox) -> bool:
+        """Send what can be sent; whether there may be more for the next turn."""
+        consumer = self._consumer
+        self.is_stalled = False
+        more = False
+        if self.is_held or not consumer.wants_messages:
+            return False
+        if not consumer.is_paused(now_ns) and now_ns >= consumer.held_until_ns:
+            consumer.held_until_ns = 0
+            if self._send_again(now_ns, out) == TURN_MESSAGES_MAX:
+                more = True
+            elif not consumer.ready_count:
+                more = self._send_new(now_ns, out)
+        pulls = consumer.pulls
+        is_waited_for = more or self.is_stalled or consumer.held_until_ns
+        if pulls is not None and pulls.hurried and not is_waited_for:
+            pulls.look_through(now_ns, True, out, consumer.heartbeat())
+        return more
+
+    # --- what was sent before ------------------------------------------------------------------
+
+    def _send_again(self, now_ns: int, out: Outbox) -> int:
+        """Send what is due again; how many messages that were."""
+        consumer = self._consumer
+        again: list[int] = []
+        message = self._next_again(now_ns, out)
+        while message is not None:
+            deliveries = consumer.deliveries_of(message.sequence) + 1
+            if not self._send_one(message, deliveries, len(again), now_ns, out):
+                consumer.put_back(message.sequence)
+                break
+            again.append(message.sequence)
+            if len(again) == TURN_MESSAGES_MAX:
+                break
+            message = self._next_again(now_ns, out)
+        if again:
+            consumer.record(Delivered(consumer.name, again, (), now_ns))
+        return len(again)
+
+    def _next_again(self, now_ns: int, out: Outbox) -> StoredMessage | None:
+        """The next message that is due again and may be sent."""
+        consumer = self._consumer
+        if not self._has_receiver():
+            return None
+        while sequence := consumer.take_ready():
+            deliveries = consumer.deliveries_of(sequence)
+            if 0 < consumer.config.max_deliver <= deliveries:
+                out.events.append(DeliveriesExceeded(sequence, deliveries))
+                consumer.record(Exhausted(consumer.name, [sequence]))
+                continue
+            message = consumer.stream.message(sequence)
+            if message is not None:
+                return message
+            pending = consumer.state.pending[sequence]
+            out.events.append(Terminated(pending, sequence, deliveries, REMOVED_REASON))
+            consumer.record(Acked(consumer.name, [sequence], now_ns))
+        return None
+
+    def _has_receiver(self) -> bool:
+        consumer = self._consumer
+        if consumer.pulls is not None:
+            return len(consumer.pulls) > 0
+        return consumer.push is not None and consumer.push.is_open
+
+    # --- what is new ---------------------------------------------------------------------------
+
+    def _send_new(self, now_ns: int, out: Outbox) -> bool:
+        """Send messages for the first time; whether there are more."""
+        consumer = self._consumer
+        count = self._wanted()
+        limit = consumer.config.max_ack_pending
+        if limit > 0:
+            room = limit - len(consumer.state.pending)
+            if room <= 0:
+                self.is_stalled = True
+                return False
+            count = min(count, room)
+        if count <= 0:
+            return False
+        found = self._read(min(count, TURN_MESSAGES_MAX))
+        if not len(found):
+            self._arrive_at_end()
+            return False
+        pending = consumer.pending_count()
+        sent = self._send_all(found, pending, now_ns, out)
+        if sent:
+            consumer.record(Delivered(consumer.name, (), found.sequences[:sent], now_ns))
+        if sent < len(found):
+            return False
+        if pending == sent:
+            if self._wanted() > 0:
+                # Otherwise nobody has looked any further.
+                self._arrive_at_end()
+            return False
+        if 0 < limit <= len(consumer.state.pending):
+            self.is_stalled = self._wanted() > 0
+            return False
+        return self._wanted() > 0
+
+    def _wanted(self) -> int:
+        """How many messages receivers would take now."""
+        consumer = self._consumer
+        if consumer.pulls is not None:
+            return consumer.pulls.wanted
+        return TURN_MESSAGES_MAX if consumer.push is not None and consumer.push.is_open else 0
+
+    def _read(self, count: int) -> MessageBatch:
+        consumer = self._consumer
+        stream = consumer.stream
+        lasts = consumer.lasts
+        while lasts:
+            wanted = [lasts[place] for place in range(min(count, len(lasts)))]
+            found = stream.log.read_at(wanted, TURN_BYTES_MAX)
+            if len(found):
+                return found
+            # None of these is there any more.
+            for _ in wanted:
+                lasts.popleft()
+        end = stream.visible_sequence + 1
+        begin = consumer.cursor.sequence
+        if begin >= end:
+            return MessageBatch()
+        if not consumer.config.patterns and end > stream.log.last_sequence:
+            return stream.log.read(begin, count, TURN_BYTES_MAX)
+        while wanted := consumer.cursor.take(end, count):
+            found = stream.log.read_at(wanted, TURN_BYTES_MAX)
+            if len(found):
+                return found
+            # None of these can be read.
+            consumer.cursor.move(wanted[-1] + 1)
+        return MessageBatch()
+
+    def _arrive_at_end(self) -> None:
+        """There is nothing more to be seen: what does not match is passed over."""
+        consumer = self._consumer
+        end = consumer.stream.visible_sequence + 1
+        if not consumer.lasts and consumer.cursor.sequence < end:
+            consumer.cursor.move(end)
+
+    def _send_all(self, found: MessageBatch, pending: int, now_ns: int, out: Outbox) -> int:
+        """Send as many of the messages as go; how many that were."""
+        consumer = self._consumer
+        config = consumer.config
+        if consumer.pace is None and not config.headers_only:
+            if consumer.pulls is not None:
+                receivers = consumer.pulls.share(len(found), now_ns, out)
+                if receivers:
+                    self._send_lists(receivers, found, pending, out)
+                    return len(receivers)
+            elif consumer.push is not None:
+                return self._push_all(consumer.push, found, pending, now_ns, out)
+        for position, sequence in enumerate(found.sequences):
+            message = StoredMessage(
+                sequence,
+                found.subjects[position],
+                found.headers[position],
+                found.payloads[position],
+                found.timestamps_ns[position],
+            )
+            if not self._send_one(message, 1, position, now_ns, out, pending - position - 1):
+                return position
+        return len(found)
+
+    def _send_lists(
+        self, receivers: list[bytes], found: MessageBatch, pending: int, out: Outbox
+    ) -> None:
+        """Send one message to each of the receivers, which may be the same again and again."""
+        count = len(receivers)
+        replies = self._replies(found, count, pending)
+        if receivers.count(receivers[0]) == count:
+            out.sends.append(_part(receivers[0], found, replies, 0, count))
+            return
+        out.sends += [
+            Messages(to, [subject], [reply], [header], [payload])
+            for to, subject, reply, header, payload in zip(
+                receivers, found.subjects, replies, found.headers, found.payloads, strict=False
+            )
+        ]
+
+    def _push_all(
+        self, push: Push, found: MessageBatch, pending: int, now_ns: int, out: Outbox
+    ) -> int:
+        """Push messages as far as the window lets them; how many that were."""
+        replies = self._replies(found, len(found), pending)
+        flow = push.flow
+        if flow is None:
+            out.sends.append(_part(push.subject, found, replies, 0, len(found)))
+            push.sent(0, now_ns, out)
+            return len(found)
+        own = len(push.subject)
+        sizes = [
+            own + len(reply) + len(header) + len(payload)
+            for reply, header, payload in zip(replies, found.headers, found.payloads, strict=True)
+        ]
+        begin = 0
+        while begin < len(sizes) and push.is_open:
+            end = begin + flow.sent_all(sizes[begin:])
+            out.sends.append(_part(push.subject, found, replies, begin, end))
+            push.sent_now(now_ns)
+            if flow.is_due:
+                push.ask(out)
+            begin = end
+        return begin
+
+    def _replies(self, found: MessageBatch, count: int, pending: int) -> list[bytes]:
+        """Where the first so many messages are acknowledged."""
+        consumer = self._consumer
+        first = consumer.state.delivered_consumer + 1
+        return [
+            b"%b1.%d.%d.%d.%d" % (prefix, sequence, number, stored_ns, left)
+            for prefix, sequence, number, stored_ns, left in zip(
+                [consumer.reply_prefix] * count,
+                found.sequences,
+                range(first, first + count),
+                found.timestamps_ns,
+                range(pending - 1, pending - 1 - count, -1),
+                strict=False,
+            )
+        ]
+
+    def _send_one(
+        self,
+        message: StoredMessage,
+        deliveries: int,
+        sent_before: int,
+        now_ns: int,
+        out: Outbox,
+        pending: int = -1,
+    ) -> bool:
+        """Send one message to whoever is next; whether there was anybody.
+
+        `sent_before` are the messages of this turn that are not recorded yet.
+        """
+        consumer = self._consumer
+        header, payload = message.header, message.payload
+        if consumer.config.headers_only:
+            header = with_lines(header, _SIZE_LINE % len(payload))
+            payload = b""
+        reply = b"%b%d.%d.%d.%d.%d" % (
+            consumer.reply_prefix,
+            deliveries,
+            message.sequence,
+            consumer.state.delivered_consumer + sent_before + 1,
+            message.timestamp_ns,
+            consumer.pending_count() if pending < 0 else pending,
+        )
+        size = len(message.subject) + len(reply) + len(header) + len(payload)
+        pace = consumer.pace
+        if pace is not None:
+            earliest_ns = pace.earliest_ns(message.sequence, message.timestamp_ns, size, now_ns)
+            if earliest_ns > now_ns:
+                consumer.held_until_ns = earliest_ns
+                return False
+        if consumer.pulls is not None:
+            is_new = pending >= 0
+            self.pending = pending + 1 if is_new else consumer.pending_count() + 1
+            self.unacknowledged = len(consumer.state.pending) + (sent_before if is_new else 0)
+            request = consumer.pulls.next(size, now_ns, out)
+            if request is None:
+                return False
+            if consumer.is_pinning:
+                header = with_lines(header, _PIN_LINE % consumer.pin_id.encode())
+            out.sends.append(
+                Messages(request.reply, [message.subject], [reply], [header], [payload])
+            )
+            consumer.pulls.served(request, 1, now_ns, out)
+        else:
+            push = consumer.push
+            if push is None or not push.is_open:
+                return False
+            out.sends.append(
+                Messages(push.subject, [message.subject], [reply], [header], [payload])
+            )
+            push.sent(size - len(message.subject) + len(push.subject), now_ns, out)
+        if pace is not None:
+            pace.sent(message.timestamp_ns, size, now_ns)
+        return True
+
+
+def _part(to: bytes, found: MessageBatch, replies: list[bytes], begin: int, end: int) -> Messages:
+    """Some of the messages, for one receiver."""
+    if begin == 0 and end == len(found):
+        return Messages(to, found.subjects, replies, found.headers, found.payloads)
+    return Messages(
+        to,
+        found.subjects[begin:end],
+        replies[begin:end],
+        found.headers[begin:end],
+        found.payloads[begin:end],
+    )

@@ -1,0 +1,692 @@
+"""A consumer: its place in a stream, what it has delivered, and what is to happen next.
+
+    pulls, interest, acks ─▶ Consumer ─▶ records (durable)  +  Outbox (messages, statuses, events)
+
+Durable state changes by `apply` alone, from records alone; deliveries and acknowledgements are
+applied when they are made, and recorded with the next batch of the stream. What ends with a
+connection or a process (waiting requests, interest, windows, the queue of what is due again) is
+here too and never recorded.
+
+A consumer knows no socket and no timer: who runs it gives it the time, asks when something is due
+(`next_due_ns`), and calls `deliver` when there may be something to send.
+"""
+
+from bisect import bisect_left
+from collections import OrderedDict, deque
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Final, final
+
+from headwater.base.ids import base62
+from headwater.base.sliced import Work, at_once
+from headwater.go.times import ZERO_TIME_TEXT, format_time
+from headwater.jetstream.api.consumer_documents import (
+    ConsumerInfo,
+    PriorityGroupState,
+    SequenceInfo,
+)
+from headwater.jetstream.config.consumer_config import (
+    AckPolicy,
+    ConsumerConfig,
+    DeliverPolicy,
+    PriorityPolicy,
+)
+from headwater.jetstream.consumers.acknowledging import Acknowledging
+from headwater.jetstream.consumers.delivery import Delivery
+from headwater.jetstream.consumers.outbox import (
+    REMOVED_REASON,
+    ClientPinned,
+    ClientUnpinned,
+    DeliveriesExceeded,
+    Outbox,
+    PauseEnded,
+    Terminated,
+)
+from headwater.jetstream.consumers.pace import pace_of
+from headwater.jetstream.consumers.priority import gate_of
+from headwater.jetstream.consumers.pull import (
+    PUSH_BASED,
+    PullQueue,
+    PullRefusedError,
+    read_request,
+)
+from headwater.jetstream.consumers.push import FLOW_PREFIX, Push
+from headwater.jetstream.consumers.records import (
+    Acked,
+    ConsumerConfigured,
+    ConsumerRecord,
+    ConsumerReset,
+    Delivered,
+    Dropped,
+    Exhausted,
+    Forgotten,
+    Pinned,
+    Postponed,
+)
+from headwater.jetstream.consumers.redelivery import Deadlines
+from headwater.jetstream.consumers.state import ConsumerState
+from headwater.store.log.message_log import ALL_SUBJECTS, PURGED_AT_A_TIME
+
+if TYPE_CHECKING:
+    from headwater.jetstream.streams.stream import Stream
+
+_HEARTBEAT: Final = (
+    b"NATS/1.0 100 Idle Heartbeat\r\nNats-Last-Consumer: %d\r\nNats-Last-Stream: %d\r\n"
+)
+_STALLED: Final = b"Nats-Consumer-Stalled: %b\r\n"
+
+PIN_ID_SIZE: Final = 22
+# A consumer that is pulled from outlives its threshold by this, for requests on their way.
+INACTIVE_GRACE_NS: Final = 100_000_000
+
+
+@final
+class Consumer:
+    """One consumer of one stream."""
+
+    def __init__(
+        self,
+        stream: "Stream",
+        name: str,
+        config: ConsumerConfig,
+        created_ns: int,
+        start: int,
+        lasts_until: int = 0,
+    ) -> None:
+        self.stream = stream
+        self.name = name
+        self.created_ns = created_ns
+        self.state = ConsumerState(config.ack_policy, start, lasts_until)
+        self.deadlines = Deadlines(config, self.state)
+        # Messages to be sent again, in order, as soon as there is somebody to send them to.
+        self._ready: OrderedDict[int, None] = OrderedDict()
+        self.delivery = Delivery(self)
+        self.acks = Acknowledging(self)
+        self.pulls: PullQueue | None = None
+        self.push: Push | None = None
+        # When the pinned client has been silent for too long.
+        self._pin_ends_ns = 0
+        # Until when nothing is sent, so that the pace is kept.
+        self.held_until_ns = 0
+        self._active_ns = 0
+        # When a pause ends that has not ended yet.
+        self._pause_ends_ns = 0
+        self.is_gone = False
+        self._configure(config)
+        self.acks.configure()
+        # Messages that are delivered first, while only the last of each subject is.
+        self.lasts: deque[int] = deque()
+        self._lasts_checked = 0
+        self.cursor = stream.log.cursor(self.patterns, start)
+
+    def _configure(self, config: ConsumerConfig) -> None:
+        self.config = config
+        self.patterns = config.patterns or (ALL_SUBJECTS,)
+        stream, host = self.stream, self.stream.host
+        self.reply_prefix = f"$JS.ACK.{stream.name}.{self.name}.".encode(errors="surrogateescape")
+        if config.is_pull:
+            gate = gate_of(config, self, self.delivery)
+            if self.pulls is None:
+                self.pulls = PullQueue(config.max_waiting, host.has_interest, gate)
+            self.pulls.gate = gate
+        elif self.push is None:
+            prefix = FLOW_PREFIX + f"{stream.name}.{self.name}.".encode(errors="surrogateescape")
+            self.push = Push(config, prefix, host.entropy)
+        else:
+            self.push.configure(config)
+        self._pause_ends_ns = config.pause_until_ns or 0
+        burst = stream.config.max_msg_size if stream.config.max_msg_size > 0 else host.max_payload
+        self.pace = pace_of(config, burst, stream.visible_sequence)
+
+    def placing(self) -> Work[None]:
+        """Go to where the state says that the consumer is, some at a time; the stream must not
+        change meanwhile. A consumer that was just made is nowhere before."""
+        state, log = self.state, self.stream.log
+        next_sequence = max(state.delivered_stream, state.passed_stream) + 1
+        self.lasts = deque()
+        if next_sequence <= state.lasts_until:
+            found = yield from log.gathering_lasts(self.patterns, state.lasts_until)
+            self.lasts.extend(found[bisect_left(found, next_sequence) :])
+            next_sequence = state.lasts_until + 1
+        self.cursor = log.cursor(self.patterns, next_sequence)
+        # All of them are there now.
+        self._lasts_checked = self._removed_count()
+
+    def _pass(self, sequences: Sequence[int]) -> None:
+        """Messages were sent for the first time: go on behind them."""
+        last, lasts = sequences[-1], self.lasts
+        if last <= self.state.lasts_until:
+            while lasts and lasts[0] <= last:
+                lasts.popleft()
+        elif last >= self.cursor.sequence:
+            self.cursor.move(last + 1)
+
+    # --- durable changes -----------------------------------------------------------------------
+
+    def configured(self, config: ConsumerConfig) -> ConsumerConfigured:
+        """The record by which it goes on with another configuration, which was checked."""
+        return ConsumerConfigured(self.name, config, 0 if self.lasts else self.cursor.sequence)
+
+    def record(self, record: ConsumerRecord) -> None:
+        """Have the stream write a record down, and apply it."""
+        self.stream.append(record)
+        self.stream.apply(record)
+
+    def applying(self, record: ConsumerReset | ConsumerConfigured) -> Work[None]:
+        """Go on at another place, or with another configuration, some at a time."""
+        if isinstance(record, ConsumerReset):
+            yield from self._resetting(record.start_sequence)
+        else:
+            yield from self._taking_over(record.config, record.place)
+
+    def apply(self, record: ConsumerRecord) -> None:
+        """Change the durable state; the stream draws its own conclusions."""
+        state = self.state
+        if isinstance(record, Delivered):
+            state.deliver(record.again, record.sequences, record.now_ns)
+            if record.sequences:
+                self._pass(record.sequences)
+            if self.config.ack_policy is not AckPolicy.NONE:
+                self.deadlines.sent(record.sequences, record.now_ns)
+                self.deadlines.sent_again(record.again)
+        elif isinstance(record, Acked):
+            state.acked_ns = record.now_ns
+            if record.floor is None:
+                state.acknowledge(record.sequences)
+            else:
+                state.acknowledge_up_to(*record.floor)
+            self._unready_all(record.sequences)
+        elif isinstance(record, Postponed):
+            there = [
+                (sequence, sent_ns)
+                for sequence, sent_ns in zip(record.sequences, record.sent_ns, strict=True)
+                if sequence in state.pending
+            ]
+            state.sent_ns.update(there)
+            self.deadlines.sent_again([sequence for sequence, _ in there])
+        elif isinstance(record, Exhausted):
+            state.give_up(record.sequences)
+        elif isinstance(record, Dropped):
+            state.acknowledge(record.sequences)
+            self._unready_all(record.sequences)
+        elif isinstance(record, Forgotten):
+            self._forget_before(record)
+        elif isinstance(record, Pinned):
+            state.pin_id, state.pinned_ns = record.pin_id, record.now_ns if record.pin_id else 0
+        elif isinstance(record, ConsumerReset | ConsumerConfigured):
+            at_once(self.applying(record))
+
+    def _resetting(self, start_sequence: int) -> Work[None]:
+        self.state.lasts_until = 0
+        self.state.begin(start_sequence)
+        self._ready.clear()
+        self.deadlines.recover()
+        yield from self.placing()
+
+    def _forget_before(self, record: Forgotten) -> None:
+        state = self.state
+        if state.pending:
+            state.acked_ns = record.now_ns
+        state.forget_before(record.before)
+        if self.cursor.sequence < record.before:
+            self.cursor.move(record.before)
+        self._unready_all([each for each in self._ready if each not in state.pending])
+
+    def _taking_over(self, config: ConsumerConfig, place: int) -> Work[None]:
+        before, state = self.config, self.state
+        self._configure(config)
+        self.acks.configure()
+        if before.patterns != config.patterns:
+            state.passed_stream = max(state.passed_stream, place - 1)
+            yield from self.placing()
+        if not self.is_pinning:
+            state.pin_id, state.pinned_ns, self._pin_ends_ns = "", 0, 0
+        if (before.ack_wait, before.backoff) != (config.ack_wait, config.backoff):
+            self.deadlines.configure(config)
+        if before.deliver_subject != config.deliver_subject:
+            self.make_ready(sorted(state.pending))
+
+    def recovered(self) -> None:
+        """The state was read back: find again what follows from it."""
+        log, state = self.stream.log, self.state
+        if state.delivered_consumer and state.delivered_stream > log.last_sequence:
+            # One that has delivered nothing may well wait for what is to come.
+            state.cut(log.last_sequence)
+        gone = self._missing()
+        if gone:
+            state.acknowledge(gone)
+        self._ready.clear()
+        # When something last happened is not told of another life.
+        state.delivered_ns = state.acked_ns = 0
+        self.deadlines.recover()
+        at_once(self.placing())
+
+    # --- what is pending -----------------------------------------------------------------------
+
+    def pending_count(self) -> int:
+        """How many messages there are to be seen that were never delivered."""
+        return self._lasts_left() + self.cursor.pending() - self._unseen_count()
+
+    def _lasts_left(self) -> int:
+        """How many of the last messages of subjects are still there to be delivered."""
+        if not self.lasts:
+            return 0
+        removed = self._removed_count()
+        if removed != self._lasts_checked:
+            self._lasts_checked = removed
+            has = self.stream.log.index.has
+            self.lasts = deque(sequence for sequence in self.lasts if has(sequence))
+        return len(self.lasts)
+
+    def _removed_count(self) -> int:
+        """The number of sequences that have no message any more."""
+        log = self.stream.log
+        return log.last_sequence - log.messages
+
+    def _unseen_count(self) -> int:
+        """How many of those that are to come nobody may see yet."""
+        stream = self.stream
+        visible, end = stream.visible_sequence, stream.log.last_sequence + 1
+        if visible + 1 >= end:
+            return 0
+        begin = max(visible + 1, self.cursor.sequence)
+        return stream.log.filter(self.patterns).count(begin, end)
+
+    def removed(self, sequences: list[int], out: Outbox) -> Dropped | None:
+        """Messages have left the stream; what follows for this consumer, if anything does."""
+        pending, redelivered = self.state.pending, self.state.redelivered
+        if len(sequences) > PURGED_AT_A_TIME:
+            # They are in order, and there are hardly more that something is remembered of.
+            gone = [each for each in self._missing() if _is_among(sequences, each)]
+        else:
+            gone = [each for each in sequences if each in pending or each in redelivered]
+        for sequence in gone:
+            if sequence in pending:
+                deliveries = self.deliveries_of(sequence)
+                out.events.append(
+                    Terminated(pending[sequence], sequence, deliveries, REMOVED_REASON)
+                )
+        return Dropped(self.name, gone) if gone else None
+
+    def purged_partly(self) -> Dropped | None:
+        """The same for some messages that were purged, which nobody is told of."""
+        gone = self._missing()
+        return Dropped(self.name, gone) if gone else None
+
+    def purged(self, first_sequence: int, now_ns: int) -> Forgotten | Dropped | None:
+        """The same for all messages before a sequence that are on its subjects."""
+        state, has = self.state, self.stream.log.index.has
+        unsettled = state.unsettled_up_to(first_sequence - 1)
+        if any(map(has, unsettled)):
+            # Those are on subjects that it was about once.
+            return self.purged_partly()
+        has_passed = min(state.delivered_stream, state.floor_stream) >= first_sequence - 1
+        is_settled = state.pending or state.floor_consumer == state.delivered_consumer
+        if has_passed and is_settled and not unsettled:
+            return None
+        return Forgotten(self.name, first_sequence, now_ns)
+
+    def _missing(self) -> list[int]:
+        """Messages that are gone and of which something is remembered, in order."""
+        has = self.stream.log.index.has
+        known = {*self.state.pending, *self.state.redelivered}
+        return sorted(sequence for sequence in known if not has(sequence))
+
+    def deliveries_of(self, sequence: int) -> int:
+        """How often a message was delivered."""
+        return self.state.redelivered.get(sequence, 0) + 1
+
+    # --- what is to be sent again --------------------------------------------------------------
+
+    def make_ready(self, sequences: Iterable[int]) -> None:
+        """Messages are to be sent again as soon as possible."""
+        for sequence in sequences:
+            self._ready.setdefault(sequence)
+
+    @property
+    def ready_count(self) -> int:
+        """How many messages wait for being sent again."""
+        return len(self._ready)
+
+    def take_ready(self) -> int:
+        """The next one of those; 0 if there is none that is still pending."""
+        while self._ready:
+            sequence, _ = self._ready.popitem(last=False)
+            if sequence in self.state.pending:
+                return sequence
+        return 0
+
+    def put_back(self, sequence: int) -> None:
+        """It could not be sent after all."""
+        self._ready[sequence] = None
+        self._ready.move_to_end(sequence, last=False)
+
+    def unready(self, sequence: int) -> None:
+        """A message is not to be sent again for now."""
+        self._ready.pop(sequence, None)
+
+    def _unready_all(self, sequences: Iterable[int]) -> None:
+        if not self.state.pending:
+            self._ready.clear()
+        elif self._ready:
+            for sequence in sequences:
+                self._ready.pop(sequence, None)
+
+    # --- who receives --------------------------------------------------------------------------
+
+    def pull(self, reply: bytes, body: bytes, now_ns: int, out: Outbox) -> bool:
+        """A client asks for messages. Returns what `deliver` does, as all of these do."""
+        return self.let_wait(reply, body, now_ns, out) and self.deliver(now_ns, out)
+
+    def let_wait(self, reply: bytes, body: bytes, now_ns: int, out: Outbox) -> bool:
+        """A client asks for messages, and gets none yet; whether it waits for some."""
+        if self.pulls is None:
+            out.status(reply, PUSH_BASED)
+            return False
+        try:
+            request = read_request(reply, body, self.config, now_ns)
+            available = 0
+            if request.no_wait:
+                available = self.pending_count() + self.ready_count
+            self.pulls.add(request, available, now_ns, out)
+        except PullRefusedError as refusal:
+            if refusal.header:
+                out.status(reply, refusal.header)
+            return False
+        return True
+
+    def interest(self, is_there: bool, now_ns: int, out: Outbox) -> bool:
+        """Somebody listens where messages are pushed to, or nobody does any longer."""
+        if self.push is None:
+            return False
+        self.push.set_active(is_there, now_ns)
+        return self.deliver(now_ns, out)
+
+    def confirm_flow(self, subject: bytes, header: bytes, now_ns: int, out: Outbox) -> bool:
+        """A receiver has seen what was sent before it was asked, and perhaps says up to where."""
+        flow = None if self.push is None else self.push.flow
+        if flow is None or not flow.confirm(subject):
+            return False
+        if header and self.config.ack_policy is AckPolicy.FLOW_CONTROL:
+            self.acks.confirm(header, now_ns)
+        return self.deliver(now_ns, out)
+
+    def receivers(self) -> list[bytes]:
+        """Where messages go to now."""
+        if self.pulls is not None:
+            return self.pulls.replies()
+        return [] if self.push is None else [self.push.subject]
+
+    @property
+    def wants_messages(self) -> bool:
+        """Whether somebody waits for the next message."""
+        if self.pulls is not None:
+            return len(self.pulls) > 0
+        return self.push is not None and self.push.is_active
+
+    @property
+    def is_active(self) -> bool:
+        """Whether anybody uses it at this moment."""
+        return self.wants_messages
+
+    def is_paused(self, now_ns: int) -> bool:
+        """Whether it was told to deliver nothing for some time."""
+        until_ns = self.config.pause_until_ns
+        return until_ns is not None and now_ns < until_ns
+
+    # --- sending -------------------------------------------------------------------------------
+
+    def deliver(self, now_ns: int, out: Outbox) -> bool:
+        """Send what can be sent; whether there is more, which was left for the next turn."""
+        return self.delivery.run(now_ns, out)
+
+    def heartbeat(self) -> bytes:
+        """The status that says how far it is."""
+        last_stream = max(self.cursor.sequence - 1, 0)
+        if self.lasts:
+            last_stream = self.state.delivered_stream
+        header = _HEARTBEAT % (self.state.delivered_consumer, last_stream)
+        flow = None if self.push is None else self.push.flow
+        if flow is not None and flow.asked:
+            header += _STALLED % flow.asked
+        return header + b"\r\n"
+
+    # --- time ----------------------------------------------------------------------------------
+
+    def next_due_ns(self) -> int:
+        """When something has to happen without anybody asking; 0 if never."""
+        due_ns = self.deadlines.next_due_ns()
+        pulls, push = self.pulls, self.push
+        for time_ns in (
+            self._pin_ends_ns,
+            self._pause_ends_ns,
+            self._inactive_at_ns(),
+            0 if pulls is None else pulls.next_due_ns(),
+            push.heartbeat_at_ns if push is not None and push.is_active else 0,
+            self.held_until_ns if self.wants_messages else 0,
+        ):
+            if time_ns and (not due_ns or time_ns < due_ns):
+                due_ns = time_ns
+        return due_ns
+
+    def run_due(self, now_ns: int, out: Outbox) -> bool:
+        """Do what is due; whether there is more to send, which was left for the next turn."""
+        self._expire_deadlines(now_ns, out)
+        if self._pin_ends_ns and now_ns >= self._pin_ends_ns:
+            self._unpin("timeout", now_ns, out)
+        if self._pause_ends_ns and now_ns >= self._pause_ends_ns:
+            self._pause_ends_ns = 0
+            out.events.append(PauseEnded())
+        push = self.push
+        more = self.deliver(now_ns, out)
+        if self.pulls is not None and 0 < self.pulls.next_due_ns() <= now_ns:
+            # As nats-server has it, this also ends those that do not want to wait and can not get
+            # more because too much is not acknowledged.
+            is_at_end = not (more or self.held_until_ns or self.delivery.is_held)
+            self.pulls.look_through(now_ns, is_at_end, out, self.heartbeat())
+        if push is not None and push.heartbeat_ns and now_ns >= push.heartbeat_at_ns:
+            if push.is_active:
+                out.status(push.subject, self.heartbeat())
+                if self._confirms_by_flow() and push.flow is not None and not push.flow.asked:
+                    push.ask(out)
+            push.heartbeat_at_ns = now_ns + push.heartbeat_ns
+        return more
+
+    def _confirms_by_flow(self) -> bool:
+        return self.config.ack_policy is AckPolicy.FLOW_CONTROL and bool(self.state.pending)
+
+    def _expire_deadlines(self, now_ns: int, out: Outbox) -> None:
+        """What was not acknowledged in time is sent again, or given up."""
+        due = self.deadlines.due(now_ns)
+        limit = self.config.max_deliver
+        exhausted = []
+        ready = []
+        for sequence in due:
+            if sequence in self._ready:
+                continue
+            # As nats-server has it, of a message that was sent again it is only found out that it
+            # may not be once more when somebody is there to get it.
+            deliveries = max(self.state.redelivered.get(sequence, 0), 1)
+            if 0 < limit <= deliveries:
+                exhausted.append(sequence)
+                if deliveries == limit:
+                    out.events.append(DeliveriesExceeded(sequence, deliveries))
+            else:
+                ready.append(sequence)
+        if exhausted:
+            self.record(Exhausted(self.name, exhausted))
+        self.make_ready(ready)
+
+    # --- ending --------------------------------------------------------------------------------
+
+    def start(self, now_ns: int) -> None:
+        """It begins to work."""
+        self.touch(now_ns)
+        if self._pause_ends_ns <= now_ns:
+            self._pause_ends_ns = 0
+        if self.state.pin_id and not self._pin_ends_ns:
+            # It was brought back: the client has its time anew.
+            self.keep_pinned(now_ns)
+
+    def touch(self, now_ns: int) -> None:
+        """Somebody uses it."""
+        self._active_ns = now_ns
+
+    def _inactive_at_ns(self) -> int:
+        """When it ends because nobody uses it; 0 if it does not."""
+        threshold_ns = self.config.inactive_threshold
+        if threshold_ns <= 0:
+            return 0
+        if self.push is not None:
+            since_ns = self.push.idle_since_ns
+            return 0 if self.push.is_active or not since_ns else since_ns + threshold_ns
+        check_ns = max(self._active_ns, 0 if self.pulls is None else self.pulls.active_ns)
+        return check_ns + threshold_ns + INACTIVE_GRACE_NS
+
+    def is_abandoned(self, now_ns: int, out: Outbox) -> bool:
+        """Whether nobody has used it for as long as it is kept."""
+        at_ns = self._inactive_at_ns()
+        if not at_ns or now_ns < at_ns:
+            return False
+        if self.pulls is not None and len(self.pulls):
+            self.pulls.look_through(now_ns, False, out, self.heartbeat())
+            if len(self.pulls):
+                self.touch(now_ns)
+                return False
+        return True
+
+    def end(self, is_deleted: bool, out: Outbox) -> None:
+        """The consumer goes, or the server does: whoever waits is told."""
+        self.is_gone = True
+        if self.pulls is not None:
+            self.pulls.end_all(is_deleted, out)
+        if is_deleted:
+            self._break_cycles()
+
+    def _break_cycles(self) -> None:
+        """Let go of what leads back to the consumer: nothing is sent or acknowledged any more."""
+        if self.pulls is not None:
+            self.pulls.gate = None
+        del self.delivery, self.acks
+
+    # --- pinning -------------------------------------------------------------------------------
+
+    @property
+    def pin_id(self) -> str:
+        """The client it is pinned to; empty if to none."""
+        return self.state.pin_id
+
+    def pin(self, group: str, now_ns: int, out: Outbox) -> str:
+        """Pin it to a new client."""
+        pin_id = base62(self.stream.host.entropy, PIN_ID_SIZE)
+        self.record(Pinned(self.name, pin_id, now_ns))
+        self.keep_pinned(now_ns)
+        out.events.append(ClientPinned(group, pin_id))
+        return pin_id
+
+    def keep_pinned(self, now_ns: int) -> None:
+        """The client is still there."""
+        self._pin_ends_ns = now_ns + self.config.priority_timeout
+
+    def unpin_unserved(self) -> None:
+        """The client that was just pinned got nothing."""
+        self._pin_ends_ns = 0
+        self.record(Pinned(self.name, "", 0))
+
+    def unpin(self, now_ns: int, out: Outbox) -> bool:
+        """Somebody wants another client to be pinned."""
+        self._unpin("admin", now_ns, out)
+        return self.deliver(now_ns, out)
+
+    def _unpin(self, reason: str, now_ns: int, out: Outbox) -> None:
+        self._pin_ends_ns = 0
+        if self.state.pin_id:
+            self.record(Pinned(self.name, "", now_ns))
+        out.events.append(ClientUnpinned(self.config.priority_groups[0], reason))
+
+    @property
+    def is_pinning(self) -> bool:
+        """Whether messages carry the id of the client they go to."""
+        return self.config.priority_policy is PriorityPolicy.PINNED_CLIENT
+
+    # --- showing -------------------------------------------------------------------------------
+
+    def info(self, now_ns: int) -> ConsumerInfo:
+        """What clients are told of it."""
+        state, config = self.state, self.config
+        remaining_ns = max((config.pause_until_ns or 0) - now_ns, 0)
+        groups: tuple[PriorityGroupState, ...] = ()
+        if config.priority_groups:
+            group = PriorityGroupState(
+                group=config.priority_groups[0],
+                pinned_client_id=state.pin_id,
+                pinned_ts=format_time(state.pinned_ns) if state.pin_id else ZERO_TIME_TEXT,
+            )
+            groups = (group,)
+        return ConsumerInfo(
+            stream_name=self.stream.name,
+            name=self.name,
+            created=format_time(self.created_ns),
+            config=config,
+            delivered=SequenceInfo(
+                consumer_seq=state.delivered_consumer,
+                stream_seq=state.delivered_stream,
+                last_active=format_time(state.delivered_ns) if state.delivered_ns else "",
+            ),
+            ack_floor=SequenceInfo(
+                consumer_seq=state.floor_consumer,
+                stream_seq=state.floor_stream,
+                last_active=format_time(state.acked_ns) if state.acked_ns else "",
+            ),
+            num_ack_pending=len(state.pending),
+            num_redelivered=0 if config.max_deliver == 1 else len(state.redelivered),
+            num_waiting=0 if self.pulls is None else self.pulls.count_heard(),
+            num_pending=self.pending_count(),
+            push_bound=self.push is not None and self.push.is_active,
+            paused=remaining_ns > 0,
+            pause_remaining=remaining_ns,
+            ts=format_time(now_ns),
+            priority_groups=groups,
+        )
+
+    def dump(self) -> dict[str, object]:
+        """Everything durable."""
+        return {"created_ns": self.created_ns, "config": self.config, **self.state.dump()}
+
+
+def _is_among(ascending: list[int], sequence: int) -> bool:
+    at = bisect_left(ascending, sequence)
+    return at < len(ascending) and ascending[at] == sequence
+
+
+def starting(stream: "Stream", config: ConsumerConfig) -> Work[tuple[int, int]]:
+    """Where a new consumer begins, and up to where it only delivers the last of each subject; found
+    some at a time, and the stream must not change meanwhile."""
+    log, last = stream.log, stream.visible_sequence
+    patterns = config.patterns or (ALL_SUBJECTS,)
+    policy = config.deliver_policy
+    # As nats-server has it, a stream that never had a message has no first one either.
+    first = log.first_sequence if log.first_sequence > 1 or log.messages else (1 if last else 0)
+    lasts_until = 0
+    if config.opt_start_seq:
+        start = config.opt_start_seq
+    elif policy is DeliverPolicy.ALL:
+        start = first
+    elif policy is DeliverPolicy.LAST:
+        start = last if not config.patterns else log.last_sequence_of(patterns, last)
+    elif policy is DeliverPolicy.LAST_PER_SUBJECT:
+        if stream.config.max_msgs_per_subject == 1:
+            start = first
+        else:
+            found = yield from log.gathering_lasts(patterns, last, count_max=1)
+            start, lasts_until = (found[0] if found else last), last
+    elif policy is DeliverPolicy.BY_START_TIME and config.opt_start_time is not None:
+        start = stream.sequence_at(config.opt_start_time.unix_ns)
+    else:
+        start = last + 1
+    if not config.opt_start_seq and not first:
+        start = 1
+    elif not config.opt_start_seq and start > last:
+        start = last + 1
+    elif start < first:
+        start = first
+    return max(start, 1), lasts_until

@@ -1,0 +1,438 @@
+"""Clients that ask for messages: their requests, the queue they wait in, and how they are refused.
+
+A request is for a number of messages, perhaps of bytes, perhaps for some time. Requests get
+messages in turn: one that got a message and wants more goes to the end of the queue. When one ends
+otherwise its client is told by a status, whose texts are nats-server's.
+
+Which client may be served at all can depend on a priority group (`headwater.jetstream.consumer.
+priority`).
+"""
+
+from collections import deque
+from collections.abc import Callable
+from functools import lru_cache
+from itertools import islice
+from typing import Annotated, ClassVar, Final, Protocol, final
+
+import msgspec
+
+from headwater.go.durations import format_duration
+from headwater.go.json import OMIT_EMPTY, Duration, Int, Int64
+from headwater.jetstream.config.consumer_config import ConsumerConfig, PriorityPolicy
+from headwater.jetstream.consumers.outbox import Outbox
+from headwater.jetstream.errors import ApiError
+from headwater.jetstream.request_bodies import read_single_request
+from headwater.wire.headers import status_block
+
+PRIORITY_MAX: Final = 9
+# Behind every request that names one.
+NO_PRIORITY: Final = PRIORITY_MAX + 1
+
+NO_MESSAGES: Final = b"NATS/1.0 404 No Messages\r\n\r\n"
+PUSH_BASED: Final = b"NATS/1.0 409 Consumer is push based\r\n\r\n"
+_DELETED: Final = b"NATS/1.0 409 Consumer Deleted\r\n\r\n"
+_SHUTDOWN: Final = b"409 Server Shutdown"
+_REQUESTS_PENDING: Final = b"NATS/1.0 408 Requests Pending\r\n\r\n"
+_MAX_WAITING: Final = b"NATS/1.0 409 Exceeded MaxWaiting\r\n\r\n"
+_TIMEOUT: Final = b"408 Request Timeout"
+_TOO_LARGE: Final = b"409 Message Size Exceeds MaxBytes"
+_COMPLETED: Final = b"409 Batch Completed"
+WRONG_PIN: Final = b"423 Nats-Wrong-Pin-Id"
+
+# What is remembered of the bodies of requests.
+KNOWN_MAX: Final = 512
+KNOWN_BYTES_MAX: Final = 256
+
+# A full queue is looked through for requests that nobody waits for, at most so often.
+LOOK_NS: Final = 1_000_000_000
+# Of how many it is looked whether they keep up with what they are sent.
+LOOKED_AT_MAX: Final = 4
+
+
+class PullDocument(msgspec.Struct, kw_only=True, frozen=True):
+    """The body of a pull request."""
+
+    # nats-server reads into a struct that has no name in its errors.
+    go_name: ClassVar[str] = ""
+
+    expires: Annotated[Duration, OMIT_EMPTY] = 0
+    batch: Annotated[Int, OMIT_EMPTY] = 0
+    max_bytes: Annotated[Int, OMIT_EMPTY] = 0
+    no_wait: Annotated[bool, OMIT_EMPTY] = False
+    idle_heartbeat: Annotated[Duration, OMIT_EMPTY] = 0
+    group: Annotated[str, OMIT_EMPTY] = ""
+    min_pending: Annotated[Int64, OMIT_EMPTY] = 0
+    min_ack_pending: Annotated[Int64, OMIT_EMPTY] = 0
+    id: Annotated[str, OMIT_EMPTY] = ""
+    priority: Annotated[Int, OMIT_EMPTY] = 0
+
+
+@final
+class PullRequest:
+    """A request that may wait. `left` counts down from its batch, `bytes_left` from max_bytes."""
+
+    __slots__ = (
+        "bytes_left",
+        "delivered",
+        "expires_ns",
+        "group",
+        "heartbeat_at_ns",
+        "heartbeat_ns",
+        "left",
+        "min_ack_pending",
+        "min_pending",
+        "no_wait",
+        "pin_id",
+        "priority",
+        "reply",
+    )
+
+    def __init__(self, reply: bytes, batch: int = 1) -> None:
+        self.reply = reply
+        self.left = batch
+        self.bytes_left = 0
+        self.delivered = 0
+        # When it ends; 0 for never.
+        self.expires_ns = 0
+        self.no_wait = False
+        self.heartbeat_ns = 0
+        self.heartbeat_at_ns = 0
+        self.group = ""
+        self.min_pending = 0
+        self.min_ack_pending = 0
+        self.pin_id = ""
+        self.priority = NO_PRIORITY
+
+    @property
+    def wanted(self) -> int:
+        """How many messages it takes: one also where none was asked for, as nats-server has it."""
+        return max(self.left, 1)
+
+    def status(self, text: bytes) -> bytes:
+        """A status that says what the request did not get."""
+        return b"NATS/1.0 %b\r\nNats-Pending-Messages: %d\r\nNats-Pending-Bytes: %d\r\n\r\n" % (
+            text,
+            self.left,
+            self.bytes_left,
+        )
+
+
+class PullRefusedError(Exception):
+    """A request that does not wait; `header` is the status its client is sent."""
+
+    def __init__(self, header: bytes) -> None:
+        super().__init__(header)
+        self.header = header
+
+
+def _refused(code: int, text: str) -> PullRefusedError:
+    return PullRefusedError(status_block(code, text))
+
+
+def read_request(reply: bytes, body: bytes, config: ConsumerConfig, now_ns: int) -> PullRequest:
+    """A request by what its body says. Raises PullRefusedError."""
+    text = body.strip()
+    if text[:1] != b"{":
+        request = PullRequest(reply, _number(text))
+        _check_limits(request.left, 0, 0, config)
+        return request
+    try:
+        document = _read_known(text) if len(text) <= KNOWN_BYTES_MAX else _read_document(text)
+    except ApiError as error:
+        reason = error.description.removeprefix("invalid JSON: ")
+        raise _refused(400, f"Bad Request - {reason}") from error
+    heartbeat_ns, expires_in_ns = document.idle_heartbeat, document.expires
+    if heartbeat_ns > 0 and heartbeat_ns * 2 > expires_in_ns:
+        raise _refused(400, "Bad Request - heartbeat value too large")
+    _check_limits(document.batch, expires_in_ns, document.max_bytes, config)
+    _check_priority(document, config)
+    request = PullRequest(reply, document.batch)
+    request.bytes_left = document.max_bytes
+    # One whose time is over before it began ends at once, however long before: 0 is never.
+    request.expires_ns = max(now_ns + expires_in_ns, 1) if expires_in_ns else 0
+    request.no_wait = document.no_wait
+    request.heartbeat_ns = max(heartbeat_ns, 0)
+    request.heartbeat_at_ns = now_ns + heartbeat_ns if heartbeat_ns > 0 else 0
+    request.group = document.group
+    request.min_pending = document.min_pending
+    request.min_ack_pending = document.min_ack_pending
+    request.pin_id = document.id
+    if config.priority_policy is PriorityPolicy.PRIORITIZED:
+        request.priority = document.priority
+    return request
+
+
+def _read_document(text: bytes) -> PullDocument:
+    return read_single_request(text, PullDocument)
+
+
+# Clients say the same again and again.
+_read_known: Final = lru_cache(KNOWN_MAX)(_read_document)
+
+
+def _number(text: bytes) -> int:
+    """How many messages are asked for by a body that is no document."""
+    digits = text[1:] if text[:1] in (b"-", b"+") else text
+    return int(text) if digits.isdigit() and len(digits) < 19 else 1
+
+
+def _check_limits(batch: int, expires_ns: int, max_bytes: int, config: ConsumerConfig) -> None:
+    if 0 < config.max_batch < batch:
+        raise _refused(409, f"Exceeded MaxRequestBatch of {config.max_batch}")
+    if 0 < config.max_expires < expires_ns:
+        limit = format_duration(config.max_expires)
+        raise _refused(409, f"Exceeded MaxRequestExpires of {limit}")
+    if max_bytes > 0 and 0 < config.max_bytes < max_bytes:
+        raise _refused(409, f"Exceeded MaxRequestMaxBytes of {config.max_bytes}")
+
+
+def _check_priority(document: PullDocument, config: ConsumerConfig) -> None:
+    policy = config.priority_policy
+    asks_overflow = document.min_pending != 0 or document.min_ack_pending != 0
+    if asks_overflow and policy is not PriorityPolicy.OVERFLOW:
+        raise _refused(400, "Bad Request - Not a Overflow Priority consumer")
+    if document.id and policy is not PriorityPolicy.PINNED_CLIENT:
+        raise _refused(400, "Bad Request - Not a Pinned Client Priority consumer")
+    if not 0 <= document.priority <= PRIORITY_MAX:
+        raise _refused(400, "Bad Request - Priority must be between 0 and 9")
+    if policy is PriorityPolicy.NONE:
+        return
+    if not document.group:
+        raise _refused(400, "Bad Request - Priority Group missing")
+    if document.group not in config.priority_groups:
+        raise _refused(400, "Bad Request - Invalid Priority Group")
+
+
+class Gate(Protocol):
+    """Who of those that wait may be served, by their priority group."""
+
+    def check(self, request: PullRequest, now_ns: int) -> None:
+        """Look at a request that is about to wait. Raises PullRefusedError."""
+        ...
+
+    def judge(self, request: PullRequest, now_ns: int, out: Outbox) -> "Verdict":
+        """What becomes of the request that is first in the queue."""
+        ...
+
+    def unserved(self, request: PullRequest) -> None:
+        """A request that may be served was not, and is gone."""
+        ...
+
+
+Verdict = int
+SERVE: Final[Verdict] = 0
+LATER: Final[Verdict] = 1
+WRONG: Final[Verdict] = 2
+
+
+@final
+class PullQueue:
+    """The requests that wait at one consumer."""
+
+    __slots__ = (
+        "_due_ns",
+        "_has_interest",
+        "_looked_ns",
+        "_waiting",
+        "active_ns",
+        "gate",
+        "hurried",
+        "max_waiting",
+        "wanted",
+    )
+
+    def __init__(
+        self, max_waiting: int, has_interest: Callable[[bytes], bool], gate: Gate | None
+    ) -> None:
+        self.max_waiting = max_waiting
+        self._has_interest = has_interest
+        # Who may be served; None if all may be.
+        self.gate = gate
+        self._waiting: deque[PullRequest] = deque()
+        # How many messages all of them ask for.
+        self.wanted = 0
+        # How many of them do not want to wait for messages that are not there.
+        self.hurried = 0
+        # When a client last asked, or got something.
+        self.active_ns = 0
+        # Nothing happens to a request before this.
+        self._due_ns = 0
+        self._looked_ns = 0
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def add(self, request: PullRequest, available: int, now_ns: int, out: Outbox) -> None:
+        """Let a request wait; `available` messages could be delivered. Raises PullRefusedError."""
+        if self.gate is not None:
+            self.gate.check(request, now_ns)
+        if len(self._waiting) >= self.max_waiting and now_ns - self._looked_ns > LOOK_NS:
+            self.look_through(now_ns, False, out)
+        if request.no_wait:
+            if not available and not request.expires_ns:
+                self.active_ns = now_ns
+                raise PullRefusedError(NO_MESSAGES)
+            if available:
+                self.look_through(now_ns, False, out)
+                if available < self.wanted:
+                    self.active_ns = now_ns
+                    raise PullRefusedError(_REQUESTS_PENDING)
+        if len(self._waiting) >= self.max_waiting:
+            # Who has heartbeats notices that there are none, and does not ask again at once.
+            raise PullRefusedError(b"" if request.heartbeat_ns else _MAX_WAITING)
+        self._insert(request)
+        self.wanted += request.wanted
+        self.hurried += request.no_wait
+        self.active_ns = now_ns
+        for time_ns in (request.expires_ns, request.heartbeat_at_ns):
+            if time_ns and (not self._due_ns or time_ns < self._due_ns):
+                self._due_ns = time_ns
+
+    def _insert(self, request: PullRequest) -> None:
+        waiting = self._waiting
+        if request.priority == NO_PRIORITY or not waiting:
+            waiting.append(request)
+            return
+        place = len(waiting)
+        while place and waiting[place - 1].priority > request.priority:
+            place -= 1
+        waiting.insert(place, request)
+
+    def next(self, size: int, now_ns: int, out: Outbox) -> PullRequest | None:
+        """The request that a message of this size goes to; None if it has to stay."""
+        cycled = 0
+        while self._waiting and cycled < len(self._waiting):
+            request = self._waiting[0]
+            if request.expires_ns and now_ns >= request.expires_ns:
+                self._end(request, _TIMEOUT, out)
+                continue
+            if self.gate is not None:
+                verdict = self.gate.judge(request, now_ns, out)
+                if verdict == WRONG:
+                    self._end(request, WRONG_PIN, out)
+                    continue
+                if verdict == LATER:
+                    self._waiting.rotate(-1)
+                    cycled += 1
+                    continue
+            if 0 < request.bytes_left < size:
+                if self.gate is not None:
+                    self.gate.unserved(request)
+                self._end(request, _TOO_LARGE, out)
+                continue
+            if not self._has_interest(request.reply):
+                if self.gate is not None:
+                    self.gate.unserved(request)
+                self._drop_first()
+                continue
+            if request.bytes_left > 0:
+                request.bytes_left -= size
+                if not request.bytes_left:
+                    # Exactly full: this is its last one.
+                    self.wanted -= request.wanted - 1
+                    request.left = 1
+            return request
+        return None
+
+    def share(self, count: int, now_ns: int, out: Outbox) -> list[bytes]:
+        """Where messages go, at most so many, to one request after the other, which are served.
+
+        Nowhere if one of those requests has to be looked at by itself: because its bytes are
+        counted, because of its group, because its time is over or nobody listens any more.
+        """
+        waiting = self._waiting
+        if self.gate is not None or any(
+            request.bytes_left > 0
+            or (request.expires_ns and now_ns >= request.expires_ns)
+            or not self._has_interest(request.reply)
+            for request in islice(waiting, count)
+        ):
+            return []
+        replies: list[bytes] = []
+        while waiting and len(replies) < count:
+            request = waiting[0]
+            taken = min(request.wanted, count - len(replies)) if len(waiting) == 1 else 1
+            replies += [request.reply] * taken
+            self.served(request, taken, now_ns, out)
+        return replies
+
+    def served(self, request: PullRequest, count: int, now_ns: int, out: Outbox) -> None:
+        """The first request got messages; it ends, or waits for more behind the others."""
+        request.delivered += count
+        self.active_ns = now_ns
+        if request.left > count:
+            request.left -= count
+            self.wanted -= count
+            if request.heartbeat_ns:
+                request.heartbeat_at_ns = now_ns + request.heartbeat_ns
+            if len(self._waiting) > 1:
+                self._waiting.popleft()
+                self._insert(request)
+            return
+        self._drop_first()
+        request.left -= count
+        if request.bytes_left > 0:
+            out.status(request.reply, request.status(_COMPLETED))
+
+    def look_through(
+        self, now_ns: int, is_at_end: bool, out: Outbox, heartbeat: bytes = b""
+    ) -> None:
+        """End requests whose time has come, or that nobody waits for; send heartbeats.
+
+        `is_at_end` is whether all messages there are were delivered, which ends those that do not
+        want to wait.
+        """
+        self._looked_ns = now_ns
+        kept: deque[PullRequest] = deque()
+        due_ns = 0
+        for request in self._waiting:
+            if request.expires_ns and now_ns >= request.expires_ns:
+                out.status(request.reply, request.status(_TIMEOUT))
+            elif is_at_end and request.no_wait and (not request.expires_ns or request.delivered):
+                out.status(request.reply, NO_MESSAGES)
+            elif self._has_interest(request.reply):
+                kept.append(request)
+                if heartbeat and 0 < request.heartbeat_at_ns <= now_ns:
+                    out.status(request.reply, heartbeat)
+                    request.heartbeat_at_ns = now_ns + request.heartbeat_ns
+                for time_ns in (request.expires_ns, request.heartbeat_at_ns):
+                    if time_ns and (not due_ns or time_ns < due_ns):
+                        due_ns = time_ns
+                continue
+            self._forget(request)
+        self._waiting = kept
+        self._due_ns = due_ns
+
+    def count_heard(self) -> int:
+        """How many requests there are whose clients listen; others are forgotten."""
+        unheard = [each for each in self._waiting if not self._has_interest(each.reply)]
+        for request in unheard:
+            self._forget(request)
+            self._waiting.remove(request)
+        return len(self._waiting)
+
+    def replies(self) -> list[bytes]:
+        """Where those who are served next wait."""
+        return [request.reply for request in islice(self._waiting, LOOKED_AT_MAX)]
+
+    def next_due_ns(self) -> int:
+        """When a request may have to be looked at; 0 if never."""
+        return self._due_ns if self._waiting else 0
+
+    def end_all(self, is_deleted: bool, out: Outbox) -> None:
+        """Nobody will be served any more: the consumer was deleted, or the server ends."""
+        for request in self._waiting:
+            out.status(request.reply, _DELETED if is_deleted else request.status(_SHUTDOWN))
+        self._waiting.clear()
+        self.wanted = self.hurried = 0
+
+    def _end(self, request: PullRequest, text: bytes, out: Outbox) -> None:
+        out.status(request.reply, request.status(text))
+        self._drop_first()
+
+    def _drop_first(self) -> None:
+        self._forget(self._waiting.popleft())
+
+    def _forget(self, request: PullRequest) -> None:
+        self.wanted -= request.wanted
+        self.hurried -= request.no_wait

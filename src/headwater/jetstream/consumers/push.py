@@ -1,0 +1,162 @@
+"""Messages sent without being asked for: whether, how fast, and how much before it is confirmed.
+
+A consumer that pushes is active while somebody listens at its subject. With flow control it stops
+when more than a window of bytes was not confirmed; the window doubles with every confirmation. Idle
+heartbeats tell the receiver that nothing was to be sent.
+"""
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from itertools import accumulate
+from typing import Final, final
+
+from headwater.base.entropy import Entropy
+from headwater.jetstream.config.consumer_config import ConsumerConfig
+from headwater.jetstream.consumers.outbox import Outbox
+
+FLOW_CONTROL: Final = b"NATS/1.0 100 FlowControl Request\r\n\r\n"
+FLOW_PREFIX: Final = b"$JS.FC."
+WINDOW_BYTES_MAX: Final = 32 * 1024 * 1024
+WINDOW_BYTES_MIN: Final = WINDOW_BYTES_MAX // 16
+
+_DIGITS: Final = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+_FLOW_ID_SIZE: Final = 4
+
+
+@final
+class FlowWindow:
+    """Bytes that were sent and not confirmed, and how many may be."""
+
+    __slots__ = ("_asked_bytes", "_entropy", "_prefix", "_sent_bytes", "_window_bytes", "asked")
+
+    def __init__(self, prefix: bytes, entropy: Entropy) -> None:
+        self._prefix = prefix
+        self._entropy = entropy
+        self._window_bytes = WINDOW_BYTES_MIN
+        self._sent_bytes = 0
+        # What an answer to the outstanding request confirms.
+        self._asked_bytes = 0
+        # The subject by which the outstanding request is answered; empty if there is none.
+        self.asked = b""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether more may be sent."""
+        return self._sent_bytes <= self._window_bytes
+
+    def sent(self, size: int) -> bool:
+        """A message was sent; whether the receiver is to be asked to confirm."""
+        self._sent_bytes += size
+        if not self.asked:
+            return self._sent_bytes > self._window_bytes // 2
+        if self._sent_bytes - self._asked_bytes >= self._window_bytes:
+            self._asked_bytes += size
+        return False
+
+    def sent_all(self, sizes: Sequence[int]) -> int:
+        """Messages of these sizes were sent, as many as may be; how many that were.
+
+        Not more than up to the first after which the receiver is to be asked, which is whether it
+        `is_due` then.
+        """
+        totals = [*accumulate(sizes, initial=self._sent_bytes)]
+        count = min(bisect_right(totals, self._window_bytes), len(sizes))
+        if not self.asked:
+            place = bisect_right(totals, self._window_bytes // 2)
+            count = min(count, max(place, 1))
+        elif totals[count] - self._asked_bytes >= self._window_bytes:
+            # The answer to what was asked will have to confirm some of these too.
+            for total, size in zip(totals[1 : count + 1], sizes, strict=False):
+                if total - self._asked_bytes >= self._window_bytes:
+                    self._asked_bytes += size
+        self._sent_bytes = totals[count]
+        return count
+
+    @property
+    def is_due(self) -> bool:
+        """Whether the receiver is to be asked to confirm."""
+        return not self.asked and self._sent_bytes > self._window_bytes // 2
+
+    def ask(self) -> bytes:
+        """A request goes out; returns the subject that answers it."""
+        dice = [self._entropy.below(len(_DIGITS)) for _ in range(_FLOW_ID_SIZE)]
+        self.asked = self._prefix + bytes(_DIGITS[each] for each in dice)
+        self._asked_bytes = self._sent_bytes
+        return self.asked
+
+    def confirm(self, subject: bytes) -> bool:
+        """The receiver answers; whether to the request that is outstanding."""
+        if subject != self.asked or not self.asked:
+            return False
+        self._window_bytes = min(self._window_bytes * 2, WINDOW_BYTES_MAX)
+        self._sent_bytes = max(self._sent_bytes - self._asked_bytes, 0)
+        self.asked = b""
+        self._asked_bytes = 0
+        return True
+
+
+@final
+class Push:
+    """Where one consumer sends to, and how it stands."""
+
+    __slots__ = (
+        "flow",
+        "group",
+        "heartbeat_at_ns",
+        "heartbeat_ns",
+        "idle_since_ns",
+        "is_active",
+        "is_congested",
+        "subject",
+    )
+
+    def __init__(self, config: ConsumerConfig, flow_prefix: bytes, entropy: Entropy) -> None:
+        self.subject = b""
+        self.group = b""
+        self.flow = FlowWindow(flow_prefix, entropy) if config.flow_control else None
+        # Whether somebody listens.
+        self.is_active = False
+        # Whether those who listen have more to read than they should.
+        self.is_congested = False
+        # Since when nobody does; 0 while somebody does.
+        self.idle_since_ns = 0
+        self.heartbeat_at_ns = 0
+        self.heartbeat_ns = 0
+        self.configure(config)
+
+    def configure(self, config: ConsumerConfig) -> None:
+        """Go on with another configuration."""
+        self.subject = config.deliver_subject.encode(errors="surrogateescape")
+        self.group = config.deliver_group.encode(errors="surrogateescape")
+        self.heartbeat_ns = config.idle_heartbeat
+
+    def set_active(self, is_active: bool, now_ns: int) -> None:
+        """Somebody listens, or nobody does any longer."""
+        if self.heartbeat_ns and not self.heartbeat_at_ns:
+            self.heartbeat_at_ns = now_ns + self.heartbeat_ns
+        if is_active:
+            self.idle_since_ns = 0
+        elif self.is_active or not self.idle_since_ns:
+            self.idle_since_ns = now_ns
+        self.is_active = is_active
+
+    @property
+    def is_open(self) -> bool:
+        """Whether messages may be sent."""
+        return self.is_active and not self.is_congested and (self.flow is None or self.flow.is_open)
+
+    def sent_now(self, now_ns: int) -> None:
+        """Something was sent."""
+        if self.heartbeat_ns:
+            self.heartbeat_at_ns = now_ns + self.heartbeat_ns
+
+    def sent(self, size: int, now_ns: int, out: Outbox) -> None:
+        """A message of this size was sent."""
+        self.sent_now(now_ns)
+        if self.flow is not None and self.flow.sent(size):
+            self.ask(out)
+
+    def ask(self, out: Outbox) -> None:
+        """Have the receiver confirm what it got."""
+        if self.flow is not None:
+            out.status(self.subject, FLOW_CONTROL, self.flow.ask())

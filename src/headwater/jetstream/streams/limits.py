@@ -1,0 +1,154 @@
+"""What a stream's limits make it let go of: the oldest first.
+
+Looks at a log and returns sequences; removing them is the stream's affair. Messages that are in the
+log and not yet visible do not count: whoever is removed because of them goes when they appear.
+"""
+
+from collections.abc import Iterable
+from typing import Final, final
+
+from headwater.base.sliced import Work
+from headwater.jetstream.config.stream_config import Discard, StreamConfig
+from headwater.store.index.walks import gathering_excess, gathering_oldest
+from headwater.store.log.message_log import MessageLog
+
+
+def beyond_limits(
+    log: MessageLog,
+    config: StreamConfig,
+    subjects: Iterable[bytes],
+    unseen: "Unseen",
+) -> list[int]:
+    """The messages that go after messages on `subjects` were stored."""
+    gone: list[int] = []
+    if config.max_msgs_per_subject > 0:
+        limit = config.max_msgs_per_subject
+        for subject in dict.fromkeys(subjects):
+            gone += _beyond_subject_limit(log, subject, limit + unseen.by_subject.get(subject, 0))
+    if config.discard is Discard.OLD:
+        gone += _beyond_totals(log, config, gone, unseen)
+    return gone
+
+
+def gathering_beyond_subject_limit(
+    log: MessageLog, config: StreamConfig, unseen: "Unseen"
+) -> Work[list[int]]:
+    """The messages of all subjects that go because of the limit of each, some at a time."""
+    limit = config.max_msgs_per_subject
+    if limit <= 0:
+        return []
+    ids = log.index.subjects.ids
+    uncounted = {
+        ids[subject]: count for subject, count in unseen.by_subject.items() if subject in ids
+    }
+    return (yield from gathering_excess(log.index, limit, uncounted))
+
+
+def gathering_beyond_totals(
+    log: MessageLog, config: StreamConfig, unseen: "Unseen"
+) -> Work[list[int]]:
+    """The messages that go because of the limits of the stream, some at a time."""
+    messages = log.messages - unseen.messages
+    size = log.byte_count - unseen.byte_count
+    if config.discard is not Discard.OLD or not _is_beyond(config, messages, size):
+        return []
+    count = messages - config.max_msgs if config.max_msgs > 0 else 0
+    size = size - config.max_bytes if config.max_bytes > 0 else 0
+    return (yield from gathering_oldest(log.index, count, size))
+
+
+def _beyond_subject_limit(log: MessageLog, subject: bytes, limit: int) -> list[int]:
+    sequence, _, count = log.subject_extent(subject)
+    gone = []
+    for _ in range(count - limit):
+        gone.append(sequence)
+        sequence = log.next_sequence_of((subject,), sequence + 1)
+    return gone
+
+
+def _beyond_totals(
+    log: MessageLog, config: StreamConfig, going: list[int], unseen: "Unseen"
+) -> list[int]:
+    messages = log.messages - unseen.messages - len(going)
+    size = log.byte_count - unseen.byte_count
+    if config.max_bytes > 0:
+        size -= sum(map(log.size_of, going))
+    if not _is_beyond(config, messages, size):
+        return []
+    gone = []
+    already = set(going)
+    sequence = log.first_sequence
+    while _is_beyond(config, messages, size):
+        if sequence not in already:
+            gone.append(sequence)
+            messages -= 1
+            size -= log.size_of(sequence)
+        sequence = log.index.next_message(sequence + 1)
+    return gone
+
+
+def _is_beyond(config: StreamConfig, messages: int, size: int) -> bool:
+    return 0 < config.max_msgs < messages or 0 < config.max_bytes < size
+
+
+@final
+class Unseen:
+    """What is in a log and not yet visible."""
+
+    __slots__ = ("by_subject", "byte_count", "messages")
+
+    def __init__(self) -> None:
+        self.messages = 0
+        self.byte_count = 0
+        # How many messages, where there are any.
+        self.by_subject: dict[bytes, int] = {}
+
+    def hide(self, log: MessageLog, first: int, subjects: list[bytes]) -> None:
+        """Messages that are in the log, the first with sequence `first`."""
+        self.messages += len(subjects)
+        self.byte_count += _sizes(log, first, len(subjects))
+        counts = self.by_subject
+        for subject in subjects:
+            counts[subject] = counts.get(subject, 0) + 1
+
+    def show(self, log: MessageLog, first: int, subjects: list[bytes]) -> None:
+        """Messages that were hidden become visible, oldest first."""
+        self.messages -= len(subjects)
+        self.byte_count -= _sizes(log, first, len(subjects))
+        counts = self.by_subject
+        for subject in subjects:
+            count = counts[subject] - 1
+            if count:
+                counts[subject] = count
+            else:
+                del counts[subject]
+
+    def subjects_in(self, log: MessageLog) -> int:
+        """Of how many subjects the log has nothing else."""
+        return sum(
+            log.subject_extent(subject)[2] == count for subject, count in self.by_subject.items()
+        )
+
+
+def _sizes(log: MessageLog, first: int, count: int) -> int:
+    return sum(map(log.size_of, range(first, first + count)))
+
+
+NOTHING_UNSEEN: Final = Unseen()
+
+
+def has_limits(config: StreamConfig) -> bool:
+    """Whether a message that comes in may make another go."""
+    return config.max_msgs_per_subject > 0 or (
+        config.discard is Discard.OLD and (config.max_msgs > 0 or config.max_bytes > 0)
+    )
+
+
+def has_to_go_singly(config: StreamConfig) -> bool:
+    """Whether it makes a difference if messages come one by one.
+
+    A large one may make the first of the stream go before it is itself replaced by a smaller one.
+    """
+    return (
+        config.discard is Discard.OLD and config.max_bytes > 0 and config.max_msgs_per_subject > 0
+    )

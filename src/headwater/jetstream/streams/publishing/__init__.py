@@ -1,0 +1,1 @@
+"""A publish on its way into a stream: checks, batches, counters, look-ahead."""

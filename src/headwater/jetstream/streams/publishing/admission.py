@@ -1,0 +1,352 @@
+"""The publishes of one turn to one stream, judged one after the other.
+
+An Admission asks the rules (`publish_checks`, `schedule`) in nats-server's order: of
+several reasons to refuse a message a client is told the first. What it lets in lies in an overlay
+over the log, so that each message is judged as if those before it were stored.
+
+It changes nothing: what was let in is told as records.
+"""
+
+from typing import TYPE_CHECKING, Final, final
+
+from headwater.jetstream import error_codes
+from headwater.jetstream import header_names as names
+from headwater.jetstream.errors import ApiError
+from headwater.jetstream.records import Passed, Published, Record
+from headwater.jetstream.streams.dedupe import ids_in
+from headwater.jetstream.streams.publishing import checks
+from headwater.jetstream.streams.publishing.checks import Control, DuplicateError, purges_of
+from headwater.jetstream.streams.publishing.overlay import Overlay
+from headwater.jetstream.streams.publishing.ttl import NEVER, expiry_ns, raised_to_marker
+from headwater.jetstream.streams.schedules.schedule import Copy, check_schedule, check_scheduler
+from headwater.store.disk.format import SUBJECT_BYTES_MAX
+from headwater.store.log.message_log import Batch
+from headwater.wire.headers import without
+
+if TYPE_CHECKING:
+    from headwater.jetstream.streams.stream import Stream
+
+_REQUEST_INFO: Final = b"Nats-Request-Info"
+
+
+@final
+class Admission:
+    """What comes into a stream in one turn."""
+
+    __slots__ = (
+        "_expiries_ns",
+        "_forecast",
+        "_headers",
+        "_is_atomic",
+        "_payloads",
+        "_records",
+        "_rolls_up",
+        "_server_refusal",
+        "_stream",
+        "_subjects",
+        "now_ns",
+        "overlay",
+        "republished",
+    )
+
+    def __init__(self, stream: "Stream", now_ns: int) -> None:
+        self._stream = stream
+        self.now_ns = now_ns
+        self._forecast = stream.forecast()
+        self.overlay = Overlay(stream.log, stream.dedupe, stream.last_id, self._forecast)
+        self._server_refusal = stream.server_refusal()
+        # Messages to send on, as subject, header and body.
+        self.republished: list[tuple[bytes, bytes, bytes]] = []
+        self._records: list[Record] = []
+        # Whether an atomic batch is coming in.
+        self._is_atomic = False
+        self._begin_record()
+
+    def finish(self) -> list[Record]:
+        """The records of all that was let in."""
+        self._end_record()
+        return self._records
+
+    # --- the ways in ---------------------------------------------------------------------------
+
+    def admit(self, subject: bytes, header: bytes, body: bytes) -> tuple[int, bytes]:
+        """Let a message in; returns its sequence and what is stored as its body.
+
+        Raises ApiError with the reason if it may not come in, DuplicateError if it is in already.
+        """
+        stream = self._stream
+        config = stream.config
+        subject = stream.transformed(subject)
+        checks.check_arrival(config, subject, header, body)
+        control: Control = {}
+        increment = None
+        if header:
+            header = _without_request_info(header)
+            control = names.read_control_headers(header)
+            if checks.RULED_HEADERS.isdisjoint(control) and names.SCHEDULE not in header:
+                checks.check_duplicate(self.overlay, control, self.now_ns)
+            else:
+                increment = checks.check_increment(config, control, body)
+                header, control = self._ruled(subject, header, control)
+        if config.allow_msg_counter:
+            header, body = self._counted(subject, header, body, increment)
+        self.check_server()
+        return self._let_in(subject, header, body, control), body
+
+    def _ruled(self, subject: bytes, header: bytes, control: Control) -> tuple[bytes, Control]:
+        """Ask the rules for headers; a header may have to be added."""
+        config, overlay = self._stream.config, self.overlay
+        checks.check_expected_stream(config, control)
+        checks.check_ttl_allowed(config, control)
+        checks.check_expected_subject_sequence(overlay, control, subject)
+        checks.check_expected_sequence(overlay, control)
+        header, control = self._scheduled(subject, header, control)
+        checks.check_not_sourced(control)
+        checks.check_duplicate(overlay, control, self.now_ns)
+        checks.check_expected_id(overlay, control)
+        checks.check_rollup(config, control)
+        return header, control
+
+    def admit_in_batch(self, subject: bytes, header: bytes, body: bytes) -> int:
+        """Let a message of a batch in; returns its sequence. Raises as `admit` does.
+
+        The rules are asked in another order, and messages of an atomic batch have rules among
+        themselves. What is asked when a message arrives is the batch's affair.
+        """
+        stream, overlay = self._stream, self.overlay
+        config = stream.config
+        subject = stream.transformed(subject)
+        header = _without_request_info(header)
+        control = names.read_control_headers(header)
+        if self._is_atomic:
+            checks.check_no_expected_id(control)
+        checks.check_record_size(config, subject, header, body)
+        checks.check_header_size(header)
+        increment = checks.check_increment(config, control, body)
+        checks.check_expected_stream(config, control)
+        checks.check_ttl_in_batch(config, control)
+        checks.check_duplicate(overlay, control, self.now_ns)
+        checks.check_not_sourced(control)
+        if config.allow_msg_counter:
+            header, body = self._counted(subject, header, body, increment)
+        if self._is_atomic:
+            checks.check_sequences_in_batch(overlay, control, subject)
+        else:
+            checks.check_expected_sequence(overlay, control)
+            checks.check_expected_subject_sequence(overlay, control, subject)
+            checks.check_expected_id(overlay, control)
+        header, control = self._scheduled(subject, header, control)
+        checks.check_rollup(config, control)
+        if self._is_atomic:
+            checks.check_rollup_in_batch(overlay, control, subject)
+        return self._let_in(subject, header, body, control, is_in_batch=True)
+
+    def admit_together(self, messages: list[tuple[bytes, bytes, bytes]]) -> int:
+        """Let subjects, headers and bodies in all or not at all; returns the last sequence.
+
+        Raises ApiError if one of them may not come in.
+        """
+        self._end_record()
+        if self._take_all(messages):
+            return self.overlay.next_sequence - 1
+        records, republished = len(self._records), len(self.republished)
+        self.overlay = self.overlay.begin()
+        self._is_atomic = True
+        last = 0
+        try:
+            for subject, header, body in messages:
+                last = self.admit_in_batch(subject, header, body)
+        except (ApiError, DuplicateError) as reason:
+            self.overlay = self.overlay.dropped()
+            del self._records[records:], self.republished[republished:]
+            self._begin_record()
+            if isinstance(reason, ApiError):
+                raise
+            duplicate = error_codes.ATOMIC_PUBLISH_CONTAINS_DUPLICATE_MESSAGE
+            raise ApiError.of(duplicate) from None
+        finally:
+            self._is_atomic = False
+        self.overlay = self.overlay.merged()
+        return last
+
+    def _take_all(self, messages: list[tuple[bytes, bytes, bytes]]) -> bool:
+        """Take a batch none of whose messages needs a look by itself; whether it is such."""
+        stream, overlay = self._stream, self.overlay
+        if not stream.takes_plain or stream.looks_at_contents:
+            return False
+        subjects, headers, bodies = map(list, zip(*messages, strict=True))
+        if max(map(len, subjects)) > SUBJECT_BYTES_MAX:
+            return False
+        if not checks.hold_only(headers, checks.BATCH_LINES):
+            return False
+        ids = ids_in(headers)
+        sizes = [*map(stream.stored_size, subjects, headers, bodies)]
+        if max(sizes) > checks.RECORD_BYTES_MAX or not overlay.are_new(ids):
+            return False
+        try:
+            stream.check_account_limits(overlay.byte_count + sum(sizes))
+        except ApiError:
+            return False
+        overlay.add_all(subjects, sizes, ids)
+        self._subjects += subjects
+        self._headers += headers
+        self._payloads += bodies
+        self._expiries_ns += [0] * len(messages)
+        return True
+
+    def admit_copy(self, copy: Copy) -> None:
+        """Let in what a schedule publishes; it may ask for anything, and limits hold for it.
+
+        Raises ApiError.
+        """
+        stream = self._stream
+        subject = stream.transformed(copy.subject)
+        checks.check_subject_size(subject)
+        checks.check_not_sealed(stream.config)
+        checks.check_message_size(stream.config, copy.block, copy.body)
+        checks.check_header_size(copy.block)
+        self.check_server()
+        self._let_in(subject, copy.block, copy.body, names.read_control_headers(copy.block))
+
+    def place(self, subject: bytes, header: bytes) -> None:
+        """Let in what the stream says of itself, which nothing keeps out."""
+        control = names.read_control_headers(header)
+        header, expiry = self._expiry(control, header)
+        self._take(subject, header, b"", control, expiry)
+
+    # --- steps on the way ----------------------------------------------------------------------
+
+    def _scheduled(self, subject: bytes, header: bytes, control: Control) -> tuple[bytes, Control]:
+        """Check what a message says of schedules; a schedule gets a roll-up into its header."""
+        if names.SCHEDULE not in header:
+            return header, control
+        stream, overlay = self._stream, self.overlay
+        checked = check_schedule(
+            header, subject, stream.schedule_rules, self.now_ns, stream.find_zone
+        )
+        if checked != header:
+            header = checked
+            control = names.read_control_headers(header)
+
+        def last_header_of(scheduler: bytes) -> bytes | None:
+            content = overlay.content_of(scheduler)
+            return None if content is None else content[0]
+
+        check_scheduler(header, subject, stream.schedule_rules.allowed, last_header_of)
+        return header, control
+
+    def _counted(
+        self, subject: bytes, header: bytes, body: bytes, increment: int | None
+    ) -> tuple[bytes, bytes]:
+        """Make a counter's total of its increment."""
+        stream = self._stream
+        return checks.counted(
+            stream.config, self.overlay, subject, header, body, increment, stream.max_payload
+        )
+
+    def check_server(self) -> None:
+        """The server is not full: a question for the whole turn, which nothing in it changes.
+
+        Raises ApiError.
+        """
+        if self._server_refusal is not None:
+            raise self._server_refusal
+
+    def _let_in(
+        self,
+        subject: bytes,
+        header: bytes,
+        body: bytes,
+        control: Control,
+        is_in_batch: bool = False,
+    ) -> int:
+        """Ask what depends on how much there is, and take the message; returns its sequence."""
+        stream = self._stream
+        if not stream.has_interest(subject):
+            return self._pass_by(subject, header, control)
+        size = stream.stored_size(subject, header, body)
+        stream.check_account_limits(self.overlay.byte_count + size)
+        expiry = 0
+        if names.TTL in control:
+            header, expiry = self._expiry(control, header)
+        if self._forecast is not None and stream.refuses_when_full:
+            rolls_up = names.ROLLUP in control
+            checks.check_room(stream.config, self._forecast, subject, size, rolls_up, is_in_batch)
+        return self._take(subject, header, body, control, expiry)
+
+    def _expiry(self, control: Control, header: bytes) -> tuple[bytes, int]:
+        """The header, whose TTL may have to be raised, and when the message goes by it."""
+        seconds = checks.read_ttl(control)
+        config = self._stream.config
+        if seconds == NEVER or not config.allow_msg_ttl:
+            return header, 0
+        if config.max_msgs_per_subject != 1:
+            header, seconds = raised_to_marker(header, seconds, config.subject_delete_marker_ttl)
+        return header, expiry_ns(self.now_ns, seconds) if seconds else 0
+
+    def _take(
+        self, subject: bytes, header: bytes, body: bytes, control: Control, expiry: int
+    ) -> int:
+        stream, overlay = self._stream, self.overlay
+        if stream.republisher is not None:
+            self._republish(subject, header, body)
+        size = stream.stored_size(subject, header, body)
+        sequence = overlay.add(subject, size, control.get(names.MSG_ID, b""))
+        if stream.looks_at_contents:
+            overlay.keep_content(subject, header, body)
+        self._subjects.append(subject)
+        self._headers.append(header)
+        self._payloads.append(body)
+        self._expiries_ns.append(expiry)
+        if stream.may_roll_up and control:
+            purges = purges_of(control, subject, sequence, stream.config)
+            if purges:
+                overlay.purge(purges)
+                self._rolls_up = True
+        return sequence
+
+    def _pass_by(self, subject: bytes, header: bytes, control: Control) -> int:
+        """Give a sequence to a message that nobody is interested in."""
+        self._end_record()
+        sequence = self.overlay.pass_by(control.get(names.MSG_ID, b""))
+        self._records.append(Passed(sequence, subject, header, self.now_ns))
+        self.overlay.purge(purges_of(control, subject, sequence + 1, self._stream.config))
+        return sequence
+
+    def _republish(self, subject: bytes, header: bytes, body: bytes) -> None:
+        stream, overlay = self._stream, self.overlay
+        last = overlay.last_sequence_of(subject)
+        message = stream.republished(
+            subject, header, body, overlay.next_sequence, last, self.now_ns
+        )
+        if message is not None:
+            self.republished.append(message)
+
+    # --- records -------------------------------------------------------------------------------
+
+    def _begin_record(self) -> None:
+        self._subjects: list[bytes] = []
+        self._headers: list[bytes] = []
+        self._payloads: list[bytes] = []
+        self._expiries_ns: list[int] = []
+        self._rolls_up = False
+
+    def _end_record(self) -> None:
+        count = len(self._subjects)
+        if not count:
+            return
+        batch = Batch(
+            self._subjects,
+            self._headers,
+            self._payloads,
+            [self.now_ns] * count,
+            self._expiries_ns if any(self._expiries_ns) else None,
+        )
+        first = self.overlay.next_sequence - count
+        self._records.append(Published(first, batch, self._rolls_up))
+        self._begin_record()
+
+
+def _without_request_info(header: bytes) -> bytes:
+    """What a service import has attached is not stored."""
+    return without(header, _REQUEST_INFO) if _REQUEST_INFO in header else header

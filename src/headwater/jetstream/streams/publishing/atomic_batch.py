@@ -1,0 +1,195 @@
+"""Atomic batches: messages that are gathered until a commit, and then stored all or not at all.
+
+A batch is kept in memory while it is open and is nobody's but its stream's; it ends by its commit,
+by a mistake in it, or by time. Nothing of it is visible or durable before the commit, and a crash
+before leaves nothing. The stored messages keep their batch headers, so that recovery can tell a
+batch that was only half written (`recovery`).
+"""
+
+from typing import TYPE_CHECKING, Final, final
+
+from headwater.jetstream import error_codes
+from headwater.jetstream import header_names as names
+from headwater.jetstream.config.api_level import exceeds_level
+from headwater.jetstream.errors import ApiError
+from headwater.jetstream.streams.publishing.admission import Admission
+from headwater.jetstream.streams.publishing.batch_limits import BatchRoom
+from headwater.jetstream.streams.publishing.checks import check_message_size, check_not_sealed
+from headwater.jetstream.streams.publishing.decision import Decision
+from headwater.wire.headers import value_of, with_value, without
+
+if TYPE_CHECKING:
+    from headwater.jetstream.streams.stream import Stream
+
+ID_BYTES_MAX: Final = 64
+_SEQUENCE_MAX: Final = (1 << 64) - 1
+_SEQUENCE_DIGITS_MAX: Final = len(str(_SEQUENCE_MAX))
+
+_COMMIT: Final = b"1"
+# The message itself is not stored.
+_COMMIT_WITHOUT: Final = b"eob"
+
+# Why a batch was given up, as advisories say it.
+TIMEOUT: Final = "timeout"
+TOO_LARGE: Final = "large"
+INCOMPLETE: Final = "incomplete"
+UNSUPPORTED: Final = "unsupported"
+
+
+@final
+class _Batch:
+    """An open batch: subject, header and body of each message."""
+
+    __slots__ = ("byte_count", "last_ns", "messages")
+
+    def __init__(self) -> None:
+        self.messages: list[tuple[bytes, bytes, bytes]] = []
+        self.byte_count = 0
+        self.last_ns = 0
+
+    def mark_committed(self) -> None:
+        """Its last message says that the batch is whole."""
+        subject, header, body = self.messages[-1]
+        self.messages[-1] = (subject, with_value(header, names.BATCH_COMMIT, _COMMIT), body)
+
+
+@final
+class AtomicBatches:
+    """The open batches of one stream, the one that is silent for longest first."""
+
+    __slots__ = ("_open", "_room", "_stream")
+
+    def __init__(self, stream: "Stream", room: BatchRoom) -> None:
+        self._stream = stream
+        self._room = room
+        self._open: dict[bytes, _Batch] = {}
+
+    def take(
+        self,
+        admission: Admission,
+        decision: Decision,
+        batch_id: bytes,
+        subject: bytes,
+        header: bytes,
+        body: bytes,
+    ) -> bytes:
+        """A message of a batch; returns what it is answered. Raises ApiError."""
+        self._check_message(admission, batch_id, subject, header, body)
+        sequence = _sequence_in(header)
+        commit = value_of(header, names.BATCH_COMMIT)
+        ends_without = commit == _COMMIT_WITHOUT
+        size = sequence - ends_without
+        # Put back behind all others, because it was heard of last.
+        batch = self._open.pop(batch_id, None) or self._begin(sequence, size)
+        batch.last_ns = admission.now_ns
+        self._open[batch_id] = batch
+        if commit is not None and commit not in (_COMMIT, _COMMIT_WITHOUT):
+            self._close(batch_id)
+            raise ApiError.of(error_codes.ATOMIC_PUBLISH_INVALID_BATCH_COMMIT)
+        header = self._check_level(batch_id, header, decision)
+        if sequence != len(batch.messages) + 1 or size == 0:
+            self._abandon(batch_id, INCOMPLETE, decision)
+            raise ApiError.of(error_codes.ATOMIC_PUBLISH_INCOMPLETE_BATCH)
+        if size > self._room.limits.messages_max:
+            self._abandon(batch_id, TOO_LARGE, decision)
+            raise self._too_large()
+        if not ends_without:
+            self._keep(batch, batch_id, decision, subject, header, body)
+        if commit is None:
+            return b""
+        self._close(batch_id)
+        if ends_without:
+            batch.mark_committed()
+        last = admission.admit_together(batch.messages)
+        return self._stream.batch_ack(last, batch_id, len(batch.messages))
+
+    # --- on the way in -------------------------------------------------------------------------
+
+    def _check_message(
+        self, admission: Admission, batch_id: bytes, subject: bytes, header: bytes, body: bytes
+    ) -> None:
+        stream = self._stream
+        check_not_sealed(stream.config)
+        admission.check_server()
+        stream.check_account_limits(stream.stored_size(subject, header, body))
+        check_message_size(stream.config, header, body)
+        if not stream.config.allow_atomic:
+            raise ApiError.of(error_codes.ATOMIC_PUBLISH_DISABLED)
+        if len(batch_id) > ID_BYTES_MAX:
+            raise ApiError.of(error_codes.ATOMIC_PUBLISH_INVALID_BATCH_ID)
+
+    def _begin(self, sequence: int, size: int) -> _Batch:
+        if sequence != 1:
+            if size > self._room.limits.messages_max:
+                raise self._too_large()
+            raise ApiError.of(error_codes.ATOMIC_PUBLISH_INCOMPLETE_BATCH)
+        if not self._room.atomic.begin(len(self._open)):
+            raise ApiError.of(error_codes.ATOMIC_PUBLISH_TOO_MANY_INFLIGHT)
+        return _Batch()
+
+    def _keep(
+        self,
+        batch: _Batch,
+        batch_id: bytes,
+        decision: Decision,
+        subject: bytes,
+        header: bytes,
+        body: bytes,
+    ) -> None:
+        count = len(subject) + len(header) + len(body)
+        if not self._room.take_bytes(count):
+            self._abandon(batch_id, TOO_LARGE, decision)
+            raise ApiError.of(error_codes.ATOMIC_PUBLISH_TOO_MANY_INFLIGHT)
+        batch.byte_count += count
+        batch.messages.append((subject, header, body))
+
+    def _check_level(self, batch_id: bytes, header: bytes, decision: Decision) -> bytes:
+        """Refuse what asks for more than we know; the header that asks is not stored."""
+        level = value_of(header, names.REQUIRED_API_LEVEL)
+        if not level:
+            return header
+        if exceeds_level(level):
+            self._abandon(batch_id, UNSUPPORTED, decision)
+            raise ApiError.of(error_codes.REQUIRED_API_LEVEL)
+        return without(header, names.REQUIRED_API_LEVEL)
+
+    def _too_large(self) -> ApiError:
+        size = self._room.limits.messages_max
+        return ApiError.of(error_codes.ATOMIC_PUBLISH_TOO_LARGE_BATCH, size=size)
+
+    # --- ends ----------------------------------------------------------------------------------
+
+    def _close(self, batch_id: bytes) -> None:
+        self._room.give_bytes_back(self._open.pop(batch_id).byte_count)
+        self._room.atomic.end()
+
+    def _abandon(self, batch_id: bytes, reason: str, decision: Decision) -> None:
+        self._close(batch_id)
+        decision.abandoned.append((batch_id, reason))
+
+    def next_end_ns(self) -> int:
+        """When the batch that is silent for longest is given up; 0 if there is none."""
+        for batch in self._open.values():
+            return batch.last_ns + self._room.limits.idle_ns_max
+        return 0
+
+    def give_up_idle(self, now_ns: int, decision: Decision) -> None:
+        """Give up batches that have not been heard of for long."""
+        while 0 < self.next_end_ns() <= now_ns:
+            self._abandon(next(iter(self._open)), TIMEOUT, decision)
+
+    def clear(self) -> None:
+        """Forget all: the stream ends."""
+        for batch_id in [*self._open]:
+            self._close(batch_id)
+
+
+def _sequence_in(header: bytes) -> int:
+    """Which message of its batch it is. Raises ApiError."""
+    value = value_of(header, names.BATCH_SEQUENCE) or b""
+    if value.isdigit():
+        if len(value) > _SEQUENCE_DIGITS_MAX:
+            value = value.lstrip(b"0") or b"0"
+        if len(value) <= _SEQUENCE_DIGITS_MAX and int(value) <= _SEQUENCE_MAX:
+            return int(value)
+    raise ApiError.of(error_codes.ATOMIC_PUBLISH_MISSING_SEQ)

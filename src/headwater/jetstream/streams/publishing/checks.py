@@ -1,0 +1,387 @@
+"""The rules a message has to keep to come in, one function each.
+
+A rule looks at a stream's configuration, at the headers of the message and at what is stored or as
+good as stored (`Overlay`), and raises ApiError with the reason to refuse it. In which order rules
+are asked is `Admission`'s: of several reasons a client is told the first.
+"""
+
+from typing import Final, TypeAlias
+
+from headwater.base.quoting import quote_bytes
+from headwater.jetstream import error_codes
+from headwater.jetstream import header_names as names
+from headwater.jetstream.config.stream_config import Discard, Storage, StreamConfig
+from headwater.jetstream.errors import ApiError
+from headwater.jetstream.streams.publishing import counters
+from headwater.jetstream.streams.publishing.forecast import Forecast, Purge
+from headwater.jetstream.streams.publishing.overlay import Overlay
+from headwater.jetstream.streams.publishing.ttl import TtlError, ttl_seconds
+from headwater.store.disk.format import SUBJECT_BYTES_MAX
+from headwater.wire.headers import VERSION
+
+# The headers of a message that may mean something to a stream (`read_control_headers`).
+Control: TypeAlias = dict[bytes, bytes]
+
+HEADER_BYTES_MAX: Final = 65_535
+# What nats-server can hold in one record of a file store.
+RECORD_BYTES_MAX: Final = 32 * 1024 * 1024
+SEQUENCE_MASK: Final = (1 << 64) - 1
+# 10 to the power of 64 is a multiple of 2 to the power of 64: further digits can not be seen.
+_DIGITS_IN_64_BITS: Final = 64
+
+_ROLLUPS: Final = (names.ROLLUP_SUBJECT, names.ROLLUP_ALL)
+
+# Headers that a rule looks at; most messages have none of them. That of the message id is apart.
+RULED_HEADERS: Final = frozenset(
+    {
+        names.EXPECTED_LAST_MSG_ID,
+        names.EXPECTED_LAST_SEQUENCE,
+        names.EXPECTED_LAST_SUBJECT_SEQUENCE,
+        names.EXPECTED_LAST_SUBJECT_SEQUENCE_SUBJECT,
+        names.EXPECTED_STREAM,
+        names.INCREMENT,
+        names.ROLLUP,
+        names.STREAM_SOURCE,
+        names.TTL,
+    }
+)
+
+# Headers that make no sense together with an increment.
+_NOT_WITH_INCREMENT: Final = (
+    names.ROLLUP,
+    names.EXPECTED_STREAM,
+    names.EXPECTED_LAST_MSG_ID,
+    names.EXPECTED_LAST_SUBJECT_SEQUENCE_SUBJECT,
+    names.EXPECTED_LAST_SEQUENCE,
+    names.EXPECTED_LAST_SUBJECT_SEQUENCE,
+)
+
+
+_HEADER_BEGINS: Final = VERSION + b"\r\n"
+# Whatever a stream may know begins so.
+_KNOWN_BEGINS: Final = b"Nats-"
+# Lines of a header that no rule looks at; those of a batch only where they are the batch's affair.
+ID_LINES: Final = (b"\r\n" + names.MSG_ID + b":",)
+BATCH_LINES: Final = (
+    *ID_LINES,
+    b"\r\n" + names.BATCH_ID + b":",
+    b"\r\n" + names.BATCH_SEQUENCE + b":",
+    b"\r\n" + names.BATCH_COMMIT + b":",
+)
+
+
+class DuplicateError(Exception):
+    """A message with this id is stored already."""
+
+    def __init__(self, sequence: int) -> None:
+        super().__init__(sequence)
+        self.sequence = sequence
+
+
+# --- sizes ----------------------------------------------------------------------------------------
+
+
+def check_arrival(config: StreamConfig, subject: bytes, header: bytes, body: bytes) -> None:
+    """What is asked of every message before anything else, whatever its headers say."""
+    check_record_size(config, subject, header, body)
+    check_not_sealed(config)
+    check_message_size(config, header, body)
+    check_header_size(header)
+
+
+def check_record_size(config: StreamConfig, subject: bytes, header: bytes, body: bytes) -> None:
+    """A message is no larger than what a log holds in one record."""
+    check_subject_size(subject)
+    size = len(subject) + len(header) + len(body)
+    if size > RECORD_BYTES_MAX and config.storage is Storage.FILE:
+        raise store_failed("message to large")
+
+
+def check_subject_size(subject: bytes) -> None:
+    """A subject fits its record; one that was transformed may have become longer."""
+    if len(subject) > SUBJECT_BYTES_MAX:
+        raise store_failed("subject too long")
+
+
+def check_message_size(config: StreamConfig, header: bytes, body: bytes) -> None:
+    """Header and body together keep to the stream's limit."""
+    if 0 <= config.max_msg_size < len(header) + len(body):
+        raise ApiError.of(error_codes.STREAM_MESSAGE_EXCEEDS_MAXIMUM)
+
+
+def check_header_size(header: bytes) -> None:
+    """A header block has a limit of its own."""
+    if len(header) > HEADER_BYTES_MAX:
+        raise ApiError.of(error_codes.STREAM_HEADER_EXCEEDS_MAXIMUM)
+
+
+def hold_only(headers: list[bytes], lines: tuple[bytes, ...]) -> bool:
+    """Whether no rule looks at these headers: of all that streams know, they have `lines` at most.
+
+    Told by one look at all of them together. A header that only seems to have more, such as one
+    with an id that looks like a name, is judged by itself, which is slower and gives the same.
+    """
+    joined = b"".join(headers)
+    return (
+        joined.count(_KNOWN_BEGINS) == sum(map(joined.count, lines))
+        and max(map(len, headers)) <= HEADER_BYTES_MAX
+        and all(header.startswith(_HEADER_BEGINS) for header in headers if header)
+    )
+
+
+# --- what the headers ask for ---------------------------------------------------------------------
+
+
+def check_not_sealed(config: StreamConfig) -> None:
+    """Nothing comes into a sealed stream."""
+    if config.sealed:
+        raise ApiError.of(error_codes.STREAM_SEALED)
+
+
+def check_increment(config: StreamConfig, control: Control, body: bytes) -> int | None:
+    """The increment of a counter that a message carries, if it does."""
+    value = control.get(names.INCREMENT)
+    if value is None:
+        return None
+    increment = counters.read_increment(value)
+    if increment is None:
+        raise ApiError.of(error_codes.MESSAGE_INCR_INVALID)
+    if not config.allow_msg_counter:
+        raise ApiError.of(error_codes.MESSAGE_INCR_DISABLED)
+    if body:
+        raise ApiError.of(error_codes.MESSAGE_INCR_PAYLOAD)
+    if any(name in control for name in _NOT_WITH_INCREMENT):
+        raise ApiError.of(error_codes.MESSAGE_INCR_INVALID)
+    return increment
+
+
+def check_expected_stream(config: StreamConfig, control: Control) -> None:
+    """The message is for this stream."""
+    wanted = control.get(names.EXPECTED_STREAM)
+    if wanted is not None and wanted != config.name.encode():
+        raise ApiError.of(error_codes.STREAM_NOT_MATCH)
+
+
+def check_ttl_allowed(config: StreamConfig, control: Control) -> None:
+    """Where there are no TTLs a sound one is refused; an unsound one is refused later."""
+    value = control.get(names.TTL)
+    if value is None or config.allow_msg_ttl:
+        return
+    try:
+        seconds = ttl_seconds(value)
+    except TtlError:
+        return
+    if seconds:
+        raise ApiError.of(error_codes.MESSAGE_TTL_DISABLED)
+
+
+def check_ttl_in_batch(config: StreamConfig, control: Control) -> None:
+    """In a batch any TTL is refused where there are none, sound or not."""
+    value = control.get(names.TTL)
+    if value is None:
+        return
+    try:
+        seconds = ttl_seconds(value)
+    except TtlError:
+        if config.allow_msg_ttl:
+            raise ApiError.of(error_codes.MESSAGE_TTL_INVALID) from None
+        raise ApiError.of(error_codes.MESSAGE_TTL_DISABLED) from None
+    if seconds and not config.allow_msg_ttl:
+        raise ApiError.of(error_codes.MESSAGE_TTL_DISABLED)
+
+
+def read_ttl(control: Control) -> int:
+    """Seconds a message is kept by its own wish; 0 if it has none, NEVER if it stays."""
+    value = control.get(names.TTL)
+    if value is None:
+        return 0
+    try:
+        return ttl_seconds(value)
+    except TtlError:
+        raise ApiError.of(error_codes.MESSAGE_TTL_INVALID) from None
+
+
+def check_not_sourced(control: Control) -> None:
+    """Only streams say where a message was taken from."""
+    if names.STREAM_SOURCE in control:
+        raise ApiError.of(error_codes.MESSAGE_SOURCE_HDR_NOT_ALLOWED)
+
+
+def check_no_expected_id(control: Control) -> None:
+    """Atomic batches know no last id to expect."""
+    if names.EXPECTED_LAST_MSG_ID in control:
+        raise ApiError.of(
+            error_codes.ATOMIC_PUBLISH_UNSUPPORTED_HEADER_BATCH,
+            header=names.EXPECTED_LAST_MSG_ID.decode(),
+        )
+
+
+def check_rollup(config: StreamConfig, control: Control) -> None:
+    """A roll-up is allowed, and of the subject or of everything."""
+    value = control.get(names.ROLLUP)
+    if value is None:
+        return
+    if not may_roll_up(config):
+        raise rollup_failed("rollup not permitted")
+    if value.lower() not in _ROLLUPS:
+        raise rollup_failed(f"rollup value invalid: {quote_bytes(value.lower())}")
+
+
+def check_rollup_in_batch(overlay: Overlay, control: Control, subject: bytes) -> None:
+    """An atomic batch rolls up what was before it, never what is in it."""
+    value = control.get(names.ROLLUP, b"").lower()
+    if value == names.ROLLUP_SUBJECT and overlay.has_written(subject):
+        raise rollup_failed("batch rollup sub invalid")
+    if value == names.ROLLUP_ALL and not overlay.is_empty:
+        raise rollup_failed("batch rollup all invalid")
+
+
+def may_roll_up(config: StreamConfig) -> bool:
+    """Whether a message may take the place of those before it."""
+    return config.allow_rollup_hdrs and not config.deny_purge
+
+
+# --- what is stored -------------------------------------------------------------------------------
+
+
+def check_expected_sequence(overlay: Overlay, control: Control) -> None:
+    """The last sequence of the stream is the expected one."""
+    wanted = control.get(names.EXPECTED_LAST_SEQUENCE)
+    last = overlay.next_sequence - 1
+    if wanted is not None and expected_number(wanted) != last:
+        raise wrong_last_sequence(last)
+
+
+def check_expected_subject_sequence(overlay: Overlay, control: Control, subject: bytes) -> None:
+    """The last sequence of the subject, or of another pattern, is the expected one."""
+    wanted = control.get(names.EXPECTED_LAST_SUBJECT_SEQUENCE)
+    instead = control.get(names.EXPECTED_LAST_SUBJECT_SEQUENCE_SUBJECT)
+    if wanted is None:
+        if instead is not None:
+            raise ApiError.of(error_codes.STREAM_EXPECTED_LAST_SEQ_PER_SUBJECT_INVALID)
+        return
+    found = overlay.last_sequence_of(subject if instead is None else instead)
+    if expected_number(wanted) != found:
+        raise wrong_last_sequence(found)
+
+
+def check_sequences_in_batch(overlay: Overlay, control: Control, subject: bytes) -> None:
+    """An atomic batch expects what was before it, never what is in it."""
+    check_expected_sequence(overlay, control)
+    if names.EXPECTED_LAST_SEQUENCE in control and not overlay.is_empty:
+        raise ApiError.of(error_codes.STREAM_WRONG_LAST_SEQUENCE_CONSTANT)
+    instead = control.get(names.EXPECTED_LAST_SUBJECT_SEQUENCE_SUBJECT, subject)
+    if names.EXPECTED_LAST_SUBJECT_SEQUENCE in control and overlay.has_written(instead):
+        raise ApiError.of(error_codes.STREAM_WRONG_LAST_SEQUENCE_CONSTANT)
+    check_expected_subject_sequence(overlay, control, subject)
+
+
+def check_duplicate(overlay: Overlay, control: Control, now_ns: int) -> None:
+    """The message is not stored already. Raises DuplicateError."""
+    message_id = control.get(names.MSG_ID)
+    found = 0 if message_id is None else overlay.find_id(message_id, now_ns)
+    if found:
+        raise DuplicateError(found)
+
+
+def check_expected_id(overlay: Overlay, control: Control) -> None:
+    """The last message has the expected id."""
+    wanted = control.get(names.EXPECTED_LAST_MSG_ID)
+    if wanted is not None and wanted != overlay.last_id:
+        last = overlay.last_id.decode(errors="replace")
+        raise ApiError.of(error_codes.STREAM_WRONG_LAST_MSG_ID, id=last)
+
+
+def check_room(
+    config: StreamConfig,
+    forecast: Forecast,
+    subject: bytes,
+    size: int,
+    rolls_up: bool,
+    is_in_batch: bool,
+) -> None:
+    """A stream that refuses what is new, instead of removing what is old, has room."""
+    is_subject_full = 0 < config.max_msgs_per_subject <= forecast.count_of(subject)
+    if is_subject_full and config.discard_new_per_subject and not rolls_up:
+        raise store_failed("maximum messages per subject exceeded")
+    # It takes the place of the oldest of its subject, which counts outside of batches only.
+    replaces = is_subject_full and not is_in_batch
+    if 0 < config.max_msgs <= forecast.messages and not replaces:
+        raise store_failed("maximum messages exceeded")
+    if 0 < config.max_bytes < forecast.byte_count + size and not (
+        replaces and forecast.oldest_size_of(subject) >= size
+    ):
+        raise store_failed("maximum bytes exceeded")
+
+
+def refuses_when_full(config: StreamConfig) -> bool:
+    """Whether a stream may have no room for a message."""
+    return config.discard is Discard.NEW and (
+        config.max_msgs > 0 or config.max_bytes > 0 or config.discard_new_per_subject
+    )
+
+
+# --- what follows ---------------------------------------------------------------------------------
+
+
+def purges_of(control: Control, subject: bytes, sequence: int, config: StreamConfig) -> list[Purge]:
+    """What a message takes the place of: on which subject (all if None), before which sequence."""
+    if not may_roll_up(config):
+        return []
+    purges: list[Purge] = []
+    value = control.get(names.ROLLUP, b"").lower()
+    if value == names.ROLLUP_SUBJECT:
+        purges.append((subject, sequence))
+    elif value == names.ROLLUP_ALL:
+        purges.append((None, sequence))
+    if control.get(names.SCHEDULE_NEXT) == names.SCHEDULE_NEXT_PURGE:
+        scheduler = control.get(names.SCHEDULER)
+        if scheduler is not None:
+            purges.append((scheduler, sequence))
+    return purges
+
+
+def counted(
+    config: StreamConfig,
+    overlay: Overlay,
+    subject: bytes,
+    header: bytes,
+    body: bytes,
+    increment: int | None,
+    max_payload: int,
+) -> tuple[bytes, bytes]:
+    """In a stream of counters: what the counter becomes, as header and body."""
+    if not config.allow_msg_counter:
+        return header, body
+    if increment is None:
+        raise ApiError.of(error_codes.MESSAGE_INCR_MISSING)
+    try:
+        header, body = counters.increased(overlay.content_of(subject), increment, header)
+    except counters.CounterBrokenError:
+        raise ApiError.of(error_codes.MESSAGE_COUNTER_BROKEN) from None
+    if len(header) + len(body) > max_payload:
+        raise ApiError.of(error_codes.STREAM_MESSAGE_EXCEEDS_MAXIMUM)
+    check_message_size(config, header, body)
+    return header, body
+
+
+def expected_number(value: bytes) -> int:
+    """A sequence in a header, modulo 64 bits; what is not a number equals no sequence."""
+    if not value.isdigit():
+        return SEQUENCE_MASK
+    return int(value[-_DIGITS_IN_64_BITS:]) & SEQUENCE_MASK
+
+
+def wrong_last_sequence(found: int) -> ApiError:
+    """Another sequence was expected."""
+    return ApiError.of(error_codes.STREAM_WRONG_LAST_SEQUENCE, seq=found)
+
+
+def rollup_failed(text: str) -> ApiError:
+    """A message can not take the place of others."""
+    return ApiError.of(error_codes.STREAM_ROLLUP_FAILED, err=text)
+
+
+def store_failed(text: str) -> ApiError:
+    """The log does not take a message."""
+    return ApiError.of(error_codes.STREAM_STORE_FAILED, err=text)

@@ -1,0 +1,347 @@
+"""Fast batches: messages that are stored as they come, and acknowledged for many at once.
+
+What a message of a fast batch is, its reply subject says:
+
+    <inbox>.<batch>.<flow>.<gap mode>.<sequence>.<operation>.$FI
+
+The first message is answered with the flow, which is after how many messages the next answer comes;
+a batch that is alone on its stream has what its publisher asked for, others begin with one and
+become faster. `ok` allows gaps in the sequence, and errors of single messages; with `fail` a gap or
+an error ends the batch, which is then acknowledged up to there. The end is an ack of the whole.
+
+An open batch is volatile: what it stored stays when it is forgotten. Messages are as good as stored
+when they are admitted, because no answer is sent before they are.
+"""
+
+from collections.abc import Callable
+from enum import IntEnum
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias, final
+
+from headwater.go.json import write
+from headwater.jetstream import error_codes
+from headwater.jetstream import header_names as names
+from headwater.jetstream.api.documents import ErrorDocument
+from headwater.jetstream.config.api_level import exceeds_level
+from headwater.jetstream.errors import ApiError
+from headwater.jetstream.streams.publishing.admission import Admission
+from headwater.jetstream.streams.publishing.batch_limits import BatchRoom
+from headwater.jetstream.streams.publishing.checks import (
+    DuplicateError,
+    check_message_size,
+    check_not_sealed,
+)
+from headwater.jetstream.streams.publishing.decision import Decision
+from headwater.wire.headers import value_of, without
+
+if TYPE_CHECKING:
+    from headwater.jetstream.streams.stream import Stream
+
+# Answers a message.
+Say: TypeAlias = Callable[[bytes], None]
+
+SUFFIX: Final = b".$FI"
+ID_BYTES_MAX: Final = 64
+# Messages for one answer, if the publisher does not say, and at most.
+FLOW_DEFAULT: Final = 10
+FLOW_ASKED_MAX: Final = 65_535
+FLOW_GIVEN_MAX: Final = 500
+_SEQUENCE_MAX: Final = (1 << 64) - 1
+_INT64_MAX: Final = (1 << 63) - 1
+# Prefix, id, flow, gap mode, sequence and operation.
+_TOKENS: Final = 6
+_GAP_MODES: Final = {b"ok": True, b"fail": False}
+
+
+class Operation(IntEnum):
+    """What a message does to its batch."""
+
+    START = 0
+    APPEND = 1
+    COMMIT = 2
+    # The message itself is not stored.
+    COMMIT_WITHOUT = 3
+    PING = 4
+
+
+class Member(NamedTuple):
+    """What a reply subject says."""
+
+    batch_id: bytes
+    flow: int
+    allows_gaps: bool
+    sequence: int
+    operation: Operation
+
+    @property
+    def commits(self) -> bool:
+        """Whether the batch ends with it."""
+        return self.operation in (Operation.COMMIT, Operation.COMMIT_WITHOUT)
+
+
+def is_fast(reply: bytes) -> bool:
+    """Whether a publish is of a fast batch, be it well-formed or not."""
+    return reply.endswith(SUFFIX) and len(reply) > len(SUFFIX)
+
+
+def read_member(reply: bytes) -> Member | None:
+    """Read a reply subject; None if it is malformed."""
+    tokens = reply[: -len(SUFFIX)].rsplit(b".", _TOKENS - 1)
+    if len(tokens) != _TOKENS:
+        return None
+    _, batch_id, flow, gap_mode, sequence_text, operation_text = tokens
+    sequence = _number(sequence_text)
+    if not 0 < sequence < _SEQUENCE_MAX or gap_mode not in _GAP_MODES:
+        return None
+    try:
+        operation = Operation(_number(operation_text))
+    except ValueError:
+        return None
+    is_first = sequence == 1
+    if (operation is Operation.START and not is_first) or (
+        operation in (Operation.APPEND, Operation.COMMIT_WITHOUT) and is_first
+    ):
+        return None
+    asked = _number(flow)
+    asked = min(asked, FLOW_ASKED_MAX) if 0 < asked <= _INT64_MAX else FLOW_DEFAULT
+    return Member(batch_id, asked, _GAP_MODES[gap_mode], sequence, operation)
+
+
+def _number(text: bytes) -> int:
+    """A number of up to 64 bits; -1 if it is none."""
+    if not text.isdigit() or len(text.lstrip(b"0")) > len(str(_SEQUENCE_MAX)):
+        return -1
+    number = int(text)
+    return number if number <= _SEQUENCE_MAX else -1
+
+
+@final
+class _Batch:
+    """An open batch: how far it came, and how often it is answered."""
+
+    __slots__ = (
+        "ack_every",
+        "ack_every_max",
+        "allows_gaps",
+        "answered",
+        "last_ns",
+        "received",
+        "stored",
+        "stored_as",
+    )
+
+    def __init__(self, allows_gaps: bool, ack_every_max: int, is_alone: bool) -> None:
+        self.allows_gaps = allows_gaps
+        self.ack_every_max = ack_every_max
+        self.ack_every = min(FLOW_GIVEN_MAX, ack_every_max) if is_alone else 1
+        # Sequences of the batch: the highest that came, was stored, was answered.
+        self.received = 0
+        self.stored = 0
+        self.answered = 0
+        # The sequence of the stream that the last stored message has.
+        self.stored_as = 0
+        self.last_ns = 0
+
+    def answers_if_due(self, batches: int) -> bool:
+        """Whether enough was stored for an answer, which then counts as given.
+
+        It also sets how often the next ones come.
+        All batches of a stream share what it gives, which each approaches by doubling or halving.
+        """
+        if self.stored < self.answered + self.ack_every:
+            return False
+        behind = self.stored - self.answered
+        self.answered += behind - behind % self.ack_every
+        share = min(max(FLOW_GIVEN_MAX // batches, 1), self.ack_every_max)
+        if self.ack_every < share:
+            self.ack_every = min(self.ack_every * 2, share)
+        elif self.ack_every > share:
+            self.ack_every = max(self.ack_every // 2, share)
+        return True
+
+
+@final
+class FastBatches:
+    """The open fast batches of one stream, the one that is silent for longest first."""
+
+    __slots__ = ("_open", "_room", "_stream")
+
+    def __init__(self, stream: "Stream", room: BatchRoom) -> None:
+        self._stream = stream
+        self._room = room
+        self._open: dict[bytes, _Batch] = {}
+
+    def take(
+        self,
+        admission: Admission,
+        decision: Decision,
+        reply: bytes,
+        subject: bytes,
+        header: bytes,
+        body: bytes,
+    ) -> None:
+        """A message of a batch, and what is answered to it."""
+
+        def say(payload: bytes) -> None:
+            decision.reply(reply, payload, admission.overlay.next_sequence - 1)
+
+        member = read_member(reply)
+        try:
+            member, batch, header = self._find(member, admission.now_ns, subject, header, body)
+        except ApiError as error:
+            if not self._stream.config.no_ack:
+                say(self._stream.refusal(error))
+            return
+        if member.operation is Operation.PING:
+            self._ping(member, batch, say)
+            return
+        if not self._is_in_order(member, batch, say):
+            return
+        if member.operation is Operation.COMMIT_WITHOUT:
+            batch.received -= 1
+            self._commit(member, batch, say)
+            return
+        if member.sequence == 1 and not member.commits and not self._stream.config.no_ack:
+            say(_flow_ack(0, batch.ack_every))
+        try:
+            batch.stored_as = admission.admit_in_batch(subject, header, body)
+        except DuplicateError as duplicate:
+            self._pass_over(duplicate, member, batch, say)
+        except ApiError as error:
+            self._fail(error, member, batch, say)
+        else:
+            batch.stored = batch.received
+            if member.commits:
+                self._commit(member, batch, say)
+            elif batch.answers_if_due(len(self._open)):
+                say(_flow_ack(batch.answered, batch.ack_every))
+
+    # --- finding the batch ---------------------------------------------------------------------
+
+    def _find(
+        self, member: Member | None, now_ns: int, subject: bytes, header: bytes, body: bytes
+    ) -> tuple[Member, _Batch, bytes]:
+        """Which message of which batch it is, and its header as it is stored. Raises ApiError."""
+        stream = self._stream
+        check_not_sealed(stream.config)
+        stream.check_server_limits()
+        stream.check_account_limits(stream.stored_size(subject, header, body))
+        check_message_size(stream.config, header, body)
+        if not stream.config.allow_batched:
+            raise ApiError.of(error_codes.BATCH_PUBLISH_DISABLED)
+        if member is None:
+            raise ApiError.of(error_codes.BATCH_PUBLISH_INVALID_PATTERN)
+        if len(member.batch_id) > ID_BYTES_MAX:
+            raise ApiError.of(error_codes.BATCH_PUBLISH_INVALID_BATCH_ID)
+        # Put back behind all others, because it was heard of last.
+        batch = self._open.pop(member.batch_id, None)
+        if batch is None:
+            batch = self._begin(member)
+        batch.last_ns = now_ns
+        self._open[member.batch_id] = batch
+        level = value_of(header, names.REQUIRED_API_LEVEL) if header else None
+        if not level:
+            return member, batch, header
+        if exceeds_level(level):
+            self._close(member)
+            raise ApiError.of(error_codes.REQUIRED_API_LEVEL)
+        return member, batch, without(header, names.REQUIRED_API_LEVEL)
+
+    def _begin(self, member: Member) -> _Batch:
+        if member.sequence != 1:
+            raise ApiError.of(error_codes.BATCH_PUBLISH_UNKNOWN_BATCH_ID)
+        if not self._room.fast.begin(len(self._open)):
+            raise ApiError.of(error_codes.BATCH_PUBLISH_TOO_MANY_INFLIGHT)
+        return _Batch(member.allows_gaps, member.flow, is_alone=not self._open)
+
+    def _close(self, member: Member) -> None:
+        del self._open[member.batch_id]
+        self._room.fast.end()
+
+    # --- sequences -----------------------------------------------------------------------------
+
+    def _ping(self, member: Member, batch: _Batch, say: Say) -> None:
+        """Say how far the batch is; a ping with a sequence that has not come shows a gap."""
+        if member.sequence > batch.received:
+            say(_gap(batch.received + 1, member.sequence + 1))
+            if not batch.allows_gaps:
+                self._commit(member, batch, say)
+                return
+            batch.received = batch.stored = member.sequence
+            batch.answers_if_due(len(self._open))
+        say(_flow_ack(batch.answered, batch.ack_every))
+
+    def _is_in_order(self, member: Member, batch: _Batch, say: Say) -> bool:
+        """Count a message; whether the batch goes on with it."""
+        expected = batch.received + 1
+        if member.sequence != expected:
+            say(_gap(expected, member.sequence))
+            if not batch.allows_gaps or member.sequence < expected:
+                self._commit(member, batch, say)
+                return False
+        batch.received = member.sequence
+        return True
+
+    # --- ends ----------------------------------------------------------------------------------
+
+    def _pass_over(
+        self,
+        duplicate: DuplicateError,
+        member: Member,
+        batch: _Batch,
+        say: Say,
+    ) -> None:
+        """A message that is stored already counts in its batch as if it were stored again."""
+        batch.stored = member.sequence
+        if batch.answers_if_due(len(self._open)):
+            say(_flow_ack(batch.answered, batch.ack_every))
+        if not member.commits:
+            return
+        if batch.received == 1 and not member.allows_gaps:
+            self._close(member)
+            sequence = duplicate.sequence
+            say(self._stream.batch_ack(sequence, member.batch_id, 1, is_duplicate=True))
+            return
+        self._commit(member, batch, say)
+
+    def _fail(self, error: ApiError, member: Member, batch: _Batch, say: Say) -> None:
+        """A message may not come in: alone if gaps are allowed, else the batch ends before it."""
+        if batch.received == 1 and not member.allows_gaps:
+            self._close(member)
+            say(self._stream.refusal(error))
+            return
+        document = write(ErrorDocument.of(error))
+        say(b'{"type":"err","seq":%d,"error":%b}' % (member.sequence, document))
+        if member.commits or not member.allows_gaps:
+            batch.received -= 1
+            self._commit(member, batch, say)
+
+    def _commit(self, member: Member, batch: _Batch, say: Say) -> None:
+        self._close(member)
+        say(self._stream.batch_ack(batch.stored_as, member.batch_id, batch.received))
+
+    # --- time ----------------------------------------------------------------------------------
+
+    def next_end_ns(self) -> int:
+        """When the batch that is silent for longest is forgotten; 0 if there is none."""
+        for batch in self._open.values():
+            return batch.last_ns + self._room.limits.idle_ns_max
+        return 0
+
+    def give_up_idle(self, now_ns: int) -> None:
+        """Forget batches that have not been heard of for long."""
+        while 0 < self.next_end_ns() <= now_ns:
+            del self._open[next(iter(self._open))]
+            self._room.fast.end()
+
+    def clear(self) -> None:
+        """Forget all: the stream ends."""
+        self._room.fast.end(len(self._open))
+        self._open.clear()
+
+
+def _flow_ack(sequence: int, ack_every: int) -> bytes:
+    return b'{"type":"ack","seq":%d,"msgs":%d}' % (sequence, ack_every)
+
+
+def _gap(expected: int, sequence: int) -> bytes:
+    return b'{"type":"gap","last_seq":%d,"seq":%d}' % (expected, sequence)

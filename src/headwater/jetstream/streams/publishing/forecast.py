@@ -1,0 +1,318 @@
+"""What a stream will hold when all that is decided has taken effect.
+
+Messages that come in make others go: by limits, by roll-ups, by the end of a schedule. That happens
+when they are applied; a publish in the same turn, or before the disk is sure of the last ones, has
+to be judged as if it had happened. A forecast starts from what is visible, is told of each message
+that will follow, and knows which ones will be gone then.
+
+It calculates what `Stream.apply` will do, from the same rules, without doing it. It is used for
+streams from which messages go at all.
+"""
+
+from bisect import bisect_left
+from collections import Counter
+from typing import Final, TypeAlias, final
+
+from headwater.jetstream.config.stream_config import Discard, StreamConfig
+from headwater.store.log.message_log import MessageLog
+from headwater.subjects.grammar import has_wildcard, matches
+
+# Messages that are purged by another: on which subject (all if None), before which sequence.
+Purge: TypeAlias = tuple[bytes | None, int]
+
+# Of more messages of one subject that go together not each is noted.
+DROPPED_SINGLY_MAX: Final = 256
+
+_NONE: Final = 0
+
+
+@final
+class _State:
+    """The numbers of a forecast."""
+
+    __slots__ = ("byte_count", "counts", "floor", "floors", "messages")
+
+    def __init__(
+        self,
+        messages: int,
+        byte_count: int,
+        counts: dict[bytes, int],
+        floor: int,
+        floors: dict[bytes, int],
+    ) -> None:
+        self.messages = messages
+        self.byte_count = byte_count
+        # By subject, as far as it was asked for.
+        self.counts = counts
+        # Everything before this sequence will be gone.
+        self.floor = floor
+        # The same for subjects of which very many go.
+        self.floors = floors
+
+
+@final
+class Forecast:
+    """The messages of a log that will stay, and those that will come."""
+
+    __slots__ = (
+        "_coming",
+        "_coming_of",
+        "_config",
+        "_done",
+        "_front",
+        "_gone",
+        "_hidden",
+        "_last",
+        "_log",
+        "_order",
+        "_searched",
+        "_state",
+    )
+
+    def __init__(self, log: MessageLog, config: StreamConfig) -> None:
+        self._log = log
+        self._config = config
+        self._state = _State(log.messages, log.byte_count, {}, 0, {})
+        # How many messages of the log are not visible yet, by subject.
+        self._hidden: Counter[bytes] = Counter()
+        # Messages that the log does not have yet: subject and size by sequence, and in order, all
+        # and those of a subject.
+        self._coming: dict[int, tuple[bytes, int]] = {}
+        self._order: list[int] = []
+        self._coming_of: dict[bytes, list[int]] = {}
+        # The last message that was added.
+        self._last = 0
+        self._gone: set[int] = set()
+        # Nothing that stays is before these: of all, and of a subject.
+        self._front = 0
+        self._searched: dict[bytes, int] = {}
+        # What was done, to take it back: sequences that came, those that went negative, and states
+        # that were given up.
+        self._done: list[int | _State] = []
+
+    def hide(self, first: int, subjects: list[bytes]) -> None:
+        """Messages of the log are not visible yet; `add` will be told of each. First of all."""
+        state = self._state
+        state.messages -= len(subjects)
+        state.byte_count -= sum(map(self._log.size_of, range(first, first + len(subjects))))
+        self._hidden.update(subjects)
+
+    def follow(self, subjects: list[bytes]) -> None:
+        """The log has got messages since; `add` will be told of each."""
+        self._hidden.update(subjects)
+
+    # --- what will be there --------------------------------------------------------------------
+
+    @property
+    def messages(self) -> int:
+        """How many messages."""
+        return self._state.messages
+
+    @property
+    def byte_count(self) -> int:
+        """What they count."""
+        return self._state.byte_count
+
+    def has(self, sequence: int) -> bool:
+        """Whether a message that is there or will come will also stay; of others nothing is known
+        that makes them go."""
+        state = self._state
+        if sequence < state.floor or sequence in self._gone:
+            return False
+        if not state.floors or not (sequence in self._coming or self._log.index.has(sequence)):
+            return True
+        return sequence >= state.floors.get(self._subject_of(sequence), 0)
+
+    def count_of(self, subject: bytes) -> int:
+        """How many messages of a subject."""
+        counts = self._state.counts
+        if subject not in counts:
+            known = self._log.subject_extent(subject)[2] - self._hidden[subject]
+            counts[subject] = 0 if self._state.floor else known
+        return counts[subject]
+
+    def oldest_size_of(self, subject: bytes) -> int:
+        """What the oldest message of a subject counts; 0 without one."""
+        oldest = self._oldest(subject)
+        return self._size_of(oldest) if oldest else 0
+
+    # --- what happens --------------------------------------------------------------------------
+
+    def add(self, sequence: int, subject: bytes, size: int) -> None:
+        """A message comes; what limits say goes."""
+        state, config = self._state, self._config
+        count = self.count_of(subject) + 1
+        state.counts[subject] = count
+        state.messages += 1
+        state.byte_count += size
+        if sequence > self._log.last_sequence:
+            self._coming[sequence] = (subject, size)
+            self._order.append(sequence)
+            self._coming_of.setdefault(subject, []).append(sequence)
+        self._last = sequence
+        self._done.append(sequence)
+        if config.max_msgs_per_subject > 0:
+            for _ in range(count - config.max_msgs_per_subject):
+                self._drop(self._oldest(subject))
+        if config.discard is Discard.OLD:
+            while state.messages and self._is_beyond_totals():
+                self._drop(self._first())
+
+    def purge(self, purges: list[Purge]) -> None:
+        """A message takes the place of others."""
+        for subject, before in purges:
+            if subject is None:
+                self._purge_all(before)
+            elif has_wildcard(subject):
+                for each in self._subjects_like(subject):
+                    self._purge_subject(each, before)
+            else:
+                self._purge_subject(subject, before)
+
+    def mark(self) -> int:
+        """Where to go back to."""
+        return len(self._done)
+
+    def go_back(self, mark: int) -> None:
+        """Take back what happened since."""
+        while len(self._done) > mark:
+            done = self._done.pop()
+            if isinstance(done, _State):
+                self._state = done
+                # Before its floor nothing was searched for.
+                self._front = _NONE
+                self._searched.clear()
+            elif done < 0:
+                self._take_back_drop(-done)
+            else:
+                self._take_back_add(done)
+        self._last = _NONE
+
+    def settle(self) -> None:
+        """What happened can not be taken back any more."""
+        self._done.clear()
+
+    # --- how -----------------------------------------------------------------------------------
+
+    def _is_beyond_totals(self) -> bool:
+        config, state = self._config, self._state
+        return 0 < config.max_msgs < state.messages or 0 < config.max_bytes < state.byte_count
+
+    def _drop(self, sequence: int) -> None:
+        state = self._state
+        self._gone.add(sequence)
+        state.messages -= 1
+        state.byte_count -= self._size_of(sequence)
+        subject = self._subject_of(sequence)
+        state.counts[subject] = self.count_of(subject) - 1
+        self._done.append(-sequence)
+
+    def _take_back_drop(self, sequence: int) -> None:
+        state, subject = self._state, self._subject_of(sequence)
+        self._gone.discard(sequence)
+        state.messages += 1
+        state.byte_count += self._size_of(sequence)
+        state.counts[subject] += 1
+        self._front = min(self._front, sequence)
+        self._searched[subject] = min(self._searched.get(subject, 0), sequence)
+
+    def _take_back_add(self, sequence: int) -> None:
+        state = self._state
+        subject, size = self._coming.pop(sequence)
+        sequences = self._coming_of[subject]
+        sequences.pop()
+        if not sequences:
+            del self._coming_of[subject]
+        self._order.pop()
+        state.messages -= 1
+        state.byte_count -= size
+        state.counts[subject] -= 1
+
+    def _purge_all(self, before: int) -> None:
+        """Nothing stays but the message that purges, if it was stored at all."""
+        self._done.append(self._state)
+        purger = self._state = _State(0, 0, {}, before, {})
+        if self._last == before and self.has(before):
+            purger.messages = 1
+            purger.byte_count = self._size_of(before)
+            purger.counts[self._subject_of(before)] = 1
+
+    def _purge_subject(self, subject: bytes, before: int) -> None:
+        if self.count_of(subject) > DROPPED_SINGLY_MAX:
+            self._purge_many(subject, before)
+            return
+        oldest = self._oldest(subject)
+        while 0 < oldest < before:
+            self._drop(oldest)
+            oldest = self._oldest(subject)
+
+    def _purge_many(self, subject: bytes, before: int) -> None:
+        """The same for very many messages, without a look at each of them."""
+        state, count = self._state, self.count_of(subject)
+        size = self._bytes_of(subject, before) if self._config.max_bytes > 0 else 0
+        is_purger = (
+            self._last == before and self.has(before) and self._subject_of(before) == subject
+        )
+        left = int(is_purger)
+        self._done.append(state)
+        self._state = _State(
+            state.messages - count + left,
+            state.byte_count - size,
+            {**state.counts, subject: left},
+            state.floor,
+            {**state.floors, subject: before},
+        )
+
+    def _bytes_of(self, subject: bytes, before: int) -> int:
+        """What the messages of a subject before a sequence count that stay so far."""
+        sid = self._log.index.subjects.ids.get(subject)
+        begin = max(self._state.floor, self._state.floors.get(subject, 0))
+        size = 0 if sid is None else self._log.index.bytes_of_subject(sid, begin, before)
+        coming = [each for each in self._coming_of.get(subject, ()) if begin <= each < before]
+        size += sum(self._coming[each][1] for each in coming)
+        return size - sum(
+            self._size_of(each)
+            for each in self._gone
+            if begin <= each < before and self._subject_of(each) == subject
+        )
+
+    def _first(self) -> int:
+        """The first message that stays; there must be one."""
+        index, start = self._log.index, max(self._front, self._state.floor)
+        sequence = index.next_message(start)
+        while sequence and not self.has(sequence):
+            sequence = index.next_message(sequence + 1)
+        self._front = sequence or self._first_coming(self._order, start)
+        return self._front
+
+    def _oldest(self, subject: bytes) -> int:
+        """The first message of a subject that stays; 0 without one."""
+        index = self._log.index
+        sid = index.subjects.ids.get(subject)
+        floor = max(self._state.floor, self._state.floors.get(subject, 0))
+        start = max(self._searched.get(subject, 0), floor)
+        sequence = _NONE if sid is None else index.next_of_subject(sid, start)
+        while sequence and sid is not None and not self.has(sequence):
+            sequence = index.next_of_subject(sid, sequence + 1)
+        if not sequence:
+            sequence = self._first_coming(self._coming_of.get(subject, []), start)
+        self._searched[subject] = sequence
+        return sequence
+
+    def _first_coming(self, sequences: list[int], start: int) -> int:
+        for position in range(bisect_left(sequences, start), len(sequences)):
+            if self.has(sequences[position]):
+                return sequences[position]
+        return _NONE
+
+    def _subjects_like(self, pattern: bytes) -> set[bytes]:
+        coming = {subject for subject in self._coming_of if matches(pattern, subject)}
+        return coming.union(self._log.subject_counts(pattern))
+
+    def _subject_of(self, sequence: int) -> bytes:
+        coming = self._coming.get(sequence)
+        return self._log.subject_of(sequence) if coming is None else coming[0]
+
+    def _size_of(self, sequence: int) -> int:
+        coming = self._coming.get(sequence)
+        return self._log.size_of(sequence) if coming is None else coming[1]

@@ -1,0 +1,163 @@
+"""Records that a stream's log has and that have not taken effect: between the two lies the disk.
+
+Two things follow from them and are asked for all the time: what of the log nobody sees yet
+(`unseen`), and what will be there when all of them have taken effect (`forecast`). Both are made
+when they are first asked for and kept up to date from then on, record by record, so that a turn
+costs what is in the turn, however much is in flight. When nothing is in flight they are dropped.
+
+Looks at the log and never changes it.
+"""
+
+from collections import deque
+from collections.abc import Iterator
+from typing import Final, final
+
+from headwater.jetstream import header_names as names
+from headwater.jetstream.config.stream_config import StreamConfig
+from headwater.jetstream.records import Passed, Published
+from headwater.jetstream.streams.limits import NOTHING_UNSEEN, Unseen
+from headwater.jetstream.streams.publishing.checks import purges_of
+from headwater.jetstream.streams.publishing.forecast import Forecast, Purge
+from headwater.store.log.message_log import MessageLog
+
+# When so many messages are in flight, no more are taken in: recovery relies on it.
+IN_FLIGHT_MESSAGES_MAX: Final = 16_384
+# A forecast remembers what has taken effect long since. One that was told of so many more messages
+# than are in flight is made anew: that costs no more than it has saved.
+FORGOTTEN_MESSAGES_MIN: Final = 4096
+
+
+@final
+class InFlight:
+    """The records in flight of one stream, oldest first."""
+
+    __slots__ = ("_forecast", "_foreseen", "_log", "_records", "_shown", "_unseen", "messages")
+
+    def __init__(self, log: MessageLog) -> None:
+        self._log = log
+        self._records: deque[Published | Passed] = deque()
+        # How many messages they hold; of the oldest record so many are visible already.
+        self.messages = 0
+        self._shown = 0
+        # As far as they were asked for; the second with how many messages it was told of.
+        self._unseen: Unseen | None = None
+        self._forecast: Forecast | None = None
+        self._foreseen = 0
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    @property
+    def oldest(self) -> Published | Passed | None:
+        """The record that takes effect next."""
+        return self._records[0] if self._records else None
+
+    def add(self, record: Published | Passed, config: StreamConfig) -> None:
+        """The log has got a record."""
+        self._records.append(record)
+        self.messages += _message_count(record)
+        if self._unseen is not None and isinstance(record, Published):
+            self._unseen.hide(self._log, record.first_sequence, record.batch.subjects)
+        if self._forecast is not None:
+            self._forecast.go_back(0)
+            if isinstance(record, Published):
+                self._forecast.follow(record.batch.subjects)
+            self._foresee(self._forecast, record, config)
+
+    def show(self, count: int) -> None:
+        """Of the oldest record's messages so many are visible now."""
+        record = self._records[0]
+        if self._unseen is not None and isinstance(record, Published):
+            first = record.first_sequence + self._shown
+            self._unseen.show(self._log, first, record.batch.subjects[self._shown : count])
+        self._shown = count
+
+    def remove_oldest(self) -> None:
+        """The oldest record has taken effect."""
+        count = _message_count(self._records[0])
+        self.show(count)
+        self._records.popleft()
+        self._shown = 0
+        self.messages -= count
+        if not self._records:
+            self._unseen = self._forecast = None
+
+    def stream_changed(self) -> None:
+        """Something else has changed the stream: another future follows."""
+        self._forecast = None
+
+    # --- what follows --------------------------------------------------------------------------
+
+    def unseen(self) -> Unseen:
+        """What the log has and nobody sees."""
+        if self.messages == self._shown:
+            return NOTHING_UNSEEN
+        if self._unseen is None:
+            self._unseen = Unseen()
+            shown = self._shown
+            for record in self._records:
+                if isinstance(record, Published):
+                    first, subjects = record.first_sequence + shown, record.batch.subjects[shown:]
+                    self._unseen.hide(self._log, first, subjects)
+                shown = 0
+        return self._unseen
+
+    def forecast(self, config: StreamConfig) -> Forecast:
+        """What will be there, for a turn to look further ahead from; that is forgotten again."""
+        if not self._records:
+            return Forecast(self._log, config)
+        if self._foreseen > 2 * self.messages + FORGOTTEN_MESSAGES_MIN:
+            self._forecast = None
+        if self._forecast is None:
+            self._forecast = self._new_forecast(config)
+        self._forecast.go_back(0)
+        return self._forecast
+
+    def _new_forecast(self, config: StreamConfig) -> Forecast:
+        self._foreseen = 0
+        forecast = Forecast(self._log, config)
+        for record in self._records:
+            if isinstance(record, Published):
+                forecast.hide(record.first_sequence, record.batch.subjects)
+        for record in self._records:
+            self._foresee(forecast, record, config)
+        return forecast
+
+    def _foresee(
+        self, forecast: Forecast, record: Published | Passed, config: StreamConfig
+    ) -> None:
+        """Tell a forecast what a record that the log has will do."""
+        if isinstance(record, Passed):
+            forecast.purge(purges_of_passed(record, config))
+        else:
+            roll_ups = dict(roll_ups_in(record, config))
+            for position, subject in enumerate(record.batch.subjects):
+                sequence = record.first_sequence + position
+                forecast.add(sequence, subject, self._log.size_of(sequence))
+                if roll_ups:
+                    forecast.purge(roll_ups.get(position + 1, []))
+        self._foreseen += _message_count(record)
+        forecast.settle()
+
+
+def roll_ups_in(record: Published, config: StreamConfig) -> Iterator[tuple[int, list[Purge]]]:
+    """Positions behind messages that take the place of others, and of which."""
+    if not record.rolls_up:
+        return
+    for position, header in enumerate(record.batch.headers):
+        if header:
+            control = names.read_control_headers(header)
+            sequence = record.first_sequence + position
+            purges = purges_of(control, record.batch.subjects[position], sequence, config)
+            if purges:
+                yield position + 1, purges
+
+
+def purges_of_passed(record: Passed, config: StreamConfig) -> list[Purge]:
+    """What a message takes the place of although it is not kept itself."""
+    control = names.read_control_headers(record.header)
+    return purges_of(control, record.subject, record.last_sequence + 1, config)
+
+
+def _message_count(record: Published | Passed) -> int:
+    return len(record.batch.subjects) if isinstance(record, Published) else 0

@@ -1,0 +1,182 @@
+"""What a stream has to find again in a log that was just opened.
+
+Message ids, schedules and what limits and roll-ups make go are written down nowhere else: they
+follow from the messages, but for the ids of messages that are gone, which the journal has. And a
+crash may have left half an atomic batch.
+
+A batch is written at once, but a crash can cut it anywhere. Its messages say which of the batch
+they are, and the last that it is whole. So a batch was cut if what the log ends with is the
+beginning of one: numbered from one, stored at the same moment, without a last.
+
+On doubt a message is kept. A message after which others were deleted is not what a log ends with. A
+copy that a schedule has published has the numbers of its original, and is told by its scheduler.
+"""
+
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+from headwater.base.sliced import at_once
+from headwater.jetstream import header_names as names
+from headwater.jetstream.streams import removed_ids
+from headwater.jetstream.streams.dedupe import id_in
+from headwater.jetstream.streams.limits import has_limits
+from headwater.jetstream.streams.publishing.batch_limits import ATOMIC_PER_STREAM_MAX
+from headwater.jetstream.streams.publishing.checks import purges_of
+from headwater.jetstream.streams.publishing.in_flight import IN_FLIGHT_MESSAGES_MAX
+from headwater.store.log.file_log import FileLog
+from headwater.store.log.message_log import MessageBatch, MessageLog, StoredMessage, StoreError
+from headwater.wire.headers import value_of
+
+if TYPE_CHECKING:
+    from headwater.jetstream.streams.stream import Stream
+
+# How much is read at a time while a log is looked through.
+READ_MESSAGES_MAX: Final = 1000
+READ_BYTES_MAX: Final = 4 * 1024 * 1024
+
+
+def recover_stream(stream: "Stream", now_ns: int, with_ids: bool) -> None:
+    """Find again what is not written down anywhere else."""
+    log, config = stream.log, stream.config
+    # Of a log that can not be written nothing goes; it can be read all the same.
+    with suppress(StoreError):
+        _remove_unfinished_batch(log)
+    stream.visible_sequence = log.last_sequence
+    if with_ids:
+        # Before anything goes: ids outlive their messages.
+        _find_ids(stream, now_ns)
+    consumed = stream.consumers.recover()
+    with suppress(StoreError):
+        let_go(stream)
+        if consumed:
+            stream.remove(consumed)
+    if config.allow_msg_schedules:
+        _find_schedules(stream, now_ns)
+
+
+def _remove_unfinished_batch(log: MessageLog) -> None:
+    """Also where batches are not allowed any more: the crash may have been before that."""
+    unfinished = unfinished_batch(log)
+    if unfinished:
+        log.delete(unfinished)
+        if isinstance(log, FileLog):
+            # Before anything is stored behind it: in the middle of a log nobody looks for it.
+            log.sync()
+
+
+def let_go(stream: "Stream") -> None:
+    """Let go of what a crash kept: messages may be stored and what follows from them not."""
+    log, config = stream.log, stream.config
+    if stream.may_roll_up:
+        for found in _batches_from(log, first_unsure(stream)):
+            for position, sequence in enumerate(found.sequences):
+                control = names.read_control_headers(found.headers[position])
+                subject = found.subjects[position]
+                at_once(stream.carrying_out(purges_of(control, subject, sequence, config)))
+    if has_limits(config):
+        at_once(stream.keeping_limits())
+
+
+def first_unsure(stream: "Stream") -> int:
+    """The first message whose roll-up may not have been carried out.
+
+    What was carried out is in the journal, in order, and in a checkpoint all is that was carried
+    out before it. So only what was in flight then, and what came after, has to be looked at.
+    """
+    log, limits = stream.log, stream.host.batch_room.limits
+    # One turn may begin just below the limit, and bring as much again, and all open batches.
+    open_messages_max = limits.messages_max * (limits.per_stream_max or ATOMIC_PER_STREAM_MAX)
+    in_flight_max = 2 * IN_FLIGHT_MESSAGES_MAX + open_messages_max
+    known = max(log.checkpoint_sequence, log.journal_sequence) if isinstance(log, FileLog) else 0
+    return max(known + 1 - in_flight_max, log.first_sequence)
+
+
+def _find_ids(stream: "Stream", now_ns: int) -> None:
+    """Ids count again within the window: those that messages tell, and those of messages gone."""
+    log, window_ns = stream.log, stream.config.duplicate_window
+    found = {
+        sequence: (message_id, timestamp_ns)
+        for entry in log.entries
+        if entry.kind == removed_ids.REMOVED_IDS
+        for message_id, sequence, timestamp_ns in removed_ids.decode(entry.body)
+        if now_ns - timestamp_ns < window_ns
+    }
+    first = log.first_sequence_at(now_ns - window_ns) if window_ns > 0 else 0
+    for batch in _batches_from(log, first):
+        for position, header in enumerate(batch.headers):
+            message_id = id_in(header)
+            if message_id:
+                found[batch.sequences[position]] = message_id, batch.timestamps_ns[position]
+    for sequence in sorted(found):
+        message_id, timestamp_ns = found[sequence]
+        stream.dedupe.add(message_id, sequence, timestamp_ns)
+    last = log.get(log.last_sequence)
+    if last is not None:
+        stream.last_id = id_in(last.header)
+    elif log.last_sequence in found:
+        stream.last_id = found[log.last_sequence][0]
+
+
+def _find_schedules(stream: "Stream", now_ns: int) -> None:
+    for found in _batches_from(stream.log, stream.log.first_sequence):
+        for position, sequence in enumerate(found.sequences):
+            stream.scheduling.note(
+                sequence,
+                found.subjects[position],
+                found.headers[position],
+                found.timestamps_ns[position],
+            )
+    stream.scheduling.skip_missed(stream.log, now_ns)
+
+
+def _batches_from(log: MessageLog, sequence: int) -> Iterator[MessageBatch]:
+    """All messages from one on, some at a time; none if the sequence is 0."""
+    while sequence:
+        found = log.read(sequence, READ_MESSAGES_MAX, READ_BYTES_MAX)
+        if not len(found):
+            return
+        yield found
+        sequence = log.index.next_message(found.sequences[-1] + 1)
+
+
+# --- half a batch ---------------------------------------------------------------------------------
+
+
+def unfinished_batch(log: MessageLog) -> list[int]:
+    """The messages of a batch that a crash has cut off; usually none."""
+    last = log.index.last_message(log.last_sequence)
+    if not last or not _is_end(log, last):
+        return []
+    message = log.get(last)
+    if message is None or value_of(message.header, names.BATCH_COMMIT):
+        return []
+    batch_id, moment_ns = value_of(message.header, names.BATCH_ID), message.timestamp_ns
+    found: list[int] = []
+    while message is not None and _number_in(message) > 0:
+        is_of_batch = value_of(message.header, names.BATCH_ID) == batch_id
+        if not is_of_batch or message.timestamp_ns != moment_ns:
+            return []
+        found.append(message.sequence)
+        if _number_in(message) == 1:
+            is_copy = len(found) == 1 and value_of(message.header, names.SCHEDULER)
+            return [] if is_copy else found
+        before = log.get(message.sequence - 1)
+        if before is None or _number_in(before) != _number_in(message) - 1:
+            return []
+        message = before
+    return []
+
+
+def _is_end(log: MessageLog, sequence: int) -> bool:
+    """Whether nothing was after a message, or only what is lost."""
+    following = sequence + 1
+    return following > log.last_sequence or following in log.lost
+
+
+def _number_in(message: StoredMessage) -> int:
+    """Which message of a batch it is; 0 if of none."""
+    if not message.header or not value_of(message.header, names.BATCH_ID):
+        return 0
+    value = value_of(message.header, names.BATCH_SEQUENCE) or b""
+    return int(value) if value.isdigit() and len(value) < len(str(1 << 64)) else 0

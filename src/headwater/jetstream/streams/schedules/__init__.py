@@ -1,0 +1,1 @@
+"""Messages that a stream publishes or removes when their time has come."""

@@ -1,0 +1,187 @@
+"""What a stream does when time passes: messages go, schedules publish, silent batches end.
+
+Whatever changes the stream is decided here and told as records. What is remembered between two
+calls only saves work, or waits, and is lost with a restart.
+"""
+
+from typing import TYPE_CHECKING, Final, final
+
+from headwater.base.clock import NS_PER_S
+from headwater.go.durations import format_duration
+from headwater.jetstream import header_names as names
+from headwater.jetstream.errors import ApiError
+from headwater.jetstream.records import Removed
+from headwater.jetstream.streams.publishing.admission import Admission
+from headwater.jetstream.streams.publishing.decision import Decision
+from headwater.jetstream.streams.publishing.ttl import NEVER, TtlError, ttl_of
+from headwater.wire.headers import value_of
+
+if TYPE_CHECKING:
+    from headwater.jetstream.streams.stream import Stream
+
+# A schedule whose copy may not come in tries again after so long.
+REFUSED_COPY_RETRY_NS: Final = NS_PER_S
+# Ids past their window are forgotten when others come; where none come, so long after.
+IDS_FORGOTTEN_AFTER_NS: Final = 10 * NS_PER_S
+# More than this is left for the next time, so that others are not held up.
+GONE_AT_ONCE_MAX: Final = 2_000
+
+_KV_OPERATION: Final = b"KV-Operation"
+_KV_PURGE: Final = b"PURGE"
+
+
+@final
+class DueWork:
+    """What is due in one stream."""
+
+    __slots__ = ("_aged_before", "_copies_wait_until_ns", "_stream")
+
+    def __init__(self, stream: "Stream") -> None:
+        self._stream = stream
+        # Messages before this sequence stay, however old they are.
+        self._aged_before = 0
+        # Schedules are not looked at before.
+        self._copies_wait_until_ns = 0
+
+    def reconfigured(self) -> None:
+        """The stream has other limits: all ages count again."""
+        self._aged_before = 0
+
+    def next_ns(self) -> int:
+        """When there may be something to do; 0 if never."""
+        stream = self._stream
+        scheduled_ns = stream.scheduling.next_due_ns()
+        ids_end_ns = stream.dedupe.next_end_ns()
+        times = (
+            self._next_age_ns(),
+            stream.log.expiries.next_ns(),
+            stream.atomic_batches.next_end_ns(),
+            stream.fast_batches.next_end_ns(),
+            scheduled_ns and max(scheduled_ns, self._copies_wait_until_ns),
+            ids_end_ns and ids_end_ns + IDS_FORGOTTEN_AFTER_NS,
+        )
+        return min(filter(None, times), default=0)
+
+    def decide(self, now_ns: int) -> Decision:
+        """What has to be done by now."""
+        decision = Decision()
+        self._stream.dedupe.forget_before(now_ns)
+        admission = Admission(self._stream, now_ns)
+        gone = self._gone(now_ns)
+        if gone:
+            decision.records.append(Removed(gone))
+            self._place_markers(gone, admission)
+        self._publish_copies(admission)
+        decision.records += admission.finish()
+        decision.republished = admission.republished
+        self._stream.atomic_batches.give_up_idle(now_ns, decision)
+        self._stream.fast_batches.give_up_idle(now_ns)
+        return decision
+
+    # --- messages that go ----------------------------------------------------------------------
+
+    def _gone(self, now_ns: int) -> list[int]:
+        """The messages that are due, in order; those that nobody has seen yet are not."""
+        visible = self._stream.visible_sequence
+        due = set(self._stream.log.due_by_expiry(now_ns, GONE_AT_ONCE_MAX))
+        due.update(self._aged(now_ns))
+        return sorted(sequence for sequence in due if sequence <= visible)
+
+    def _next_age_ns(self) -> int:
+        log, max_age_ns = self._stream.log, self._stream.config.max_age
+        if max_age_ns <= 0:
+            return 0
+        sequence = log.index.next_message(max(self._aged_before, log.first_sequence))
+        return log.index.timestamp_of(sequence) + max_age_ns if sequence else 0
+
+    def _aged(self, now_ns: int) -> list[int]:
+        """The messages that are too old, from the front; what stays is not looked at again."""
+        stream = self._stream
+        log, max_age_ns = stream.log, stream.config.max_age
+        if max_age_ns <= 0:
+            return []
+        if not stream.config.allow_msg_ttl:
+            return log.due_by_age(now_ns - max_age_ns + 1, GONE_AT_ONCE_MAX)
+        aged = []
+        sequence = log.index.next_message(max(self._aged_before, log.first_sequence))
+        # The rest is looked at the next time, also where all of these stay.
+        for _ in range(GONE_AT_ONCE_MAX):
+            if not 0 < sequence <= stream.visible_sequence:
+                break
+            if log.index.timestamp_of(sequence) + max_age_ns > now_ns:
+                break
+            if not self._stays(sequence):
+                aged.append(sequence)
+            sequence = log.index.next_message(sequence + 1)
+        self._aged_before = aged[0] if aged else sequence or log.last_sequence + 1
+        return aged
+
+    def _stays(self, sequence: int) -> bool:
+        """Whether a message says of itself that it never goes."""
+        message = self._stream.log.get(sequence)
+        try:
+            return message is not None and ttl_of(message.header) == NEVER
+        except TtlError:
+            return False
+
+    # --- markers -------------------------------------------------------------------------------
+
+    def _place_markers(self, gone: list[int], admission: Admission) -> None:
+        """A message says that a subject has lost its last one; it goes after a while itself."""
+        config = self._stream.config
+        ttl_s = config.subject_delete_marker_ttl // NS_PER_S
+        # A counter that begins again is no place for a message that is none.
+        if ttl_s <= 0 or config.allow_msg_counter:
+            return
+        ttl = format_duration(ttl_s * NS_PER_S).encode()
+        header = (
+            b"NATS/1.0\r\nNats-Marker-Reason: MaxAge\r\nNats-TTL: %b\r\nNats-Rollup: sub\r\n\r\n"
+            % ttl
+        )
+        for subject in self._emptied(gone):
+            admission.place(subject, header)
+
+    def _emptied(self, gone: list[int]) -> list[bytes]:
+        """The subjects that have no message left, and whose last was not the end of something."""
+        log = self._stream.log
+        lasts: dict[bytes, int] = {}
+        left: dict[bytes, int] = {}
+        for sequence in gone:
+            subject = log.subject_of(sequence)
+            left[subject] = left.get(subject, log.subject_extent(subject)[2]) - 1
+            lasts[subject] = sequence
+        return [
+            subject
+            for subject, count in left.items()
+            if count == 0 and not self._is_an_end(lasts[subject])
+        ]
+
+    def _is_an_end(self, sequence: int) -> bool:
+        message = self._stream.log.get(sequence)
+        if message is None or not message.header:
+            return False
+        if value_of(message.header, names.MARKER_REASON):
+            return True
+        return value_of(message.header, _KV_OPERATION) == _KV_PURGE
+
+    # --- schedules -----------------------------------------------------------------------------
+
+    def _publish_copies(self, admission: Admission) -> None:
+        stream, now_ns = self._stream, admission.now_ns
+        due_ns = stream.scheduling.next_due_ns()
+        if not due_ns or max(due_ns, self._copies_wait_until_ns) > now_ns:
+            return
+
+        def last_of(subject: bytes) -> tuple[bytes, bytes] | None:
+            message = stream.last_message(subject)
+            return None if message is None else (message.header, message.payload)
+
+        refused = []
+        for sequence, copy in stream.scheduling.take_due(stream.log, now_ns, last_of):
+            try:
+                admission.admit_copy(copy)
+            except ApiError:
+                refused.append(sequence)
+        if refused:
+            stream.scheduling.give_back(refused)
+            self._copies_wait_until_ns = now_ns + REFUSED_COPY_RETRY_NS

@@ -1,0 +1,145 @@
+"""The schedules among the messages of a stream, and what they publish.
+
+Which schedules there are, and when they are due, follows from the visible messages: `note` is told
+of each in order, and `forget` of those that go. Zone data belong to the machine; two servers with
+different ones may disagree on when a schedule is due, until the copy that one of them publishes
+tells both the next time.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Final, final
+
+from headwater.base.clock import NS_PER_MS
+from headwater.go.times import parse_time
+from headwater.jetstream import header_names as names
+from headwater.jetstream.errors import ApiError
+from headwater.jetstream.streams.schedules.schedule import (
+    Copy,
+    Due,
+    ScheduleError,
+    ZoneFinder,
+    copy_to_publish,
+    schedule_of,
+)
+from headwater.jetstream.streams.schedules.table import ScheduleTable
+from headwater.store.log.message_log import MessageLog
+from headwater.subjects.grammar import has_wildcard
+from headwater.wire.headers import value_of
+
+# Whoever stores a schedule whose time has come still has so long to take it back.
+GRACE_NS: Final = 250 * NS_PER_MS
+
+
+@final
+class Scheduling:
+    """The schedules of one stream."""
+
+    __slots__ = ("_find_zone", "_table")
+
+    def __init__(self, find_zone: ZoneFinder) -> None:
+        self._find_zone = find_zone
+        self._table = ScheduleTable()
+
+    # --- which there are -----------------------------------------------------------------------
+
+    def note(self, sequence: int, subject: bytes, header: bytes, timestamp_ns: int) -> None:
+        """A message became visible: a schedule, a copy of one, or the end of one."""
+        if names.SCHEDULE not in header:
+            # A plain message on its subject ends a schedule.
+            self._table.remove_subject(subject)
+            return
+        due = self._due(header, timestamp_ns, timestamp_ns)
+        if due is not None:
+            self._table.put(subject, sequence, max(due.time_ns, timestamp_ns + GRACE_NS))
+        elif not value_of(header, names.SCHEDULER):
+            self._table.remove_subject(subject)
+        self._note_next(header)
+
+    def _note_next(self, header: bytes) -> None:
+        """A copy says when its schedule is due next."""
+        scheduler = value_of(header, names.SCHEDULER)
+        following = value_of(header, names.SCHEDULE_NEXT)
+        if not scheduler or not following or following == names.SCHEDULE_NEXT_PURGE:
+            return
+        try:
+            self._table.move(scheduler, parse_time(following.decode(errors="replace")))
+        except ValueError:
+            return
+
+    def _due(self, header: bytes, last_ns: int, now_ns: int) -> Due | None:
+        """The next time of the schedule in a header, if there is one."""
+        try:
+            schedule = schedule_of(header, self._find_zone)
+            return None if schedule is None else schedule.next_after(last_ns, now_ns)
+        except (ApiError, ScheduleError):
+            return None
+
+    def forget(self, sequences: Iterable[int]) -> None:
+        """Messages are gone."""
+        if len(self._table):
+            for sequence in sequences:
+                self._table.remove(sequence)
+
+    def forget_purged(self, log: MessageLog, pattern: bytes) -> None:
+        """Messages on matching subjects are gone, all or some."""
+        if not len(self._table):
+            return
+        if has_wildcard(pattern):
+            sequences = [sequence for _, sequence, _ in self._table.entries()]
+        else:
+            found = self._table.sequence_of(pattern)
+            sequences = [] if found is None else [found]
+        self.forget(sequence for sequence in sequences if not log.index.has(sequence))
+
+    def skip_missed(self, log: MessageLog, now_ns: int) -> None:
+        """After a pause: what repeats goes on from now, and does not make up for missed times."""
+        for subject, sequence, due_ns in self._table.entries():
+            message = log.get(sequence)
+            if message is None or due_ns > now_ns:
+                continue
+            due = self._due(message.header, due_ns, now_ns)
+            if due is not None and due.repeats:
+                self._table.move(subject, due.time_ns)
+
+    def entries(self) -> list[tuple[bytes, int, int]]:
+        """Subject, sequence and due time of every schedule, by sequence."""
+        return self._table.entries()
+
+    # --- what they publish ---------------------------------------------------------------------
+
+    def next_due_ns(self) -> int:
+        """When the next one is due; 0 if none will be."""
+        return self._table.next_due_ns() or 0
+
+    def take_due(
+        self,
+        log: MessageLog,
+        now_ns: int,
+        last_of: Callable[[bytes], tuple[bytes, bytes] | None],
+    ) -> list[tuple[int, Copy]]:
+        """What schedules publish whose time has come, by their sequences.
+
+        None of them is due again before its copy is visible, or was given back. `last_of` gives
+        header and body of the last message of a subject.
+        """
+        copies = []
+        for sequence, subject, due_ns in self._table.take_due(now_ns):
+            message = log.get(sequence)
+            if message is None:
+                continue
+            copy = copy_to_publish(
+                subject,
+                message.header,
+                message.payload,
+                due_ns,
+                now_ns,
+                self._find_zone,
+                last_of,
+            )
+            if copy is not None:
+                copies.append((sequence, copy))
+        return copies
+
+    def give_back(self, sequences: Iterable[int]) -> None:
+        """The copies of these schedules did not come in: they are due again."""
+        self._table.land(sequences)

@@ -1,0 +1,779 @@
+"""A stream: a log of messages, the rules of what may come in, and what has to go.
+
+    publishes ─▶ decide ─▶ records ─▶ append (the log has them) ─▶ apply (they are visible)
+
+`decide` looks and changes nothing durable. `append` puts records into the log, and makes known to
+the next `decide` what they hold. `apply` is called once they are as durable as the stream's level
+asks for: it moves the watermark and lets go of what limits and roll-ups say. Readers see nothing
+above the watermark. Durable state changes by these two alone, from records alone: a replica that is
+given the same records has the same dump.
+
+A stream knows no socket, timer or client; replies and messages to send are returned as values.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Final, Protocol, final
+
+import msgspec
+
+from headwater.base.emptying import Container
+from headwater.base.entropy import Entropy
+from headwater.base.invariants import check
+from headwater.base.quoting import quote, quote_bytes
+from headwater.base.sliced import Work, at_once, parts_of
+from headwater.go.json import write
+from headwater.jetstream import header_names as names
+from headwater.jetstream.api.documents import ErrorDocument, Refusal, StreamState
+from headwater.jetstream.config.stream_config import Retention, Storage, StreamConfig
+from headwater.jetstream.consumers.collection import Consumers
+from headwater.jetstream.consumers.records import CONSUMER_RECORDS, LONG_RECORDS
+from headwater.jetstream.errors import ApiError
+from headwater.jetstream.records import (
+    Configured,
+    Passed,
+    Published,
+    Purged,
+    Record,
+    Removed,
+)
+from headwater.jetstream.streams import removed_ids
+from headwater.jetstream.streams.dedupe import DedupeWindow, id_in, ids_in
+from headwater.jetstream.streams.file import encode_body
+from headwater.jetstream.streams.limits import (
+    Unseen,
+    beyond_limits,
+    gathering_beyond_subject_limit,
+    gathering_beyond_totals,
+    has_limits,
+    has_to_go_singly,
+)
+from headwater.jetstream.streams.publishing.admission import Admission
+from headwater.jetstream.streams.publishing.atomic_batch import AtomicBatches
+from headwater.jetstream.streams.publishing.batch_limits import BatchRoom
+from headwater.jetstream.streams.publishing.checks import (
+    ID_LINES,
+    DuplicateError,
+    hold_only,
+    may_roll_up,
+    refuses_when_full,
+)
+from headwater.jetstream.streams.publishing.decision import Decision, Incoming
+from headwater.jetstream.streams.publishing.fast_batch import SUFFIX as FAST_SUFFIX
+from headwater.jetstream.streams.publishing.fast_batch import FastBatches, is_fast
+from headwater.jetstream.streams.publishing.forecast import Forecast, Purge
+from headwater.jetstream.streams.publishing.in_flight import InFlight, purges_of_passed, roll_ups_in
+from headwater.jetstream.streams.recovery import let_go, recover_stream
+from headwater.jetstream.streams.republish import Republisher
+from headwater.jetstream.streams.schedules.due import DueWork
+from headwater.jetstream.streams.schedules.schedule import ScheduleRules, ZoneFinder
+from headwater.jetstream.streams.schedules.scheduling import Scheduling
+from headwater.jetstream.streams.view import StreamView
+from headwater.store.disk.format import SUBJECT_BYTES_MAX
+from headwater.store.log.message_log import (
+    ALL_SUBJECTS,
+    DELETION_COST,
+    PURGED_AT_A_TIME,
+    Batch,
+    DiskFullError,
+    MessageLog,
+)
+from headwater.subjects.transform import SubjectTransform, TransformError
+from headwater.wire.headers import value_of, without_status
+
+# What nats-server counts for a message besides its bytes, by kind of storage.
+_FILE_OVERHEAD_BYTES: Final = 30
+_FILE_HEADER_OVERHEAD_BYTES: Final = 4
+_MEMORY_OVERHEAD_BYTES: Final = 16
+_OVERHEAD_BYTES_MAX: Final = _FILE_OVERHEAD_BYTES + _FILE_HEADER_OVERHEAD_BYTES
+
+# Larger ones are looked at, whether a record can hold them.
+LARGE_PAYLOAD_BYTES: Final = 16 * 1024 * 1024
+
+# In an ack, with nats-server's blank.
+_DUPLICATE: Final = b',"duplicate": true'
+
+SEQUENCE_MAX: Final = (1 << 64) - 1
+
+# The ids of so many messages that go are journalled in one step.
+IDS_PER_ENTRY_MAX: Final = 16_384
+
+# Records that give out sequences.
+_MESSAGE_RECORDS: Final = (Published, Passed)
+
+
+class Host(Protocol):
+    """What a stream has to know of the server and the account it lives in."""
+
+    @property
+    def max_payload(self) -> int: ...
+
+    @property
+    def domain(self) -> str: ...
+
+    @property
+    def entropy(self) -> Entropy: ...
+
+    @property
+    def find_zone(self) -> ZoneFinder: ...
+
+    @property
+    def batch_room(self) -> BatchRoom: ...
+
+    def has_interest(self, subject: bytes) -> bool:
+        """Whether anybody listens to a subject."""
+        ...
+
+    def check_server_room(self, storage: Storage) -> None:
+        """Raises ApiError if the server has no room left for this kind of storage."""
+        ...
+
+    def check_account_room(self, storage: Storage, size: int) -> None:
+        """Raises ApiError if the account may not store `size` more bytes."""
+        ...
+
+
+@final
+class Stream(StreamView):
+    """One stream of one account."""
+
+    def __init__(self, config: StreamConfig, log: MessageLog, created_ns: int, host: Host) -> None:
+        super().__init__(log, tells_first_sequence=config.first_seq > 0)
+        self.name = config.name
+        self.name_bytes = config.name.encode()
+        self.created_ns = created_ns
+        self.host = host
+        self.dedupe = DedupeWindow(config.duplicate_window)
+        # The message id of the last message, empty if it had none.
+        self.last_id = b""
+        # Messages that should be gone, where the disk had no room to say so; and whether there may
+        # be others, because of limits and roll-ups.
+        self._overdue: list[int] = []
+        self.is_behind = False
+        # Records the log has and that are not yet visible.
+        self.in_flight = InFlight(log)
+        self.atomic_batches = AtomicBatches(self, host.batch_room)
+        self.fast_batches = FastBatches(self, host.batch_room)
+        self.scheduling = Scheduling(host.find_zone)
+        self.due = DueWork(self)
+        # Which rules of the configuration are not carried out, and why: sentences for the log.
+        self.set_aside: list[str] = []
+        self._configure(config)
+        self.consumers = Consumers(self)
+        log.caller_entries = self._still_true
+        # The state that is shown while a purge is carried out.
+        self._state_before: StreamState | None = None
+
+    def _configure(self, config: StreamConfig) -> None:
+        self.config = config
+        self.set_aside = []
+        self._transform = self._transform_of(config)
+        self.republisher = self._republisher_of(config)
+        subjects = tuple(subject.encode() for subject in config.subjects)
+        self.schedule_rules = ScheduleRules(
+            config.allow_msg_schedules, config.allow_msg_ttl, subjects
+        )
+        self.refuses_when_full = refuses_when_full(config)
+        # Whether messages go because others come.
+        self.may_roll_up = may_roll_up(config)
+        self._lets_go = has_limits(config) or self.refuses_when_full or self.may_roll_up
+        # Whether a message may depend on what is in others.
+        self.looks_at_contents = config.allow_msg_counter or config.allow_msg_schedules
+        domain = self.host.domain
+        said = b'"domain":%b,' % write(domain) if domain else b""
+        self._ack_begins = b'{"stream":%b,%b"seq":' % (write(self.name), said)
+        # Whether a message without headers, or with a new id, can come in without a look at it.
+        self.takes_plain = not (
+            config.sealed
+            or config.allow_msg_counter
+            or config.retention is Retention.INTEREST
+            or self._transform is not None
+            or self.republisher is not None
+            or self.refuses_when_full
+        )
+
+    def _transform_of(self, config: StreamConfig) -> SubjectTransform | None:
+        transform = config.subject_transform
+        if transform is None:
+            return None
+        try:
+            return SubjectTransform.parse(transform.src.encode(), transform.dest.encode())
+        except TransformError as error:
+            self._set_aside("subject transform", transform.dest, error)
+            return None
+
+    def _republisher_of(self, config: StreamConfig) -> Republisher | None:
+        republish = config.republish
+        if republish is None:
+            return None
+        try:
+            return Republisher.of(config)
+        except TransformError as error:
+            self._set_aside("republish", republish.dest, error)
+            return None
+
+    def _set_aside(self, rule: str, destination: str, error: TransformError) -> None:
+        """Only a configuration that an older version took can have such a rule."""
+        self.set_aside.append(
+            f"its {rule} to {quote(destination)} is not carried out ({error.reply}); "
+            "update the stream with another one"
+        )
+
+    def retire(self) -> None:
+        """The stream ends: nobody will go on with its batches."""
+        self.atomic_batches.clear()
+        self.fast_batches.clear()
+
+    def abandon(self) -> list[Container]:
+        """The stream is deleted and its log is about to be closed: let go of all messages.
+
+        Returns containers that may be so large that they are to be emptied some at a time.
+        """
+        of_consumers = self.consumers.abandon()
+        return [*of_consumers, *self.dedupe.abandon(), *self.log.abandon()]
+
+    def break_cycles(self) -> None:
+        """The stream is deleted and its log closed: let go of objects that lead back to it.
+
+        So the last holder of the stream frees it with its ids and subjects, without a collection.
+        The stream can still say what it was, and refuse requests and messages for it.
+        """
+        self.log.caller_entries = None
+        self.consumers.break_cycles()
+        del self.atomic_batches, self.fast_batches, self.due
+
+    # --- publishing ----------------------------------------------------------------------------
+
+    def decide(self, incoming: Incoming, now_ns: int) -> Decision:
+        """What becomes of publishes: records for those that come in, replies for all that asked."""
+        now_ns = self._stream_time(now_ns)
+        decision = Decision()
+        if self.takes_plain and self._has_room(incoming):
+            headers, bodies = incoming.parted()
+            if self._are_new(headers):
+                self._take_all(incoming, headers, bodies, now_ns, decision)
+                return decision
+        admission = Admission(self, now_ns)
+        for subject, reply, header_size, payload in zip(
+            incoming.subjects,
+            incoming.replies,
+            incoming.header_sizes,
+            incoming.payloads,
+            strict=True,
+        ):
+            header = b""
+            if header_size >= 0:
+                header = without_status(payload[:header_size])
+                payload = payload[header_size:]
+            if reply is not None and is_fast(reply):
+                self.fast_batches.take(admission, decision, reply, subject, header, payload)
+            else:
+                self._admit(admission, decision, subject, reply, header, payload)
+        decision.records = admission.finish()
+        decision.republished = admission.republished
+        return decision
+
+    def _has_room(self, incoming: Incoming) -> bool:
+        """Whether no publish needs a look: sizes are all right, and none is of a fast batch."""
+        payloads = incoming.payloads
+        if FAST_SUFFIX in b" ".join(filter(None, incoming.replies)):
+            return False
+        largest, limit = max(map(len, payloads)), self.config.max_msg_size
+        if 0 <= limit < largest or largest > LARGE_PAYLOAD_BYTES:
+            return False
+        subject_bytes = sum(map(len, incoming.subjects))
+        if subject_bytes > SUBJECT_BYTES_MAX < max(map(len, incoming.subjects)):
+            return False
+        size = sum(map(len, payloads)) + subject_bytes
+        try:
+            self.check_server_limits()
+            self.check_account_limits(size + len(payloads) * _OVERHEAD_BYTES_MAX)
+        except ApiError:
+            return False
+        return True
+
+    def _are_new(self, headers: list[bytes]) -> bool:
+        """Whether headers ask for nothing, and no id in them was seen before."""
+        if not any(headers):
+            return True
+        return hold_only(headers, ID_LINES) and self.dedupe.are_new(ids_in(headers))
+
+    def _take_all(
+        self,
+        incoming: Incoming,
+        headers: list[bytes],
+        bodies: list[bytes],
+        now_ns: int,
+        decision: Decision,
+    ) -> None:
+        """Publishes none of which needs a look."""
+        count = len(incoming.subjects)
+        first = self.log.last_sequence + 1
+        batch = Batch(incoming.subjects, headers, bodies, [now_ns] * count)
+        decision.records.append(Published(first, batch))
+        if self.config.no_ack:
+            return
+        begins = self._ack_begins
+        decision.reply_subjects = [reply for reply in incoming.replies if reply is not None]
+        if len(decision.reply_subjects) == count:
+            decision.replies = [b"%b%d}" % (begins, seq) for seq in range(first, first + count)]
+        else:
+            decision.replies = [
+                b"%b%d}" % (begins, sequence)
+                for sequence, reply in enumerate(incoming.replies, first)
+                if reply is not None
+            ]
+
+    def _admit(
+        self,
+        admission: Admission,
+        decision: Decision,
+        subject: bytes,
+        reply: bytes | None,
+        header: bytes,
+        body: bytes,
+    ) -> None:
+        """One publish; what it is answered, if it is."""
+        try:
+            batch_id = value_of(header, names.BATCH_ID) if header else None
+            if batch_id:
+                answer = self.atomic_batches.take(
+                    admission, decision, batch_id, subject, header, body
+                )
+            else:
+                sequence, body = admission.admit(subject, header, body)
+                answer = self._ack(sequence, body)
+        except ApiError as error:
+            answer = self.refusal(error)
+        except DuplicateError as duplicate:
+            answer = b"%b%d%b}" % (self._ack_begins, duplicate.sequence, _DUPLICATE)
+        if reply is not None and not self.config.no_ack:
+            decision.reply(reply, answer, admission.overlay.next_sequence - 1)
+
+    def _ack(self, sequence: int, body: bytes) -> bytes:
+        if self.config.allow_msg_counter:
+            # The body is {"val":"n"}; the ack repeats what is between the braces.
+            return b"%b%d,%b}" % (self._ack_begins, sequence, body[1:-1])
+        return b"%b%d}" % (self._ack_begins, sequence)
+
+    def batch_ack(
+        self, sequence: int, batch_id: bytes, count: int, is_duplicate: bool = False
+    ) -> bytes:
+        """The answer to the commit of a batch."""
+        said = _DUPLICATE if is_duplicate else b""
+        name = quote_bytes(batch_id).encode()
+        return b'%b%d%b,"batch":%b,"count":%d}' % (self._ack_begins, sequence, said, name, count)
+
+    def refusal(self, error: ApiError) -> bytes:
+        """The answer to a publish that may not come in."""
+        return write(Refusal(ErrorDocument.of(error), self.name, 0))
+
+    def refuse(self, incoming: Incoming, error: ApiError) -> Decision:
+        """The same answer to all of some publishes: the log can not take them."""
+        decision = Decision()
+        if not self.config.no_ack:
+            answer = self.refusal(error)
+            for reply in incoming.replies:
+                if reply is not None:
+                    decision.reply(reply, answer)
+        return decision
+
+    # --- what a message meets on its way in ----------------------------------------------------
+
+    @property
+    def max_payload(self) -> int:
+        """What the server takes in one message."""
+        return self.host.max_payload
+
+    def transformed(self, subject: bytes) -> bytes:
+        """The subject a message is stored under."""
+        if self._transform is None:
+            return subject
+        return self._transform.apply(subject, self.host.entropy) or subject
+
+    @property
+    def find_zone(self) -> ZoneFinder:
+        """What the machine knows of time zones."""
+        return self.host.find_zone
+
+    def has_interest(self, subject: bytes) -> bool:
+        """Whether a message is kept at all: an interest stream keeps what a consumer waits for."""
+        if self.config.retention is not Retention.INTEREST:
+            return True
+        return self.consumers.interested(subject) > 0
+
+    def check_server_limits(self) -> None:
+        """Raises ApiError if the server is full."""
+        self.host.check_server_room(self.config.storage)
+
+    def server_refusal(self) -> ApiError | None:
+        """Why the server takes nothing, if it does not."""
+        try:
+            self.check_server_limits()
+        except ApiError as error:
+            return error
+        return None
+
+    def check_account_limits(self, size: int) -> None:
+        """Raises ApiError if the account would be beyond its limits with `size` more bytes."""
+        self.host.check_account_room(self.config.storage, size)
+
+    def stored_size(self, subject: bytes, header: bytes, body: bytes) -> int:
+        """What a message will count."""
+        size = len(subject) + len(header) + len(body)
+        if self.config.storage is Storage.MEMORY:
+            return size + _MEMORY_OVERHEAD_BYTES
+        size += _FILE_OVERHEAD_BYTES
+        return size + _FILE_HEADER_OVERHEAD_BYTES if header else size
+
+    def republished(
+        self, subject: bytes, header: bytes, body: bytes, sequence: int, last: int, now_ns: int
+    ) -> tuple[bytes, bytes, bytes] | None:
+        """A message as it is republished, if it is."""
+        if self.republisher is None:
+            return None
+        dice = self.host.entropy
+        return self.republisher.message(subject, header, body, sequence, last, now_ns, dice)
+
+    # --- what is due ---------------------------------------------------------------------------
+
+    def decide_due(self, now_ns: int) -> Decision:
+        """What has to be done because time has passed."""
+        return self.due.decide(self._stream_time(now_ns))
+
+    def let_go(self) -> None:
+        """Carry out what should have been, where the disk had no room. Raises StoreError."""
+        if self.is_behind:
+            overdue, self._overdue = self._overdue, []
+            there = self.log.index.present(sorted(set(overdue)))
+            if there:
+                self.remove(there)
+            let_go(self)
+            self.is_behind = False
+
+    @property
+    def only_lets_go(self) -> bool:
+        """Whether nothing is stored because time passes, so that what is due makes room."""
+        config = self.config
+        return config.subject_delete_marker_ttl <= 0 and not config.allow_msg_schedules
+
+    def _stream_time(self, now_ns: int) -> int:
+        """The time for this stream, which never goes back: where the clock is set back it stands
+        still until the clock has caught up with the last message.
+
+        Messages are found by their time and go in its order, so their times have to be in order.
+        Age, time to live and window all count from the time of the message, and end together.
+        """
+        return max(now_ns, self.log.index.last_timestamp_ns)
+
+    def next_due_ns(self) -> int:
+        """When there may be something to do; 0 if never."""
+        return self.due.next_ns()
+
+    # --- records -------------------------------------------------------------------------------
+
+    def append(self, record: Record) -> None:
+        """Put the messages of a record into the log. Raises StoreError, and nothing has changed.
+
+        Records without messages are written down when they are applied: what they change is what
+        is visible then.
+        """
+        if isinstance(record, Published):
+            check(record.first_sequence == self.log.last_sequence + 1, "records follow the log")
+            self.log.append(record.batch)
+            self._note_ids(record)
+            self.in_flight.add(record, self.config)
+        elif isinstance(record, Passed):
+            check(record.first_sequence == self.log.last_sequence + 1, "records follow the log")
+            self.log.skip(1, record.timestamp_ns)
+            self.last_id = id_in(record.header)
+            if self.last_id:
+                self.dedupe.add(self.last_id, record.first_sequence, record.timestamp_ns)
+                # Without room for it the id is forgotten by a restart.
+                with suppress(DiskFullError):
+                    self.log.write_entries(self._ids_of([record.first_sequence]))
+            self.in_flight.add(record, self.config)
+        elif isinstance(record, CONSUMER_RECORDS):
+            self.consumers.write_down(record)
+
+    def apply(self, record: Record) -> None:
+        """A record is as durable as it must be: it becomes visible, with all that follows."""
+        if isinstance(record, CONSUMER_RECORDS) and not isinstance(record, LONG_RECORDS):
+            self._remove_consumed(self.consumers.apply(record))
+        else:
+            at_once(self.applying(record))
+
+    def applying(self, record: Record) -> Work[None]:
+        """Apply a record some at a time. Until the end nobody may look into the log or change it;
+        the state is told as it was before."""
+        if isinstance(record, _MESSAGE_RECORDS):
+            yield from self._showing_messages(record)
+        elif isinstance(record, LONG_RECORDS):
+            with self._told_as_it_is():
+                consumed = yield from self.consumers.applying(record)
+                if consumed:
+                    self.in_flight.stream_changed()
+                    yield from self.removing(consumed)
+        elif isinstance(record, CONSUMER_RECORDS):
+            self._remove_consumed(self.consumers.apply(record))
+        else:
+            self.in_flight.stream_changed()
+            yield from self._changing(record)
+        self._show_given_out()
+
+    def _remove_consumed(self, sequences: list[int]) -> None:
+        if sequences:
+            self.in_flight.stream_changed()
+            self.remove(sequences)
+        self._show_given_out()
+
+    def _showing_messages(self, record: Published | Passed) -> Work[None]:
+        check(self.in_flight.oldest is record, "records are applied in the order of the log")
+        try:
+            if isinstance(record, Published):
+                yield from self._showing(record)
+            else:
+                yield from self.carrying_out(purges_of_passed(record, self.config))
+        except DiskFullError:
+            self.is_behind = True
+            raise
+        finally:
+            # Visible also where the disk did not let go of what should have gone.
+            self.visible_sequence = record.last_sequence
+            self.in_flight.remove_oldest()
+
+    @contextmanager
+    def _told_as_it_is(self) -> Iterator[None]:
+        """Tell the state as it is now, whatever happens until the end."""
+        if self._state_before is not None:
+            yield
+            return
+        self._state_before = self.state()
+        try:
+            yield
+        finally:
+            self._state_before = None
+
+    def _show_given_out(self) -> None:
+        if not self.in_flight:
+            # A purge may have given out sequences.
+            self.visible_sequence = self.log.last_sequence
+
+    def _changing(self, record: Removed | Purged | Configured) -> Work[None]:
+        """Carry out a record that is no message."""
+        if isinstance(record, Removed):
+            # Without room whoever asked for it is told, and what was due is found to be so again.
+            yield from self._deleting(record.sequences, record.erase)
+            return
+        with self._told_as_it_is():
+            if isinstance(record, Purged):
+                yield from self._purging_as_asked(record)
+            else:
+                self.log.set_body(encode_body(record.config, self.created_ns))
+                yield from self._taking_over(record.config, record.now_ns)
+
+    def _showing(self, record: Published) -> Work[None]:
+        """Make messages visible, up to each that takes the place of others, which then go."""
+        count = len(record.batch.subjects)
+        roll_ups = dict(roll_ups_in(record, self.config))
+        ends = [*range(1, count + 1)] if has_to_go_singly(self.config) else [*roll_ups, count]
+        begin = 0
+        for end in ends:
+            self.in_flight.show(end)
+            gone = self._show_some(record, begin, end)
+            if gone:
+                yield from self.removing(gone)
+            if self.config.allow_msg_schedules:
+                self._note_schedules(record, begin, end)
+            if end in roll_ups:
+                yield from self.carrying_out(roll_ups.pop(end))
+            begin = end
+
+    def _show_some(self, record: Published, begin: int, end: int) -> list[int]:
+        """Make the messages from `begin` to `end` visible; returns what limits say that goes."""
+        first, batch = record.first_sequence, record.batch
+        self.visible_sequence = first + end - 1
+        if self.config.retention is Retention.INTEREST:
+            # Before limits: for what nobody needs nothing else has to go.
+            needless = self.consumers.published(first + begin, batch.subjects[begin:end])
+            if needless:
+                self.in_flight.stream_changed()
+                self.remove(needless)
+        if not has_limits(self.config):
+            return []
+        return beyond_limits(
+            self.log, self.config, batch.subjects[begin:end], self.in_flight.unseen()
+        )
+
+    def _note_schedules(self, record: Published, begin: int, end: int) -> None:
+        batch = record.batch
+        for position in range(begin, end):
+            self.scheduling.note(
+                record.first_sequence + position,
+                batch.subjects[position],
+                batch.headers[position],
+                batch.timestamps_ns[position],
+            )
+
+    def carrying_out(self, purges: list[Purge]) -> Work[None]:
+        """Let go of what messages take the place of, some at a time."""
+        for subject, before in purges:
+            yield from self._purging(ALL_SUBJECTS if subject is None else subject, before, 0, 0)
+
+    def remove(self, sequences: list[int]) -> None:
+        """Do what `removing` does at once. Raises StoreError."""
+        at_once(self.removing(sequences))
+
+    def removing(self, sequences: list[int]) -> Work[None]:
+        """Let messages go that nothing keeps any more, some at a time; those for which there is no
+        room now go when there is. Raises StoreError."""
+        try:
+            yield from self._deleting(sequences)
+        except DiskFullError:
+            self._overdue += sequences
+            self.is_behind = True
+            raise
+
+    def _deleting(self, sequences: list[int], erase: bool = False) -> Work[None]:
+        of_consumers = self.consumers.take_unwritten()
+        try:
+            if erase or len(sequences) <= PURGED_AT_A_TIME:
+                ids = self._ids_of(sequences)
+                self.log.delete(sequences, erase, [*of_consumers, *ids])
+                self.scheduling.forget(sequences)
+                yield DELETION_COST * len(sequences)
+            else:
+                with self._told_as_it_is():
+                    sequences = sorted(sequences)
+                    yield from self._deleting_many(sequences, of_consumers)
+                self.scheduling.forget_purged(self.log, ALL_SUBJECTS)
+        except DiskFullError:
+            self.consumers.is_owed |= bool(of_consumers)
+            raise
+        yield from self.consumers.removing(sequences)
+
+    def _deleting_many(
+        self, sequences: list[int], entries: Sequence[tuple[int, bytes]] = ()
+    ) -> Work[None]:
+        """Take messages out of the log, in ascending order, with entries for the journal.
+
+        Ids of messages that are still there may be in the journal too. So those of very many are
+        written beforehand, and only the last of them together with the deletion.
+        """
+        ids: list[tuple[bytes, int, int]] = []
+        for some in parts_of(sequences, PURGED_AT_A_TIME):
+            ids += self.dedupe.of_messages(some)
+            if len(ids) >= IDS_PER_ENTRY_MAX:
+                self.log.write_entries([removed_ids.encode(ids)])
+                ids = []
+            yield len(some)
+        of_ids = [removed_ids.encode(ids)] if ids else []
+        yield from self.log.deleting(sequences, [*entries, *of_ids])
+
+    def _purging(self, pattern: bytes, before: int, keep: int, now_ns: int) -> Work[None]:
+        sequences = yield from self.log.gathering_purgeable(pattern, before, keep)
+        if len(sequences) <= PURGED_AT_A_TIME:
+            self.log.delete(sequences, entries=self._ids_of(sequences))
+        else:
+            with self._told_as_it_is():
+                yield from self._deleting_many(sequences)
+        self.scheduling.forget_purged(self.log, pattern)
+        yield from self.consumers.purging(pattern, now_ns)
+
+    def _ids_of(self, sequences: Iterable[int]) -> list[tuple[int, bytes]]:
+        """What the journal has to know when messages go."""
+        ids = self.dedupe.of_messages(sequences)
+        return [removed_ids.encode(ids)] if ids else []
+
+    def _still_true(self) -> list[tuple[int, bytes]]:
+        """What of all that is journalled has to be kept."""
+        # What is said of now must not be said once more after it.
+        self.consumers.flush()
+        has = self.log.index.has
+        gone = [sequence for sequence in self.dedupe.sequences() if not has(sequence)]
+        return [*self.consumers.snapshot(), *self._ids_of(gone)]
+
+    def _purging_as_asked(self, record: Purged) -> Work[None]:
+        """Let messages go; a purge of all that names a later sequence makes that the next one."""
+        before = record.before
+        if self.in_flight:
+            # What is on its way in is not there yet.
+            before = min(before or SEQUENCE_MAX, self.visible_sequence + 1)
+        yield from self._purging(record.pattern, before, record.keep, record.now_ns)
+        if record.pattern == ALL_SUBJECTS and not record.keep and record.before != 1:
+            # As in nats-server: any other purge of a stream that never had a message is nothing.
+            self.tells_first_sequence = True
+        missing = record.before - 1 - self.log.last_sequence
+        if missing > 0 and record.pattern == ALL_SUBJECTS:
+            self.log.skip(missing, max(self.last_ns(), 0))
+
+    def forecast(self) -> Forecast | None:
+        """What will be there when all that the log has is applied; None if nothing ever goes."""
+        return self.in_flight.forecast(self.config) if self._lets_go else None
+
+    def _note_ids(self, record: Published) -> None:
+        batch = record.batch
+        self.last_id = id_in(batch.headers[-1])
+        if any(batch.headers):
+            self.dedupe.add_all(ids_in(batch.headers), record.first_sequence, batch.timestamps_ns)
+
+    def unseen(self) -> Unseen:
+        """What the log has and nobody sees."""
+        return self.in_flight.unseen()
+
+    def _taking_over(self, config: StreamConfig, now_ns: int) -> Work[None]:
+        """Go on with a configuration that was checked; its limits hold at once."""
+        before = self.config
+        self._configure(config)
+        self.due.reconfigured()
+        if before.duplicate_window != config.duplicate_window:
+            yield from self.dedupe.setting_window(config.duplicate_window, now_ns)
+        limit = config.max_msgs_per_subject
+        was_kept = 0 < before.max_msgs_per_subject <= limit
+        yield from self.keeping_limits(with_subjects=not was_kept)
+        needless = yield from self.consumers.reconfiguring(before.retention)
+        if needless:
+            yield from self.removing(needless)
+
+    def keeping_limits(self, with_subjects: bool = True) -> Work[None]:
+        """Let go of what is beyond the limits, some at a time; also beyond that of subjects if they
+        are to be looked at.
+
+        What a crash leaves of that goes when the log is opened again.
+        """
+        if with_subjects:
+            gone = yield from gathering_beyond_subject_limit(self.log, self.config, self.unseen())
+            if gone:
+                yield from self.removing(gone)
+        gone = yield from gathering_beyond_totals(self.log, self.config, self.unseen())
+        if gone:
+            yield from self.removing(gone)
+
+    # --- coming back ---------------------------------------------------------------------------
+
+    def recover(self, now_ns: int, with_ids: bool = True) -> None:
+        """Find again, in a log that was just opened, what is not written down anywhere else.
+
+        Without ids, what was published before does not count as a duplicate.
+        """
+        recover_stream(self, now_ns, with_ids)
+
+    def state(self) -> StreamState:
+        """What is there to be seen, without details."""
+        if self._state_before is not None:
+            return msgspec.structs.replace(self._state_before)
+        state = super().state()
+        state.consumer_count = len(self.consumers.shown)
+        return state
+
+    def dump(self, now_ns: int) -> dict[str, object]:
+        """Everything durable, in one form whatever way it came about: replicas compare it."""
+        return {
+            "config": write(self.config),
+            "created_ns": self.created_ns,
+            **self.dump_messages(),
+            "ids": [*self.dedupe.entries(now_ns)],
+            "last_id": self.last_id,
+            "schedules": self.scheduling.entries(),
+            "consumers": self.consumers.dump(),
+        }

@@ -1,0 +1,154 @@
+"""What readers see of a stream's log: everything up to the watermark, and nothing above it.
+
+The log may have messages that are not as durable as they must be. Until they are, no read returns
+them, no count includes them, and no state tells of them.
+
+Looks and changes nothing; who moves the watermark is the stream's affair.
+"""
+
+from typing import Final
+
+from headwater.base.sliced import Work
+from headwater.go.times import ZERO_TIME_NS, format_time
+from headwater.jetstream.api.documents import StreamState
+from headwater.jetstream.streams.limits import NOTHING_UNSEEN, Unseen
+from headwater.store.index.sorted_page import sorted_page
+from headwater.store.log.message_log import ALL_SUBJECTS, MessageBatch, MessageLog, StoredMessage
+
+# The messages of so many subjects are told in one step.
+COUNTED_AT_A_TIME: Final = 1024
+DUMP_BYTES_MAX: Final = 1 << 62
+
+
+class StreamView:
+    """The visible part of a log."""
+
+    def __init__(self, log: MessageLog, tells_first_sequence: bool) -> None:
+        self.log = log
+        # Everything up to here is visible.
+        self.visible_sequence = log.last_sequence
+        # Whether the first sequence of an empty stream is told before it had a message.
+        self.tells_first_sequence = tells_first_sequence
+
+    def unseen(self) -> Unseen:
+        """What the log has and nobody sees."""
+        return NOTHING_UNSEEN
+
+    # --- messages ------------------------------------------------------------------------------
+
+    def message(self, sequence: int) -> StoredMessage | None:
+        """The message of a sequence, if it is there to be seen."""
+        return self.log.get(sequence) if 0 < sequence <= self.visible_sequence else None
+
+    def next_message(self, pattern: bytes, sequence: int) -> StoredMessage | None:
+        """The first message at or after a sequence on a matching subject."""
+        return self.message(self.log.next_sequence_of((pattern,), sequence))
+
+    def messages_from(
+        self, pattern: bytes, sequence: int, end: int, count_max: int, bytes_max: int
+    ) -> MessageBatch:
+        """Messages from a sequence to another on matching subjects; none if there is none left."""
+        log, end = self.log, min(end, self.visible_sequence)
+        if pattern == ALL_SUBJECTS and sequence <= end:
+            found = log.read(sequence, min(count_max, end - sequence + 1), bytes_max)
+            found.cut_behind(end)
+            return found
+        while wanted := log.filter((pattern,)).take(sequence, end + 1, count_max):
+            found = log.read_at(wanted, bytes_max)
+            if len(found):
+                return found
+            # None of these can be read.
+            sequence = wanted[-1] + 1
+        return MessageBatch()
+
+    def last_message(self, pattern: bytes) -> StoredMessage | None:
+        """The last message on a matching subject."""
+        return self.message(self.log.last_sequence_of((pattern,), self.visible_sequence))
+
+    # --- sequences and counts ------------------------------------------------------------------
+
+    def few_last_of_each(
+        self, patterns: list[bytes], up_to: int, count_max: int
+    ) -> list[int] | None:
+        """The last message of each matching subject, at or before a sequence, in order.
+
+        None if there are more than `count_max`.
+        """
+        up_to = min(up_to, self.visible_sequence)
+        return self.log.few_last_of_each(patterns, up_to, count_max)
+
+    def sequence_at(self, time_ns: int) -> int:
+        """Of the first message stored at or after a time; one past the last if there is none."""
+        found = self.log.first_sequence_at(time_ns)
+        return found if 0 < found <= self.visible_sequence else self.visible_sequence + 1
+
+    def count_from(self, pattern: bytes, sequence: int) -> int:
+        """How many messages at or after a sequence are on matching subjects."""
+        log, visible = self.log, self.visible_sequence
+        count = log.pending((pattern,), sequence)
+        if visible < log.last_sequence:
+            count -= log.pending((pattern,), max(sequence, visible + 1))
+        return count
+
+    def counting_subjects(
+        self, pattern: bytes, offset: int, count_max: int
+    ) -> Work[tuple[int, list[dict[str, int]]]]:
+        """The number of matching subjects that are visible, and the number of messages on each
+        subject of one page, in order and in parts. The stream must not change meanwhile."""
+        names = yield from self.log.gathering_names(pattern)
+        extent, hidden = self.log.subject_extent, self.unseen().by_subject
+        unseen = {name for name, count in hidden.items() if extent(name)[2] <= count}
+        if unseen:
+            names = [name for name in names if name not in unseen]
+        page = yield from sorted_page(names, offset, count_max)
+        parts: list[dict[str, int]] = []
+        for begin in range(0, len(page), COUNTED_AT_A_TIME):
+            counts: dict[str, int] = {}
+            for name in page[begin : begin + COUNTED_AT_A_TIME]:
+                count = extent(name)[2] - hidden.get(name, 0)
+                counts[name.decode(errors="replace")] = count
+            parts.append(counts)
+            yield 2 * COUNTED_AT_A_TIME
+        return len(names), parts
+
+    # --- the whole -----------------------------------------------------------------------------
+
+    def state(self) -> StreamState:
+        """What is there to be seen, without details."""
+        log = self.log
+        unseen = self.unseen()
+        messages = log.messages - unseen.messages
+        last = self.visible_sequence
+        first = log.first_sequence if messages else last + 1
+        return StreamState(
+            messages=messages,
+            bytes=log.byte_count - unseen.byte_count,
+            first_seq=first if last or self.tells_first_sequence else 0,
+            first_ts=format_time(log.index.timestamp_of(first) if messages else ZERO_TIME_NS),
+            last_seq=last,
+            last_ts=format_time(self.last_ns()),
+            num_subjects=log.subject_count - unseen.subjects_in(log),
+            num_deleted=max(last - first + 1 - messages, 0) if messages else 0,
+        )
+
+    def last_ns(self) -> int:
+        """When the last sequence was given out."""
+        segment = self.log.index.segment_of(self.visible_sequence)
+        position = self.visible_sequence - segment.first_sequence
+        if 0 <= position < len(segment.timestamps_ns):
+            return segment.timestamps_ns[position] or ZERO_TIME_NS
+        return ZERO_TIME_NS
+
+    def dump_messages(self) -> dict[str, object]:
+        """All that the log has, visible or not, in one form whatever way it came about."""
+        log = self.log
+        found = log.read(1, log.messages + 1, DUMP_BYTES_MAX) if log.messages else None
+        messages = [] if found is None else [log.get(sequence) for sequence in found.sequences]
+        return {
+            "first_sequence": log.first_sequence,
+            "last_sequence": log.last_sequence,
+            "byte_count": log.byte_count,
+            "subjects": log.subject_counts(),
+            "messages": messages,
+            "expiries": sorted(pair for pair in log.expiries.pending() if log.index.has(pair[0])),
+        }

@@ -1,0 +1,276 @@
+"""Messages sent without being asked for: interest, heartbeats, flow control."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headwater.base.clock import NS_PER_S
+from headwater.jetstream.config.consumer_config import AckPolicy
+from headwater.jetstream.consumers.push import WINDOW_BYTES_MAX, WINDOW_BYTES_MIN, FlowWindow
+from headwater.testing.entropy import SeededEntropy, labelled_dice
+from tests.unit.jetstream.consumer.conftest import Consume
+from tests.unit.jetstream.consumer.driving import DELIVER, ConsumerDriver, sequences
+
+PUSH: dict[str, Any] = {"deliver_subject": DELIVER}
+FLOW = {**PUSH, "flow_control": True, "idle_heartbeat": 5 * NS_PER_S}
+# So many of these are more than half a window.
+LARGE = b"x" * (WINDOW_BYTES_MIN // 4)
+
+
+# --- interest -------------------------------------------------------------------------------------
+
+
+def test_nothing_is_sent_before_somebody_listens(consume: Consume) -> None:
+    driver = consume()
+    driver.create(**PUSH)
+    driver.fill("S.a", "S.b")
+    assert not driver.take()
+    assert not driver.consumer().info(driver.now_ns).push_bound
+    driver.listen()
+    got = driver.take()
+    assert sequences(got) == [1, 2]
+    assert {each.to for each in got} == {DELIVER}
+    assert driver.consumer().info(driver.now_ns).push_bound
+
+
+def test_what_is_published_is_sent_at_once(consume: Consume) -> None:
+    driver = consume()
+    driver.create(**PUSH, filter_subject="S.a")
+    driver.listen()
+    driver.fill("S.a", "S.b", "S.a")
+    assert sequences(driver.take()) == [1, 3]
+
+
+def test_when_nobody_listens_messages_wait_and_what_is_due_too(consume: Consume) -> None:
+    driver = consume()
+    driver.create(**PUSH)
+    driver.listen()
+    driver.fill("S.a")
+    driver.take()
+    driver.leave()
+    driver.fill("S.a")
+    driver.advance(40)
+    assert not driver.take()
+    driver.listen()
+    assert [(got.sequence, got.deliveries) for got in driver.take()] == [(1, 2), (2, 1)]
+
+
+def test_interest_that_returns_brings_nothing_before_it_is_due(consume: Consume) -> None:
+    driver = consume()
+    driver.create(**PUSH)
+    driver.listen()
+    driver.fill("S.a")
+    driver.take()
+    driver.leave()
+    driver.listen()
+    assert not driver.take()
+
+
+def test_another_subject_gets_everything_that_is_pending(consume: Consume) -> None:
+    driver = consume()
+    driver.create(**PUSH)
+    driver.listen()
+    driver.fill("S.a", "S.a")
+    driver.leave()
+    driver.take()
+    driver.change(deliver_subject="other")
+    driver.listen()
+    assert [(got.to, got.sequence, got.deliveries) for got in driver.take()] == [
+        ("other", 1, 2),
+        ("other", 2, 2),
+    ]
+
+
+def test_what_was_sent_to_another_subject_is_not_sent_again_after_a_restart(
+    consume: Consume,
+) -> None:
+    driver = consume()
+    driver.create(**PUSH)
+    driver.listen()
+    driver.fill("S.a")
+    driver.change(deliver_subject="other")
+    driver.take()
+    if driver.is_on_disk:
+        driver.restart()
+        driver.listen()
+    assert not driver.take()
+
+
+# --- heartbeats -----------------------------------------------------------------------------------
+
+
+def test_heartbeats_say_how_far_it_is(consume: Consume) -> None:
+    driver = consume()
+    driver.create(**PUSH, idle_heartbeat=NS_PER_S, filter_subject="S.a")
+    driver.listen()
+    driver.fill("S.a", "S.b")
+    driver.advance(1)
+    (told,) = driver.take_told()
+    assert (told.to, told.text) == (DELIVER, "100 Idle Heartbeat")
+    assert told.fields == {"Nats-Last-Consumer": "1", "Nats-Last-Stream": "2"}
+
+
+def test_messages_put_heartbeats_off(consume: Consume) -> None:
+    driver = consume()
+    driver.create(**PUSH, idle_heartbeat=NS_PER_S)
+    driver.listen()
+    for _ in range(5):
+        driver.advance(0.9)
+        driver.fill("S.a")
+    assert not driver.take_told()
+    driver.advance(3)
+    assert len(driver.take_told()) == 3
+
+
+def test_nobody_who_listens_hears_nothing(consume: Consume) -> None:
+    driver = consume()
+    driver.create(**PUSH, idle_heartbeat=NS_PER_S)
+    driver.advance(5)
+    assert not driver.take_told()
+
+
+# --- flow control ---------------------------------------------------------------------------------
+
+
+def window() -> FlowWindow:
+    return FlowWindow(b"$JS.FC.S.C.", SeededEntropy(labelled_dice(1, "flow")))
+
+
+def test_a_window_asks_beyond_its_half_and_closes_beyond_its_end() -> None:
+    flow = window()
+    assert not flow.sent(WINDOW_BYTES_MIN // 2)
+    assert flow.sent(1)
+    subject = flow.ask()
+    assert subject.startswith(b"$JS.FC.S.C.")
+    assert not flow.sent(WINDOW_BYTES_MIN // 2 - 1)
+    assert flow.is_open, "just full"
+    flow.sent(1)
+    assert not flow.is_open
+
+
+def test_an_answer_opens_it_and_doubles_it() -> None:
+    flow = window()
+    flow.sent(WINDOW_BYTES_MIN + 1)
+    assert not flow.is_open
+    assert flow.confirm(flow.ask())
+    assert flow.is_open
+    assert not flow.asked
+    assert not flow.sent(WINDOW_BYTES_MIN), "half of twice as much"
+
+
+def test_only_the_outstanding_request_can_be_answered() -> None:
+    flow = window()
+    flow.sent(WINDOW_BYTES_MIN + 1)
+    assert not flow.confirm(b"")
+    first = flow.ask()
+    assert flow.confirm(first)
+    assert not flow.confirm(first)
+    assert not flow.confirm(b"")
+
+
+def test_a_window_grows_to_its_limit() -> None:
+    flow = window()
+    for _ in range(10):
+        flow.sent(WINDOW_BYTES_MAX + 1)
+        assert flow.confirm(flow.ask())
+    flow.sent(WINDOW_BYTES_MAX)
+    assert flow.is_open
+    flow.sent(1)
+    assert not flow.is_open
+
+
+@given(
+    sizes=st.lists(st.integers(min_value=1, max_value=WINDOW_BYTES_MIN), max_size=12),
+    answers=st.lists(st.booleans(), max_size=12),
+)
+def test_many_at_once_are_counted_as_one_by_one(sizes: list[int], answers: list[bool]) -> None:
+    """Asked, closed and opened after the same messages, whoever answers when."""
+    ways = []
+    for is_together in (False, True):
+        flow, answering, asked_at, sent = window(), iter(answers), [], 0
+        while sent < len(sizes):
+            if not flow.is_open:
+                # Now it has to be answered.
+                assert flow.confirm(flow.asked)
+            elif flow.asked and next(answering, False):
+                flow.confirm(flow.asked)
+            if is_together:
+                # What is taken together ends where it is asked or answered, one by one.
+                count = flow.sent_all(sizes[sent : sent + 1] if flow.asked else sizes[sent:])
+                sent += count
+                is_due = flow.is_due
+            else:
+                is_due = flow.sent(sizes[sent])
+                sent += 1
+            if is_due:
+                flow.ask()
+                asked_at.append(sent)
+        ways.append((asked_at, flow.is_open, flow._sent_bytes, flow._asked_bytes))
+    assert ways[0] == ways[1]
+
+
+def test_what_is_beyond_the_window_is_not_taken_together() -> None:
+    flow = window()
+    flow.sent(WINDOW_BYTES_MIN - 5)
+    flow.ask()
+    assert flow.sent_all([3, 3, 3, 3]) == 2
+    assert not flow.is_open
+
+
+@pytest.fixture
+def flow(consume: Consume) -> ConsumerDriver:
+    """One that pushes large messages with flow control, and has stopped."""
+    driver = consume(max_msg_size=-1)
+    driver.create(**FLOW)
+    for _ in range(12):
+        driver.publish("S.a", LARGE)
+    driver.listen()
+    return driver
+
+
+def test_sending_stops_until_it_is_confirmed(flow: ConsumerDriver) -> None:
+    assert sequences(flow.take()) == [1, 2, 3, 4]
+    (told,) = flow.take_told()
+    assert (told.to, told.text) == (DELIVER, "100 FlowControl Request")
+    assert told.reply is not None
+    flow.confirm(b"$JS.FC.S.C.none")
+    assert not flow.take()
+    flow.confirm(told.reply)
+    assert sequences(flow.take())[:5] == [5, 6, 7, 8, 9]
+
+
+def test_a_heartbeat_tells_what_is_to_be_answered(flow: ConsumerDriver) -> None:
+    (asked,) = flow.take_told()
+    assert asked.reply is not None
+    flow.advance(5)
+    (told,) = flow.take_told()
+    assert told.fields["Nats-Consumer-Stalled"] == asked.reply.decode()
+
+
+def test_an_acknowledgement_by_flow_control(consume: Consume) -> None:
+    driver = consume()
+    driver.create(deliver_subject=DELIVER, ack_policy=AckPolicy.FLOW_CONTROL, ack_wait=0)
+    driver.listen()
+    driver.fill("S.a", "S.a", "S.a")
+    assert driver.pending() == [1, 2, 3]
+    driver.advance(1)
+    asked = [told for told in driver.take_told() if told.reply]
+    assert asked[0].reply is not None
+    header = b"NATS/1.0\r\nNats-Last-Consumer: 2\r\nNats-Last-Stream: 2\r\n\r\n"
+    driver.confirm(asked[0].reply, header=header)
+    assert driver.pending() == [3]
+    assert driver.figures()[1] == (2, 2)
+
+
+def test_more_than_was_sent_is_not_acknowledged(consume: Consume) -> None:
+    driver = consume()
+    driver.create(deliver_subject=DELIVER, ack_policy=AckPolicy.FLOW_CONTROL, ack_wait=0)
+    driver.listen()
+    driver.fill("S.a", "S.a", "S.a")
+    driver.advance(1)
+    asked = [told.reply for told in driver.take_told() if told.reply]
+    header = b"NATS/1.0\r\nNats-Last-Consumer: 999\r\nNats-Last-Stream: 9999999999\r\n\r\n"
+    driver.confirm(asked[0] or b"", header=header)
+    assert driver.figures() == ((3, 3), (3, 3))

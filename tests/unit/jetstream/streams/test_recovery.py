@@ -1,0 +1,115 @@
+"""What is left of an atomic batch after a crash: all of it, or nothing."""
+
+import pytest
+
+from headwater.jetstream.config.stream_config import Storage
+from headwater.jetstream.streams.recovery import unfinished_batch
+from headwater.store.log.memory_log import MemoryLog
+from headwater.store.log.message_log import Batch
+from tests.unit.jetstream.conftest import Drive
+from tests.unit.jetstream.shadow import Driver, Publish
+
+
+def block(**headers: object) -> bytes:
+    lines = [f"{name.replace('_', '-')}: {value}\r\n" for name, value in headers.items()]
+    return f"NATS/1.0\r\n{''.join(lines)}\r\n".encode()
+
+
+def member(number: int, batch: str = "b", **headers: object) -> bytes:
+    return block(Nats_Batch_Id=batch, Nats_Batch_Sequence=number, **headers)
+
+
+LAST = member(2, Nats_Batch_Commit=1)
+PLAIN = b""
+
+
+def log_of(*headers: bytes, moments_ns: list[int] | None = None) -> MemoryLog:
+    log = MemoryLog()
+    count = len(headers)
+    moments_ns = moments_ns or [7] * count
+    log.append(Batch([b"S"] * count, [*headers], [b"x"] * count, moments_ns))
+    return log
+
+
+@pytest.mark.parametrize(
+    ("headers", "unfinished"),
+    [
+        ([PLAIN, PLAIN], []),
+        ([PLAIN, member(1)], [2]),
+        ([PLAIN, member(1), member(2)], [2, 3]),
+        ([member(1), LAST], []),
+        ([member(1), LAST, member(1, "c")], [3]),
+        ([member(1), PLAIN], []),
+        # Numbers that do not lead back to the first are of no batch.
+        ([PLAIN, member(2)], []),
+        ([member(1), member(3)], []),
+        ([member(1, "a"), member(2, "b")], []),
+        ([block(Nats_Batch_Id="b")], []),
+        ([block(Nats_Batch_Id="b", Nats_Batch_Sequence="9" * 5000)], []),
+        # The copy of a schedule that came in a batch.
+        ([member(1, Nats_Scheduler="S.s", Nats_Schedule_Next="purge")], []),
+    ],
+)
+def test_the_beginning_of_a_batch_at_the_end_of_a_log(
+    headers: list[bytes], unfinished: list[int]
+) -> None:
+    assert sorted(unfinished_batch(log_of(*headers))) == unfinished
+
+
+def test_a_batch_is_stored_at_one_moment() -> None:
+    log = log_of(member(1), member(2), moments_ns=[7, 8])
+    assert unfinished_batch(log) == []
+
+
+def test_what_was_deleted_at_the_end_was_there() -> None:
+    """A batch whose last message was deleted was whole."""
+    log = log_of(member(1), LAST)
+    log.delete([2])
+    assert unfinished_batch(log) == []
+
+
+def test_what_is_lost_at_the_end_may_have_been_the_rest() -> None:
+    log = log_of(member(1), member(2))
+    log.skip(100, 7)
+    log.lost.add(3, 102)
+    assert sorted(unfinished_batch(log)) == [1, 2]
+
+
+def test_an_empty_log_has_none() -> None:
+    assert unfinished_batch(MemoryLog()) == []
+
+
+def test_a_restart_drops_what_a_crash_has_cut() -> None:
+    driver = Driver(Storage.FILE, allow_atomic=True)
+    driver.fill("S.a")
+    driver.stream.log.append(Batch([b"S.a"], [member(1)], [b"x"], [driver.now_ns]))
+    driver.kill()
+    assert driver.sequences == [1]
+    assert driver.stream.visible_sequence == 2, "no sequence is given out twice"
+
+
+def test_also_where_batches_are_not_allowed_any_more() -> None:
+    driver = Driver(Storage.FILE)
+    driver.stream.log.append(Batch([b"S.a"], [member(1)], [b"x"], [driver.now_ns]))
+    driver.kill()
+    assert driver.sequences == []
+
+
+def test_what_was_cut_is_gone_for_good_before_anything_follows() -> None:
+    """In the middle of a log nobody looks for half a batch."""
+    driver = Driver(Storage.FILE, allow_atomic=True)
+    driver.stream.log.append(Batch([b"S.a"], [member(1)], [b"x"], [driver.now_ns]))
+    driver.kill()
+    [journal] = [path for path in driver.disk.files() if path.endswith("journal.hw")]
+    assert driver.disk.is_synced(journal)
+
+
+def test_a_whole_batch_outlives_a_restart(drive: Drive) -> None:
+    driver = drive(allow_atomic=True)
+    headers = {"Nats-Batch-Id": "b", "Nats-Batch-Sequence": "1"}
+    last = {**headers, "Nats-Batch-Sequence": "2", "Nats-Batch-Commit": "1"}
+    driver.publish_together([Publish("S.a", b"1", headers), Publish("S.b", b"2", last)])
+    driver.delete(2)
+    if driver.is_on_disk:
+        driver.restart()
+    assert driver.sequences == [1]
