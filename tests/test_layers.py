@@ -107,7 +107,7 @@ def test_the_tree_keeps_every_contract() -> None:
 
 
 ALLOWED = {
-    "server/broker.py": "import headwater.runtime.environment\nimport headwater.wire",
+    "server/core/broker.py": "import headwater.runtime.environment\nimport headwater.wire",
     "server/main.py": "import os, asyncio, signal\nimport headwater.runtime.real",
     "server/lifecycle.py": "import asyncio\nimport headwater.runtime.clock",
     "runtime/environment.py": "import asyncio",
@@ -147,9 +147,9 @@ def test_a_tree_without_the_layers_still_to_come_keeps_every_contract(tmp_path: 
         ("purity", "wire/decoder.py", "def f():\n    import os.path", "os"),
         ("purity", "store/log/file_log.py", "from asyncio import sleep", "asyncio"),
         ("purity", "jetstream/config/stream_config.py", "from time import time_ns", "time"),
-        ("server-purity", "server/broker.py", "import asyncio", "asyncio"),
+        ("server-purity", "server/core/broker.py", "import asyncio", "asyncio"),
         ("server-purity", "server/api/router.py", "import threading", "threading"),
-        ("environment", "server/broker.py", "import headwater.runtime.clock", "runtime.clock"),
+        ("environment", "server/core/broker.py", "import headwater.runtime.clock", "runtime.clock"),
         ("light-server", "server/main.py", "def f():\n    import click", "click"),
         ("light-server", "runtime/http.py", "from rich.table import Table", "rich"),
         ("light-server", "cli/serve.py", "def f():\n    import headwater.spark", "headwater.spark"),
@@ -180,7 +180,8 @@ def test_a_core_may_not_reach_the_world_through_a_lower_core(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(
-    ("contract", "module"), [("purity", "wire/decoder.py"), ("server-purity", "server/broker.py")]
+    ("contract", "module"),
+    [("purity", "wire/decoder.py"), ("server-purity", "server/core/broker.py")],
 )
 def test_every_forbidden_module_is_really_forbidden(
     tmp_path: Path, contract: str, module: str

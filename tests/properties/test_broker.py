@@ -14,14 +14,14 @@ from unittest.mock import patch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headwater.server import broker, crowd, intake
-from headwater.server.options import (
+from headwater.server.configuration.options import (
     Options,
     Permissions,
     ResponsePermission,
     SubjectPermission,
     UserOptions,
 )
+from headwater.server.core import broker, crowd, intake
 from headwater.subjects import index
 from headwater.wire import decoder
 from tests.scenarios.world import Peer, World

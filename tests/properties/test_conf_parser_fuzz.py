@@ -6,8 +6,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from headwater.base.errors import OperatingError
-from headwater.server.conf_parser import ConfParseError, Node, digest, parse_text
-from headwater.server.flags import parse_command_line
+from headwater.server.configuration.flags import parse_command_line
+from headwater.server.configuration.parser import ConfParseError, Node, digest, parse_text
 
 VALID = [
     b'{\n a: 1, b: [x, "y z", 3k], c { d: $a, e = 10.0.0.1:4222 }\n} # c\n',

@@ -30,7 +30,7 @@ from headwater.jetstream.streams.schedules.schedule import (
     TIME_ZONE,
 )
 from headwater.runtime.time_zones import find_zone
-from headwater.server.options import Options
+from headwater.server.configuration.options import Options
 from headwater.testing.disk import SimDisk
 from tests.properties.strict_frames import BrokenFrame, Frame, parse
 from tests.scenarios.world import Peer, connect_document

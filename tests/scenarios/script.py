@@ -26,8 +26,8 @@ from typing import Final
 
 import msgspec
 
-from headwater.server.config_keys import load_config
-from headwater.server.options import Options
+from headwater.server.configuration.keys import load_config
+from headwater.server.configuration.options import Options
 from tests.scenarios.world import Peer, World, connect_document
 
 _INDENT: Final = "  "

@@ -17,10 +17,10 @@ import msgspec
 from headwater.base.clock import NS_PER_S
 from headwater.runtime.client_connection import WRITE_HIGH_BYTES
 from headwater.runtime.environment import Environment, TimerHandle
-from headwater.server.client import Client
+from headwater.server.configuration.options import Options
+from headwater.server.core.client import Client
 from headwater.server.log import Log
 from headwater.server.node import Node
-from headwater.server.options import Options
 
 T = TypeVar("T")
 

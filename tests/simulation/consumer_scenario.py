@@ -23,7 +23,7 @@ import pytest
 from nats.aio.client import Client as NatsClient
 
 from headwater.runtime import upkeep
-from headwater.server import stream_runner
+from headwater.server.streams import runner as stream_runner
 from headwater.testing import World
 from tests.simulation.consumer_clients import (
     ACK_WAIT_S,

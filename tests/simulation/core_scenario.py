@@ -8,8 +8,8 @@ import nats
 from nats.aio.client import Client as NatsClient
 from nats.aio.msg import Msg
 
+from headwater.server.configuration.options import Options
 from headwater.server.lifecycle import Server
-from headwater.server.options import Options
 from headwater.testing import FaultPlan, Host, World, simulated_environment
 from headwater.testing.checkers.delivery import DeliveryLedger, Published, Subscriber
 

@@ -1,7 +1,7 @@
 """A server with streams in the simulated world, which comes back as it was configured."""
 
+from headwater.server.configuration.options import JetStreamOptions, Options
 from headwater.server.lifecycle import Server
-from headwater.server.options import JetStreamOptions, Options
 from headwater.testing import World, simulated_environment
 
 SYNC_INTERVAL_S = 2.0

@@ -36,8 +36,8 @@ from headwater.jetstream.consumers.delivery import Delivery
 from headwater.jetstream.consumers.outbox import Outbox
 from headwater.jetstream.consumers.redelivery import Deadlines
 from headwater.jetstream.consumers.retention import InterestCounts
-from headwater.server.jetstream import JetStream
-from headwater.server.stream_runner import StreamRunner
+from headwater.server.streams.host import JetStream
+from headwater.server.streams.runner import StreamRunner
 from headwater.testing import World, seeds
 from tests.simulation.consumer_scenario import (
     VIRTUAL_S_MAX,

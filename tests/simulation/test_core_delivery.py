@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from headwater.server.out_buffers import OutBuffers
+from headwater.server.core.out_buffers import OutBuffers
 from headwater.subjects.index import Route, SubscriptionIndex
 from headwater.testing import World, seeds
 from headwater.testing.checkers.delivery import DeliveryViolation

@@ -11,9 +11,9 @@ from headwater.jetstream.backup.archive import END, MAGIC, STATE_NAME, Entry, en
 from headwater.jetstream.backup.s2 import BEGINNING, plain_frame
 from headwater.jetstream.config.stream_config import StreamConfig
 from headwater.jetstream.streams.file import encode_body
-from headwater.server import jetstream
+from headwater.server.configuration.options import JetStreamOptions, Options
 from headwater.server.lifecycle import Server
-from headwater.server.options import JetStreamOptions, Options
+from headwater.server.streams import host as jetstream
 from headwater.store.log.log_sync import LogSync
 from headwater.testing import World, seeds, simulated_environment
 from tests.simulation.core_scenario import connected

@@ -9,8 +9,8 @@ import pytest
 from nats.aio.client import Client as NatsClient
 from nats.aio.msg import Msg
 
+from headwater.server.configuration.options import JetStreamOptions, Options
 from headwater.server.lifecycle import Server
-from headwater.server.options import JetStreamOptions, Options
 from headwater.testing import World, simulated_environment
 from tests.simulation.core_scenario import connected
 

@@ -9,8 +9,8 @@ from headwater.jetstream.records import Record
 from headwater.jetstream.streams.dedupe import DedupeWindow
 from headwater.jetstream.streams.publishing.decision import Decision, Incoming
 from headwater.jetstream.streams.stream import Stream
-from headwater.server.stream_runner import StreamRunner
-from headwater.server.waiting_steps import Change
+from headwater.server.streams.runner import StreamRunner
+from headwater.server.streams.waiting_steps import Change
 from headwater.store.log.file_log import FileLog
 from headwater.store.store import SyncMode
 from headwater.testing import World, seeds

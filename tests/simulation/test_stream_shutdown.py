@@ -2,8 +2,8 @@
 
 import pytest
 
+from headwater.server.configuration.options import JetStreamOptions, Options
 from headwater.server.lifecycle import Server
-from headwater.server.options import JetStreamOptions, Options
 from headwater.testing import World, seeds, simulated_environment
 from tests.simulation.core_scenario import connected
 

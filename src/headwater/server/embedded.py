@@ -25,8 +25,8 @@ from headwater.base.errors import ProgrammerError
 from headwater.runtime.loop_thread import LoopThread
 from headwater.runtime.real import real_environment
 from headwater.runtime.scratch import scratch_folder
+from headwater.server.configuration.options import JetStreamOptions, Options
 from headwater.server.lifecycle import Server
-from headwater.server.options import JetStreamOptions, Options
 
 LOOPBACK: Final = Options(host="127.0.0.1", port=-1)
 

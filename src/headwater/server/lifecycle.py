@@ -17,13 +17,13 @@ from headwater.base.quoting import quote
 from headwater.runtime.client_connection import ClientConnection
 from headwater.runtime.environment import Environment, Listener
 from headwater.runtime.http import HttpConnection
-from headwater.server import closing
-from headwater.server.go_text import format_duration
+from headwater.server.configuration.go_text import format_duration
+from headwater.server.configuration.options import Options
+from headwater.server.configuration.reload_plan import changed_options
+from headwater.server.core import closing
 from headwater.server.log import Log, Sink
-from headwater.server.monitoring import Monitor
+from headwater.server.monitoring.http import Monitor
 from headwater.server.node import Node
-from headwater.server.options import Options
-from headwater.server.reload_plan import changed_options
 from headwater.wire.info import NATS_VERSION
 
 # While lame, clients are closed one by one, at least so often and at most so far apart.

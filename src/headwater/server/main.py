@@ -15,10 +15,10 @@ from headwater.runtime.files import SystemFiles
 from headwater.runtime.loops import new_event_loop
 from headwater.runtime.memory_upkeep import MemoryUpkeep, SystemHeap
 from headwater.runtime.real import real_environment
-from headwater.server import flags
+from headwater.server.configuration import flags
+from headwater.server.configuration.options import Options
 from headwater.server.lifecycle import Server, StartError
 from headwater.server.log_file import LogFile
-from headwater.server.options import Options
 from headwater.wire.info import NATS_VERSION
 
 # Harnesses match what follows this name, and some the name itself.

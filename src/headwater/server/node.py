@@ -19,21 +19,21 @@ from headwater.base.errors import PeerError
 from headwater.base.quoting import quote, quote_bytes
 from headwater.jetstream.config.api_level import API_LEVEL
 from headwater.runtime.environment import Environment, TimerHandle
-from headwater.server import closing
-from headwater.server.accounts import Account, Accounts
-from headwater.server.auth import Authenticator, SlowCheck, Verdict
-from headwater.server.broker import Broker
-from headwater.server.budget import CONNECT_UNITS, OPERATION_UNITS, Budget
-from headwater.server.client import Client, Connection, Subscription
-from headwater.server.closed_clients import ClosedClients
+from headwater.server.auth.authentication import Authenticator, SlowCheck, Verdict
+from headwater.server.configuration.options import Options, UserOptions
+from headwater.server.core import closing
+from headwater.server.core.accounts import Account, Accounts
+from headwater.server.core.broker import Broker
+from headwater.server.core.budget import CONNECT_UNITS, OPERATION_UNITS, Budget
+from headwater.server.core.client import Client, Connection, Subscription
+from headwater.server.core.closed_clients import ClosedClients
+from headwater.server.core.intake import Intake
+from headwater.server.core.permissions import ConnectionPermissions
+from headwater.server.core.tracing import Tracer
 from headwater.server.identity import new_server_id
-from headwater.server.intake import Intake
-from headwater.server.jetstream import JetStream
 from headwater.server.log import Log
-from headwater.server.options import Options, UserOptions
-from headwater.server.permissions import ConnectionPermissions
-from headwater.server.system_services import SystemServices
-from headwater.server.tracing import Tracer
+from headwater.server.streams.host import JetStream
+from headwater.server.system.services import SystemServices
 from headwater.subjects.grammar import is_valid_pattern
 from headwater.wire import encoder
 from headwater.wire.batch import (

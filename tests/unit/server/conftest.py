@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from headwater.server.options import Options
+from headwater.server.configuration.options import Options
 from tests.scenarios.world import World
 
 MakeWorld = Callable[..., World]

@@ -4,9 +4,9 @@ import json
 from typing import Any, Final, NamedTuple
 
 from headwater.jetstream.streams.stream import Stream
-from headwater.server.consumer_runner import ConsumerRunner
-from headwater.server.jetstream import JetStream
-from headwater.server.options import GLOBAL_ACCOUNT, Options
+from headwater.server.configuration.options import GLOBAL_ACCOUNT, Options
+from headwater.server.streams.consumer_runner import ConsumerRunner
+from headwater.server.streams.host import JetStream
 from headwater.testing.disk import SimDisk
 from tests.scenarios.world import Peer
 from tests.unit.server.stored_world import StoredWorld, streaming

@@ -12,13 +12,13 @@ from typing import Final
 
 from headwater.base.errors import OperatingError
 from headwater.runtime.client_connection import WRITE_HIGH_BYTES
-from headwater.server.flags import Run, parse_command_line
+from headwater.server.configuration.flags import Run, parse_command_line
+from headwater.server.configuration.options import Options
 from headwater.server.lifecycle import Server
-from headwater.server.monitor.jsz import JszOptions, jsz
-from headwater.server.monitor.subsz import SubszOptions, subsz
-from headwater.server.monitor.varz import varz
-from headwater.server.monitoring import Monitor
-from headwater.server.options import Options
+from headwater.server.monitoring.http import Monitor
+from headwater.server.monitoring.pages.jsz import JszOptions, jsz
+from headwater.server.monitoring.pages.subsz import SubszOptions, subsz
+from headwater.server.monitoring.pages.varz import varz
 from headwater.testing import World as SimWorld
 from headwater.testing import simulated_environment
 from tests.scenarios.world import Peer, World

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Final
 
-from headwater.server.options import Options
+from headwater.server.configuration.options import Options
 from tests.scenarios.world import World
 
 RSS_BYTES: Final = 12_345_678

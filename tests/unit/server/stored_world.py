@@ -4,8 +4,8 @@ import json
 from dataclasses import replace
 from typing import Any, Final
 
-from headwater.server.monitor.healthz import Health, HealthzOptions, healthz
-from headwater.server.options import JetStreamOptions, Options
+from headwater.server.configuration.options import JetStreamOptions, Options
+from headwater.server.monitoring.pages.healthz import Health, HealthzOptions, healthz
 from headwater.testing.disk import SimDisk
 from tests.scenarios.world import Peer, World
 from tests.unit.server.monitored_world import FixedProcess

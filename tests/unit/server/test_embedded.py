@@ -11,9 +11,9 @@ import pytest
 
 from headwater.base.errors import ProgrammerError
 from headwater.runtime.loop_thread import LoopThread
+from headwater.server.configuration.options import JetStreamOptions, Options, OptionsError
 from headwater.server.embedded import EmbeddedServer, running
 from headwater.server.lifecycle import StartError
-from headwater.server.options import JetStreamOptions, Options, OptionsError
 
 
 async def echo_through(url: str) -> bytes:

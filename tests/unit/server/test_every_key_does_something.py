@@ -14,10 +14,12 @@ from typing import Any, Final
 
 import pytest
 
-from headwater.server import config_jetstream, config_keys, flags
-from headwater.server.config_keys import ConfigError
-from headwater.server.config_reading import Table
-from headwater.server.options import Options
+from headwater.server.configuration import flags
+from headwater.server.configuration import jetstream_section as config_jetstream
+from headwater.server.configuration import keys as config_keys
+from headwater.server.configuration.keys import ConfigError
+from headwater.server.configuration.options import Options
+from headwater.server.configuration.reading import Table
 from tests.unit.server import key_probes as probes
 from tests.unit.server.key_probes import (
     HEADERS,

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from headwater.runtime.file_watch import LOOK_S
-from headwater.server.options import Options
+from headwater.server.configuration.options import Options
 from headwater.testing.disk import SimDisk
 from tests.unit.server.stored_world import FOLDER, streaming
-from tests.unit.server.test_stream_runner import STORE_FAILED, StreamWorld
+from tests.unit.server.streams.test_runner import STORE_FAILED, StreamWorld
 
 STREAM = f"{FOLDER}/streams/%24G%2FS"
 BODY = bytes(100)

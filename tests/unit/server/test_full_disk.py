@@ -8,10 +8,10 @@ import pytest
 
 from headwater.base.clock import NS_PER_S
 from headwater.jetstream.advisories import OUT_OF_STORAGE_SUBJECT
-from headwater.server.disk_watch import LOOK_S
-from headwater.server.options import Options
+from headwater.server.configuration.options import Options
+from headwater.server.streams.disk_watch import LOOK_S
 from tests.unit.server.stored_world import streaming
-from tests.unit.server.test_stream_runner import (
+from tests.unit.server.streams.test_runner import (
     AHEAD,
     JOURNAL,
     SEGMENT,

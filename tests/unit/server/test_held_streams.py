@@ -13,7 +13,7 @@ import pytest
 from headwater.base import sliced
 from headwater.jetstream.api import long_details
 from headwater.jetstream.streams import stream as stream_module
-from headwater.server.options import Options
+from headwater.server.configuration.options import Options
 from headwater.store.log import file_log as log
 from headwater.store.log import memory_log as memory
 from headwater.store.log import message_log

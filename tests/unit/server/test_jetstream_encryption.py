@@ -3,7 +3,7 @@
 import pytest
 
 from headwater.base.errors import OperatingError
-from headwater.server.options import Options, StoreCipher
+from headwater.server.configuration.options import Options, StoreCipher
 from headwater.testing.disk import SimDisk
 from tests.unit.server.stored_world import FOLDER, StoredWorld, streaming
 

@@ -6,9 +6,9 @@ import pytest
 
 from headwater.jetstream.account import AccountLimits
 from headwater.jetstream.config.stream_config import StreamConfig
-from headwater.server.monitor.documents import Refused, encode
-from headwater.server.monitor.jsz import JszOptions, jetstream_part, jsz, jsz_of_account
-from headwater.server.options import AccountOptions, Options
+from headwater.server.configuration.options import AccountOptions, Options
+from headwater.server.monitoring.pages.documents import Refused, encode
+from headwater.server.monitoring.pages.jsz import JszOptions, jetstream_part, jsz, jsz_of_account
 from tests.unit.server.consumer_world import ConsumerWorld
 from tests.unit.server.stored_world import FOLDER, StoredWorld, streaming
 

@@ -3,7 +3,7 @@
 import pytest
 
 from headwater.jetstream.streams import file as stream_file
-from headwater.server import jetstream
+from headwater.server.streams import host as jetstream
 from tests.unit.server.stored_world import StoredWorld
 
 

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from headwater.runtime.loops import new_event_loop
+from headwater.server.configuration.options import Options, UserOptions
 from headwater.server.embedded import running
 from headwater.server.lifecycle import Server
-from headwater.server.options import Options, UserOptions
 from tests.scenarios.world import Peer, World
 from tests.unit.server.consumer_world import API, NS, ConsumerWorld
 from tests.unit.server.leftovers import ROUNDS, left_behind, left_behind_by

@@ -12,7 +12,7 @@ import pytest
 from headwater.base import emptying, sliced
 from headwater.jetstream.consumers import machine, retention
 from headwater.jetstream.streams import stream as stream_module
-from headwater.server.options import Options
+from headwater.server.configuration.options import Options
 from headwater.store.index import subject_filter
 from headwater.store.index import walks as index_walks
 from headwater.store.log import file_log as log

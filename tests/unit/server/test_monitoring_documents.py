@@ -5,7 +5,7 @@ import json
 import pytest
 
 from headwater.base.clock import NS_PER_S
-from headwater.server.monitor.documents import (
+from headwater.server.monitoring.pages.documents import (
     Refused,
     View,
     encode,
@@ -16,7 +16,7 @@ from headwater.server.monitor.documents import (
     timestamp,
     uptime,
 )
-from headwater.server.monitor.query import Query
+from headwater.server.monitoring.pages.query import Query
 
 MINUTE_S = 60
 HOUR_S = 60 * MINUTE_S

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from headwater.base.clock import NS_PER_S
-from headwater.server.options import (
+from headwater.server.configuration.options import (
     AccountOptions,
     Options,
     Permissions,

@@ -3,10 +3,10 @@
 import pytest
 
 from headwater.base.clock import NS_PER_S
-from headwater.server.options import Options
-from headwater.server.stream_runner import DUE_S_MAX
+from headwater.server.configuration.options import Options
+from headwater.server.streams.runner import DUE_S_MAX
 from tests.unit.server.stored_world import streaming
-from tests.unit.server.test_stream_runner import StreamWorld
+from tests.unit.server.streams.test_runner import StreamWorld
 
 HOUR_S = 3600
 DAY_AND_HOUR_S = 25 * HOUR_S

@@ -1,0 +1,1 @@
+"""Who may connect: users, passwords and tokens."""

@@ -1,0 +1,113 @@
+"""Who a client is: from the credentials in its CONNECT to a user, or to nobody.
+
+Plain secrets are compared in constant time at once. A bcrypt hash takes tens of milliseconds on
+purpose, so the comparison is returned as work for somebody else's thread.
+"""
+
+import hmac
+from collections.abc import Callable
+from typing import Final, final
+
+import bcrypt
+
+from headwater.server.configuration.options import GLOBAL_ACCOUNT, Options, UserOptions, is_bcrypt
+from headwater.wire.info import ConnectOptions
+
+# bcrypt reads no more than this; newer libraries refuse longer input instead of cutting it.
+_BCRYPT_BYTES_MAX: Final = 72
+
+# The only way in there is so far.
+_CONNECTION_TYPE: Final = "STANDARD"
+
+_ANYONE: Final = UserOptions(username="", account_name=GLOBAL_ACCOUNT)
+
+
+@final
+class Verdict:
+    """The user a client turned out to be; None when it is refused."""
+
+    __slots__ = ("user",)
+
+    def __init__(self, user: UserOptions | None) -> None:
+        self.user = user
+
+
+@final
+class SlowCheck:
+    """A comparison to be run off the loop; `work` gives the verdict."""
+
+    __slots__ = ("work",)
+
+    def __init__(self, work: Callable[[], Verdict]) -> None:
+        self.work = work
+
+
+_REFUSED: Final = Verdict(None)
+
+
+@final
+class Authenticator:
+    """The credentials a server accepts. Rebuilt when the options change."""
+
+    __slots__ = ("_no_auth_user", "_single", "_token", "_users", "announced", "required")
+
+    def __init__(self, options: Options) -> None:
+        self.required = options.auth_required
+        self._users = {user.username: user for user in options.all_users()}
+        self._no_auth_user = self._users.get(options.no_auth_user)
+        # A server that says nothing of a stand-in still tells clients that it requires CONNECT.
+        self.announced = self.required and self._no_auth_user is None
+        if options.is_global_open:
+            self._no_auth_user = _ANYONE
+        self._token = options.token
+        self._single: UserOptions | None = None
+        if options.username:
+            self._single = UserOptions(username=options.username, password=options.password)
+
+    @property
+    def stand_in(self) -> UserOptions | None:
+        """The user of clients that present no credentials; None if they are refused."""
+        user = self._no_auth_user
+        return user if user is not None and _may_connect(user) else None
+
+    def user(self, name: str) -> UserOptions | None:
+        """The configured user of that name."""
+        if self._single is not None and self._single.username == name:
+            return self._single
+        return self._users.get(name)
+
+    def check(self, connect: ConnectOptions) -> Verdict | SlowCheck:
+        """Judge a CONNECT."""
+        if not self.required:
+            return Verdict(_ANYONE)
+        if self._token:
+            return _compare(self._token, connect.auth_token, _ANYONE)
+        if not self._presents_credentials(connect) and self._no_auth_user is not None:
+            return Verdict(self.stand_in)
+        user = self.user(connect.user)
+        if user is None or not _may_connect(user):
+            return _REFUSED
+        return _compare(user.password, connect.password, user)
+
+    def _presents_credentials(self, connect: ConnectOptions) -> bool:
+        return bool(connect.user or connect.password or connect.auth_token)
+
+
+def _may_connect(user: UserOptions) -> bool:
+    kinds = user.allowed_connection_types
+    return not kinds or _CONNECTION_TYPE in kinds
+
+
+def _compare(expected: str, given: str, user: UserOptions) -> Verdict | SlowCheck:
+    if not is_bcrypt(expected):
+        same = hmac.compare_digest(expected.encode(), given.encode())
+        return Verdict(user) if same else _REFUSED
+
+    def work() -> Verdict:
+        try:
+            same = bcrypt.checkpw(given.encode()[:_BCRYPT_BYTES_MAX], expected.encode())
+        except ValueError:
+            return _REFUSED
+        return Verdict(user) if same else _REFUSED
+
+    return SlowCheck(work)

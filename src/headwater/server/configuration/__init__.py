@@ -1,0 +1,1 @@
+"""The configuration of a server: file, flags, options, and reloading them."""

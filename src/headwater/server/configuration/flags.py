@@ -1,0 +1,382 @@
+"""nats-server's command line: flags in the forms of Go's `flag` package.
+
+`-p 4222`, `-p=4222`, `--port 4222` and `--port=4222` are the same; switches take no value or
+`=true` and `=false`; the first word that is no flag ends them. Flags override the file named by
+`-c`. Every flag of nats-server 2.15 is in the table: honoured, or refused by name.
+
+A pure function of the arguments: printing, signalling and exiting are left to the caller, and
+files are read through an argument.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final, TypeAlias
+
+from headwater.base.errors import OperatingError
+from headwater.base.quoting import quote
+from headwater.server.configuration.go_text import MAX_INT64, MIN_INT64
+from headwater.server.configuration.keys import ConfigError, LoadedConfig, load_config
+from headwater.server.configuration.options import DEFAULT_HOST, DEFAULT_PORT, Options
+from headwater.server.configuration.parser import ReadFile
+
+__all__ = [
+    "HELP",
+    "Command",
+    "FlagError",
+    "Run",
+    "SendSignal",
+    "ShowHelp",
+    "ShowVersion",
+    "TestConfig",
+    "UsageError",
+    "parse_command_line",
+]
+
+_TRUE: Final = frozenset({"1", "t", "T", "TRUE", "true", "True"})
+_FALSE: Final = frozenset({"0", "f", "F", "FALSE", "false", "False"})
+_INTEGER: Final = re.compile(
+    r"[+-]?(?:0[xX](?:_?[0-9a-fA-F])+|0[bB](?:_?[01])+|0[oO]?(?:_?[0-7])+|0|[1-9](?:_?[0-9])*)"
+)
+# Longer integers are out of range in every base.
+_INTEGER_LENGTH_MAX: Final = 200
+
+SIGNALS: Final = ("ldm", "stop", "quit", "term", "reopen", "reload")
+
+
+class FlagError(OperatingError):
+    """The command line asks for what can not be done. Print `nats-server: <text>`, exit with 1."""
+
+
+class UsageError(OperatingError):
+    """The command line cannot be read. Print the text and the help, and exit with 2."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """Start a server."""
+
+    options: Options
+    # Complaints about the file, one per line, for standard error.
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class ShowVersion:
+    """Print the version."""
+
+
+@dataclass(frozen=True)
+class ShowHelp:
+    """Print the help."""
+
+
+@dataclass(frozen=True)
+class TestConfig:
+    """Say that the file is fine."""
+
+    # pytest takes classes of this name for tests otherwise.
+    __test__ = False
+
+    config_file: str
+    config_digest: str
+
+    @property
+    def message(self) -> str:
+        """What nats-server prints on standard error, after its own name."""
+        return f"configuration file {self.config_file} is valid ({self.config_digest})"
+
+
+@dataclass(frozen=True)
+class SendSignal:
+    """Signal a running server."""
+
+    # One of SIGNALS.
+    signal: str
+    # A process id, one with a `*` after it for all that begin so, or empty for the only server.
+    target: str = ""
+
+
+Command: TypeAlias = Run | ShowVersion | ShowHelp | TestConfig | SendSignal
+
+
+def parse_command_line(
+    argv: Sequence[str], read_file: ReadFile, environ: Mapping[str, str]
+) -> Command:
+    """Decide what to do. `argv` is without the program's name.
+
+    Raises UsageError and FlagError, and ConfParseError and ConfigError for the file; to reload a
+    configuration, call this again with the same arguments.
+    """
+    given, words = _split(argv)
+    if given.get("version"):
+        return ShowVersion()
+    if given.get("help"):
+        return ShowHelp()
+    if words:
+        return _command_word(words[0])
+    for name in given:
+        if _FLAGS_BY_NAME[name].refused:
+            flag = _FLAGS_BY_NAME[name].names[0]
+            raise FlagError(f"flag -{flag} is not supported{_FLAGS_BY_NAME[name].advice}")
+    if given.get("signal"):
+        return _signal(given["signal"], read_file)
+    checking = bool(given.get("check"))
+    path = given.get("config", "")
+    if checking and not path:
+        raise FlagError("must specify [-c, --config] option to check configuration file syntax")
+    loaded = LoadedConfig(Options(), ())
+    if path:
+        # nats-server takes a folder of the file for a second one, not for one to override.
+        loaded = load_config(path, read_file, environ, given.get("store_dir", ""))
+    if checking and loaded.warnings:
+        raise ConfigError((), loaded.warnings)
+    options = _overridden(loaded.options, given)
+    options.validate()
+    if checking:
+        return TestConfig(options.config_file, options.config_digest)
+    return Run(options, loaded.warnings)
+
+
+def _command_word(word: str) -> Command:
+    if word.lower() == "version":
+        return ShowVersion()
+    if word.lower() == "help":
+        return ShowHelp()
+    raise FlagError(f"unrecognized command: {quote(word)}")
+
+
+def _signal(text: str, read_file: ReadFile) -> SendSignal:
+    signal, *targets = text.split("=")
+    if len(targets) > 1:
+        raise FlagError(f"invalid signal parameters: [{' '.join(targets[1:])}]")
+    target = _pid_text(targets[0], read_file) if targets else ""
+    number = target.removesuffix("*")
+    if number and not re.fullmatch(r"[+-]?[0-9]+", number):
+        raise FlagError(f"invalid pid: {number}")
+    if signal not in SIGNALS:
+        raise FlagError(f"unknown signal {quote(signal)}")
+    return SendSignal(signal, target)
+
+
+def _pid_text(target: str, read_file: ReadFile) -> str:
+    """The contents of the pid file `target` names, or `target` itself if there is none."""
+    try:
+        return read_file(target).decode("utf-8", "replace").strip()
+    except (OSError, ValueError):
+        return target
+
+
+# --- options from flags ------------------------------------------------------------------------
+
+
+def _overridden(options: Options, given: Mapping[str, Any]) -> Options:
+    changes = {name: value for name, value in given.items() if name in _OPTION_FIELDS}
+    # Flags that say several things at once win over those that say one of them.
+    for name, parts in _COMBINED_SWITCHES.items():
+        if name in given:
+            changes.update(dict.fromkeys(parts, given[name]))
+    # To nats-server these are not said when they are zero.
+    if "port" in changes:
+        changes["port"] = changes["port"] or DEFAULT_PORT
+    if "host" in changes:
+        changes["host"] = changes["host"] or DEFAULT_HOST
+    jetstream = options.jetstream
+    if "jetstream_enabled" in given:
+        jetstream = replace(jetstream, enabled=given["jetstream_enabled"])
+    if "store_dir" in given:
+        jetstream = replace(jetstream, store_dir=given["store_dir"])
+    return replace(options, jetstream=jetstream, **changes)
+
+
+_COMBINED_SWITCHES: Final[Mapping[str, tuple[str, ...]]] = {
+    "debug_and_trace": ("debug", "trace"),
+    "debug_and_trace_verbose": ("debug", "trace", "trace_verbose"),
+    "trace_verbose_switch": ("trace", "trace_verbose"),
+}
+_OPTION_FIELDS: Final = frozenset(Options.__dataclass_fields__)
+
+
+# --- Go's flag package -------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Flag:
+    """One flag under all its spellings."""
+
+    names: tuple[str, ...]
+    # Name of the option it sets, or one that `parse_command_line` knows.
+    field: str
+    kind: type = str
+    refused: bool = False
+    advice: str = ""
+
+
+def _split(argv: Sequence[str]) -> tuple[dict[str, Any], Sequence[str]]:
+    """Values by field, and the words after the flags."""
+    given: dict[str, Any] = {}
+    position = 0
+    while position < len(argv):
+        word = argv[position]
+        if len(word) < 2 or word[0] != "-":
+            break
+        position += 1
+        if word == "--":
+            break
+        name, has_value, value = _name_and_value(word)
+        flag = _FLAGS.get(name)
+        if flag is None:
+            raise UsageError(f"flag provided but not defined: -{name}")
+        if not has_value and flag.kind is bool:
+            value = "true"
+        elif not has_value:
+            if position == len(argv):
+                raise UsageError(f"flag needs an argument: -{name}")
+            value = argv[position]
+            position += 1
+        given[flag.field] = _converted(flag, name, value)
+    return given, argv[position:]
+
+
+def _name_and_value(word: str) -> tuple[str, bool, str]:
+    bare = word[2:] if word.startswith("--") else word[1:]
+    if not bare or bare[0] in "-=":
+        raise UsageError(f"bad flag syntax: {word}")
+    name, equals, value = bare.partition("=")
+    return name, bool(equals), value
+
+
+def _converted(flag: _Flag, name: str, text: str) -> str | int | bool:
+    if flag.kind is bool:
+        if text not in _TRUE | _FALSE:
+            raise UsageError(f"invalid boolean value {quote(text)} for -{name}: parse error")
+        return text in _TRUE
+    if flag.kind is int:
+        return _integer(name, text)
+    return text
+
+
+def _integer(name: str, text: str) -> int:
+    if not _INTEGER.fullmatch(text):
+        raise UsageError(f"invalid value {quote(text)} for flag -{name}: parse error")
+    digits = text.replace("_", "").lower()
+    # Go takes a leading zero for octal, Python does not take it at all.
+    digits = re.sub(r"^([+-]?)0(?=[0-7])", r"\g<1>0o", digits)
+    number = int(digits, 0) if len(digits) <= _INTEGER_LENGTH_MAX else MAX_INT64 + 1
+    if not MIN_INT64 <= number <= MAX_INT64:
+        raise UsageError(f"invalid value {quote(text)} for flag -{name}: value out of range")
+    return number
+
+
+def _flag(names: str, field: str, kind: type = str) -> _Flag:
+    return _Flag(tuple(names.split()), field, kind)
+
+
+def _refused(names: str, kind: type = str, advice: str = "") -> _Flag:
+    words = tuple(names.split())
+    return _Flag(words, f"refused {words[0]}", kind, True, f"; {advice}" if advice else "")
+
+
+_TABLE: Final = (
+    # server
+    _flag("a addr net", "host"),
+    _flag("p port", "port", int),
+    _flag("n name server_name", "server_name"),
+    _flag("P pid", "pid_file"),
+    _flag("m http_port", "http_port", int),
+    _flag("c config", "config"),
+    _flag("t", "check", bool),
+    _flag("sl signal", "signal"),
+    _flag("client_advertise", "client_advertise"),
+    _flag("ports_file_dir", "ports_file_dir"),
+    # logging
+    _flag("l log", "log_file"),
+    _flag("log_size_limit", "log_size_limit", int),
+    _flag("T logtime", "logtime", bool),
+    _flag("logtime_utc", "logtime_utc", bool),
+    _flag("D debug", "debug", bool),
+    _flag("V trace", "trace", bool),
+    _flag("VV", "trace_verbose_switch", bool),
+    _flag("DV", "debug_and_trace", bool),
+    _flag("DVV", "debug_and_trace_verbose", bool),
+    _flag("max_traced_msg_len", "max_traced_msg_len", int),
+    # streams
+    _flag("js jetstream", "jetstream_enabled", bool),
+    _flag("sd store_dir", "store_dir"),
+    # authorization
+    _flag("user", "username"),
+    _flag("pass", "password"),
+    _flag("auth", "token"),
+    # common
+    _flag("h help", "help", bool),
+    _flag("v version", "version", bool),
+    # known to nats-server and refused here
+    _refused("ms https_port", int),
+    _refused("s syslog", bool, "use -l"),
+    _refused("r remote_syslog", advice="use -l"),
+    _refused("tls", bool),
+    _refused("tlsverify", bool),
+    _refused("tlscert"),
+    _refused("tlskey"),
+    _refused("tlscacert"),
+    _refused("help_tls", bool),
+    _refused("routes"),
+    _refused("cluster cluster_listen"),
+    _refused("cluster_name"),
+    _refused("cluster_advertise"),
+    _refused("no_advertise", bool),
+    _refused("connect_retries", int),
+    _refused("profile", int),
+)
+_FLAGS: Final = {name: flag for flag in _TABLE for name in flag.names}
+_FLAGS_BY_NAME: Final = {flag.field: flag for flag in _TABLE}
+
+HELP: Final = """\
+Usage: headwater serve [options]
+
+Server:
+    -a, --addr, --net <host>         Address to listen on (default: 0.0.0.0)
+    -p, --port <port>                Port for clients, -1 for any free one (default: 4222)
+    -n, --name, --server_name <name> Name of this server (default: its id)
+    -P, --pid <file>                 Write the process id to this file
+    -m, --http_port <port>           Port for monitoring over HTTP, -1 for any free one
+    -c, --config <file>              Configuration file; flags win over what it says
+    -t                               Check the configuration file and exit
+    -sl, --signal <signal>[=<pid>]   Signal a running server: ldm, stop, quit, term, reopen, reload.
+                                     <pid> is a process id or the path of a pid file
+        --client_advertise <addr>    Address told to clients instead of the one listened on
+        --ports_file_dir <dir>       Write the ports in use to <program>_<pid>.ports there
+
+Logging:
+    -l, --log <file>                 Log to this file instead of standard error
+        --log_size_limit <bytes>     Begin a new log file at this size (default: never)
+    -T, --logtime                    Time before each line (default: true)
+        --logtime_utc                In UTC instead of local time
+    -D, --debug                      Log debugging output
+    -V, --trace                      Log the protocol
+    -VV                              Log the protocol, of the system account too
+    -DV                              -D and -V
+    -DVV                             -D and -VV
+        --max_traced_msg_len <bytes> Log so much of a payload (default: all)
+
+Streams:
+    -js, --jetstream                 Enable JetStream
+    -sd, --store_dir <dir>           Directory of the store (default: headwater, in the directory
+                                     for temporary files)
+
+Authorization:
+        --user <user>                User clients have to be
+        --pass <password>            Its password
+        --auth <token>               Token clients have to present
+
+Other:
+    -h, --help                       This text
+    -v, --version                    The versions of nats-server's protocol and of Headwater
+
+A switch is turned off with =false: -T=false. One dash or two, a space or an equals sign before
+the value: all the same.
+
+Not supported yet: --tls, --tlsverify, --tlscert, --tlskey, --tlscacert, -ms/--https_port,
+--cluster, --cluster_listen, --cluster_name, --cluster_advertise, --no_advertise,
+--connect_retries, --routes, -s/--syslog, -r/--remote_syslog, --profile, --help_tls.
+"""

@@ -1,0 +1,445 @@
+"""What a server is told to be: frozen values, one paragraph per field, one `validate`.
+
+Defaults and rules are nats-server 2.15's. Durations are seconds and end in `_s`; sizes are bytes.
+A value of these classes is complete: nothing downstream fills in a default again.
+
+`Options()` is a runnable server. Options that came from a file or from flags have had zero turned
+into the default where nats-server reads zero as "not said" (`server.configuration.keys` and
+`headwater.server.configuration.flags` do that), so a zero in an Options object means zero.
+
+This module must not know how options are written down (grammar, keys, flags), nor read anything.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Final
+
+from headwater.base.errors import OperatingError
+from headwater.base.quoting import quote
+from headwater.jetstream.account import AccountLimits as JetStreamLimits
+from headwater.jetstream.streams.publishing.batch_limits import BatchLimits
+from headwater.server.configuration.go_text import format_duration
+from headwater.subjects.grammar import has_blank_or_control, is_valid_pattern
+
+KIB: Final = 1024
+MIB: Final = 1024 * KIB
+
+DEFAULT_HOST: Final = "0.0.0.0"
+DEFAULT_PORT: Final = 4222
+RANDOM_PORT: Final = -1
+GLOBAL_ACCOUNT: Final = "$G"
+DEFAULT_SYSTEM_ACCOUNT: Final = "$SYS"
+DEFAULT_ALLOW_RESPONSE_MAX_MSGS: Final = 1
+DEFAULT_ALLOW_RESPONSE_TTL_S: Final = 120.0
+
+# Above this nats-server starts, and warns that one message may then block a connection for long.
+MAX_PAYLOAD_WARNING_BYTES: Final = 8 * MIB
+
+# The kinds of connection a user can be confined to; ours accepts STANDARD only.
+CONNECTION_TYPES: Final = frozenset(
+    {
+        "STANDARD",
+        "WEBSOCKET",
+        "LEAFNODE",
+        "LEAFNODE_WS",
+        "MQTT",
+        "MQTT_WS",
+        "IN_PROCESS",
+    }
+)
+
+_BCRYPT_PREFIX: Final = re.compile(r"\$2[abxy]\$[0-9]{2}\$")
+
+
+class OptionsError(OperatingError):
+    """Options that contradict each other. The text is nats-server's where it has one."""
+
+
+@dataclass(frozen=True)
+class SubjectPermission:
+    """Subjects one direction may use. `None` and empty differ, as they do in nats-server."""
+
+    # None lets every subject through; an empty tuple lets none through.
+    allow: tuple[str, ...] | None = None
+    # Checked after `allow`, and wins. None and empty both deny nothing.
+    deny: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True)
+class ResponsePermission:
+    """Leave to publish to the reply subject of a message that was delivered to this user."""
+
+    # Replies per request; below zero means any number.
+    max_msgs: int = DEFAULT_ALLOW_RESPONSE_MAX_MSGS
+    # How long after delivery a reply is let through; below zero means for ever.
+    ttl_s: float = DEFAULT_ALLOW_RESPONSE_TTL_S
+
+
+@dataclass(frozen=True)
+class Permissions:
+    """What a user may publish and subscribe to. `None` in a direction allows everything there."""
+
+    publish: SubjectPermission | None = None
+    # Entries here may name a queue group after the subject: `"orders.* workers"`.
+    subscribe: SubjectPermission | None = None
+    # Where set, `publish.allow` is not None: whoever may only respond, may not publish at will.
+    allow_responses: ResponsePermission | None = None
+
+
+@dataclass(frozen=True)
+class UserOptions:
+    """Someone who may connect with a name and a password."""
+
+    username: str
+    # Plain text or a bcrypt hash; `is_bcrypt` tells which.
+    password: str = ""
+    # The account this user lives in.
+    account_name: str = GLOBAL_ACCOUNT
+    # None allows everything. The account's or authorization block's default permissions have
+    # already been put here for users without their own.
+    permissions: Permissions | None = None
+    # Members of CONNECTION_TYPES this user may connect by; None means any.
+    allowed_connection_types: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True)
+class AccountLimits:
+    """What an account's connections may use; below zero is as much as the server allows."""
+
+    max_connections: int = -1
+    # Per connection.
+    max_subscriptions: int = -1
+    # Per message, headers included.
+    max_payload: int = -1
+
+
+@dataclass(frozen=True)
+class AccountOptions:
+    """An isolated subject space and the users in it."""
+
+    name: str
+    users: tuple[UserOptions, ...] = ()
+    # Kept for display; `users` already carry them.
+    default_permissions: Permissions | None = None
+    limits: AccountLimits = AccountLimits()
+    # What its streams may use; None for an account that may have none.
+    jetstream: JetStreamLimits | None = None
+
+
+class StoreCipher(Enum):
+    """What files are encrypted with; the values are what the log calls them."""
+
+    CHACHA = "ChaCha20-Poly1305"
+    AES = "AES-GCM"
+
+
+@dataclass(frozen=True)
+class JetStreamOptions:
+    """Streams: whether, where, and how much."""
+
+    enabled: bool = False
+    # Directory of the store. Empty takes one among the temporary files.
+    store_dir: str = ""
+    # Below zero, three quarters of what the machine has. Zero allows none of that kind.
+    max_memory_bytes: int = -1
+    max_file_bytes: int = -1
+    # Name under which clients address this JetStream across leaf nodes. Empty means none.
+    domain: str = ""
+    # How long what was written may be in the operating system alone; holds also with `sync_always`,
+    # for streams that override it.
+    sync_interval_s: float = 120.0
+    # Every message is on the disk before it is acknowledged.
+    sync_always: bool = False
+    # Unknown fields in API requests are refused.
+    strict: bool = True
+    # Secret that the keys of all files come from. Empty leaves them plain.
+    encryption_key: str = field(default="", repr=False)
+    # The one before, for files that were written under it. They are moved to the new one.
+    previous_encryption_key: str = field(default="", repr=False)
+    # For files that are made from now on; those that are there keep theirs.
+    cipher: StoreCipher = StoreCipher.CHACHA
+    # Tag by which servers of a cluster differ; shown, and of no meaning to one server.
+    unique_tag: str = ""
+
+    # --- limits; 0 is none ---------------------------------------------------------------------
+    # The longest duplicate window a stream may have.
+    duplicate_window_max_ns: int = 0
+    # What consumers may ask for at most.
+    max_ack_pending: int = 0
+    max_request_batch: int = 0
+    default_max_consumers: int = 1000
+    # Replicated streams and consumers; shown, and of no meaning to one server.
+    max_ha_assets: int = 0
+    # Publishes that a stream may have taken in and not answered; below zero is no limit.
+    max_buffered_messages: int = 100_000
+    max_buffered_bytes: int = 128 * MIB
+    # Of batches that are published, atomic and fast.
+    batches: BatchLimits = field(default_factory=BatchLimits)
+
+
+@dataclass(frozen=True)
+class Options:
+    """Everything a server can be told."""
+
+    # --- where to listen -----------------------------------------------------------------------
+    # Address clients connect to.
+    host: str = DEFAULT_HOST
+    # Port clients connect to; -1 takes a free one.
+    port: int = DEFAULT_PORT
+    # `host[:port]` told to clients in INFO instead of the address listened on, for servers
+    # behind address translation. Empty tells nothing.
+    client_advertise: str = ""
+
+    # --- who this server is --------------------------------------------------------------------
+    # Unique in a cluster, without spaces. Empty takes the server's id.
+    server_name: str = ""
+    # Words to choose servers by; lower case, without duplicates, shown in /varz.
+    server_tags: tuple[str, ...] = ()
+    # Free text by key, shown in /varz.
+    server_metadata: Mapping[str, str] = field(default_factory=dict)
+
+    # --- monitoring ----------------------------------------------------------------------------
+    # Address of the monitoring port. Empty follows `host`: use `monitoring_host` to bind.
+    http_host: str = ""
+    # 0 leaves monitoring off, -1 takes a free port.
+    http_port: int = 0
+    # Put before every monitoring path, such as `/nats`. Empty means `/`.
+    http_base_path: str = ""
+
+    # --- limits --------------------------------------------------------------------------------
+    # Largest payload, headers included, told to clients in INFO. At most `max_pending`.
+    max_payload: int = MIB
+    # Longest protocol line.
+    max_control_line: int = 4 * KIB
+    # Bytes that may wait for one slow connection before it is closed.
+    max_pending: int = 64 * MIB
+    # Client connections at once. Below zero refuses every client, as nats-server does when a
+    # file says 0.
+    max_connections: int = 64 * KIB
+    # Subscriptions per connection; 0 means any number.
+    max_subscriptions: int = 0
+    # Tokens in a subscribed subject; 0 means any number, at most 255.
+    max_subscription_tokens: int = 0
+    # Closed connections remembered for /connz?state=closed.
+    max_closed_clients: int = 10_000
+
+    # --- timing --------------------------------------------------------------------------------
+    # How long a write to a connection may take before it counts as a slow consumer.
+    write_deadline_s: float = 10.0
+    # Silence after which a connection is pinged.
+    ping_interval_s: float = 120.0
+    # Unanswered pings after which a connection is stale.
+    ping_max: int = 2
+    # Time a client has to send a CONNECT that is accepted.
+    auth_timeout_s: float = 2.0
+    # Time over which lame duck mode spreads the closing of clients; at least 30 s in a file.
+    lame_duck_duration_s: float = 120.0
+    # Time lame duck mode waits before it closes the first client; less than the duration.
+    lame_duck_grace_period_s: float = 10.0
+
+    # --- protocol switches ---------------------------------------------------------------------
+    # Tell clients that message headers are not available.
+    no_header_support: bool = False
+    # Look every subject up in the index instead of caching its route.
+    disable_sublist_cache: bool = False
+    # Never hold back a publisher whose subscribers are slow.
+    no_fast_producer_stall: bool = False
+
+    # --- logging -------------------------------------------------------------------------------
+    debug: bool = False
+    # Log protocol lines as they come and go.
+    trace: bool = False
+    # Log those of the system account too. Implies `trace` when set by a key or a flag.
+    trace_verbose: bool = False
+    # Log the headers of traced messages and not their payloads. Implies `trace` likewise.
+    trace_headers: bool = False
+    # Bytes of a traced payload that are logged; 0 means all.
+    max_traced_msg_len: int = 0
+    # Put the time before each line.
+    logtime: bool = True
+    # In UTC instead of local time.
+    logtime_utc: bool = False
+    # Empty logs to standard error.
+    log_file: str = ""
+    # Bytes after which the log file is set aside and a new one begun; 0 means never.
+    log_size_limit: int = 0
+    # Log files set aside that are kept; 0 means all.
+    log_max_num: int = 0
+    # Failed attempts to reach another server between two reports of it, before and after the
+    # first success.
+    connect_error_reports: int = 3600
+    reconnect_error_reports: int = 1
+
+    # --- files for whoever started us ----------------------------------------------------------
+    # File that holds the process id while the server runs. Empty writes none.
+    pid_file: str = ""
+    # Directory for a `<program>_<pid>.ports` file listing the ports bound. Empty writes none.
+    ports_file_dir: str = ""
+
+    # --- who may connect -----------------------------------------------------------------------
+    # The one user of a server without a list of users. Excludes `token` and `users`.
+    username: str = ""
+    # Plain text or bcrypt.
+    password: str = ""
+    # Whether the file had an authorization block, however empty. Matters to `is_global_open`.
+    has_authorization: bool = False
+    # Shared secret instead of a name. Plain text or bcrypt.
+    token: str = ""
+    # Users of the authorization block. They live in the global account.
+    users: tuple[UserOptions, ...] = ()
+    # Permissions of the authorization block for users without their own; kept for display.
+    default_permissions: Permissions | None = None
+    # User taken for clients that present no credentials. Empty refuses them.
+    no_auth_user: str = ""
+    # Accounts besides the global and the system account, each with its users.
+    accounts: tuple[AccountOptions, ...] = ()
+    # Account whose users see and control the server.
+    system_account: str = DEFAULT_SYSTEM_ACCOUNT
+    # Do not create `$SYS` when no account was named as the system account.
+    no_system_account: bool = False
+
+    # --- streams -------------------------------------------------------------------------------
+    jetstream: JetStreamOptions = JetStreamOptions()
+
+    # --- where this came from ------------------------------------------------------------------
+    # Path as it was given. Empty means flags only.
+    config_file: str = ""
+    # `sha256:<hex>` over the values of the file, as /varz and `-t` report it. Empty without a file.
+    config_digest: str = ""
+
+    @property
+    def monitoring_host(self) -> str:
+        """Address to bind the monitoring port to."""
+        return self.http_host or self.host
+
+    @property
+    def auth_required(self) -> bool:
+        """Whether a client has to present credentials (a no_auth_user may stand in for it)."""
+        return bool(self.username or self.token or any(True for _ in self.all_users()))
+
+    @property
+    def is_global_open(self) -> bool:
+        """Whether clients without credentials are let into the global account.
+
+        So it is in a server where all that was said about users is who is in the system account:
+        nats-server makes up a no_auth_user there.
+        """
+        if self.has_authorization or self.no_auth_user or self.username or self.token:
+            return False
+        return [account.name for account in self.accounts] == [self.system_account]
+
+    def warnings(self) -> tuple[str, ...]:
+        """What the log warns about when a server starts with these options."""
+        found = []
+        if self.max_payload > MAX_PAYLOAD_WARNING_BYTES:
+            found.append(
+                f"Maximum payloads over {MAX_PAYLOAD_WARNING_BYTES / MIB:.2f} MB are generally "
+                "discouraged and could lead to poor performance"
+            )
+        secrets = [user.password for user in self.all_users()]
+        if self.password:
+            secrets.append(self.password)
+        if not all(is_bcrypt(secret) for secret in secrets):
+            found.append("Plaintext passwords detected, use nkeys or bcrypt")
+        return tuple(found)
+
+    def all_users(self) -> Iterator[UserOptions]:
+        """Users of the authorization block, then those of each account."""
+        yield from self.users
+        for account in self.accounts:
+            yield from account.users
+
+    def validate(self) -> None:
+        """Raise OptionsError for the first rule that does not hold."""
+        self._validate_limits()
+        self._validate_credentials()
+        self._validate_accounts()
+        self._validate_no_auth_user()
+        self._validate_domain()
+
+    def _validate_limits(self) -> None:
+        grace_s, duration_s = self.lame_duck_grace_period_s, self.lame_duck_duration_s
+        if 0 < duration_s <= grace_s:
+            raise OptionsError(
+                f"lame duck grace period ({format_duration(grace_s)}) should be strictly lower "
+                f"than lame duck duration ({format_duration(duration_s)})"
+            )
+        if self.max_payload > self.max_pending:
+            raise OptionsError(
+                f"max_payload ({self.max_payload}) cannot be higher than "
+                f"max_pending ({self.max_pending})"
+            )
+        if " " in self.server_name:
+            raise OptionsError("server name cannot contain spaces")
+        for name, size in (
+            ("max_payload", self.max_payload),
+            ("max_control_line", self.max_control_line),
+        ):
+            if size > 2**31 - 1:
+                raise OptionsError(f"{name} value is too big")
+        if self.max_subscription_tokens > 255:
+            raise OptionsError("max_subscription_tokens value is too big")
+
+    def _validate_credentials(self) -> None:
+        if (self.username or self.password) and self.token:
+            raise OptionsError("Cannot have a user/pass and token")
+        if self.username and any(True for _ in self.all_users()):
+            raise OptionsError("Can not have a single user/pass and a users array")
+        if self.token and any(True for _ in self.all_users()):
+            raise OptionsError("Can not have a token and a users array")
+        seen: set[str] = set()
+        for user in self.all_users():
+            if user.username in seen:
+                raise OptionsError(f"Duplicate user {quote(user.username)} detected")
+            seen.add(user.username)
+            for kind in user.allowed_connection_types or ():
+                if kind not in CONNECTION_TYPES:
+                    raise OptionsError(f"unknown connection type {quote(kind)}")
+
+    def _validate_accounts(self) -> None:
+        seen: set[str] = set()
+        for account in self.accounts:
+            if account.name == GLOBAL_ACCOUNT:
+                raise OptionsError(f"{quote(account.name)} is a Reserved Account")
+            if account.name in seen:
+                raise OptionsError(f"Duplicate Account Entry: {account.name}")
+            seen.add(account.name)
+            for user in account.users:
+                if user.account_name != account.name:
+                    raise OptionsError(
+                        f'user "{user.username}" of account "{account.name}" '
+                        f'says it is of account "{user.account_name}"'
+                    )
+        if self.system_account not in seen | {DEFAULT_SYSTEM_ACCOUNT, GLOBAL_ACCOUNT, ""}:
+            raise OptionsError("error resolving system account: account missing")
+
+    def _validate_no_auth_user(self) -> None:
+        name = self.no_auth_user
+        if not name:
+            return
+        if not any(True for _ in self.all_users()):
+            raise OptionsError(f'no_auth_user: "{name}" present, but users/nkeys are not defined')
+        if not any(user.username == name for user in self.all_users()):
+            raise OptionsError(
+                f'no_auth_user: "{name}" not present as user or nkey in authorization block '
+                "or account configuration"
+            )
+
+    def _validate_domain(self) -> None:
+        domain = self.jetstream.domain
+        if not domain:
+            return
+        subject = f"$JS.{domain}.API.>"
+        if has_blank_or_control(domain) or not is_valid_pattern(subject.encode()):
+            raise OptionsError(
+                f"invalid domain name: derived {quote(subject)} is not a valid subject"
+            )
+        if any(char in ".*>" for char in domain):
+            raise OptionsError("invalid domain name: may not contain ., * or >")
+
+
+def is_bcrypt(secret: str) -> bool:
+    """Whether a password or token in the configuration is a bcrypt hash."""
+    return _BCRYPT_PREFIX.match(secret) is not None

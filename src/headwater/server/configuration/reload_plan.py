@@ -1,0 +1,228 @@
+"""What a changed configuration means for a server that runs.
+
+Every field of Options is in one of two tables: those a running server takes over, with the words
+the log has for it, and those that need a restart, with nats-server's name for them. JetStream has
+rules of its own, and a table for the rest of its fields.
+
+Knows options only; applying a plan is the server's business.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any, Final
+
+from headwater.server.configuration.go_text import format_duration, format_float
+from headwater.server.configuration.options import (
+    RANDOM_PORT,
+    JetStreamOptions,
+    Options,
+    OptionsError,
+    StoreCipher,
+)
+from headwater.server.streams.resources import friendly_bytes
+
+
+@dataclass(frozen=True)
+class ReloadPlan:
+    """The outcome of comparing two configurations."""
+
+    # What to run with from now on; the old options when `error` is set.
+    options: Options
+    # Names of the fields that changed, in the order of Options.
+    changed: tuple[str, ...] = ()
+    # What the log says after "Reloaded: ", in that order.
+    changes: tuple[str, ...] = ()
+    # Why nothing may change at all. Empty when all is well.
+    error: str = ""
+
+
+def changed_options(old: Options, new: Options) -> ReloadPlan:
+    """Compare what runs with what the configuration says now."""
+    try:
+        new.validate()
+    except OptionsError as error:
+        return ReloadPlan(old, error=str(error))
+    new = _kept_ports(old, new)
+    changed = tuple(
+        field.name
+        for field in fields(Options)
+        if getattr(old, field.name) != getattr(new, field.name)
+    )
+    for name in changed:
+        refusal = _refusal(name, old, new)
+        if refusal:
+            return ReloadPlan(old, error=f"config reload not supported for {refusal}")
+    lines: list[str] = []
+    for name in changed:
+        if name == "jetstream":
+            lines += _raised_limits(old.jetstream, new.jetstream)
+        elif name not in _WITHOUT_LINE:
+            lines.append(RELOADED[name](getattr(new, name)))
+    return ReloadPlan(new, changed, tuple(lines))
+
+
+def _kept_ports(old: Options, new: Options) -> Options:
+    """A server asked for any port is content with the one it has."""
+    return replace(
+        new,
+        port=old.port if new.port == RANDOM_PORT else new.port,
+        http_port=old.http_port if new.http_port == RANDOM_PORT else new.http_port,
+    )
+
+
+def _refusal(name: str, old: Options, new: Options) -> str:
+    """Why a changed field needs a restart; empty when it does not."""
+    if name == "jetstream":
+        return _jetstream_refusal(old.jetstream, new.jetstream)
+    before, after = _shown(getattr(old, name)), _shown(getattr(new, name))
+    if name == "no_auth_user":
+        gone = all(user.username != old.no_auth_user for user in new.all_users())
+        if not new.no_auth_user and gone:
+            return ""
+        return f"NoAuthUser: old={before}, new={after}"
+    if name not in NEEDS_RESTART:
+        return ""
+    return f"{NEEDS_RESTART[name]}: old={before}, new={after}"
+
+
+def _jetstream_refusal(old: JetStreamOptions, new: JetStreamOptions) -> str:
+    """Limits that were set may be raised; everything else of JetStream needs a restart."""
+    if old.enabled != new.enabled:
+        return f"JetStream: old={_shown(old.enabled)}, new={_shown(new.enabled)}"
+    if not new.enabled:
+        return ""
+    if old.store_dir != new.store_dir:
+        return "jetstream storage directory" if new.store_dir else "jetstream storage dir"
+    for name in _JETSTREAM_LIMITS:
+        before, after = getattr(old, name), getattr(new, name)
+        if before == after:
+            continue
+        if before < 0:
+            return "jetstream dynamic max memory and store"
+        if after < 0:
+            return "jetstream max memory and max store"
+        if after < before:
+            return "decreasing jetstream max memory and store"
+    for name, title in JETSTREAM_NEEDS_RESTART.items():
+        before, after = getattr(old, name), getattr(new, name)
+        if before != after:
+            is_secret = name in _SECRETS
+            return title if is_secret else f"{title}: old={_shown(before)}, new={_shown(after)}"
+    return ""
+
+
+def _raised_limits(old: JetStreamOptions, new: JetStreamOptions) -> list[str]:
+    return [
+        f"JetStream {label} = {friendly_bytes(getattr(new, name))}"
+        for name, label in _JETSTREAM_LIMITS.items()
+        if new.enabled and getattr(old, name) != getattr(new, name)
+    ]
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value.value if isinstance(value, StoreCipher) else value)
+
+
+Line = Callable[[Any], str]
+
+
+def _value(label: str) -> Line:
+    return lambda value: f"{label} = {_shown(value)}"
+
+
+def _duration(label: str) -> Line:
+    return lambda seconds: f"{label} = {format_duration(seconds)}"
+
+
+def _only(label: str) -> Line:
+    return lambda value: label
+
+
+def _stalling(no_fast_producer_stall: bool) -> str:
+    return f"fast producers will {'not ' if no_fast_producer_stall else ''}be stalled"
+
+
+# Changes of these are part of another's, or of no interest.
+_WITHOUT_LINE: Final = frozenset({"config_digest", "default_permissions", "has_authorization"})
+
+RELOADED: Final[Mapping[str, Line]] = {
+    "client_advertise": _value("client_advertise"),
+    "server_tags": _only("tags"),
+    "server_metadata": _only("metadata"),
+    "max_payload": _value("max_payload"),
+    "max_control_line": _value("max_control_line"),
+    "max_pending": _value("max_pending"),
+    "max_connections": _value("max_connections"),
+    "max_subscriptions": _value("max_subscriptions"),
+    "max_subscription_tokens": _value("max_subscription_tokens"),
+    "write_deadline_s": _duration("write_deadline"),
+    "ping_interval_s": _duration("ping_interval"),
+    "ping_max": _value("ping_max"),
+    "auth_timeout_s": lambda seconds: f"authorization timeout = {format_float(seconds)}",
+    "lame_duck_duration_s": _duration("lame_duck_duration"),
+    "lame_duck_grace_period_s": _duration("lame_duck_grace_period"),
+    "no_fast_producer_stall": _stalling,
+    "debug": _value("debug"),
+    "trace": _value("trace"),
+    "trace_verbose": _value("trace_verbose"),
+    "trace_headers": _value("trace_headers"),
+    "max_traced_msg_len": _value("max_traced_msg_len"),
+    "logtime": _value("logtime"),
+    "logtime_utc": _value("logtime_utc"),
+    "log_file": _value("log_file"),
+    "log_size_limit": _value("log_size_limit"),
+    "log_max_num": _value("log_max_num"),
+    "connect_error_reports": _value("connect_error_reports"),
+    "reconnect_error_reports": _value("reconnect_error_reports"),
+    "pid_file": _value("pid_file"),
+    "ports_file_dir": _value("ports_file_dir"),
+    "username": _only("authorization username"),
+    "password": _only("authorization password"),
+    "token": _only("authorization token"),
+    "users": _only("authorization users"),
+    "no_auth_user": _value("no_auth_user"),
+    "accounts": _only("accounts"),
+}
+
+NEEDS_RESTART: Final[Mapping[str, str]] = {
+    "host": "Host",
+    "port": "Port",
+    "server_name": "ServerName",
+    "http_host": "HTTPHost",
+    "http_port": "HTTPPort",
+    "http_base_path": "HTTPBasePath",
+    "max_closed_clients": "MaxClosedClients",
+    "no_header_support": "NoHeaderSupport",
+    "disable_sublist_cache": "NoSublistCache",
+    "system_account": "SystemAccount",
+    "no_system_account": "NoSystemAccount",
+    "config_file": "ConfigFile",
+}
+
+# What may be raised, with its name in the log.
+_JETSTREAM_LIMITS: Final[Mapping[str, str]] = {
+    "max_memory_bytes": "max_mem_store",
+    "max_file_bytes": "max_file_store",
+}
+_SECRETS: Final = frozenset({"encryption_key", "previous_encryption_key"})
+
+JETSTREAM_NEEDS_RESTART: Final[Mapping[str, str]] = {
+    "strict": "JetStreamStrict",
+    "domain": "JetStreamDomain",
+    "encryption_key": "JetStreamKey",
+    "previous_encryption_key": "JetStreamOldKey",
+    "cipher": "JetStreamCipher",
+    "unique_tag": "JetStreamUniqueTag",
+    "sync_interval_s": "SyncInterval",
+    "sync_always": "SyncAlways",
+    "max_buffered_messages": "StreamMaxBufferedMsgs",
+    "max_buffered_bytes": "StreamMaxBufferedSize",
+    "duplicate_window_max_ns": "JetStreamLimits",
+    "max_ack_pending": "JetStreamLimits",
+    "max_request_batch": "JetStreamLimits",
+    "max_ha_assets": "JetStreamLimits",
+    "default_max_consumers": "JetStreamLimits",
+    "batches": "JetStreamLimits",
+}

@@ -1,0 +1,1 @@
+"""Core NATS: clients, accounts, permissions, and the routing of messages."""

@@ -1,0 +1,775 @@
+"""From a publish to the out-buffers of everyone who listens.
+
+The broker takes whole segments. It looks a subject up once per message, or once per run, appends
+encoded frames to each receiver's `out` list; at the end of the turn `server.core.out_buffers`
+joins each list into one write. Nothing here waits, and payloads are not copied on the way: the
+object that the decoder cut out is the one that is joined into every receiver's write.
+
+Two ways to a receiver. `plain` subscriptions, nearly all, get their frame appended right in the
+loop. Those with a limit, a filter, tracked replies, a client without headers or a handler of the
+server's own go through `_deliver`, which looks at everything.
+"""
+
+from collections.abc import Callable, Sequence
+from itertools import chain, count, groupby, takewhile, zip_longest
+from operator import attrgetter
+from typing import Final, final
+
+from headwater.base.clock import Clock
+from headwater.base.entropy import Entropy
+from headwater.base.quoting import quote_bytes
+from headwater.jetstream.streams.publishing.decision import Incoming
+from headwater.runtime.environment import Scheduler
+from headwater.server.core.accounts import Account
+from headwater.server.core.budget import (
+    CROWD_DELIVERIES_PER_UNIT,
+    HEADER_PUBLISH_UNITS,
+    PUBLISH_UNITS,
+    REQUEST_UNITS,
+    RUN_DELIVERIES_PER_UNIT,
+    Budget,
+)
+from headwater.server.core.client import Client, Subscription
+from headwater.server.core.crowd import SLICE_DELIVERIES_MAX, Crowds, Message
+from headwater.server.core.frame_door import FrameDoor
+from headwater.server.core.holding import Holding
+from headwater.server.core.ingest import Ingest
+from headwater.server.core.out_buffers import OutBuffers
+from headwater.server.core.reserved_subjects import (
+    ACK_FAMILY,
+    ACK_PREFIX,
+    RESERVED_REPLIES,
+    RESERVED_SUBJECTS,
+    is_reserved,
+    is_reserved_reply,
+)
+from headwater.server.core.tracing import Tracer
+from headwater.subjects.grammar import is_valid_literal
+from headwater.subjects.index import Route
+from headwater.wire import encoder
+from headwater.wire.batch import NO_HEADERS, Publishes, Run
+
+CRLF: Final = b"\r\n"
+_MSG: Final = b"MSG "
+_HMSG: Final = b"HMSG "
+_SPACE: Final = b" "
+
+# Fewer replies than this are not looked through for some that go to one requester.
+_REPLIES_PARTED_MIN: Final = 32
+
+INVALID_PUBLISH_SUBJECT: Final = "Invalid Publish Subject"
+
+# A publisher to a client that does not keep up waits this long after each read.
+STALL_S: Final = 0.010
+
+
+@final
+class Counters:
+    """Messages and bytes through this server since it started."""
+
+    __slots__ = ("in_bytes", "in_msgs", "out_bytes", "out_msgs", "stalled_clients")
+
+    def __init__(self) -> None:
+        self.in_msgs = 0
+        self.in_bytes = 0
+        self.out_msgs = 0
+        self.out_bytes = 0
+        self.stalled_clients = 0
+
+
+@final
+class Broker:
+    """The router of one server.
+
+    `unsubscribe` is called when a subscription reaches its limit, `overflow` when more than
+    `max_pending` bytes wait for a client, `resume` when a stalled publisher may go on.
+    """
+
+    __slots__ = (
+        "_budget",
+        "_causes",
+        "_clock",
+        "_entropy",
+        "_flush_planned",
+        "_ingests",
+        "_last_works",
+        "_resume",
+        "_scheduler",
+        "_unsubscribe",
+        "buffers",
+        "counters",
+        "crowds",
+        "door",
+        "holding",
+        "stalls_publishers",
+        "tracer",
+    )
+
+    def __init__(
+        self,
+        clock: Clock,
+        entropy: Entropy,
+        scheduler: Scheduler,
+        tracer: Tracer,
+        max_pending: int,
+        unsubscribe: Callable[[Subscription], None],
+        overflow: Callable[[Client], None],
+        resume: Callable[[Client], None],
+    ) -> None:
+        self._clock = clock
+        self._entropy = entropy
+        self._scheduler = scheduler
+        self._unsubscribe = unsubscribe
+        self._flush_planned = False
+        # Streams that were published to in this turn.
+        self._ingests: list[Ingest] = []
+        # What is done when everything that came in this turn has been taken in.
+        self._last_works: list[Callable[[], object]] = []
+        # The budget of the connection that is served now.
+        self._budget = Budget()
+        # Clients because of which the server itself sends messages now: one that asks for
+        # something, or those that published to the stream that is processed.
+        self._causes: Sequence[Client] = ()
+        self._resume = resume
+        self.tracer = tracer
+        self.buffers = OutBuffers(max_pending, overflow, self._plan_flush)
+        self.holding = Holding(resume)
+        self.crowds = Crowds(scheduler, self.buffers, self, self.holding)
+        self.stalls_publishers = True
+        self.counters = Counters()
+        self.door = FrameDoor()
+
+    # --- publishing ----------------------------------------------------------------------------
+
+    def publish_many(self, source: Client, batch: Publishes, budget: Budget) -> Publishes | None:
+        """Route publishes that share nothing but the read they came in.
+
+        Returns those for which the budget was too small.
+        """
+        self._budget = budget
+        rest: Publishes | None = None
+        units = PUBLISH_UNITS if batch.header_sizes[0] < 0 else HEADER_PUBLISH_UNITS
+        affordable = max(1, budget.units // units)
+        if len(batch.subjects) > affordable:
+            batch, rest = batch.parted(affordable)
+        taken = len(batch.subjects)
+        if not source.guarded:
+            if batch.subjects[0].startswith(ACK_PREFIX):
+                batch = self._ingest_acks(source, batch)
+            if not batch.subjects or (
+                self._ingest_all(source, batch) or self._request_all(source, batch)
+            ):
+                budget.charge(units * taken)
+                return rest
+        done = self._publish_each(source, batch)
+        left = len(batch.subjects) - done
+        budget.charge(units * (taken - left))
+        if not left:
+            return rest
+        undone = batch.parted(done)[1]
+        return undone if rest is None else undone.followed_by(rest)
+
+    def _publish_each(self, source: Client, batch: Publishes) -> int:
+        """Route publishes one by one until the budget is spent; returns how many were routed."""
+        account = source.account
+        match = account.index.match
+        guarded = source.guarded
+        echo = source.connect.echo
+        budget = self._budget
+        self._count_in(source, len(batch.payloads), sum(map(len, batch.payloads)))
+        done = 0
+        for done, subject, reply, header_size, size, payload in zip(  # noqa: B007
+            count(1),
+            batch.subjects,
+            batch.replies,
+            batch.header_sizes,
+            batch.sizes,
+            batch.payloads,
+        ):
+            if (
+                guarded
+                or subject.startswith(RESERVED_SUBJECTS)
+                or (reply is not None and reply.startswith(RESERVED_REPLIES))
+            ) and not self._admits(source, subject, reply):
+                continue
+            route = match(subject)
+            delivered = False
+            if route.is_large:
+                message = source, subject, reply, header_size, size, payload
+                delivered = self._deliver_to_crowd(route, message, source)
+            else:
+                for sub in route.plain:
+                    target = sub.client
+                    if sub.plain and not target.congested and (echo or target is not source):
+                        if not target.dirty:
+                            self.buffers.touch(target)
+                        kind = _MSG if header_size < 0 else _HMSG
+                        if reply is None:
+                            target.out += (kind, subject, sub.tail, size, CRLF, payload, CRLF)
+                        else:
+                            back = (reply, _SPACE, size)
+                            target.out += (kind, subject, sub.tail, *back, CRLF, payload, CRLF)
+                        sub.delivered += 1
+                        target.out_msgs += 1
+                        target.out_bytes += len(payload)
+                        delivered = True
+                    elif sub.ingest is not None:
+                        self._ingest(sub.ingest, source).add(subject, reply, header_size, payload)
+                        delivered = True
+                    elif self.deliver((source, subject, reply, header_size, size, payload), sub):
+                        delivered = True
+                for group in route.groups:
+                    message = source, subject, reply, header_size, size, payload
+                    if self.deliver_to_one(message, group):
+                        delivered = True
+            if not delivered and reply is not None and source.no_responders:
+                self._answer_no_responders(source, subject, reply)
+            if budget.units <= 0 or source.awaited:
+                break
+        undone = batch.payloads[done:]
+        if undone:
+            # They are counted when they are routed.
+            self._count_in(source, -len(undone), -sum(map(len, undone)))
+        return done
+
+    def _ingest_all(self, source: Client, batch: Publishes) -> bool:
+        """Hand over publishes that all go to one stream and nowhere else; whether they do."""
+        subjects = batch.subjects
+        subject = subjects[0]
+        route = source.account.index.match(subject)
+        if len(route.plain) != 1 or route.groups or route.plain[0].ingest is None:
+            return False
+        ingest = route.plain[0].ingest
+        if subjects.count(subject) != len(subjects) or subject.startswith(RESERVED_SUBJECTS):
+            return False
+        for reply in batch.replies:
+            if reply is not None and reply.startswith(RESERVED_REPLIES):
+                return False
+        self._count_in(source, len(subjects), sum(map(len, batch.payloads)))
+        inlet = self._ingest(ingest, source)
+        inlet.add_all(subjects, batch.replies, batch.header_sizes, batch.payloads)
+        return True
+
+    def _ingest_acks(self, source: Client, batch: Publishes) -> Publishes:
+        """Hand over the acknowledgements that come first, which are found by one look-up.
+
+        Returns what is left: what comes after them, or all where one of them needs a look.
+        """
+        route = source.account.index.match_below(ACK_FAMILY)
+        if route is None or len(route.plain) != 1 or route.groups:
+            return batch
+        ingest = route.plain[0].ingest
+        if ingest is None:
+            return batch
+        acks, rest = batch.parted(sum(1 for _ in takewhile(_is_ack, batch.subjects)))
+        row = b" ".join(acks.subjects) + b" "
+        if b".." in row or b". " in row or acks.replies.count(None) != len(acks.replies):
+            # Some have no valid subject, or who waits for an answer may not have it there.
+            return batch
+        self._count_in(source, len(acks.subjects), sum(map(len, acks.payloads)))
+        inlet = self._ingest(ingest, source)
+        inlet.add_all(acks.subjects, acks.replies, acks.header_sizes, acks.payloads)
+        return rest
+
+    def _request_all(self, source: Client, batch: Publishes) -> bool:
+        """Hand over requests that all go to one service and nowhere else; whether they do."""
+        subjects, replies = batch.subjects, [reply for reply in batch.replies if reply is not None]
+        if any(batch.payloads) or len(replies) != len(subjects):
+            return False
+        match = source.account.index.match
+        route = match(subjects[0])
+        if len(route.plain) != 1 or route.groups:
+            return False
+        sub = route.plain[0]
+        if (
+            sub.answer_all is None
+            or any(match(subject) is not route for subject in subjects)
+            or any(reply.startswith(RESERVED_REPLIES) for reply in replies)
+        ):
+            return False
+        unanswered = sub.answer_all(subjects, replies)
+        if unanswered is None:
+            return False
+        self._count_in(source, len(subjects), 0)
+        sub.delivered += len(subjects)
+        if source.no_responders:
+            for position in unanswered:
+                self._answer_no_responders(source, subjects[position], replies[position])
+        return True
+
+    def _ingest(self, ingest: Ingest, source: Client | None) -> Incoming:
+        """The inlet of a stream, which is processed when the turn ends."""
+        if not ingest.waiting:
+            ingest.waiting = True
+            self._ingests.append(ingest)
+            self._plan_flush()
+        if source is not None and (not ingest.publishers or ingest.publishers[-1] is not source):
+            ingest.publishers.append(source)
+            ingest.starts.append(len(ingest.incoming))
+        return ingest.incoming
+
+    def do_last(self, work: Callable[[], object]) -> None:
+        """Have something done when everything that came in this turn has been taken in."""
+        self._last_works.append(work)
+        self._plan_flush()
+
+    def process_ingests(self) -> None:
+        """Take what was published to streams in this turn into them."""
+        while self._ingests:
+            ingests = self._ingests
+            self._ingests = []
+            done = 0
+            causes = self._causes
+            try:
+                for ingest in ingests:
+                    done += 1
+                    self._causes = ingest.publishers
+                    ingest.process()
+            finally:
+                self._causes = causes
+                # A bug that shows at one stream must not silence the rest.
+                if done < len(ingests):
+                    self._ingests = ingests[done:] + self._ingests
+                    self._plan_flush()
+
+    def publish_run(self, source: Client, run: Run, budget: Budget) -> Publishes | Run | None:
+        """Route publishes with one control line: one look-up, one join per receiver.
+
+        They are routed one by one if a receiver could tell the difference. Returns those for which
+        the budget was too small.
+        """
+        route: Route[Subscription] = source.account.index.match(run.subject)
+        if (
+            source.guarded
+            or run.reply is not None
+            or run.subject.startswith(RESERVED_SUBJECTS)
+            or not _is_simple(route)
+        ):
+            return self.publish_many(source, run.spread(), budget)
+        rest: Run | None = None
+        deliveries = 1 + route.fan_out
+        affordable = max(1, budget.units * RUN_DELIVERIES_PER_UNIT // deliveries)
+        if len(run.payloads) > affordable:
+            run, rest = run.parted(affordable)
+        payloads = run.payloads
+        budget.charge(len(payloads) * deliveries // RUN_DELIVERIES_PER_UNIT)
+        self._count_in(source, len(payloads), len(payloads) * len(payloads[0]))
+        encoded: dict[bytes, bytes] = {}
+        for sub in route.plain:
+            if self._accepts(source, sub, run.subject):
+                self._deliver_run(source, sub, run, payloads, encoded)
+        for group in route.groups:
+            self._share_run(source, group, run)
+        return rest
+
+    def send(
+        self,
+        account_route: Route[Subscription],
+        subject: bytes,
+        reply: bytes | None,
+        payload: bytes,
+        header: bytes = b"",
+        line: bytes = b"",
+    ) -> bool:
+        """Deliver a message of the server's own.
+
+        Messages of one `line` do not overtake each other; where none is named it is the subject.
+        """
+        if not self.door.lets_pass(subject, reply):
+            return False
+        line = line or subject
+        if (
+            reply is None
+            and len(account_route.plain) == 1
+            and not account_route.groups
+            and not self.crowds.has_line(line)
+        ):
+            sub = account_route.plain[0]
+            if sub.plain and not sub.client.congested:
+                self._send_all(sub, (subject,), (payload,), (header,) if header else ())
+                return True
+        header_size = NO_HEADERS
+        size = b"%d" % len(payload)
+        if header:
+            header_size = len(header)
+            payload = header + payload
+            size = b"%d %d" % (header_size, len(payload))
+        message = None, subject, reply, header_size, size, payload
+        return self._deliver_to_all(account_route, message, line)
+
+    def forward(
+        self,
+        source: Client | None,
+        account: Account,
+        subject: bytes,
+        reply: bytes | None,
+        header_size: int,
+        payload: bytes,
+    ) -> None:
+        """Deliver a message that came on another subject, as if it had come on this one."""
+        size = b"%d" % len(payload)
+        if header_size >= 0:
+            size = b"%d %d" % (header_size, len(payload))
+        message = source, subject, reply, header_size, size, payload
+        if not self._deliver_to_all(account.index.match(subject), message, source or subject):
+            self.unheard(message)
+
+    def _deliver_to_all(
+        self, route: Route[Subscription], message: Message, line: Client | bytes
+    ) -> bool:
+        """Deliver to everyone on a route, looking at everything; whether anybody got it."""
+        if route.is_large or self.crowds.has_line(line):
+            return self._deliver_to_crowd(route, message, line)
+        delivered = False
+        for sub in route.plain:
+            if self.deliver(message, sub):
+                delivered = True
+        for group in route.groups:
+            if self.deliver_to_one(message, group):
+                delivered = True
+        return delivered
+
+    def _deliver_to_crowd(
+        self, route: Route[Subscription], message: Message, line: Client | bytes
+    ) -> bool:
+        """Deliver to everyone on a large route; whether anybody got it, or may still get it."""
+        source = message[0]
+        causes = self._causes if source is None else (source,)
+        deliveries = min(route.fan_out, SLICE_DELIVERIES_MAX)
+        self._budget.charge(deliveries // CROWD_DELIVERIES_PER_UNIT)
+        return self.crowds.deliver(route, message, line, causes)
+
+    def unheard(self, message: Message) -> None:
+        """Nobody took a message: a requester that wants to know is told."""
+        source, subject, reply = message[:3]
+        if reply is not None and source is not None and source.no_responders:
+            self._answer_no_responders(source, subject, reply)
+
+    def send_replies(
+        self,
+        account: Account,
+        subjects: list[bytes],
+        payloads: Sequence[bytes],
+        headers: Sequence[bytes] = (),
+    ) -> None:
+        """Answer many requests; `headers` of all, or of none. Their subjects are the clients'."""
+        index = account.index
+        count = len(subjects)
+        if count > 1:
+            route = index.match_all(subjects)
+            if route is not None and len(route.plain) == 1 and not route.groups:
+                sub = route.plain[0]
+                is_usual = sub.plain and not sub.client.congested
+                if is_usual and self.crowds.is_idle:
+                    self._send_all(sub, subjects, payloads, headers)
+                    return
+        if count >= _REPLIES_PARTED_MIN:
+            # The replies of a turn come requester by requester: halves may be of one each.
+            half = count // 2
+            self.send_replies(account, subjects[:half], payloads[:half], headers[:half])
+            self.send_replies(account, subjects[half:], payloads[half:], headers[half:])
+            return
+        for subject, payload, header in zip_longest(subjects, payloads, headers, fillvalue=b""):
+            self.send(index.match(subject), subject, None, payload, header)
+
+    def _send_all(
+        self,
+        sub: Subscription,
+        subjects: Sequence[bytes],
+        payloads: Sequence[bytes],
+        headers: Sequence[bytes],
+    ) -> None:
+        """Append many messages to one plain subscription."""
+        target = sub.client
+        self.buffers.touch(target)
+        tail = sub.tail
+        if headers:
+            target.out += [
+                b"HMSG %b%b%d %d\r\n%b%b\r\n"
+                % (subject, tail, len(header), len(header) + len(payload), header, payload)
+                for subject, header, payload in zip(subjects, headers, payloads, strict=True)
+            ]
+        else:
+            target.out += [
+                b"MSG %b%b%d\r\n%b\r\n" % (subject, tail, len(payload), payload)
+                for subject, payload in zip(subjects, payloads, strict=True)
+            ]
+        sub.delivered += len(subjects)
+        target.out_msgs += len(subjects)
+        target.out_bytes += sum(map(len, payloads)) + sum(map(len, headers))
+
+    def send_messages(
+        self,
+        route: Route[Subscription],
+        subjects: list[bytes],
+        replies: list[bytes],
+        headers: list[bytes],
+        payloads: list[bytes],
+        to: bytes,
+    ) -> None:
+        """Deliver messages of a stream to those who listen at `to`, under their own subjects."""
+        if len(route.plain) == 1 and not route.groups and not self.crowds.has_line(to):
+            sub = route.plain[0]
+            if sub.plain and not sub.client.congested and self.door.lets_all_pass(subjects):
+                self._send_stored(sub, subjects, replies, headers, payloads)
+                return
+        for subject, reply, header, payload in zip(
+            subjects, replies, headers, payloads, strict=True
+        ):
+            self.send(route, subject, reply, payload, header, to)
+
+    def is_unread(self, route: Route[Subscription], to: bytes) -> bool:
+        """Whether those who listen at `to` have so much to read that they get no more for now."""
+        if self.crowds.has_line(to):
+            return True
+        if not route.is_large:
+            is_behind = self.buffers.is_behind
+            return any(is_behind(sub.client) for sub in route.plain) or any(
+                is_behind(sub.client) for group in route.groups for sub in group
+            )
+        # Neighbours are often of one client.
+        subs = chain(route.plain, *route.groups)
+        return any(self.buffers.is_behind(client) for client, _ in groupby(subs, _client_of))
+
+    def _send_stored(
+        self,
+        sub: Subscription,
+        subjects: list[bytes],
+        replies: list[bytes],
+        headers: list[bytes],
+        payloads: list[bytes],
+    ) -> None:
+        """Append messages of a stream to one plain subscription."""
+        target = sub.client
+        self.buffers.touch(target)
+        target.out.append(encoder.stored_messages(sub.tail, subjects, replies, headers, payloads))
+        sub.delivered += len(subjects)
+        target.out_msgs += len(subjects)
+        target.out_bytes += sum(map(len, payloads)) + sum(map(len, headers))
+
+    # --- admission -----------------------------------------------------------------------------
+
+    def _admits(self, source: Client, subject: bytes, reply: bytes | None) -> bool:
+        """Whether the publisher may send this; if not it has been told."""
+        if source.connect.pedantic and not is_valid_literal(subject):
+            self.refuse(source, INVALID_PUBLISH_SUBJECT)
+        permissions = source.permissions
+        if is_reserved(subject, source.is_system) or (
+            permissions is not None
+            and permissions.restricts_publishing
+            and not permissions.may_publish(subject, self._clock.monotonic_ns())
+        ):
+            self.refuse(source, f"Permissions Violation for Publish to {quote_bytes(subject)}")
+            return False
+        if reply is not None and is_reserved_reply(reply):
+            self.refuse(
+                source, f"Permissions Violation for Publish with Reply of {quote_bytes(reply)}"
+            )
+            return False
+        if source.connect.verbose:
+            self.tell(source, encoder.OK)
+        return True
+
+    def refuse(self, client: Client, text: str) -> None:
+        """Send -ERR without closing."""
+        self.tell(client, encoder.error(text))
+
+    # --- one receiver --------------------------------------------------------------------------
+
+    def deliver(self, message: Message, sub: Subscription) -> bool:
+        """Deliver one message to one subscription, looking at everything; whether it took it."""
+        source, subject, reply, header_size, size, payload = message
+        if not self._accepts(source, sub, subject):
+            return False
+        target = sub.client
+        if target.congested and self._drops(target):
+            return False
+        sub.delivered += 1
+        if sub.limit and sub.delivered >= sub.limit:
+            self._unsubscribe(sub)
+        if sub.handler is not None:
+            began_ns = self._clock.monotonic_ns()
+            causes, self._causes = self._causes, self._causes if source is None else (source,)
+            try:
+                taken = sub.handler(source, subject, reply, header_size, payload)
+            finally:
+                self._causes = causes
+            self._budget.charge_time(self._clock.monotonic_ns() - began_ns, REQUEST_UNITS)
+            return taken is not False
+        if sub.ingest is not None:
+            self._ingest(sub.ingest, source).add(subject, reply, header_size, payload)
+            return True
+        if header_size >= 0 and not target.headers:
+            payload = payload[header_size:]
+            size = b"%d" % len(payload)
+            header_size = NO_HEADERS
+        if reply is not None and target.permissions is not None:
+            self._track_reply(target, reply)
+        kind = b"MSG" if header_size < 0 else b"HMSG"
+        line = encoder.message_line(kind, subject, sub.sid, reply, size)
+        if target.traced:
+            self.tracer.delivered(target, line, header_size, payload)
+        target.out += (line, payload, CRLF)
+        target.out_msgs += 1
+        target.out_bytes += len(payload)
+        self.buffers.touch(target)
+        if target.congested and source is not None:
+            self._stall(source)
+        return True
+
+    def _accepts(self, source: Client | None, sub: Subscription, subject: bytes) -> bool:
+        target = sub.client
+        if target.close_reason or (sub.limit and sub.limit <= sub.delivered):
+            # Whoever has it on a route in hand may not know that it is gone.
+            return False
+        if target is source and not source.connect.echo and sub.handler is None:
+            return False
+        permissions = target.permissions
+        return (
+            permissions is None
+            or not permissions.filters_deliveries
+            or permissions.may_receive(subject, sub.queue)
+        )
+
+    def deliver_to_one(self, message: Message, group: list[Subscription]) -> bool:
+        """Deliver to one member of a queue group, chosen by dice among those that can take it."""
+        count = len(group)
+        first = self._entropy.below(count) if count > 1 else 0
+        for step in range(count):
+            sub = group[(first + step) % count]
+            if self.deliver(message, sub):
+                return True
+        return False
+
+    def _deliver_run(
+        self,
+        source: Client,
+        sub: Subscription,
+        run: Run,
+        payloads: list[bytes],
+        encoded: dict[bytes, bytes],
+    ) -> None:
+        """Append a run, or its share of one, to a plain subscription that accepts it."""
+        target = sub.client
+        if target.congested:
+            if self._drops(target):
+                return
+            self._stall(source)
+        data = encoded.get(sub.sid)
+        if data is None:
+            data = encoded[sub.sid] = encoder.run_of_messages(run, sub.sid, payloads)
+        target.out.append(data)
+        sub.delivered += len(payloads)
+        target.out_msgs += len(payloads)
+        target.out_bytes += len(payloads) * len(payloads[0])
+        self.buffers.touch(target)
+
+    def _share_run(self, source: Client, group: list[Subscription], run: Run) -> None:
+        """Spread a run over a queue group; each message goes to one member."""
+        able = [sub for sub in group if self._accepts(source, sub, run.subject)]
+        if not able:
+            return
+        if len(able) == 1:
+            self._deliver_run(source, able[0], run, run.payloads, {})
+            return
+        count = len(able)
+        below = self._entropy.below
+        shares: list[list[bytes]] = [[] for _ in able]
+        for payload in run.payloads:
+            shares[below(count)].append(payload)
+        for sub, share in zip(able, shares, strict=True):
+            if share:
+                self._deliver_run(source, sub, run, share, {})
+
+    def _track_reply(self, target: Client, reply: bytes) -> None:
+        permissions = target.permissions
+        if permissions is not None and permissions.tracks_replies:
+            permissions.delivered_reply(reply, self._clock.monotonic_ns())
+
+    def _answer_no_responders(self, source: Client, subject: bytes, reply: bytes) -> None:
+        for sub in source.account.index.match(reply).plain:
+            if sub.client is source and not source.close_reason:
+                self.tell(source, encoder.no_responders(reply, sub.sid, subject))
+                return
+
+    # --- out-buffers ---------------------------------------------------------------------------
+
+    def tell(self, client: Client, data: bytes) -> None:
+        """Queue protocol bytes for a client."""
+        if not client.close_reason:
+            if client.traced:
+                self.tracer.told(client, data)
+            client.out.append(data)
+            self.buffers.touch(client)
+
+    def _plan_flush(self) -> None:
+        if not self._flush_planned:
+            self._flush_planned = True
+            self._scheduler.call_soon(self.flush)
+
+    def flush(self) -> None:
+        """Write what this turn produced: one write per client."""
+        self._flush_planned = False
+        try:
+            self.process_ingests()
+            while self._last_works:
+                self._last_works.pop(0)()
+                self.process_ingests()
+        finally:
+            # A bug that shows at one of them must not silence the rest.
+            if self._last_works:
+                self._plan_flush()
+            self.buffers.flush()
+
+    def _drops(self, target: Client) -> bool:
+        """Whether a message to a client that does not keep up is dropped instead of waiting."""
+        if self.stalls_publishers:
+            return False
+        target.congested = self.buffers.is_congested(target)
+        return target.congested
+
+    def _stall(self, source: Client) -> None:
+        """Read no more from a publisher for a moment, so that its receivers can catch up."""
+        if source.stalled or not self.stalls_publishers or source.close_reason:
+            return
+        source.stalled = True
+        self.counters.stalled_clients += 1
+        source.connection.pause_reading()
+        source.stall_timer = self._scheduler.call_later(STALL_S, lambda: self._end_stall(source))
+
+    def _end_stall(self, source: Client) -> None:
+        source.stalled = False
+        source.stall_timer = None
+        self._resume(source)
+
+    def _count_in(self, source: Client, messages: int, size: int) -> None:
+        source.in_msgs += messages
+        source.in_bytes += size
+        self.counters.in_msgs += messages
+        self.counters.in_bytes += size
+        source.account.in_msgs += messages
+        source.account.in_bytes += size
+
+
+def _is_simple(route: Route[Subscription]) -> bool:
+    """Whether nobody on the route could tell a run from its messages one by one.
+
+    All are plain, and no client is on it twice, which would see its two subscriptions take turns.
+    """
+    plain = route.plain
+    if not route.groups and len(plain) <= 1:
+        return not plain or plain[0].plain
+    if route.fan_out > SLICE_DELIVERIES_MAX:
+        # Even to look at all of them would take long.
+        return False
+    everyone = [*plain, *(sub for group in route.groups for sub in group)]
+    return all(sub.plain for sub in everyone) and len({sub.client for sub in everyone}) == len(
+        everyone
+    )
+
+
+_client_of: Final = attrgetter("client")
+
+
+def _is_ack(subject: bytes) -> bool:
+    return subject.startswith(ACK_PREFIX)

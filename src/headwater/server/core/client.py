@@ -1,0 +1,325 @@
+"""One connected client as the server knows it, and its subscriptions.
+
+Pure state: what the client said of itself, what it subscribed to, what is waiting to be written to
+it, and the counters that monitoring shows. The bytes in `out` go to the connection once per turn of
+the loop (`headwater.server.core.broker`).
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final, Protocol, final
+
+from headwater.server.core.accounts import Account
+from headwater.server.core.ingest import Ingest
+from headwater.server.core.permissions import ConnectionPermissions
+from headwater.wire.batch import Segment
+from headwater.wire.decoder import ClientDecoder
+from headwater.wire.info import ConnectOptions
+
+if TYPE_CHECKING:
+    from headwater.runtime.environment import TimerHandle
+
+# The limit of a subscription that has ended: routes in hand may still have it.
+ENDED: Final = -1
+
+# The user name that is shown for a client that came with a token.
+_TOKEN_USER: Final = "[REDACTED]"
+
+
+class Connection(Protocol):
+    """The way to a client's socket, as far as the server needs it."""
+
+    @property
+    def peer_host(self) -> str: ...
+
+    @property
+    def peer_port(self) -> int: ...
+
+    def write(self, data: bytes) -> None:
+        """Queue bytes; never blocks."""
+        ...
+
+    def buffered_bytes(self) -> int:
+        """Bytes queued and not yet taken by the operating system."""
+        ...
+
+    def pause_reading(self) -> None: ...
+
+    def resume_reading(self) -> None: ...
+
+    def close(self) -> None:
+        """Write what is queued, then close."""
+        ...
+
+    def abort(self) -> None:
+        """Close at once, dropping what is queued."""
+        ...
+
+
+# What an internal subscription is called with: subject, reply, header size, payload. Returns False
+# if there was nobody to take the message after all.
+Handler = Callable[["Client | None", bytes, bytes | None, int, bytes], bool | None]
+
+# The same for many requests at once, without headers and payloads: subjects and replies. Returns
+# the positions of those that nobody has taken, or None if they have to be handled one by one.
+BatchHandler = Callable[[list[bytes], list[bytes]], list[int] | None]
+
+
+@final
+class Subscription:
+    """One SUB of one client, or a service of the server itself."""
+
+    __slots__ = (
+        "answer_all",
+        "client",
+        "delivered",
+        "handler",
+        "ingest",
+        "limit",
+        "plain",
+        "queue",
+        "sid",
+        "subject",
+        "tail",
+    )
+
+    def __init__(
+        self,
+        client: "Client",
+        subject: bytes,
+        queue: bytes | None,
+        sid: bytes,
+        handler: Handler | None = None,
+    ) -> None:
+        self.client = client
+        self.subject = subject
+        self.queue = queue
+        self.sid = sid
+        self.handler = handler
+        # A shorter way for many requests, if there is one.
+        self.answer_all: BatchHandler | None = None
+        # The stream whose subject this is, if it is one.
+        self.ingest: Ingest | None = None
+        # What stands between the subject and the size in a MSG line without reply.
+        self.tail = b" %b " % sid
+        self.delivered = 0
+        # UNSUB max: the delivery after which the subscription ends; 0 for none.
+        self.limit = 0
+        # Nothing about this subscription needs looking at before a message is appended.
+        self.plain = False
+
+    def end(self) -> None:
+        """Take no messages any more."""
+        self.limit = ENDED
+        self.plain = False
+
+    def settle(self) -> None:
+        """Find out whether deliveries can take the short way."""
+        permissions = self.client.permissions
+        self.plain = (
+            self.handler is None
+            and self.ingest is None
+            and self.limit == 0
+            and self.client.headers
+            and not self.client.traced
+            and (
+                permissions is None
+                or not (permissions.filters_deliveries or permissions.tracks_replies)
+            )
+        )
+
+
+@final
+class Client:
+    """One connection and everything known of it."""
+
+    __slots__ = (
+        "account",
+        "auth_timer",
+        "authenticating",
+        "awaited",
+        "cid",
+        "close_reason",
+        "congested",
+        "connect",
+        "connect_received",
+        "connection",
+        "decoder",
+        "dirty",
+        "first_pong_sent",
+        "guarded",
+        "headers",
+        "in_bytes",
+        "in_msgs",
+        "is_queued",
+        "is_system",
+        "label",
+        "last_activity_wall_ns",
+        "last_in_ns",
+        "lost_reason",
+        "max_payload",
+        "max_subscriptions",
+        "no_responders",
+        "out",
+        "out_bytes",
+        "out_msgs",
+        "permissions",
+        "ping_sent_ns",
+        "ping_timer",
+        "pings_out",
+        "reads",
+        "rtt_ns",
+        "segments",
+        "stall_timer",
+        "stalled",
+        "started_ns",
+        "started_wall_ns",
+        "stopped_wall_ns",
+        "subscriptions",
+        "traced",
+        "username",
+        "write_timer",
+        "written_bytes",
+    )
+
+    def __init__(
+        self, cid: int, connection: Connection, decoder: ClientDecoder, account: Account
+    ) -> None:
+        self.cid = cid
+        self.connection = connection
+        self.decoder = decoder
+        self.account = account
+        self.connect = ConnectOptions()
+        self.connect_received = False
+        self.authenticating = False
+        # The backlog: bytes that were read and not decoded, and operations not performed, in order.
+        self.reads: list[bytes] = []
+        self.segments: list[Segment] = []
+        # The backlog waits for its turn.
+        self.is_queued = False
+        # The connection was lost for this reason while there was a backlog.
+        self.lost_reason = ""
+        self.first_pong_sent = False
+        self.username = ""
+        self.permissions: ConnectionPermissions | None = None
+        self.headers = False
+        self.no_responders = False
+        # The server's limits, or the account's where they are lower; 0 subscriptions is no limit.
+        self.max_payload = decoder.max_payload
+        self.max_subscriptions = 0
+        # Whether the account is the system account.
+        self.is_system = False
+        # Publishes have to be looked at one by one: verbose, pedantic, restricted or headerless.
+        self.guarded = True
+        self.subscriptions: dict[bytes, Subscription] = {}
+        self.out: list[bytes] = []
+        self.dirty = False
+        # More is queued for this client than it reads: publishers to it are held back.
+        self.congested = False
+        # Every frame to this client is logged.
+        self.traced = False
+        # This client is held back as a publisher.
+        self.stalled = False
+        # Pieces of work that this client caused, and waits for before anything else is done for it.
+        self.awaited = 0
+        self.close_reason = ""
+        self.label = f"{connection.peer_host}:{connection.peer_port} - cid:{cid}"
+        self.in_msgs = 0
+        self.in_bytes = 0
+        self.out_msgs = 0
+        self.out_bytes = 0
+        # `out_bytes` when `out` was last written.
+        self.written_bytes = 0
+        self.started_ns = 0
+        self.started_wall_ns = 0
+        self.stopped_wall_ns = 0
+        self.last_activity_wall_ns = 0
+        self.last_in_ns = 0
+        self.ping_sent_ns = 0
+        self.pings_out = 0
+        self.rtt_ns = 0
+        self.auth_timer: TimerHandle | None = None
+        self.ping_timer: TimerHandle | None = None
+        self.stall_timer: TimerHandle | None = None
+        self.write_timer: TimerHandle | None = None
+
+    @property
+    def has_backlog(self) -> bool:
+        """Whether the client sent operations that have not been performed."""
+        return bool(self.segments or self.reads) or self.decoder.stopped
+
+    @property
+    def is_held_back(self) -> bool:
+        """Whether the client has to wait before more of its operations are performed."""
+        return self.is_queued or self.authenticating or self.stalled or self.awaited > 0
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the server is done with this client."""
+        return self.close_reason != ""
+
+    # --- what monitoring shows; `server.core.closed_clients` keeps as much of a dead one ----
+
+    @property
+    def peer_host(self) -> str:
+        """The address the client connected from."""
+        return self.connection.peer_host
+
+    @property
+    def peer_port(self) -> int:
+        """The port the client connected from."""
+        return self.connection.peer_port
+
+    @property
+    def account_name(self) -> str:
+        """The name of the account the client is in."""
+        return self.account.name
+
+    @property
+    def authorized_user(self) -> str:
+        """The user that a client is, or says it is; a token is not shown."""
+        connect = self.connect
+        user = connect.nkey or self.username or connect.user
+        if user or connect.jwt or not connect.auth_token:
+            return user
+        return _TOKEN_USER
+
+    @property
+    def name(self) -> str:
+        """The name the client gave itself."""
+        return self.connect.name
+
+    @property
+    def lang(self) -> str:
+        """The language of the client library."""
+        return self.connect.lang
+
+    @property
+    def version(self) -> str:
+        """The version of the client library."""
+        return self.connect.version
+
+    @property
+    def pending_bytes(self) -> int:
+        """Bytes that are queued for the client and not yet taken by the operating system."""
+        return sum(map(len, self.out)) + self.connection.buffered_bytes()
+
+    @property
+    def subscription_count(self) -> int:
+        """The number of subscriptions of the client."""
+        return len(self.subscriptions)
+
+    def settle(self) -> None:
+        """Recompute what follows from CONNECT and permissions."""
+        restricted = self.permissions is not None and self.permissions.restricts_publishing
+        self.guarded = (
+            self.connect.verbose or self.connect.pedantic or restricted or not self.headers
+        )
+        for subscription in self.subscriptions.values():
+            subscription.settle()
+
+    def cancel_timers(self) -> None:
+        """Nothing more happens to this client on its own."""
+        for timer in (self.auth_timer, self.ping_timer, self.stall_timer, self.write_timer):
+            if timer is not None:
+                timer.cancel()
+        self.auth_timer = self.ping_timer = self.stall_timer = self.write_timer = None

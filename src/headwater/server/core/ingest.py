@@ -1,0 +1,130 @@
+"""Publishes on their way from the broker into a stream: gathered for a turn, then taken at once.
+
+A stream holds only so many that it has not answered (`Room`); a publish beyond that is refused.
+"""
+
+from enum import Enum
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, final
+
+from headwater.jetstream.streams.publishing.decision import Incoming
+from headwater.wire.headers import status_block
+
+if TYPE_CHECKING:
+    from headwater.server.core.client import Client
+
+TOO_MANY_REQUESTS: Final = status_block(429, "Too Many Requests")
+
+
+class RoomLimits(NamedTuple):
+    """Limits on the publishes that a stream has not answered yet; below zero is no limit."""
+
+    messages_max: int
+    bytes_max: int
+    # Longest subject and reply subject of a publish together; saves counting them one by one.
+    line_bytes_max: int
+
+
+class Excess(Enum):
+    """The limit that a publish met, in the words of nats-server's log."""
+
+    MESSAGES = "IPQ len limit reached"
+    BYTES = "IPQ size limit reached"
+
+
+def size_of(incoming: Incoming) -> int:
+    """The bytes that publishes count for: subjects, reply subjects, headers and payloads."""
+    return (
+        sum(map(len, incoming.payloads))
+        + sum(map(len, incoming.subjects))
+        + sum(map(len, filter(None, incoming.replies)))
+    )
+
+
+@final
+class Room:
+    """Publishes that one stream holds, and how many more it takes."""
+
+    __slots__ = ("_limits", "messages", "size")
+
+    def __init__(self, limits: RoomLimits) -> None:
+        self._limits = limits
+        self.messages = 0
+        self.size = 0
+
+    def hold(self, messages: int, size: int) -> None:
+        """The stream keeps publishes until they are answered; negative when they are."""
+        self.messages += messages
+        self.size += size
+
+    def admit(self, incoming: Incoming) -> tuple[Incoming, list[bytes], Excess | None]:
+        """Publishes that there is room for, the reply subjects of the others, and what is short."""
+        messages_max, bytes_max, line_bytes_max = self._limits
+        count = len(incoming)
+        if messages_max < 0 or self.messages + count <= messages_max:
+            at_most = sum(map(len, incoming.payloads)) + count * line_bytes_max
+            if (
+                bytes_max < 0
+                or self.size + at_most <= bytes_max
+                or self.size + size_of(incoming) <= bytes_max
+            ):
+                return incoming, [], None
+        return self._admit_each(incoming)
+
+    def _admit_each(self, incoming: Incoming) -> tuple[Incoming, list[bytes], Excess | None]:
+        messages_max, bytes_max, _ = self._limits
+        admitted, refused, excess = Incoming(), list[bytes](), None
+        messages, size = self.messages, self.size
+        for subject, reply, header_size, payload in zip(
+            incoming.subjects,
+            incoming.replies,
+            incoming.header_sizes,
+            incoming.payloads,
+            strict=True,
+        ):
+            each = len(subject) + len(reply or b"") + len(payload)
+            has_place = messages_max < 0 or messages < messages_max
+            if has_place and (bytes_max < 0 or size + each <= bytes_max):
+                admitted.add(subject, reply, header_size, payload)
+                messages += 1
+                size += each
+                continue
+            excess = Excess.BYTES if has_place else Excess.MESSAGES
+            if reply is not None:
+                refused.append(reply)
+        return admitted, refused, excess
+
+
+class IngestOwner(Protocol):
+    """Who processes what was gathered."""
+
+    def process(self, ingest: "Ingest") -> None:
+        """Take what was gathered into the stream."""
+        ...
+
+
+@final
+class Ingest:
+    """The inlet of one stream. `waiting` is whether anything was gathered this turn."""
+
+    __slots__ = ("_owner", "incoming", "publishers", "starts", "waiting")
+
+    def __init__(self, owner: IngestOwner) -> None:
+        self._owner = owner
+        self.incoming = Incoming()
+        # Clients whose publishes were gathered, in order, and where those of each begin; a client
+        # that takes turns with others is there repeatedly.
+        self.publishers: list[Client] = []
+        self.starts: list[int] = []
+        self.waiting = False
+
+    def take(self) -> Incoming:
+        """What was gathered; the next turn begins with nothing."""
+        incoming = self.incoming
+        self.incoming = Incoming()
+        self.publishers, self.starts = [], []
+        self.waiting = False
+        return incoming
+
+    def process(self) -> None:
+        """Have it taken in."""
+        self._owner.process(self)

@@ -1,0 +1,219 @@
+"""The bytes of all clients on their way into the server, and the turns that connections take.
+
+One connection that sends as fast as it can must not hold up the others. So a turn of the loop has a
+budget of work, and connections that send more than fits are served in turn: each has its backlog
+(reads, and segments decoded from them, in the order they came), its socket is not read while it has
+a backlog, and a queue hands out slices until the turn's budget is spent. A connection
+without a backlog is served as its bytes arrive, while the turn has budget left; this is the usual
+case. A connection that had no backlog and comes when the budget is spent is a newcomer: newcomers
+go first in the next turn, with a small slice each, and their answers leave before the connections
+with a longer backlog are served. So a client that asks for little waits for one turn, not for two.
+
+    read ──▶ no backlog, budget left ──▶ decoded and performed at once
+      ├────▶ no backlog ──▶ newcomers ──▶ a small slice, its answers written ──▶ read again
+      └────▶ backlog ──▶ queue ──▶ a slice per round, until the turn is over ──▶ read again
+
+Must not know: the meaning of an operation, which a `Performer` knows. `server.core.budget` has
+the units in which work is counted.
+"""
+
+from collections import deque
+from typing import Protocol, final
+
+from headwater.runtime.environment import Scheduler
+from headwater.server.core.budget import (
+    BYTES_PER_UNIT,
+    NEWCOMER_UNITS,
+    NEWCOMERS_UNITS,
+    SLICE_UNITS,
+    TURN_UNITS,
+    Budget,
+)
+from headwater.server.core.client import Client
+from headwater.wire.batch import Segment
+
+
+class Performer(Protocol):
+    """The part of a server that knows what operations mean."""
+
+    def perform(self, client: Client, segment: Segment, budget: Budget) -> Segment | None:
+        """Do what a segment asks for, and charge it.
+
+        Returns the publishes of the segment for which the budget was too small.
+        """
+        ...
+
+    def decoded(self, client: Client) -> None:
+        """Every whole operation of a client has been performed; a part of one may be left."""
+        ...
+
+    def forget(self, client: Client, reason: str) -> None:
+        """A connection that was lost while it had a backlog has none any more."""
+        ...
+
+    def write_answers(self) -> None:
+        """Write what the operations of this turn have produced so far."""
+        ...
+
+
+@final
+class Intake:
+    """Bytes and operations that clients have sent and the server has not performed yet."""
+
+    __slots__ = (
+        "_budget",
+        "_is_planned",
+        "_newcomers",
+        "_performer",
+        "_queue",
+        "_scheduler",
+        "_spent",
+    )
+
+    def __init__(self, scheduler: Scheduler, performer: Performer) -> None:
+        self._scheduler = scheduler
+        self._performer = performer
+        # Clients with a backlog, each of them once, in one of the two.
+        self._newcomers: deque[Client] = deque()
+        self._queue: deque[Client] = deque()
+        self._is_planned = False
+        self._budget = Budget()
+        # Units spent since the queue was last served.
+        self._spent = 0
+
+    def receive(self, client: Client, data: bytes) -> None:
+        """Bytes arrived from a client."""
+        if client.close_reason:
+            return
+        if client.is_held_back:
+            # Reading is paused; a loop may still hand over what it had already read.
+            client.reads.append(data)
+        elif self._spent >= TURN_UNITS:
+            client.reads.append(data)
+            self._enqueue(client, self._newcomers)
+        else:
+            client.segments = client.decoder.feed(data)
+            self._spent += len(data) // BYTES_PER_UNIT
+            is_alone = not (self._queue or self._newcomers)
+            self._serve(client, TURN_UNITS - self._spent if is_alone else SLICE_UNITS)
+
+    def resume(self, client: Client) -> None:
+        """Nothing but its own backlog holds a client back any more."""
+        if client.close_reason or client.is_held_back:
+            return
+        if client.has_backlog:
+            self._enqueue(client, self._queue)
+        else:
+            self._release(client)
+
+    def lose(self, client: Client, reason: str) -> None:
+        """A connection is gone; the client is forgotten when its backlog has been performed.
+
+        A client that is not authenticated yet has nothing performed any more.
+        """
+        if client.authenticating or not client.has_backlog:
+            self._performer.forget(client, reason)
+        else:
+            client.lost_reason = reason
+            self.resume(client)
+
+    def _enqueue(self, client: Client, queue: deque[Client]) -> None:
+        client.is_queued = True
+        client.connection.pause_reading()
+        queue.append(client)
+        self._plan_turn()
+
+    def _plan_turn(self) -> None:
+        if not self._is_planned:
+            self._is_planned = True
+            self._scheduler.call_soon(self._take_turn)
+
+    def _release(self, client: Client) -> None:
+        """A client has no backlog: its socket is read again, if it has one."""
+        if client.lost_reason:
+            self._performer.forget(client, client.lost_reason)
+        else:
+            client.connection.resume_reading()
+
+    def _take_turn(self) -> None:
+        """Serve those who wait until the turn's budget is spent."""
+        self._is_planned = False
+        self._spent = 0
+        queue, newcomers = self._queue, self._newcomers
+        try:
+            if queue or len(newcomers) > 1:
+                self._serve_newcomers()
+            elif newcomers:
+                # Nobody waits behind it.
+                queue.append(newcomers.popleft())
+            while queue and self._spent < TURN_UNITS:
+                self._serve_first(queue, SLICE_UNITS)
+        finally:
+            # A bug that shows at one client must not silence the rest.
+            if queue or newcomers:
+                self._plan_turn()
+
+    def _serve_newcomers(self) -> None:
+        """Serve clients that ask for little, and have their answers written."""
+        newcomers = self._newcomers
+        if not newcomers:
+            return
+        while newcomers and self._spent < NEWCOMERS_UNITS:
+            self._serve_first(newcomers, NEWCOMER_UNITS)
+        self._performer.write_answers()
+
+    def _serve_first(self, queue: deque[Client], slice_units: int) -> None:
+        client = queue.popleft()
+        client.is_queued = False
+        if client.close_reason or client.awaited:
+            return
+        is_alone = not (self._queue or self._newcomers)
+        self._serve(client, TURN_UNITS - self._spent if is_alone else slice_units)
+        if not client.has_backlog and not client.is_held_back:
+            self._release(client)
+
+    def _serve(self, client: Client, units: int) -> None:
+        """Perform a client's backlog until it is empty, or the budget spent, or it has to wait."""
+        budget = self._budget
+        budget.units = units
+        try:
+            while client.segments or self._decode_some(client, budget):
+                if not self._perform_some(client, budget):
+                    break
+            else:
+                self._performer.decoded(client)
+                return
+        finally:
+            self._spent += units - budget.units
+        if client.has_backlog and not client.is_held_back and not client.close_reason:
+            self._enqueue(client, self._queue)
+
+    def _perform_some(self, client: Client, budget: Budget) -> bool:
+        """Perform the operations that are decoded; False if the client has to wait, or is gone."""
+        perform = self._performer.perform
+        segments = client.segments
+        client.segments = []
+        for done, segment in enumerate(segments, start=1):
+            if budget.units <= 0 or client.is_held_back:
+                client.segments = segments[done - 1 :]
+                return False
+            rest = perform(client, segment, budget)
+            if client.close_reason:
+                return False
+            if rest is not None:
+                client.segments = [rest, *segments[done:]]
+                return False
+        return not client.is_held_back
+
+    def _decode_some(self, client: Client, budget: Budget) -> bool:
+        """Decode the next part of the oldest read; False if there is none."""
+        decoder = client.decoder
+        if decoder.stopped:
+            client.segments = decoder.feed(b"")
+            return True
+        if not client.reads:
+            return False
+        data = client.reads.pop(0)
+        budget.charge(len(data) // BYTES_PER_UNIT)
+        client.segments = decoder.feed(data)
+        return True

@@ -1,0 +1,138 @@
+"""Bytes for clients: gathered during a turn of the loop, one write for each client at its end.
+
+Bounds: many bytes of one turn for one client are written in parts, and large fan-outs are written
+before the turn ends, so that `max_pending` ends a client with thousands of equal subscriptions
+before its copies of a message fill the memory.
+"""
+
+from collections.abc import Callable
+from typing import Final, final
+
+from headwater.server.core.client import Client
+
+# More than this for one client is written in several parts, each checked against `max_pending`:
+# bytes of payload, or pieces of frames, of which no other is longer than a control line.
+WRITE_BYTES_MAX: Final = 8 * 1024 * 1024
+WRITE_PIECES_MAX: Final = 128 * 1024
+# Large fan-outs may let this much wait for the end of the turn: payloads, and for each delivery its
+# control line. Small fan-outs are bounded by the read that brought them.
+WAITING_BYTES_MAX: Final = 64 * 1024 * 1024
+DELIVERY_BYTES: Final = 64
+# A client with more than this part of `max_pending` to read is behind. Its buffer is looked at
+# again after this time.
+UNREAD_PART: Final = 4
+UNREAD_LOOK_S: Final = 0.005
+
+
+@final
+class OutBuffers:
+    """The `out` lists of all clients.
+
+    `overflow` is called when more than `max_pending` bytes wait for a client, `plan_flush` when
+    there is something to write at the end of the turn.
+    """
+
+    __slots__ = ("_dirty", "_overflow", "_plan_flush", "_waiting_bytes", "max_pending")
+
+    def __init__(
+        self,
+        max_pending: int,
+        overflow: Callable[[Client], None],
+        plan_flush: Callable[[], None],
+    ) -> None:
+        self.max_pending = max_pending
+        self._overflow = overflow
+        self._plan_flush = plan_flush
+        self._dirty: list[Client] = []
+        # Bytes that large fan-outs let wait for the end of the turn.
+        self._waiting_bytes = 0
+
+    def touch(self, client: Client) -> None:
+        """Remember that a client has bytes to write this turn."""
+        if client.dirty:
+            return
+        client.dirty = True
+        self._dirty.append(client)
+        self._plan_flush()
+
+    def add_waiting(self, size: int) -> None:
+        """A large fan-out added bytes to the buffers; when they are too many all are written."""
+        self._waiting_bytes += size
+        if self._waiting_bytes > WAITING_BYTES_MAX:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write the buffers of all clients that have something in them."""
+        self._waiting_bytes = 0
+        dirty = self._dirty
+        self._dirty = []
+        done = 0
+        try:
+            for client in dirty:
+                done += 1
+                self.flush_client(client)
+        finally:
+            # A bug that shows at one client must not silence the rest.
+            if done < len(dirty):
+                self._dirty = dirty[done:] + self._dirty
+                self._plan_flush()
+
+    def flush_client(self, client: Client) -> None:
+        """Write the buffer of one client."""
+        client.dirty = False
+        pieces = client.out
+        payload_bytes = client.out_bytes - client.written_bytes
+        client.written_bytes = client.out_bytes
+        if payload_bytes > WRITE_BYTES_MAX or len(pieces) > WRITE_PIECES_MAX:
+            client.out = []
+            self._write_in_parts(client, pieces)
+            return
+        data = b"".join(pieces)
+        pieces.clear()
+        if data and not client.close_reason:
+            self._write(client, data)
+
+    def _write_in_parts(self, client: Client, pieces: list[bytes]) -> None:
+        part: list[bytes] = []
+        size = 0
+        for piece in pieces:
+            part.append(piece)
+            size += len(piece)
+            if size > WRITE_BYTES_MAX:
+                if client.close_reason:
+                    return
+                self._write(client, b"".join(part))
+                part.clear()
+                size = 0
+        if part and not client.close_reason:
+            self._write(client, b"".join(part))
+
+    def _write(self, client: Client, data: bytes) -> None:
+        connection = client.connection
+        connection.write(data)
+        buffered = connection.buffered_bytes()
+        if buffered > self.max_pending:
+            self._overflow(client)
+        else:
+            client.congested = buffered > self._congested_bytes
+
+    def drained(self, client: Client) -> None:
+        """A client has read what was queued for it."""
+        client.congested = False
+
+    def is_congested(self, client: Client) -> bool:
+        """Whether a client reads so slowly that publishers to it are held back."""
+        return client.connection.buffered_bytes() > self._congested_bytes
+
+    def is_behind(self, client: Client) -> bool:
+        """Whether a client has so much to read that it should get no more than it must."""
+        return client.connection.buffered_bytes() > self.unread_bytes_max
+
+    @property
+    def unread_bytes_max(self) -> int:
+        """Bytes that a client may have to read without being behind."""
+        return self.max_pending // UNREAD_PART
+
+    @property
+    def _congested_bytes(self) -> int:
+        return self.max_pending // 4 * 3

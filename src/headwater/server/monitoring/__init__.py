@@ -1,0 +1,1 @@
+"""The monitoring port: documents about a running server over HTTP."""

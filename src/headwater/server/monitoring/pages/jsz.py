@@ -1,0 +1,347 @@
+"""/jsz, and the parts about JetStream of /varz and STATSZ.
+
+Consumers, raft groups and other servers are in the options because tools ask for them; a server on
+its own leads all it has.
+"""
+
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from headwater.base.clock import NS_PER_S
+from headwater.go.json import document, write
+from headwater.jetstream.account import JetStreamAccount
+from headwater.jetstream.config.api_level import API_LEVEL
+from headwater.jetstream.config.stream_config import Storage
+from headwater.jetstream.consumers.machine import Consumer
+from headwater.jetstream.streams.publishing.batch_limits import BatchLimits
+from headwater.jetstream.streams.stream import Stream
+from headwater.server.monitoring.pages.documents import Filtered, Refused, View, timestamp
+
+if TYPE_CHECKING:
+    from headwater.server.node import Node
+    from headwater.server.streams.host import JetStream
+
+LIST_SIZE: Final = 1024
+# Go's -1, in a field that has no sign.
+_NO_LIMIT: Final = 2**64 - 1
+
+
+class JszOptions(View, kw_only=True):
+    """What to show, by the names of the system service."""
+
+    account: str = ""
+    accounts: bool = False
+    streams: bool = False
+    consumer: bool = False
+    direct_consumer: bool = False
+    config: bool = False
+    leader_only: bool = False
+    offset: int = 0
+    limit: int = 0
+    raft: bool = False
+    stream_leader_only: bool = False
+
+
+class ApiStats(View, kw_only=True):
+    """Requests to JetStream."""
+
+    level: int
+    total: int
+    errors: int
+
+
+class Config(View, kw_only=True):
+    """How JetStream runs."""
+
+    max_memory: int
+    max_storage: int
+    store_dir: str = ""
+    sync_interval: int = 0
+    sync_always: bool = False
+    domain: str = ""
+    compress_ok: bool = False
+    unique_tag: str = ""
+    strict: bool = False
+
+
+class Limits(View, kw_only=True):
+    """What may be asked for at most."""
+
+    max_request_batch: int = 0
+    max_ack_pending: int = 0
+    max_ha_assets: int = 0
+    max_duplicate_window: int = 0
+    max_batch_inflight_per_stream: int = 0
+    max_batch_inflight_total: int = 0
+    max_batch_size: int = 0
+    max_batch_timeout: int = 0
+    default_max_consumers: int = 0
+
+
+class Stats(View, kw_only=True):
+    """JetStream in numbers."""
+
+    memory: int
+    storage: int
+    reserved_memory: int
+    reserved_storage: int
+    accounts: int
+    ha_assets: int
+    api: ApiStats
+
+
+class JetStreamPart(View, kw_only=True):
+    """JetStream in documents that are about more than that."""
+
+    config: Config | UnsetType = UNSET
+    stats: Stats | UnsetType = UNSET
+    limits: Limits | UnsetType = UNSET
+
+
+class Leader(View, kw_only=True):
+    """Who leads a stream."""
+
+    leader: str
+
+
+class StreamDetail(View, kw_only=True):
+    """A stream. What it is and has is told in the words of the API."""
+
+    name: str
+    created: str
+    cluster: Leader
+    config: msgspec.Raw | UnsetType = UNSET
+    state: msgspec.Raw
+    consumer_detail: tuple[msgspec.Raw, ...] | UnsetType = UNSET
+    direct_consumer_detail: tuple[msgspec.Raw, ...] | UnsetType = UNSET
+
+
+class AccountDetail(View, kw_only=True):
+    """An account with JetStream, and its streams where they were asked for."""
+
+    name: str
+    id: str
+    memory: int
+    storage: int
+    reserved_memory: int
+    reserved_storage: int
+    accounts: int
+    ha_assets: int
+    api: ApiStats
+    stream_detail: tuple[StreamDetail, ...] = ()
+
+
+class Jsz(View, kw_only=True):
+    """Stats, and as much more as was asked for."""
+
+    memory: int
+    storage: int
+    reserved_memory: int
+    reserved_storage: int
+    accounts: int
+    ha_assets: int
+    api: ApiStats
+    server_id: str
+    now: str
+    disabled: bool | UnsetType = UNSET
+    config: Config
+    limits: Limits | UnsetType = UNSET
+    streams: int
+    streams_leader: int | UnsetType = UNSET
+    consumers: int
+    messages: int
+    bytes: int
+    account_details: tuple[AccountDetail, ...] | UnsetType = UNSET
+    total: int
+
+
+def jsz(node: "Node", options: JszOptions) -> Jsz:
+    """JetStream now. Raises Refused."""
+    now = timestamp(node.environment.clock.wall_ns())
+    jetstream = node.jetstream
+    if jetstream is None:
+        if options.leader_only:
+            raise Filtered("filtered response: not leader")
+        return _disabled(node.server_id, now)
+    stats = _stats(jetstream)
+    streams = [stream for each in jetstream.accounts.values() for stream in each.streams.values()]
+    return Jsz(
+        **msgspec.structs.asdict(stats),
+        server_id=node.server_id,
+        now=now,
+        config=_config(node, jetstream),
+        limits=_limits(node),
+        streams=len(streams),
+        streams_leader=len(streams) or UNSET if options.raft else UNSET,
+        consumers=sum(len(stream.consumers.shown) for stream in streams),
+        messages=sum(stream.log.messages for stream in streams),
+        bytes=stats.memory + stats.storage,
+        account_details=tuple(
+            _account_detail(node, each, options) for each in _wanted(jetstream, options)
+        )
+        or UNSET,
+        total=len(jetstream.accounts),
+    )
+
+
+def jsz_of_account(node: "Node", name: str, options: JszOptions) -> AccountDetail:
+    """One account. Raises Refused if it has no JetStream."""
+    if node.jetstream is None:
+        raise Refused("jetstream not enabled")
+    if node.accounts.get(name) is None:
+        raise Refused(f'account "{name}" not found')
+    account = node.jetstream.accounts.get(name)
+    if account is None:
+        raise Refused(f'account "{name}" not jetstream enabled')
+    return _account_detail(node, account, options)
+
+
+def jetstream_part(node: "Node", with_folder: bool = True) -> JetStreamPart:
+    """What other documents say of JetStream; nothing if there is none."""
+    jetstream = node.jetstream
+    if jetstream is None:
+        return JetStreamPart()
+    config = _config(node, jetstream)
+    if not with_folder:
+        config.store_dir = ""
+    return JetStreamPart(config=config, stats=_stats(jetstream), limits=_limits(node))
+
+
+def _disabled(server_id: str, now: str) -> Jsz:
+    return Jsz(
+        **msgspec.structs.asdict(
+            Stats(
+                memory=0,
+                storage=0,
+                reserved_memory=0,
+                reserved_storage=0,
+                accounts=0,
+                ha_assets=0,
+                api=ApiStats(level=0, total=0, errors=0),
+            )
+        ),
+        server_id=server_id,
+        now=now,
+        disabled=True,
+        config=Config(max_memory=0, max_storage=0),
+        streams=0,
+        consumers=0,
+        messages=0,
+        bytes=0,
+        total=0,
+    )
+
+
+def _stats(jetstream: "JetStream") -> Stats:
+    accounts = jetstream.accounts.values()
+    return Stats(
+        memory=jetstream.used_bytes(Storage.MEMORY),
+        storage=jetstream.used_bytes(Storage.FILE),
+        reserved_memory=jetstream.usage.reserved(Storage.MEMORY),
+        reserved_storage=jetstream.usage.reserved(Storage.FILE),
+        accounts=len(accounts),
+        ha_assets=0,
+        api=ApiStats(
+            level=API_LEVEL,
+            total=sum(each.api_total for each in accounts),
+            errors=sum(each.api_errors for each in accounts),
+        ),
+    )
+
+
+def _config(node: "Node", jetstream: "JetStream") -> Config:
+    options, resources = node.options.jetstream, jetstream.resources
+    return Config(
+        max_memory=resources.max_memory_bytes,
+        max_storage=resources.max_storage_bytes,
+        store_dir=resources.folder,
+        sync_interval=round(options.sync_interval_s * NS_PER_S),
+        sync_always=options.sync_always,
+        domain=options.domain,
+        # nats-server forgets to say so where it has chosen the limits itself.
+        compress_ok=not resources.is_dynamic,
+        unique_tag=options.unique_tag,
+        strict=options.strict,
+    )
+
+
+def _limits(node: "Node") -> Limits:
+    options = node.options.jetstream
+    batches, usual = options.batches, BatchLimits()
+    return Limits(
+        max_request_batch=options.max_request_batch,
+        max_ack_pending=options.max_ack_pending,
+        max_ha_assets=options.max_ha_assets,
+        max_duplicate_window=options.duplicate_window_max_ns,
+        max_batch_inflight_per_stream=batches.per_stream_max,
+        max_batch_inflight_total=batches.total_max,
+        # Defaults are not shown.
+        max_batch_size=batches.messages_max if batches.messages_max != usual.messages_max else 0,
+        max_batch_timeout=batches.idle_ns_max if batches.idle_ns_max != usual.idle_ns_max else 0,
+        default_max_consumers=options.default_max_consumers,
+    )
+
+
+def _wanted(jetstream: "JetStream", options: JszOptions) -> list[JetStreamAccount]:
+    """The accounts to show in full; one that is named goes before everything else."""
+    named = jetstream.accounts.get(options.account)
+    if named is not None:
+        return [named]
+    shows_streams = options.streams or options.consumer
+    if not options.accounts and not (shows_streams and not options.account):
+        return []
+    accounts = [jetstream.accounts[name] for name in sorted(jetstream.accounts)]
+    limit = options.limit or LIST_SIZE
+    if limit < 0:
+        return accounts
+    offset = max(options.offset, 0)
+    return accounts[offset : offset + limit]
+
+
+def _account_detail(node: "Node", account: JetStreamAccount, options: JszOptions) -> AccountDetail:
+    streams = account.streams.values() if options.streams or options.consumer else ()
+    return AccountDetail(
+        name=account.name,
+        id=account.name,
+        memory=account.used_bytes(Storage.MEMORY),
+        storage=account.used_bytes(Storage.FILE),
+        reserved_memory=_unsigned(account.limits.max_memory),
+        reserved_storage=_unsigned(account.limits.max_storage),
+        accounts=0,
+        ha_assets=0,
+        api=ApiStats(level=0, total=account.api_total, errors=account.api_errors),
+        stream_detail=tuple(_stream_detail(node, stream, options) for stream in streams),
+    )
+
+
+def _unsigned(limit: int) -> int:
+    return limit if limit >= 0 else _NO_LIMIT
+
+
+def _stream_detail(node: "Node", stream: Stream, options: JszOptions) -> StreamDetail:
+    return StreamDetail(
+        name=stream.name,
+        created=timestamp(stream.created_ns),
+        cluster=Leader(leader=node.name),
+        config=msgspec.Raw(write(stream.config)) if options.config else UNSET,
+        state=msgspec.Raw(write(stream.state())),
+        consumer_detail=_consumer_details(node, stream.consumers.shown, options),
+        direct_consumer_detail=_consumer_details(node, stream.consumers.direct, options)
+        if options.direct_consumer
+        else UNSET,
+    )
+
+
+def _consumer_details(
+    node: "Node", consumers: list[Consumer], options: JszOptions
+) -> tuple[msgspec.Raw, ...] | UnsetType:
+    if not options.consumer:
+        return UNSET
+    now_ns = node.environment.clock.wall_ns()
+    details = [document(each.info(now_ns)) for each in consumers]
+    if not options.config:
+        for each in details:
+            del each["config"]
+    return tuple(msgspec.Raw(write(each)) for each in details) or UNSET

@@ -1,0 +1,1 @@
+"""Streams on a server: their host, runners, API, advisories and bounds."""

@@ -1,0 +1,172 @@
+"""Advisories: told to those in an account who listen, and made only for them.
+
+A stream listens like any other, so what is told can be kept. Advisories stay in the account they
+are about, except that abandoned batches are told to the system account too.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, final
+
+from headwater.go.json import write
+from headwater.go.times import format_time
+from headwater.jetstream.advisories import (
+    AUDIT_SUBJECT,
+    OUT_OF_STORAGE_SUBJECT,
+    Action,
+    Advisory,
+    ApiAudit,
+    BatchAbandonedAdvisory,
+    ClientDocument,
+    Heading,
+    OutOfStorageAdvisory,
+    StreamActionAdvisory,
+    stream_subject,
+)
+from headwater.jetstream.consumers.advisories import (
+    ConsumerActionAdvisory,
+    advisory_of,
+    consumer_subject,
+    pause_advisory,
+)
+from headwater.jetstream.consumers.machine import Consumer
+from headwater.jetstream.consumers.outbox import Event
+from headwater.server.core.accounts import Account
+from headwater.server.core.client import Client
+from headwater.server.system.events import new_event_id
+
+if TYPE_CHECKING:
+    from headwater.server.node import Node
+
+
+@final
+class Advisories:
+    """Tells what happens to the streams of one server."""
+
+    __slots__ = ("_domain", "_node")
+
+    def __init__(self, node: "Node") -> None:
+        self._node = node
+        self._domain = node.options.jetstream.domain
+
+    def tell(self, account: Account, subject: str, advisory: Callable[[Heading], Advisory]) -> None:
+        """Send an advisory to those in an account who listen for it."""
+        name = subject.encode(errors="surrogateescape")
+        route = account.index.match(name)
+        if not route.size:
+            return
+        environment = self._node.environment
+        heading = Heading(
+            new_event_id(environment.entropy), format_time(environment.clock.wall_ns())
+        )
+        self._node.broker.send(route, name, None, write(advisory(heading)))
+
+    def stream_action(self, account: Account, stream_name: str, action: Action) -> None:
+        """A stream was created, changed or deleted."""
+        word, event = action.value
+        self.tell(
+            account,
+            stream_subject(event, stream_name),
+            lambda heading: StreamActionAdvisory(
+                **heading._asdict(), stream=stream_name, action=word, domain=self._domain
+            ),
+        )
+
+    def consumer_action(self, account: Account, consumer: Consumer, action: Action) -> None:
+        """A consumer was created or deleted."""
+        word, event = action.value
+        self.tell(
+            account,
+            consumer_subject(event, consumer),
+            lambda heading: ConsumerActionAdvisory(
+                id=heading.id,
+                timestamp=heading.timestamp,
+                stream=consumer.stream.name,
+                consumer=consumer.name,
+                action=word,
+                domain=self._domain,
+            ),
+        )
+
+    def consumer_paused(self, account: Account, consumer: Consumer, is_paused: bool) -> None:
+        """A consumer was told to stop for some time, or to go on."""
+        self.tell(
+            account,
+            consumer_subject("PAUSE", consumer),
+            lambda heading: pause_advisory(heading, consumer, is_paused, self._domain),
+        )
+
+    def consumer_event(self, account: Account, consumer: Consumer, event: Event) -> None:
+        """A consumer has something to tell."""
+        subject, advisory = advisory_of(consumer, event, account.name, self._domain)
+        self.tell(account, subject, advisory)
+
+    def api_called(
+        self, account: Account, source: Client | None, subject: bytes, body: bytes, response: bytes
+    ) -> None:
+        """A call of the API was answered."""
+        self.tell(
+            account,
+            AUDIT_SUBJECT,
+            lambda heading: ApiAudit(
+                **heading._asdict(),
+                server=self._node.name,
+                client=self.describe(source),
+                subject=subject.decode(errors="replace"),
+                request=body.decode(errors="replace"),
+                response=response.decode(),
+                domain=self._domain,
+            ),
+        )
+
+    def batch_abandoned(
+        self, account: Account, stream_name: str, batch_id: bytes, reason: str
+    ) -> None:
+        """A batch was begun and given up."""
+        subject = stream_subject("BATCH_ABANDONED", stream_name)
+        make = partial(
+            BatchAbandonedAdvisory,
+            stream=stream_name,
+            domain=self._domain,
+            batch=batch_id.decode(errors="replace"),
+            reason=reason,
+        )
+        self.tell(account, subject, lambda heading: make(**heading._asdict()))
+        system = self._node.accounts.system
+        if system is not None and system is not account:
+            self.tell(
+                system, subject, lambda heading: make(**heading._asdict(), account=account.name)
+            )
+
+    def out_of_storage(self, reason: str, since_ns: int) -> None:
+        """The disk is full, which concerns every account: messages are refused in all of them."""
+        make = partial(
+            OutOfStorageAdvisory,
+            server=self._node.name,
+            server_id=self._node.server_id,
+            domain=self._domain,
+            since=format_time(since_ns),
+            reason=reason,
+        )
+        for account in self._node.accounts.all():
+            self.tell(account, OUT_OF_STORAGE_SUBJECT, lambda heading: make(**heading._asdict()))
+
+    def describe(self, client: Client | None) -> ClientDocument | None:
+        """The client that asked; None where it was the server itself, or the system account."""
+        if client is None or client.is_system:
+            return None
+        connect = client.connect
+        return ClientDocument(
+            start=format_time(client.started_wall_ns),
+            host=client.connection.peer_host,
+            id=client.cid,
+            acc=client.account.name,
+            user=client.authorized_user,
+            name=connect.name,
+            lang=connect.lang,
+            ver=connect.version,
+            rtt=client.rtt_ns,
+            server=self._node.name,
+            kind="Client",
+            client_type="nats",
+        )

@@ -1,0 +1,604 @@
+"""The API as a service of every account: `$JS.API.>`, and the same under the domain's prefix.
+
+A call is answered in the turn in which it comes, and sees all that was published before it. What
+is no call is not answered at all, except what streams answer themselves (direct reads, pulls):
+there a server without anybody to answer says so.
+
+In a domain, requests on `$JS.<domain>.API.…` are delivered as if they had come on the plain
+subject, for those families of subjects that nats-server maps; so they are told apart nowhere else.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Final, TypeAlias, final
+
+from headwater.base.sliced import Sliced, Work
+from headwater.go.json import write
+from headwater.jetstream import error_codes
+from headwater.jetstream.account import JetStreamAccount
+from headwater.jetstream.api.documents import (
+    AccountInfoResponse,
+    AccountPurgeResponse,
+    ErrorDocument,
+    Response,
+    StreamInfoResponse,
+    SystemResponse,
+)
+from headwater.jetstream.api.message_get import (
+    LEVEL_REQUIRED,
+    awaited_sequence,
+    get_direct,
+    get_direct_by_subject,
+    get_last,
+    session_block,
+)
+from headwater.jetstream.api.operation import Operation, Request
+from headwater.jetstream.api.router import find_operation
+from headwater.jetstream.api.streams import StreamApi
+from headwater.jetstream.config.api_level import exceeds_level
+from headwater.jetstream.config.stream_config import ReadConsistency
+from headwater.jetstream.errors import ApiError
+from headwater.jetstream.header_names import REQUIRED_API_LEVEL
+from headwater.jetstream.streams.stream import Stream
+from headwater.server.core.accounts import Account
+from headwater.server.core.client import Client, Handler
+from headwater.server.core.holding import Deferred
+from headwater.server.core.own_subscriptions import OwnSubscriptions
+from headwater.server.streams.advisories import Advisories
+from headwater.server.streams.many_replies import ManyReplies
+from headwater.server.streams.waiting_steps import Change
+from headwater.store.log.message_log import StoreError
+from headwater.subjects.grammar import FULL, STAR
+from headwater.wire.headers import value_of
+
+if TYPE_CHECKING:
+    from headwater.server.node import Node
+    from headwater.server.streams.host import JetStream
+
+# Sends the reply to a call, if it has one, and tells about the call as an advisory if so said.
+ReplyTo: TypeAlias = Callable[[Response | None, bool], object]
+
+API_PREFIX: Final = b"$JS.API."
+_DIRECT_GET: Final = "DIRECT.GET"
+_DIRECT_LEADER_GET: Final = "DIRECT_LEADER.GET"
+_DIRECT_GET_SUBJECT: Final = API_PREFIX + _DIRECT_GET.encode() + b"."
+_MSG_GET: Final = "STREAM.MSG.GET."
+# Calls that change what is in a stream, or what it keeps.
+_CHANGES: Final = (
+    "STREAM.PURGE.",
+    "STREAM.MSG.DELETE.",
+    "STREAM.UPDATE.",
+    "CONSUMER.CREATE.",
+    "CONSUMER.DURABLE.CREATE.",
+    "CONSUMER.DELETE.",
+    "CONSUMER.PAUSE.",
+    "CONSUMER.UNPIN.",
+    "CONSUMER.RESET.",
+)
+# The details that a body asks for here may take long to find, and are those of one moment.
+_INFO: Final = "STREAM.INFO."
+# A stream may be deleted whatever happens to it.
+_DELETE: Final = "STREAM.DELETE."
+_PULL: Final = "CONSUMER.MSG.NEXT."
+# Below these, subjects belong to streams and consumers: where there is none, there is nobody.
+_UNATTENDED: Final = (_DIRECT_GET, _DIRECT_LEADER_GET, _PULL)
+
+# What follows a domain's prefix, and what stands in front of it on the plain subject. The direct
+# reads of the leader are ours; nats-server's table has the rest.
+_MAPPED: Final = (
+    (b"INFO", API_PREFIX),
+    (b"STREAM.>", API_PREFIX),
+    (b"CONSUMER.>", API_PREFIX),
+    (b"DIRECT.>", API_PREFIX),
+    (b"DIRECT_LEADER.>", API_PREFIX),
+    (b"META.>", API_PREFIX),
+    (b"SERVER.>", API_PREFIX),
+    (b"ACCOUNT.>", API_PREFIX),
+    (b"$KV.>", b""),
+    (b"$OBJ.>", b""),
+)
+
+# A client may have so many requests, and bytes of requests, that are not answered yet: those for a
+# stream that is being changed or waits for a commit, and reads that wait. A client library
+# has at most one for each call that is under way.
+DEFERRED_MAX: Final = 1_024
+DEFERRED_BYTES_MAX: Final = 4 * 1024 * 1024
+# These replies are gathered while other work has its turn, and may have 80 MB: a client has one.
+_LISTS: Final = ("STREAM.LIST", "CONSUMER.LIST.")
+
+# The system account is for these calls; all but one are for the leader of a cluster, which does not
+# exist where there is one server.
+_ACCOUNT_PURGE: Final = "ACCOUNT.PURGE."
+_LEADER_CALLS: Final = ("META.LEADER.STEPDOWN", "META.RESCUE", "SERVER.REMOVE", "SERVER.EVACUATE")
+_ACCOUNT_CALLS: Final = "ACCOUNT."
+
+
+@final
+class JetStreamApi:
+    """Answers the calls of all accounts of a server."""
+
+    __slots__ = ("_advisories", "_apis", "_deferred", "_jetstream", "_node", "_subscriptions")
+
+    def __init__(
+        self,
+        node: "Node",
+        jetstream: "JetStream",
+        subscriptions: OwnSubscriptions,
+        advisories: Advisories,
+    ) -> None:
+        self._node = node
+        self._jetstream = jetstream
+        self._subscriptions = subscriptions
+        self._advisories = advisories
+        self._apis: dict[str, StreamApi] = {}
+        self._deferred = Deferred(node.broker.holding, DEFERRED_MAX, DEFERRED_BYTES_MAX)
+
+    def listen(self, account: Account, state: JetStreamAccount | None) -> None:
+        """Begin to answer in an account; it has no `state` if it has no JetStream."""
+        if state is not None:
+            self.admit(state)
+        is_system = account is self._node.accounts.system
+        answer = self._system_handler(account) if is_system else self._handler(account)
+        sub = self._subscriptions.serve(account, API_PREFIX + b">", answer)
+        if not is_system:
+            sub.answer_all = partial(self._answer_lasts, account)
+        domain = self._jetstream.domain
+        if domain:
+            prefix = b"$JS.%b.API." % domain.encode()
+            for family, plain in _MAPPED:
+                forward = self._forwarder(account, prefix, plain)
+                self._subscriptions.serve(account, prefix + family, forward)
+
+    def admit(self, state: JetStreamAccount) -> None:
+        """From now on an account has JetStream."""
+        self._apis[state.name] = StreamApi(state, self._jetstream)
+
+    # --- who handles a message -----------------------------------------------------------------
+
+    def _forwarder(self, account: Account, prefix: bytes, plain: bytes) -> Handler:
+        def handle(
+            source: Client | None,
+            subject: bytes,
+            reply: bytes | None,
+            header_size: int,
+            payload: bytes,
+        ) -> None:
+            if subject.startswith(prefix):
+                mapped = plain + subject[len(prefix) :]
+                self._node.broker.forward(source, account, mapped, reply, header_size, payload)
+
+        return handle
+
+    def _handler(self, account: Account) -> Handler:
+        def handle(
+            source: Client | None,
+            subject: bytes,
+            reply: bytes | None,
+            header_size: int,
+            payload: bytes,
+        ) -> bool:
+            if not subject.startswith(API_PREFIX):
+                # A message of a stream, which a consumer delivers here under its own subject.
+                return True
+            if source is None:
+                # What the server sends itself, because a client named such a subject for replies,
+                # waits: whoever sends it is in the midst of what the call may change.
+                self._later(lambda: answer_call(source, subject, reply, header_size, payload))
+                return True
+            return answer_call(source, subject, reply, header_size, payload)
+
+        def answer_call(
+            source: Client | None,
+            subject: bytes,
+            reply: bytes | None,
+            header_size: int,
+            payload: bytes,
+        ) -> bool:
+            name = subject[len(API_PREFIX) :].decode(errors="surrogateescape")
+            header, body = _split(payload, header_size)
+            # A request sees what was published before it.
+            self._node.broker.process_ingests()
+            if name.startswith(_PULL):
+                return self._pull(account, name.removeprefix(_PULL), reply, header, body)
+            if name.startswith(_UNATTENDED):
+                return self._answer_direct(account, source, name, reply, header, body)
+            found = find_operation(name)
+            if found is not None:
+                operation, words = found
+                request = Request(words, body, lambda: self._advisories.describe(source), header)
+                reply_to = partial(self._reply, account, source, subject, reply, operation, request)
+                size = DEFERRED_BYTES_MAX + 1 if name.startswith(_LISTS) else len(payload)
+
+                def call(finish: Callable[[], None]) -> None:
+                    def answer(response: Response | None, is_told: bool) -> None:
+                        finish()
+                        reply_to(response, is_told)
+
+                    self._call(account, name, operation, request, answer)
+
+                self._deferring(source, size, call)
+            return True
+
+        return handle
+
+    def _call(
+        self,
+        account: Account,
+        name: str,
+        operation: Operation,
+        request: Request,
+        reply_to: ReplyTo,
+    ) -> None:
+        """Have a call answered: now, or when the stream it is about is ready for it."""
+        header = request.header
+
+        def answer() -> None:
+            self._begin_answer(account, operation, request, header, reply_to)
+
+        if name.startswith(_MSG_GET):
+            self._when_complete(account, request.stream_name, request.body, answer)
+        elif name.startswith(_CHANGES) or (name.startswith(_INFO) and request.body):
+            self._change(account, operation, request, header, reply_to)
+        elif request.words and not name.startswith(_DELETE):
+            self._jetstream.when_free(account.name, request.stream_name, answer)
+        else:
+            answer()
+
+    def _deferring(
+        self, source: Client | None, size: int, begin: Callable[[Callable[[], None]], object]
+    ) -> None:
+        """Begin with a request; it counts for its client unless `begin` has it finished at once."""
+        is_finished = is_counted = False
+
+        def finish() -> None:
+            nonlocal is_finished
+            is_finished = True
+            if is_counted and source is not None:
+                self._deferred.remove(source, size)
+
+        begin(finish)
+        if not is_finished and source is not None:
+            is_counted = True
+            self._deferred.add(source, size)
+
+    def _later(self, call: Callable[[], object]) -> None:
+        """Do something in the next turn, if JetStream is still there then."""
+
+        def do() -> None:
+            if self._node.jetstream is self._jetstream:
+                call()
+
+        self._node.environment.scheduler.call_soon(do)
+
+    def _begin_answer(
+        self,
+        account: Account,
+        operation: Operation,
+        request: Request,
+        header: bytes,
+        reply_to: ReplyTo,
+    ) -> None:
+        answering = Sliced(self._answering(account, operation, request, header))
+        stream_name = request.stream_name if request.words else ""
+        when_free = partial(self._jetstream.when_free, account.name, stream_name)
+        self._go_on(answering, when_free, reply_to)
+
+    def _go_on(
+        self,
+        answering: Sliced[tuple[Response | None, bool]],
+        when_free: Callable[[Callable[[], object]], object],
+        reply_to: ReplyTo,
+    ) -> None:
+        """Find an answer, some of it now and the rest in later turns, and send it."""
+        if not answering.do_some():
+            reply_to(*answering.result)
+            return
+
+        def go_on() -> None:
+            if self._node.jetstream is self._jetstream:
+                when_free(lambda: self._go_on(answering, when_free, reply_to))
+
+        self._jetstream.slices.add(go_on)
+
+    def _change(
+        self,
+        account: Account,
+        operation: Operation,
+        request: Request,
+        header: bytes,
+        reply_to: ReplyTo,
+    ) -> None:
+        """Have a stream changed in its turn, and answer when that is as durable as it must be."""
+        api = self._apis.get(account.name)
+        if api is None or request.stream_name not in api.account.streams:
+            self._begin_answer(account, operation, request, header, reply_to)
+            return
+        made: list[tuple[Response | None, bool]] = []
+
+        def making() -> Work[None]:
+            made.append((yield from self._answering(account, operation, request, header)))
+
+        def refuse(error: ApiError) -> None:
+            if only_looks:
+                # A stream that is being deleted is gone then.
+                self._later(
+                    lambda: self._begin_answer(account, operation, request, header, reply_to)
+                )
+            else:
+                reply_to(operation.response(error=ErrorDocument.of(error)), True)
+
+        only_looks = operation.response is StreamInfoResponse
+        self._jetstream.change(
+            account.name,
+            request.stream_name,
+            Change(
+                lambda: Sliced(making()),
+                lambda: reply_to(*made[0]),
+                refuse,
+                only_looks,
+            ),
+        )
+
+    def _when_complete(
+        self, account: Account, stream_name: str, body: bytes, answer: Callable[[], object]
+    ) -> None:
+        """Answer a read, when the stream shows what its reader says he has seen."""
+        sequence = awaited_sequence(body)
+        api = self._apis.get(account.name)
+        stream = None if api is None else api.account.streams.get(stream_name)
+        if stream is None or sequence <= stream.visible_sequence:
+            self._jetstream.when_free(account.name, stream_name, answer)
+        else:
+            self._jetstream.reads_of(account.name, stream_name).add(sequence, answer)
+
+    def _system_handler(self, account: Account) -> Handler:
+        def handle(
+            source: Client | None,
+            subject: bytes,
+            reply: bytes | None,
+            header_size: int,
+            payload: bytes,
+        ) -> None:
+            name = subject[len(API_PREFIX) :].decode(errors="surrogateescape")
+            response = self._answer_system(name)
+            if response is not None:
+                body = _split(payload, header_size)[1]
+                self._deliver(account, source, subject, reply, body, response, is_told=True)
+
+        return handle
+
+    # --- answers -------------------------------------------------------------------------------
+
+    def _answering(
+        self, account: Account, operation: Operation, request: Request, header: bytes
+    ) -> Work[tuple[Response | None, bool]]:
+        """The reply to a call, if it has one, and whether the call is told as an advisory."""
+        api = self._apis.get(account.name)
+        try:
+            if operation.needs_cluster:
+                raise ApiError.of(error_codes.CLUSTER_REQUIRED)
+            if _requires_more(header):
+                if api is not None and operation.looks_first is not None:
+                    operation.looks_first(api, request)
+                raise ApiError.of(error_codes.REQUIRED_API_LEVEL)
+            if api is None:
+                raise ApiError.of(error_codes.NOT_ENABLED_FOR_ACCOUNT)
+            response = yield from operation.answering(api, request)
+        except ApiError as error:
+            if api is not None:
+                api.account.api_total += 1
+                api.account.api_errors += 1
+            return operation.response(error=ErrorDocument.of(error)), True
+        api.account.api_total += operation.is_counted
+        return response, operation.is_counted
+
+    def _answer_system(self, name: str) -> Response | None:
+        """The reply to a call in the system account, which has no streams; None for silence."""
+        if name.startswith(_ACCOUNT_PURGE):
+            return self._purge_account(name.removeprefix(_ACCOUNT_PURGE))
+        if name in _LEADER_CALLS or name.startswith(_ACCOUNT_CALLS):
+            return None
+        error = ErrorDocument.of(ApiError.of(error_codes.NOT_ENABLED_FOR_ACCOUNT))
+        return AccountInfoResponse(error=error) if name == "INFO" else SystemResponse(error=error)
+
+    def _purge_account(self, name: str) -> Response | None:
+        """Remove all streams of an account. One that is not there has none."""
+        if "." in name:
+            return None
+        if "/" in name or "\\" in name:
+            text = "account name can not contain path separators"
+            error = ApiError.of(error_codes.STREAM_GENERAL_ERROR, err=text)
+            return AccountPurgeResponse(error=ErrorDocument.of(error))
+        api = self._apis.get(name)
+        if api is None:
+            return AccountPurgeResponse(initiated=True)
+        self._node.broker.process_ingests()
+        try:
+            for stream in [*api.account.streams.values()]:
+                self._jetstream.delete_stream(api.account, stream)
+        except StoreError as failure:
+            error = ApiError.of(error_codes.STREAM_DELETE, err=str(failure))
+            return AccountPurgeResponse(error=ErrorDocument.of(error))
+        return AccountPurgeResponse(initiated=True)
+
+    def _reply(
+        self,
+        account: Account,
+        source: Client | None,
+        subject: bytes,
+        reply: bytes | None,
+        operation: Operation,
+        request: Request,
+        response: Response | None,
+        is_told: bool,
+    ) -> None:
+        if response is None:
+            return
+        api = self._apis.get(account.name)
+        block = b""
+        if api is not None and operation.header is not None:
+            block = operation.header(api, request, response)
+        self._deliver(account, source, subject, reply, request.body, response, is_told, block)
+
+    def _deliver(
+        self,
+        account: Account,
+        source: Client | None,
+        subject: bytes,
+        reply: bytes | None,
+        body: bytes,
+        response: Response,
+        is_told: bool,
+        block: bytes = b"",
+    ) -> None:
+        document = write(response)
+        if reply is not None:
+            self._send(account, reply, document, block)
+        if is_told:
+            self._advisories.api_called(account, source, subject, body, document)
+
+    def _pull(
+        self, account: Account, name: str, reply: bytes | None, header: bytes, body: bytes
+    ) -> bool:
+        """Let a client wait at a consumer; False if there is none of that name."""
+        stream_name, _, consumer_name = name.partition(".")
+        runner = self._jetstream.consumers_of(account.name, stream_name)
+        consumer = None if runner is None else runner.find(consumer_name)
+        if runner is None or consumer is None:
+            return False
+        if reply is None:
+            return True
+        if consumer.pulls is not None and _requires_more(header):
+            self._send(account, reply, b"", LEVEL_REQUIRED)
+        else:
+            runner.pull(consumer, reply, body)
+        return True
+
+    def _answer_lasts(
+        self, account: Account, subjects: list[bytes], replies: list[bytes]
+    ) -> list[int] | None:
+        """Answer direct reads that say nothing but a subject, as readers of buckets do.
+
+        Returns the positions of those that nobody is there for. Where one of the requests is
+        another, nothing is done and None returned: one by one they get the same answers.
+        """
+        size = len(_DIRECT_GET_SUBJECT)
+        asked = [
+            subject[size:].partition(b".")
+            for subject in subjects
+            if subject.startswith(_DIRECT_GET_SUBJECT)
+        ]
+        if len(asked) != len(subjects) or not all(
+            key and STAR not in key and FULL not in key for _, _, key in asked
+        ):
+            return None
+        broker = self._node.broker
+        broker.process_ingests()
+        streams = {
+            name: self._direct_stream(account, name.decode(errors="surrogateescape"), "DIRECT")
+            for name in {name for name, _, _ in asked}
+        }
+        if any(
+            stream and self._jetstream.is_held(account.name, stream.name)
+            for stream in streams.values()
+        ):
+            return None
+        unanswered = [number for number, each in enumerate(asked) if streams[each[0]] is None]
+        if unanswered:
+            replies = [
+                reply
+                for reply, each in zip(replies, asked, strict=True)
+                if streams[each[0]] is not None
+            ]
+        found = [
+            get_last(stream, key) for name, _, key in asked if (stream := streams[name]) is not None
+        ]
+        if found:
+            blocks, payloads = zip(*found, strict=True)
+            broker.send_replies(account, replies, payloads, blocks)
+        return unanswered
+
+    def _direct_stream(self, account: Account, name: str, call: str) -> Stream | None:
+        """The stream that answers a kind of direct read, if there is one."""
+        api = self._apis.get(account.name)
+        stream = None if api is None else api.account.streams.get(name)
+        if stream is None:
+            return None
+        config = stream.config
+        if config.read_consistency is ReadConsistency.DEFAULT:
+            return stream if call == "DIRECT" and config.allow_direct else None
+        return stream
+
+    def _answer_direct(
+        self,
+        account: Account,
+        source: Client | None,
+        name: str,
+        reply: bytes | None,
+        header: bytes,
+        body: bytes,
+    ) -> bool:
+        """Answer a read that does not go through the API; False if nobody is there for it."""
+        call, _, rest = name.partition(".GET.")
+        stream_name, _, subject = rest.partition(".")
+        stream = self._direct_stream(account, stream_name, call)
+        if stream is None:
+            return False
+        if reply is None:
+            return True
+        if _requires_more(header):
+            self._send(account, reply, b"", session_block(stream, body, LEVEL_REQUIRED))
+        else:
+
+            def begin(finish: Callable[[], None]) -> None:
+                def read() -> None:
+                    finish()
+                    self._read(account, stream, subject, reply, body)
+
+                self._when_complete(account, stream_name, body, read)
+
+            self._deferring(source, len(body), begin)
+        return True
+
+    def _read(
+        self, account: Account, stream: Stream, subject: str, reply: bytes, body: bytes
+    ) -> None:
+        """Send what answers a read."""
+        max_pending = self._node.options.max_pending
+        if subject:
+            key = subject.encode(errors="surrogateescape")
+            replies = get_direct_by_subject(stream, key, body, max_pending)
+        else:
+            replies = get_direct(stream, body, max_pending)
+        ManyReplies(
+            self._node.broker,
+            self._node.environment.scheduler,
+            self._jetstream.slices,
+            account,
+            reply,
+            replies,
+            lambda: self._is_there(account, stream),
+            lambda: not self._jetstream.is_held(account.name, stream.name),
+        ).send()
+
+    def _is_there(self, account: Account, stream: Stream) -> bool:
+        """Whether a stream was not deleted meanwhile."""
+        api = self._apis.get(account.name)
+        return api is not None and api.account.streams.get(stream.name) is stream
+
+    def _send(self, account: Account, subject: bytes, payload: bytes, header: bytes = b"") -> None:
+        route = account.index.match(subject)
+        self._node.broker.send(route, subject, None, payload, header)
+
+
+def _split(payload: bytes, header_size: int) -> tuple[bytes, bytes]:
+    """A message as header block and body."""
+    if header_size < 0:
+        return b"", payload
+    return payload[:header_size], payload[header_size:]
+
+
+def _requires_more(header: bytes) -> bool:
+    """Whether a request needs a newer API than this one."""
+    level = value_of(header, REQUIRED_API_LEVEL) if header else None
+    return bool(level) and exceeds_level(level or b"")

@@ -1,0 +1,1 @@
+"""Snapshots and restores on their way over a connection."""

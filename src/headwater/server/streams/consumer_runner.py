@@ -1,0 +1,537 @@
+"""Consumers at work: joined to the broker, the clock, and the journal of their stream.
+
+    pull, ack, interest, publish ─▶ Consumer ─▶ Outbox ─▶ broker
+                                        └─▶ records ─▶ journal, with the next write
+
+`ConsumerRunner` runs the consumers of one stream, `ConsumerTimers` knows for all of a server when
+one of them has something to do on its own. A consumer sends a bounded part of what it has per turn,
+and only as fast as its receivers read.
+"""
+
+from collections.abc import Callable, Iterable
+from heapq import heapify, heappop, heappush
+from typing import Final, final
+
+from headwater.base.clock import NS_PER_S
+from headwater.base.sliced import Sliced, Work
+from headwater.jetstream.advisories import Action
+from headwater.jetstream.consumers.acks import AckAddress
+from headwater.jetstream.consumers.machine import Consumer
+from headwater.jetstream.consumers.outbox import Messages, Outbox
+from headwater.jetstream.consumers.records import ConsumerDeleted
+from headwater.jetstream.streams.stream import Stream
+from headwater.runtime.environment import Scheduler, TimerHandle
+from headwater.server.core.accounts import Account
+from headwater.server.core.broker import Broker
+from headwater.server.core.client import Client
+from headwater.server.core.holding import Waiting
+from headwater.server.core.out_buffers import UNREAD_LOOK_S
+from headwater.server.streams.advisories import Advisories
+from headwater.store.log.message_log import DiskFullError, StoreError
+
+# Acknowledgements that nobody waits for are in the journal after this, if nothing is written first.
+JOURNAL_S_MAX: Final = 0.005
+# A timer is not set more often than this.
+TIMER_S_MIN: Final = 0.001
+# For so many consumers it is done in a turn what is due: clients have to be heard too.
+DUE_MAX: Final = 64
+# So many acknowledgements, and bytes of them, may wait while their stream is being changed: as many
+# as clients send in a tenth of a second. A client that sends more waits until the change is made.
+HELD_MAX: Final = 65_536
+HELD_BYTES_MAX: Final = 8 * 1024 * 1024
+# Entries that do not count are removed when there are this many, and more than of those that do.
+STALE_MAX: Final = 16
+
+
+@final
+class ConsumerTimers:
+    """When the consumers of a server have something to do without being asked."""
+
+    __slots__ = (
+        "_by_number",
+        "_heap",
+        "_now_ns",
+        "_number",
+        "_planned",
+        "_scheduler",
+        "_timer",
+        "_timer_ns",
+    )
+
+    def __init__(self, scheduler: Scheduler, now_ns: Callable[[], int]) -> None:
+        self._scheduler = scheduler
+        self._now_ns = now_ns
+        # Times and numbers, and by number whose they are: a time that does not count any more holds
+        # no consumer, and with it no deleted stream, until it has come.
+        self._heap: list[tuple[int, int]] = []
+        self._by_number: dict[int, tuple[Consumer, ConsumerRunner]] = {}
+        # The earliest entry that counts of each consumer.
+        self._planned: dict[Consumer, tuple[int, int]] = {}
+        self._number = 0
+        self._timer: TimerHandle | None = None
+        self._timer_ns = 0
+
+    def note(self, consumer: Consumer, runner: "ConsumerRunner") -> None:
+        """Something about a consumer has changed."""
+        planned = self._planned.get(consumer)
+        due_ns = 0 if consumer.is_gone else consumer.next_due_ns()
+        if not consumer.is_gone and (not due_ns or (planned is not None and planned[0] <= due_ns)):
+            # A consumer that is planned at all is looked at too early, and then again.
+            return
+        if planned is not None:
+            del self._planned[consumer], self._by_number[planned[1]]
+        if consumer.is_gone:
+            self._forget_stale()
+            return
+        self._number += 1
+        self._planned[consumer] = due_ns, self._number
+        self._by_number[self._number] = consumer, runner
+        heappush(self._heap, (due_ns, self._number))
+        self._forget_stale()
+        self._set_timer()
+
+    def stop(self) -> None:
+        """Nothing happens on its own any more."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._heap.clear()
+        self._by_number.clear()
+        self._planned.clear()
+
+    def _forget_stale(self) -> None:
+        """Keep entries that do not count from filling the memory until their time has come."""
+        if len(self._heap) > 2 * len(self._planned) + STALE_MAX:
+            self._heap = [entry for entry in self._heap if entry[1] in self._by_number]
+            heapify(self._heap)
+
+    def _set_timer(self) -> None:
+        due_ns = self._heap[0][0]
+        if self._timer is not None:
+            if self._timer_ns <= due_ns:
+                return
+            self._timer.cancel()
+        self._timer_ns = due_ns
+        delay_s = max((due_ns - self._now_ns()) / NS_PER_S, TIMER_S_MIN)
+        self._timer = self._scheduler.call_later(delay_s, self._fire)
+
+    def _fire(self) -> None:
+        self._timer = None
+        now_ns = self._now_ns()
+        try:
+            for consumer, runner in self._take_due(now_ns):
+                runner.run_due(consumer, now_ns)
+        finally:
+            if self._heap:
+                self._set_timer()
+
+    def _take_due(self, now_ns: int) -> list[tuple[Consumer, "ConsumerRunner"]]:
+        """Those for which the time has come, each once and not too many, in order."""
+        due: list[tuple[Consumer, ConsumerRunner]] = []
+        while self._heap and self._heap[0][0] <= now_ns and len(due) < DUE_MAX:
+            whose = self._by_number.pop(heappop(self._heap)[1], None)
+            if whose is not None:
+                del self._planned[whose[0]]
+                due.append(whose)
+        return due
+
+
+@final
+class ConsumerRunner:
+    """The consumers of one stream at work."""
+
+    __slots__ = (
+        "_account",
+        "_advisories",
+        "_asked",
+        "_broker",
+        "_change",
+        "_failed",
+        "_going_on",
+        "_held",
+        "_held_interest",
+        "_held_sends",
+        "_held_waiting",
+        "_is_flush_planned",
+        "_now_ns",
+        "_scheduler",
+        "_settle",
+        "_stream",
+        "_timers",
+        "_when_sure",
+    )
+
+    def __init__(
+        self,
+        account: Account,
+        stream: Stream,
+        broker: Broker,
+        advisories: Advisories,
+        scheduler: Scheduler,
+        timers: ConsumerTimers,
+        now_ns: Callable[[], int],
+        when_sure: Callable[[Callable[[], object]], object],
+        change: Callable[[Callable[[], object]], object],
+        settle: Callable[[], object],
+        failed: Callable[[str], object],
+    ) -> None:
+        self._account = account
+        self._stream = stream
+        self._broker = broker
+        self._advisories = advisories
+        self._scheduler = scheduler
+        self._timers = timers
+        self._now_ns = now_ns
+        self._when_sure = when_sure
+        # Has the stream changed in its turn.
+        self._change = change
+        self._settle = settle
+        self._failed = failed
+        # Consumers that have more to send: in the next turn, or when their receivers have read.
+        self._going_on: set[Consumer] = set()
+        # Consumers that clients have asked for messages in this turn.
+        self._asked: dict[Consumer, None] = {}
+        self._is_flush_planned = False
+        # Work of consumers that waits while the stream is being changed; None while it is not.
+        self._held: list[Callable[[], object]] | None = None
+        # Likewise consumers that have something to send, and whose receivers came or went: each
+        # once, however often clients ask for it.
+        self._held_sends: dict[Consumer, None] = {}
+        self._held_interest: dict[Consumer, None] = {}
+        self._held_waiting = Waiting(broker.holding, HELD_MAX, HELD_BYTES_MAX)
+
+    def find(self, name: str) -> Consumer | None:
+        """The consumer of a name."""
+        return self._stream.consumers.by_name.get(name)
+
+    # --- while the stream is being changed -----------------------------------------------------
+
+    def hold(self) -> None:
+        """Let no consumer do anything until `release`: half of a change must not be seen."""
+        self._held = []
+
+    @property
+    def is_held(self) -> bool:
+        """Whether the stream is being changed."""
+        return self._held is not None
+
+    def note_held(self, count: int, size: int, sources: Iterable[Client]) -> None:
+        """Clients have sent so much that waits for the change."""
+        self._held_waiting.add(size, sources, count)
+
+    def release(self) -> None:
+        """Do what has waited, in order, and then let consumers send what they have by then."""
+        held, self._held = self._held, None
+        for work in held or ():
+            work()
+        self._held_waiting.release()
+        interest, self._held_interest = self._held_interest, {}
+        for consumer in interest:
+            self._interest_changed(consumer)
+        sends, self._held_sends = self._held_sends, {}
+        for consumer in sends:
+            self.deliver(consumer)
+
+    # --- what happens to consumers -------------------------------------------------------------
+
+    def start(self) -> None:
+        """Begin with all consumers that were brought back."""
+        for consumer in self._stream.consumers:
+            self.begin(consumer)
+
+    def begin(self, consumer: Consumer) -> None:
+        """A consumer was made, or was brought back."""
+        now_ns = self._now_ns()
+        consumer.start(now_ns)
+        if consumer.push is not None:
+            self._watch(consumer)
+            consumer.push.set_active(self._is_bound(consumer), now_ns)
+            # Who made it is told of it first.
+            self._go_on(consumer)
+        self._timers.note(consumer, self)
+
+    def changed(self, consumer: Consumer, old_subject: bytes) -> None:
+        """A consumer has another configuration than it had."""
+        push, now_ns = consumer.push, self._now_ns()
+        consumer.start(now_ns)
+        out = Outbox()
+        if push is None:
+            self._do(consumer, lambda: consumer.deliver(now_ns, out), out)
+            return
+        if push.subject != old_subject:
+            self._account.unwatch(old_subject, consumer)
+            self._watch(consumer)
+        self._do(consumer, lambda: consumer.interest(self._is_bound(consumer), now_ns, out), out)
+
+    def end(self, consumer: Consumer, is_deleted: bool = True) -> None:
+        """A consumer is gone, or its server goes; those who wait at it are told."""
+        out = Outbox()
+        consumer.end(is_deleted, out)
+        if consumer.push is not None:
+            self._account.unwatch(consumer.push.subject, consumer)
+        self._timers.note(consumer, self)
+        self._going_on.discard(consumer)
+        self._carry_out(consumer, out)
+
+    def end_all(self, is_deleted: bool) -> None:
+        """The stream is deleted, or the server ends."""
+        for consumer in [*self._stream.consumers]:
+            self.end(consumer, is_deleted)
+
+    def break_cycles(self) -> None:
+        """The stream is deleted: let go of what leads back to the runner of the stream."""
+        self._held_waiting.release()
+        del self._when_sure, self._change, self._settle
+
+    def pull(self, consumer: Consumer, reply: bytes, body: bytes) -> None:
+        """A client asks for messages; it gets them when all that ask in this turn wait in line."""
+        out = Outbox()
+        if consumer.let_wait(reply, body, self._now_ns(), out):
+            if not self._asked:
+                self._broker.do_last(self._serve_asked)
+            self._asked[consumer] = None
+        if out.sends:
+            self._carry_out(consumer, out)
+
+    def _serve_asked(self) -> None:
+        asked = self._asked
+        self._asked = {}
+        for consumer in asked:
+            if not consumer.is_gone:
+                self.deliver(consumer)
+
+    def take_acks(
+        self,
+        consumer: Consumer,
+        addresses: list[AckAddress],
+        replies: list[bytes | None],
+        payloads: list[bytes],
+    ) -> None:
+        """Clients acknowledge messages."""
+        out, now_ns = Outbox(), self._now_ns()
+        self._do(
+            consumer,
+            lambda: consumer.acks.take(addresses, replies, payloads, now_ns, out),
+            out,
+        )
+
+    def take_plain_acks(
+        self, consumer: Consumer, sequences: list[int], replies: list[bytes | None]
+    ) -> None:
+        """The same, where all are plain and the consumer takes them simply."""
+        out, now_ns = Outbox(), self._now_ns()
+        self._do(
+            consumer,
+            lambda: consumer.acks.take_plain(sequences, replies, now_ns, out),
+            out,
+        )
+
+    def confirm_flow(self, consumer: Consumer, subject: bytes, header: bytes) -> None:
+        """A client confirms what it got."""
+        out = Outbox()
+        self._do(
+            consumer,
+            lambda: consumer.confirm_flow(subject, header, self._now_ns(), out),
+            out,
+        )
+
+    def unpin(self, consumer: Consumer) -> None:
+        """Another client is to have its turn."""
+        out = Outbox()
+        self._do(consumer, lambda: consumer.unpin(self._now_ns(), out), out)
+
+    def published(self, subjects: Iterable[bytes]) -> None:
+        """Messages became visible: whoever waits for them gets them."""
+        for consumer in self._stream.consumers.hungry_for(subjects):
+            self.deliver(consumer)
+        self.tell_events()
+
+    def deliver(self, consumer: Consumer) -> None:
+        """Let a consumer send what it has."""
+        if self._held is not None:
+            self._held_sends[consumer] = None
+            return
+        out = Outbox()
+        self._do(consumer, lambda: consumer.deliver(self._now_ns(), out), out)
+
+    def run_due(self, consumer: Consumer, now_ns: int) -> None:
+        """Let a consumer do what is due."""
+        if self._held is not None:
+            self._held.append(lambda: self.run_due(consumer, self._now_ns()))
+            return
+        if consumer.is_gone:
+            return
+        out = Outbox()
+        if consumer.is_abandoned(now_ns, out):
+            self._carry_out(consumer, out)
+            self._change(lambda: Sliced(self.removing(consumer)))
+            return
+        self._do(consumer, lambda: consumer.run_due(now_ns, out), out)
+
+    def removing(self, consumer: Consumer) -> Work[None]:
+        """Remove all there is of a consumer, some at a time, as part of a change of the stream.
+
+        Without room on the disk, what its end lets go goes later.
+        """
+        if consumer.is_gone:
+            return
+        record = ConsumerDeleted(consumer.name)
+        self._stream.append(record)
+        # Before anybody has a turn, who might delete the stream.
+        self.end(consumer)
+        try:
+            yield from self._stream.applying(record)
+        except DiskFullError:
+            # The stream lets go of what it has to when there is room.
+            pass
+        except StoreError as error:
+            self._failed(str(error))
+        self._settle()
+        self._plan_flush()
+        self._advisories.consumer_action(self._account, consumer, Action.DELETE)
+
+    # --- interest ------------------------------------------------------------------------------
+
+    def _watch(self, consumer: Consumer) -> None:
+        push = consumer.push
+        assert push is not None
+        self._account.watch(push.subject, consumer, lambda: self._interest_changed(consumer))
+
+    def _interest_changed(self, consumer: Consumer) -> None:
+        if self._held is not None:
+            self._held_interest[consumer] = None
+            return
+        if consumer.is_gone:
+            return
+        push = consumer.push
+        is_bound = self._is_bound(consumer)
+        if push is not None and is_bound != push.is_active:
+            out = Outbox()
+            self._do(consumer, lambda: consumer.interest(is_bound, self._now_ns(), out), out)
+
+    def _is_bound(self, consumer: Consumer) -> bool:
+        """Whether somebody subscribed to just the subject that messages are pushed to."""
+        push = consumer.push
+        assert push is not None
+        route = self._account.index.match(push.subject)
+        if push.group:
+            return any(
+                sub.subject == push.subject and sub.queue == push.group
+                for group in route.groups
+                for sub in group
+            )
+        return any(sub.subject == push.subject for sub in route.plain)
+
+    # --- sending -------------------------------------------------------------------------------
+
+    def _do(self, consumer: Consumer, work: Callable[[], object], out: Outbox) -> None:
+        """Let a consumer work, and carry out what comes of it."""
+        if consumer.is_gone:
+            return
+        if self._held is not None:
+            self._held.append(lambda: self._do(consumer, work, out))
+            return
+        if self._is_unread(consumer):
+            self._go_on(consumer)
+        more: object = False
+        try:
+            more = work()
+        except DiskFullError:
+            # Messages that the consumer sent before are sent; the others go when there is room.
+            pass
+        except StoreError as error:
+            # What it sent before is sent; the log is offline by now.
+            self._failed(str(error))
+        self._carry_out(consumer, out)
+        if more is True:
+            self._go_on(consumer)
+
+    def _carry_out(self, consumer: Consumer, out: Outbox) -> None:
+        broker, index = self._broker, self._account.index
+        for send in out.sends:
+            route = index.match(send.to)
+            if isinstance(send, Messages):
+                broker.send_messages(
+                    route, send.subjects, send.replies, send.headers, send.payloads, send.to
+                )
+            else:
+                broker.send(route, send.to, send.reply, b"", send.header)
+        if out.answered:
+            replies = out.answered
+            self._when_sure(
+                lambda: broker.send_replies(self._account, replies, [b""] * len(replies))
+            )
+        for event in out.events:
+            self._advisories.consumer_event(self._account, consumer, event)
+        self.tell_events()
+        consumers = self._stream.consumers
+        if not consumer.is_gone:
+            consumers.note_hunger(consumer)
+            self._timers.note(consumer, self)
+        if consumers.has_unwritten:
+            self._plan_flush()
+        self._settle()
+
+    def tell_events(self) -> None:
+        """Tell what happened to consumers because messages left the stream; they may send more."""
+        consumers = self._stream.consumers
+        if consumers.events:
+            events, consumers.events = consumers.events, []
+            for consumer, event in events:
+                self._advisories.consumer_event(self._account, consumer, event)
+        for consumer in consumers.take_freed():
+            self.deliver(consumer)
+
+    def _go_on(self, consumer: Consumer) -> None:
+        """Have a consumer send more, in the next turn and not before, whatever happens to it."""
+        if consumer not in self._going_on:
+            self._going_on.add(consumer)
+            consumer.delivery.is_held = True
+            self._scheduler.call_soon(lambda: self._send_more(consumer))
+
+    def _send_more(self, consumer: Consumer) -> None:
+        if consumer.is_gone or consumer not in self._going_on:
+            return
+        if self._is_unread(consumer):
+            self._scheduler.call_later(UNREAD_LOOK_S, lambda: self._send_more(consumer))
+            return
+        self._going_on.discard(consumer)
+        consumer.delivery.is_held = False
+        self.deliver(consumer)
+
+    def _is_unread(self, consumer: Consumer) -> bool:
+        """Whether a receiver has so much to read that it gets no more for now."""
+        return any(
+            self._broker.is_unread(self._account.index.match(subject), subject)
+            for subject in consumer.receivers()
+        )
+
+    # --- the journal ---------------------------------------------------------------------------
+
+    def _plan_flush(self) -> None:
+        if not self._is_flush_planned:
+            self._is_flush_planned = True
+            self._scheduler.call_later(JOURNAL_S_MAX, self._flush)
+
+    def _flush(self) -> None:
+        self._is_flush_planned = False
+        if self._held is None:
+            self.flush()
+        else:
+            # The end of a consumer is written down together with what it lets go.
+            self._held.append(self._plan_flush)
+
+    def flush(self) -> bool:
+        """Write down what was only remembered; whether all of it was."""
+        consumers = self._stream.consumers
+        if self._stream.log.offline:
+            # It takes nothing any more, and what would wait for it only grows.
+            return not (consumers.take_unwritten() or consumers.is_owed)
+        try:
+            consumers.flush()
+        except DiskFullError:
+            # It is told of the disk once, and not of every entry.
+            return False
+        except StoreError as error:
+            self._failed(str(error))
+            return False
+        return True

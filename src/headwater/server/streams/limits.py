@@ -1,0 +1,104 @@
+"""How much of the machine streams may use, and how much of that each account.
+
+A stream with `max_bytes` has that much set aside; a stream without needs a single byte that is
+left, as in nats-server.
+"""
+
+from typing import final
+
+from headwater.jetstream import error_codes
+from headwater.jetstream.account import AccountLimits, JetStreamAccount, Usage
+from headwater.jetstream.config.stream_config import Storage, StreamConfig
+from headwater.jetstream.errors import ApiError, ErrorCode
+from headwater.server.configuration.options import GLOBAL_ACCOUNT, Options
+from headwater.server.streams.resources import ResourceError, Resources
+
+
+@final
+class ServerLimits:
+    """What the options allow, and what all accounts together use of it."""
+
+    __slots__ = ("_by_account", "_resources", "usage")
+
+    def __init__(self, options: Options, resources: Resources) -> None:
+        self.usage = Usage()
+        self._by_account: dict[str, AccountLimits] = {}
+        self.configure(options, resources)
+
+    def configure(self, options: Options, resources: Resources) -> None:
+        """Hold whatever comes against these."""
+        self._resources = resources
+        self._by_account = {
+            account.name: account.jetstream
+            for account in options.accounts
+            if account.jetstream is not None
+        }
+        if all(account.name == options.system_account for account in options.accounts):
+            # There is nobody else, so it is for those who name no account.
+            self._by_account[GLOBAL_ACCOUNT] = AccountLimits()
+
+    def of_account(self, name: str) -> AccountLimits | None:
+        """What an account may use; None if it has no JetStream."""
+        return self._by_account.get(name)
+
+    def bytes_max(self, storage: Storage) -> int:
+        """What all accounts together may store."""
+        resources = self._resources
+        if storage is Storage.MEMORY:
+            return resources.max_memory_bytes
+        return resources.max_storage_bytes
+
+    def check_accounts(self) -> None:
+        """Raises ResourceError if accounts were promised more than there is."""
+        for storage in Storage:
+            promised = sum(
+                max(limits.bytes_max(storage), 0) for limits in self._by_account.values()
+            )
+            if promised > self.bytes_max(storage):
+                error = _exceeded(storage)
+                raise ResourceError(
+                    f"Error enabling jetstream on configured accounts: {error.description} "
+                    f"({error.err_code})"
+                )
+
+    def check_room(self, storage: Storage) -> None:
+        """Raises ApiError if more is stored than may be."""
+        if self.usage.used(storage) > self.bytes_max(storage):
+            raise ApiError.of(error_codes.INSUFFICIENT_RESOURCES)
+
+    def check_new(self, account: JetStreamAccount, config: StreamConfig) -> None:
+        """Raises ApiError if there is no room for another stream."""
+        _check_consumers(account, config)
+        wanted = config.max_bytes if config.max_bytes >= 0 else 1
+        reserved = account.reserved_bytes(config.storage) + wanted
+        self._check(account, config.storage, reserved, wanted)
+
+    def check_change(
+        self, account: JetStreamAccount, config: StreamConfig, old: StreamConfig
+    ) -> None:
+        """Raises ApiError if a stream would set aside more than there is."""
+        _check_consumers(account, config)
+        before, after = max(old.max_bytes, 0), max(config.max_bytes, 0)
+        reserved = account.reserved_bytes(config.storage) - before + after
+        self._check(account, config.storage, reserved, max(after - before, 0))
+
+    def _check(
+        self, account: JetStreamAccount, storage: Storage, account_bytes: int, added_bytes: int
+    ) -> None:
+        """Hold the account's sum against its limit, and what is new against the server's."""
+        server_bytes = self.usage.reserved(storage) + added_bytes
+        if 0 <= account.limits.bytes_max(storage) < account_bytes or server_bytes > self.bytes_max(
+            storage
+        ):
+            raise ApiError.of(_exceeded(storage))
+
+
+def _exceeded(storage: Storage) -> ErrorCode:
+    if storage is Storage.MEMORY:
+        return error_codes.MEMORY_RESOURCES_EXCEEDED
+    return error_codes.STORAGE_RESOURCES_EXCEEDED
+
+
+def _check_consumers(account: JetStreamAccount, config: StreamConfig) -> None:
+    if 0 < account.limits.max_consumers < config.max_consumers:
+        raise ApiError.of(error_codes.MAXIMUM_CONSUMERS_LIMIT)

@@ -1,0 +1,110 @@
+"""Answers of many messages, sent some at a time: others have their turn in between.
+
+A read may ask for a million messages. They are found and sent in slices, each short enough to keep
+nobody waiting, and only as fast as the reader takes them: what he does not take is not even read.
+An answer is given up when nobody listens for it any more, or when there is nothing to read from.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Final, final
+
+from headwater.jetstream.api.message_get import UNREADABLE, Reply
+from headwater.runtime.environment import Scheduler
+from headwater.server.core.accounts import Account
+from headwater.server.core.broker import Broker
+from headwater.server.core.out_buffers import UNREAD_LOOK_S
+from headwater.server.core.slice_turns import SliceTurns
+from headwater.store.log.message_log import StoreError
+
+# One slice; it ends with the first of the two.
+SLICE_REPLIES_MAX: Final = 256
+SLICE_BYTES_MAX: Final = 256 * 1024
+
+
+@final
+class ManyReplies:
+    """What is left of one answer."""
+
+    __slots__ = (
+        "_account",
+        "_broker",
+        "_is_free",
+        "_is_wanted",
+        "_replies",
+        "_scheduler",
+        "_slices",
+        "_subject",
+    )
+
+    def __init__(
+        self,
+        broker: Broker,
+        scheduler: Scheduler,
+        slices: SliceTurns,
+        account: Account,
+        subject: bytes,
+        replies: Iterator[Reply | None],
+        is_wanted: Callable[[], bool],
+        is_free: Callable[[], bool],
+    ) -> None:
+        """`is_wanted` says whether what the replies are read from is still there, `is_free` whether
+        nobody is in the midst of changing it."""
+        self._broker = broker
+        self._scheduler = scheduler
+        self._slices = slices
+        self._account = account
+        self._subject = subject
+        self._replies = replies
+        self._is_wanted = is_wanted
+        self._is_free = is_free
+
+    def send(self) -> None:
+        """Send the first slice now, and the rest when it is its turn."""
+        self._send_some()
+
+    def _go_on(self) -> None:
+        route = self._account.index.match(self._subject)
+        if not route.fan_out or not self._is_wanted():
+            return
+        if self._broker.is_unread(route, self._subject) or not self._is_free():
+            self._scheduler.call_later(UNREAD_LOOK_S, self._go_on)
+            return
+        self._send_some()
+
+    def _send_some(self) -> None:
+        try:
+            is_left = self._send_slice()
+        except StoreError:
+            self._send([UNREADABLE], [b""])
+            return
+        if is_left:
+            self._slices.add(self._go_on)
+
+    def _send_slice(self) -> bool:
+        """Send some; whether there may be more."""
+        size, size_max = 0, min(SLICE_BYTES_MAX, self._broker.buffers.unread_bytes_max)
+        blocks: list[bytes] = []
+        payloads: list[bytes] = []
+        try:
+            for found in self._replies:
+                if found is None:
+                    # It took a while to find nothing.
+                    return True
+                blocks.append(found[0])
+                payloads.append(found[1])
+                size += len(found[0]) + len(found[1])
+                if len(blocks) == SLICE_REPLIES_MAX or size >= size_max:
+                    return True
+            return False
+        finally:
+            # Also what was found before something could not be read.
+            self._send(blocks, payloads)
+
+    def _send(self, blocks: list[bytes], payloads: list[bytes]) -> None:
+        if len(blocks) > 1 and all(blocks):
+            subjects = [self._subject] * len(blocks)
+            self._broker.send_replies(self._account, subjects, payloads, blocks)
+            return
+        route = self._account.index.match(self._subject)
+        for block, payload in zip(blocks, payloads, strict=True):
+            self._broker.send(route, self._subject, None, payload, block)

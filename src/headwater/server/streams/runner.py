@@ -1,0 +1,745 @@
+"""Streams at work: joined to the broker, the disk and the clock.
+
+    broker ─▶ Ingest ─▶ StreamRunner.process ─▶ decide, append ─▶ [commit] ─▶ apply, replies
+
+A runner drives one stream through a turn. Where a message has to be on the disk before it is
+acknowledged, its replies wait for the commit that covers it, and so does everything decided after
+it. `StreamRunners` are all runners of a server, with what they share: one driver of syncs, and one
+timer for whatever is due next.
+
+A change that takes long is made some at a time, and others have their turn in between. Meanwhile
+the stream is held: publishes, acknowledgements, deliveries, requests and reads of it wait, in
+order, so that nobody sees half of the change.
+
+What requests ask for is not known here.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from heapq import heapify, heappop, heappush
+from typing import Final, final
+
+from headwater.base.clock import NS_PER_S
+from headwater.base.emptying import Container, emptying
+from headwater.base.sliced import Sliced, Work, at_once
+from headwater.jetstream import error_codes
+from headwater.jetstream.account import JetStreamAccount
+from headwater.jetstream.errors import ApiError
+from headwater.jetstream.records import Published, Record
+from headwater.jetstream.streams.publishing.decision import Decision, Incoming
+from headwater.jetstream.streams.publishing.in_flight import IN_FLIGHT_MESSAGES_MAX
+from headwater.jetstream.streams.stream import Stream
+from headwater.runtime.environment import Environment, TimerHandle
+from headwater.runtime.file_watch import FileWatch
+from headwater.runtime.fsync import SyncDriver
+from headwater.runtime.upkeep import Upkeep
+from headwater.server.core.accounts import Account
+from headwater.server.core.broker import Broker
+from headwater.server.core.client import Subscription
+from headwater.server.core.ingest import TOO_MANY_REQUESTS, Excess, Ingest, Room, RoomLimits
+from headwater.server.core.slice_turns import SliceTurns
+from headwater.server.log import Log
+from headwater.server.streams.advisories import Advisories
+from headwater.server.streams.awaited_reads import AwaitedReads
+from headwater.server.streams.consumer_runner import ConsumerRunner, ConsumerTimers
+from headwater.server.streams.disk_watch import DiskWatch
+from headwater.server.streams.waiting_steps import Change, Step, WaitingSteps
+from headwater.store.log.file_log import FileLog
+from headwater.store.log.message_log import DiskFullError, StoreError
+from headwater.store.store import Store, SyncMode
+
+# A stream that refuses publishes says so in the log no more often than this.
+REFUSALS_LOGGED_NS: Final = 60 * NS_PER_S
+# What is due is looked at no more often than this.
+DUE_S_MIN: Final = 0.010
+# And, as long as anything will be due, at least this often: somebody may set the clock forward, and
+# timers do not follow it.
+DUE_S_MAX: Final = 1.0
+
+
+@final
+class StreamRunner:
+    """One stream at work: its subjects, its inlet, and what waits for the disk."""
+
+    __slots__ = (
+        "_due",
+        "_host",
+        "_made",
+        "_refusals_logged_ns",
+        "_room",
+        "_runners",
+        "_waiting",
+        "_walk",
+        "account",
+        "consumers",
+        "ingest",
+        "mode",
+        "noted_due_ns",
+        "reads",
+        "stream",
+        "subscriptions",
+    )
+
+    def __init__(
+        self,
+        runners: "StreamRunners",
+        account: Account,
+        host: JetStreamAccount,
+        stream: Stream,
+        mode: SyncMode | None,
+    ) -> None:
+        self._runners = runners
+        self.account = account
+        # The same account as keeper of streams, for which the stream's bytes count.
+        self._host = host
+        self.stream = stream
+        # None for a stream in memory.
+        self.mode = mode
+        self.ingest = Ingest(self)
+        self.reads = AwaitedReads(runners.scheduler)
+        self.consumers = ConsumerRunner(
+            account,
+            stream,
+            runners.broker,
+            runners.advisories,
+            runners.scheduler,
+            runners.consumer_timers,
+            runners.now_ns,
+            self.when_sure,
+            self._change_unasked,
+            self._settle,
+            runners.failed,
+        )
+        self.subscriptions: list[Subscription] = []
+        self._room = Room(runners.room_limits)
+        # Decisions that wait for a commit, changes that come after them, and publishes that come
+        # after changes or after too many others.
+        self._waiting = WaitingSteps(self._room)
+        # When publishes were last said to be refused, by the limit they met.
+        self._refusals_logged_ns: dict[Excess, int] = {}
+        # Changes that were made and are answered when the disk is sure.
+        self._made: deque[tuple[int, Change]] = deque()
+        # The rest of a change or decision that is being carried out, the first one in `_waiting`.
+        self._walk: Sliced[None] | None = None
+        # What was due and waits: until it takes effect, the same would be found again.
+        self._due: Decision | None = None
+        # When there was something to do as far as is known; 0 for never.
+        self.noted_due_ns = 0
+
+    def process(self, ingest: Ingest) -> None:
+        """Take in what was published in this turn."""
+        for part in ingest.take().parts(IN_FLIGHT_MESSAGES_MAX):
+            # Part by part: what the stream has taken and answered makes room for the next.
+            incoming, refused, excess = self._room.admit(part)
+            if excess is not None:
+                self._refuse_excess(refused, excess)
+            if incoming.subjects:
+                self._take(incoming)
+
+    def _refuse_excess(self, replies: list[bytes], excess: Excess) -> None:
+        """Answer publishes that there is no room for; also where the stream sends no acks."""
+        stream, runners = self.stream, self._runners
+        answer = stream.refusal(ApiError.of(error_codes.STREAM_TOO_MANY_REQUESTS))
+        count = len(replies)
+        blocks = [TOO_MANY_REQUESTS] * count
+        runners.broker.send_replies(self.account, replies, [answer] * count, blocks)
+        now_ns = runners.now_ns()
+        logged_ns = self._refusals_logged_ns.get(excess)
+        if logged_ns is None or now_ns - logged_ns >= REFUSALS_LOGGED_NS:
+            self._refusals_logged_ns[excess] = now_ns
+            runners.log_warning(
+                "Dropping messages due to excessive stream ingest rate on "
+                f"'{self.account.name}' > '{stream.name}': {excess.value}"
+            )
+
+    def _take(self, incoming: Incoming) -> None:
+        is_full = self.stream.in_flight.messages >= IN_FLIGHT_MESSAGES_MAX
+        if self._waiting.undecided or self._walk or (is_full and self._waiting):
+            # Judged by what the stream is then.
+            self._waiting.add_behind(incoming)
+            return
+        if not self.stream.log.offline and not self.stream.log.is_full:
+            decision = self.stream.decide(incoming, self._runners.now_ns())
+            if self._append(decision):
+                self.carry_out(decision, incoming)
+                self._runners.note_due(self)
+                return
+            if self.mode is not SyncMode.ALWAYS:
+                self._send(decision)
+                return
+        # Also what would be a duplicate: what it repeats may never become durable.
+        self._send(self.stream.refuse(incoming, self._failure()))
+
+    def _failure(self) -> ApiError:
+        log = self.stream.log
+        reason = log.offline or (log.is_full and self._runners.disk.reason) or "the disk failed"
+        return ApiError.of(error_codes.STREAM_STORE_FAILED, err=reason)
+
+    def next_due_ns(self) -> int:
+        """When there may be something to do; 0 if never."""
+        stream = self.stream
+        if stream.log.offline or self._due is not None or self._walk is not None:
+            return 0
+        if stream.log.is_full and (stream.is_behind or not stream.only_lets_go):
+            # It is looked at again when there is room.
+            return 0
+        return self.stream.next_due_ns()
+
+    def run_due(self, now_ns: int) -> None:
+        """Do what is due."""
+        decision = self.stream.decide_due(now_ns)
+        if (decision.records or decision.abandoned) and self._append(decision):
+            self.carry_out(decision)
+            if self._waiting.last is decision:
+                self._due = decision
+
+    def change(self, change: Change) -> None:
+        """Make a change in its turn, after all that was decided before it, and have it answered.
+
+        Where publishes wait for the disk, so does the answer.
+        """
+        if self._waiting:
+            self._waiting.add_behind(change)
+        else:
+            self._make(change)
+
+    def _change_unasked(self, make: Callable[[], object]) -> None:
+        """Make a change that nobody has to be told of."""
+        self.change(Change(make, _nothing, _refuse_nothing))
+
+    def _make(self, change: Change) -> None:
+        self.consumers.flush()
+        walk = change.make()
+        if isinstance(walk, Sliced) and walk.do_some():
+            self._begin_walk(change, walk)
+        else:
+            self._conclude(change)
+
+    # --- changes that take long ----------------------------------------------------------------
+
+    @property
+    def is_held(self) -> bool:
+        """Whether a change is being made, of which nobody may see half."""
+        return self._walk is not None
+
+    def when_free(self, look: Callable[[], object]) -> None:
+        """Look at the stream now, or after the change that is being made and all that waits."""
+        if self._walk is None:
+            look()
+        else:
+            # A stream that is deleted meanwhile is gone when somebody looks later.
+            later = self._runners.slices.add
+            waiting = Change(look, _nothing, lambda _: later(look), only_looks=True)
+            self._waiting.add_behind(waiting)
+
+    def _begin_walk(self, step: Change | Decision, walk: Sliced[None]) -> None:
+        """Hold the stream until a change is made, or a decision carried out: before all that
+        waits."""
+        self._walk = walk
+        self._waiting.add_first([step])
+        self.stream.log.is_held = True
+        self.consumers.hold()
+        self._runners.slices.add(lambda: self._walk_on(walk))
+
+    def _walk_on(self, walk: Sliced[None]) -> None:
+        """Make a little more of a change, and go on with all that waits when it is made."""
+        if self._walk is not walk:
+            return
+        if walk.do_some():
+            self._runners.slices.add(lambda: self._walk_on(walk))
+        elif self._walk is walk:
+            # Otherwise the disk has failed, and it was refused.
+            self._release()
+
+    def finish_change(self) -> None:
+        """Make all that is left of changes; nobody else is heard meanwhile."""
+        while self._walk is not None:
+            if not self._walk.do_some() and self._walk is not None:
+                self._release()
+
+    def _release(self) -> None:
+        made = self._waiting.take()
+        # What waits for another commit goes on doing so.
+        steps = self._waiting.take_freed(self._runners.last_commit)
+        self._end_walk()
+        if isinstance(made, Change):
+            self._conclude(made)
+        elif isinstance(made, Decision):
+            self._taken_effect(made)
+        self.consumers.release()
+        self._go_on_with(steps)
+        self._runners.note_due(self)
+
+    def _end_walk(self) -> None:
+        self._walk = None
+        self.stream.log.is_held = False
+
+    def _go_on_with(self, steps: list[Step]) -> None:
+        for position, step in enumerate(steps):
+            # Publishes may have to wait once more, and what comes after them then does too.
+            if isinstance(step, Change):
+                self.change(step)
+            elif isinstance(step, Incoming):
+                self._take(step)
+            else:
+                self._take_effect(step)
+                if self._walk is not None:
+                    # The others are next, before those that wait for a later commit.
+                    self._waiting.add_first([self._waiting.take(), *steps[position + 1 :]])
+                    return
+
+    def _conclude(self, change: Change) -> None:
+        """A change is made: have it written down and answered."""
+        if change.only_looks:
+            change.answer()
+            return
+        is_written = self.consumers.flush()
+        self.consumers.tell_events()
+        if not is_written:
+            change.refuse(self._failure())
+            return
+        if self.mode is not SyncMode.ALWAYS or self._is_sure() or self.stream.log.offline:
+            # Of a log that has failed nothing more becomes sure, and the answer says that it has.
+            change.answer()
+            return
+        self._made.append((self._runners.next_commit, change))
+        self._runners.await_commit(self)
+
+    def when_sure(self, answer: Callable[[], object]) -> None:
+        """Answer when all that was recorded is as durable as the stream's messages are."""
+        self.consumers.flush()
+        if self.stream.log.offline or self.stream.consumers.is_owed:
+            # It never will be; who waits tries again, and is heard after a restart.
+            return
+        if self.mode is not SyncMode.ALWAYS or self._is_sure():
+            answer()
+            return
+        self._made.append((self._runners.next_commit, Change(_nothing, answer, _refuse_nothing)))
+        self._runners.await_commit(self)
+
+    def _settle(self) -> None:
+        self._host.settle(self.stream)
+
+    def _is_sure(self) -> bool:
+        """Whether nothing was written that the disk may not have."""
+        log = self.stream.log
+        return not isinstance(log, FileLog) or log.is_synced
+
+    def recording(self, record: Record) -> Work[None]:
+        """Append and apply one record, some at a time, as part of a change. Raises StoreError."""
+        try:
+            self.stream.append(record)
+            yield from self.stream.applying(record)
+        except DiskFullError:
+            # Nothing has changed, and what waits for a commit still does.
+            raise
+        except StoreError as error:
+            # No commit covers any longer what waits for one.
+            self._runners.failed(str(error))
+            raise
+        finally:
+            self._host.settle(self.stream)
+
+    def _append(self, decision: Decision) -> bool:
+        """Put records into the log; whether the decision can be carried out.
+
+        Without room for all records, the decision keeps only the parts that rest on records that
+        went in. After any other failure these have taken effect, unless replies wait for the disk.
+        """
+        for position, record in enumerate(decision.records):
+            try:
+                self.stream.append(record)
+            except DiskFullError:
+                decision.records = decision.records[:position]
+                refusal = self.stream.refusal(self._failure())
+                decision.refuse_after(self.stream.log.last_sequence, refusal)
+                break
+            except StoreError as error:
+                self._runners.failed(str(error))
+                decision.records = decision.records[:position]
+                if self.mode is not SyncMode.ALWAYS:
+                    refusal = self.stream.refusal(self._failure())
+                    decision.refuse_after(self.stream.log.last_sequence, refusal)
+                    at_once(self._applying(decision))
+                    self._show(decision)
+                return False
+        if self.mode is SyncMode.ALWAYS:
+            # Elsewhere they take effect at once, and it is settled then.
+            self._host.settle(self.stream)
+        return True
+
+    def carry_out(self, decision: Decision, incoming: Incoming | None = None) -> None:
+        """Let records take effect and send replies, now or when the disk is sure."""
+        if self.mode is SyncMode.ALWAYS:
+            if decision.has_messages:
+                self._waiting.add(self._runners.next_commit, decision, incoming)
+                self._runners.await_commit(self)
+                return
+            if self._waiting:
+                # What was only looked at rests on what was decided before it.
+                self._waiting.add_behind(decision, incoming)
+                return
+        if self.mode is SyncMode.ASYNC and decision.records:
+            self._runners.flush_wanted()
+        self._take_effect(decision)
+
+    def committed(self, number: int) -> None:
+        """A commit is through: what waited for it takes effect."""
+        # A log that has failed meanwhile may not have been part of it.
+        self.give_up()
+        while self._made and self._made[0][0] <= number:
+            self._made.popleft()[1].answer()
+        self._go_on_with(self._waiting.take_committed(number))
+
+    def _take_effect(self, decision: Decision) -> None:
+        """Let records take effect and send replies; the stream is held where that takes long."""
+        if decision.records:
+            walk = Sliced(self._applying(decision))
+            if walk.do_some():
+                self._begin_walk(decision, walk)
+                return
+        self._taken_effect(decision)
+
+    def _applying(self, decision: Decision) -> Work[None]:
+        for record in decision.records:
+            try:
+                yield from self.stream.applying(record)
+            except DiskFullError:
+                # The message is stored; what should have gone because of it goes when there is
+                # room.
+                pass
+            except StoreError as error:
+                # The message is stored; what should have gone because of it goes after a restart.
+                self._runners.failed(str(error))
+
+    def _taken_effect(self, decision: Decision) -> None:
+        if decision is self._due:
+            self._due = None
+        self._show(decision)
+        self._send(decision)
+        if self.mode is SyncMode.ALWAYS:
+            # Elsewhere that is done by who has decided it.
+            self._runners.note_due(self)
+
+    def _show(self, decision: Decision) -> None:
+        """Tell those who wait for messages of what has become visible."""
+        self._host.settle(self.stream)
+        self.reads.advance(self.stream.visible_sequence)
+        if len(self.stream.consumers):
+            for record in decision.records:
+                if isinstance(record, Published):
+                    self.consumers.published(record.batch.subjects)
+            self.consumers.tell_events()
+
+    def end(self) -> None:
+        """The stream was deleted: break every cycle, so that it is freed with all it held.
+
+        An inlet that is still to be processed in this turn keeps the runner until then, and a timer
+        the runner of consumers; neither of them does anything with the stream any more.
+        """
+        del self.ingest
+        self.consumers.break_cycles()
+        self.stream.break_cycles()
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether anything waits for a commit."""
+        return bool(self._waiting or self._made)
+
+    def go_on(self) -> None:
+        """There is room on the disk again: do what had to wait for it."""
+        try:
+            self.stream.let_go()
+        except DiskFullError:
+            return
+        except StoreError as error:
+            self._runners.failed(str(error))
+        self._host.settle(self.stream)
+        self.consumers.flush()
+        self.consumers.tell_events()
+        self._runners.note_due(self)
+
+    def give_up(self) -> None:
+        """The disk has failed: what waits for it will never be sure, and is told so."""
+        if self.stream.log.offline:
+            self.refuse_waiting(self._failure())
+
+    def refuse_waiting(self, error: ApiError) -> None:
+        """Answer everything that waits for a commit which will not come."""
+        answer = self.stream.refusal(error)
+        self._due = None
+        if self._walk is not None and isinstance(self._waiting.first, Decision):
+            # Its messages are stored, whatever becomes of those that they replace.
+            self._send(self._waiting.first)
+            self._waiting.take()
+        self._end_walk()
+        self.consumers.release()
+        while self._made:
+            self._made.popleft()[1].refuse(error)
+        while self._waiting:
+            step = self._waiting.take()
+            if isinstance(step, Change):
+                step.refuse(error)
+                continue
+            if isinstance(step, Incoming):
+                step = self.stream.refuse(step, error)
+            if step.reply_subjects:
+                answers = [answer] * len(step.reply_subjects)
+                self._runners.broker.send_replies(self.account, step.reply_subjects, answers)
+
+    def _send(self, decision: Decision) -> None:
+        broker = self._runners.broker
+        for subject, header, body in decision.republished:
+            broker.send(self.account.index.match(subject), subject, None, body, header)
+        if decision.reply_subjects:
+            broker.send_replies(self.account, decision.reply_subjects, decision.replies)
+        for batch_id, reason in decision.abandoned:
+            self._runners.advisories.batch_abandoned(
+                self.account, self.stream.name, batch_id, reason
+            )
+
+
+def _nothing() -> None:
+    """There is nothing to be made."""
+
+
+def _refuse_nothing(_: ApiError) -> None:
+    """Who waits for an acknowledgement that is not sure hears nothing, and tries again."""
+
+
+@final
+class StreamRunners:
+    """All runners of a server, by account and name of their stream."""
+
+    def __init__(
+        self,
+        store: Store,
+        environment: Environment,
+        broker: Broker,
+        sync_interval_s: float,
+        log: Log,
+        advisories: Advisories,
+        room_limits: RoomLimits,
+    ) -> None:
+        self.broker = broker
+        self.advisories = advisories
+        self.log_warning = log.warn
+        self.room_limits = room_limits
+        self._by_key: dict[tuple[str, str], StreamRunner] = {}
+        # Those of which something waits for a commit.
+        self._awaiting: dict[StreamRunner, None] = {}
+        # Those for which there will be something to do: when, a number, and who.
+        self._due_times: list[tuple[int, int, StreamRunner]] = []
+        self._dues_noted = 0
+        self._store = store
+        self._clock = environment.clock
+        self.scheduler = environment.scheduler
+        self.slices = SliceTurns(self.scheduler)
+        self._log = log
+        self._driver = SyncDriver(
+            store, self.scheduler, sync_interval_s, self._committed, self.failed
+        )
+        self._upkeep = Upkeep(store, self.scheduler, self.failed)
+        self.files = FileWatch(store, self.scheduler, self.failed)
+        self.disk = DiskWatch(store.room, self.scheduler, self.now_ns, self)
+        self.consumer_timers = ConsumerTimers(self.scheduler, self.now_ns)
+        self._commits = 0
+        # Who wants a commit while one is told of, or at the end, is noted and waits for the next.
+        self._is_telling = False
+        self._is_stopped = False
+        self._is_commit_wanted = False
+        self._due_timer: TimerHandle | None = None
+        self._due_ns = 0
+
+    # --- life ----------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Begin to sync, and to keep the files in order."""
+        self.disk.start()
+        self._driver.start()
+        self._upkeep.start()
+        self.files.start()
+
+    def end_consumers(self) -> None:
+        """Tell those who wait for messages that the server ends."""
+        for runner in self._by_key.values():
+            runner.consumers.end_all(is_deleted=False)
+
+    def stop(self) -> None:
+        """Commit what waits; nothing more happens on its own."""
+        self.disk.stop()
+        self._driver.stop()
+        self._upkeep.stop()
+        self.files.stop()
+        self.consumer_timers.stop()
+        for runner in self._by_key.values():
+            runner.reads.give_up()
+        if self._due_timer is not None:
+            self._due_timer.cancel()
+        # From here on no sync begins beside the loop: the files are closed next.
+        self._is_stopped = True
+        self._is_commit_wanted = True
+        for runner in self._by_key.values():
+            runner.finish_change()
+        self.broker.process_ingests()
+        for runner in self._by_key.values():
+            runner.finish_change()
+        for runner in self._by_key.values():
+            runner.consumers.flush()
+        try:
+            # Again for what the first one lets through.
+            while self._is_commit_wanted:
+                self._is_commit_wanted = False
+                self._store.commit()
+                # Whatever was waited for is in this one.
+                self._commits = self.next_commit
+                self._committed()
+                for runner in self._by_key.values():
+                    runner.finish_change()
+        except StoreError as error:
+            self.failed(str(error))
+
+    def add(self, runner: StreamRunner) -> None:
+        """A stream begins to run."""
+        self._by_key[runner.account.name, runner.stream.name] = runner
+        self.note_due(runner)
+
+    def of(self, account_name: str, stream_name: str) -> StreamRunner:
+        """The runner of a stream, which must be there."""
+        return self._by_key[account_name, stream_name]
+
+    def find(self, account_name: str, stream_name: str) -> StreamRunner | None:
+        """The runner of a stream, if it is there."""
+        return self._by_key.get((account_name, stream_name))
+
+    def pop(self, account_name: str, stream_name: str) -> StreamRunner:
+        """A stream runs no longer."""
+        runner = self._by_key.pop((account_name, stream_name))
+        self._awaiting.pop(runner, None)
+        runner.noted_due_ns = 0
+        # Its time may be years away.
+        self._due_times = [each for each in self._due_times if each[2] is not runner]
+        heapify(self._due_times)
+        return runner
+
+    def empty(self, containers: list[Container]) -> None:
+        """Free what a deleted stream held, some at a time; at the end of a server all at once."""
+        self._empty_on(Sliced(emptying(containers)))
+
+    def _empty_on(self, rest: Sliced[None]) -> None:
+        if rest.do_some():
+            self.slices.add(lambda: self._empty_on(rest))
+
+    # --- clock and disk ------------------------------------------------------------------------
+
+    def now_ns(self) -> int:
+        """The time, as messages carry it."""
+        return self._clock.wall_ns()
+
+    def failed(self, reason: str) -> None:
+        """The disk failed; the streams concerned have taken themselves offline."""
+        self._log.error(f"JetStream: {reason}")
+        for runner in [*self._by_key.values()]:
+            runner.give_up()
+
+    def disk_is_full(self, reason: str, since_ns: int) -> None:
+        """Messages are refused from now on."""
+        self._log.error(f"JetStream: {reason}")
+        self.advisories.out_of_storage(reason, since_ns)
+        self._driver.room_wanted()
+
+    def disk_has_room(self, reason: str) -> None:
+        """Messages are taken again."""
+        if reason:
+            self._log.info(f"JetStream: there is room on the disk again; it had {reason}")
+        for runner in [*self._by_key.values()]:
+            runner.go_on()
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether the disk is being waited for off the loop."""
+        return self._driver.is_busy
+
+    @property
+    def last_commit(self) -> int:
+        """The number of the commit that was made last."""
+        return self._commits
+
+    @property
+    def next_commit(self) -> int:
+        """The number of the commit that will cover what is written now."""
+        return self._commits + (2 if self._driver.is_syncing else 1)
+
+    def await_commit(self, runner: StreamRunner) -> None:
+        """Something of a stream waits for the disk."""
+        self._awaiting[runner] = None
+        self.commit_wanted()
+
+    def commit_wanted(self) -> None:
+        """Something waits for the disk."""
+        if self._is_telling or self._is_stopped:
+            self._is_commit_wanted = True
+        else:
+            self._driver.commit_wanted()
+
+    def flush_wanted(self) -> None:
+        """Something is only in memory and should not be for long."""
+        self._driver.flush_wanted()
+
+    def _committed(self) -> None:
+        self._commits += 1
+        self._is_telling = True
+        try:
+            for runner in [*self._awaiting]:
+                runner.committed(self._commits)
+                if not runner.is_waiting:
+                    self._awaiting.pop(runner, None)
+        finally:
+            self._is_telling = False
+            if self._is_commit_wanted and not self._is_stopped:
+                # Not before the driver is through with this one: there is never more than one.
+                self._is_commit_wanted = False
+                self.scheduler.call_soon(self.commit_wanted)
+
+    def note_due(self, runner: StreamRunner) -> None:
+        """A stream may have to let something go at another time than known."""
+        due_ns = runner.next_due_ns()
+        if not due_ns or 0 < runner.noted_due_ns <= due_ns:
+            # Where it was thought to be earlier, it is looked at then.
+            return
+        runner.noted_due_ns = due_ns
+        self._dues_noted += 1
+        heappush(self._due_times, (due_ns, self._dues_noted, runner))
+        if self._due_timer is None or due_ns < self._due_ns:
+            self._set_due_timer(due_ns)
+
+    def _set_due_timer(self, due_ns: int) -> None:
+        if self._due_timer is not None:
+            self._due_timer.cancel()
+        self._due_ns = due_ns
+        delay_s = min(max((due_ns - self.now_ns()) / NS_PER_S, DUE_S_MIN), DUE_S_MAX)
+        self._due_timer = self.scheduler.call_later(delay_s, self._run_due)
+
+    def _run_due(self) -> None:
+        self._due_timer = None
+        now_ns = self.now_ns()
+        for runner in self._take_due(now_ns):
+            due_ns = runner.next_due_ns()
+            if due_ns and due_ns <= now_ns:
+                runner.run_due(now_ns)
+            self.note_due(runner)
+        # The timer may have been set for one of them, and another one be earlier.
+        next_ns = self._due_times[0][0] if self._due_times else 0
+        if next_ns and (self._due_timer is None or next_ns < self._due_ns):
+            self._set_due_timer(next_ns)
+
+    def _take_due(self, now_ns: int) -> list[StreamRunner]:
+        """Those for which the time has come, in order."""
+        due = []
+        while self._due_times and self._due_times[0][0] <= now_ns:
+            due_ns, _, runner = heappop(self._due_times)
+            # Otherwise it was found to be earlier since, or the stream is gone.
+            if runner.noted_due_ns == due_ns:
+                runner.noted_due_ns = 0
+                due.append(runner)
+        return due

@@ -1,0 +1,113 @@
+"""What waits at a stream, in order: decisions for the disk, changes and publishes behind them.
+
+A step that waits for a commit has its number. Steps behind work that is done some at a time wait
+until that work is over, whatever its number of turns. How a step is carried out is not known here.
+"""
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Final, TypeAlias, final
+
+from headwater.jetstream.errors import ApiError
+from headwater.jetstream.streams.publishing.decision import Decision, Incoming
+from headwater.server.core.ingest import Room, size_of
+
+# No commit has this number: the step waits for work that is being done.
+WHEN_DONE: Final = 1 << 62
+
+
+@final
+class Change:
+    """Something a request changes about a stream, and how that is answered.
+
+    If `make` returns sliced work, the change is made when that work ends. `refuse` is for a disk
+    that failed, before or after the change was made. A change that only looks is answered whatever
+    the disk does.
+    """
+
+    __slots__ = ("answer", "make", "only_looks", "refuse")
+
+    def __init__(
+        self,
+        make: Callable[[], object],
+        answer: Callable[[], object],
+        refuse: Callable[[ApiError], object],
+        only_looks: bool = False,
+    ) -> None:
+        self.make = make
+        self.answer = answer
+        self.refuse = refuse
+        self.only_looks = only_looks
+
+
+Step: TypeAlias = Decision | Change | Incoming
+
+
+@final
+class WaitingSteps:
+    """The steps that wait at one stream; the messages and bytes they hold count in its room."""
+
+    __slots__ = ("_room", "_steps", "undecided")
+
+    def __init__(self, room: Room) -> None:
+        # The commit a step waits for, the step, and how many messages and bytes it holds.
+        self._steps: deque[tuple[int, Step, int, int]] = deque()
+        self._room = room
+        # How many of the steps are not decisions.
+        self.undecided = 0
+
+    def __bool__(self) -> bool:
+        return bool(self._steps)
+
+    @property
+    def first(self) -> Step:
+        """The step that is next."""
+        return self._steps[0][1]
+
+    @property
+    def last(self) -> Step | None:
+        """The step that came last."""
+        return self._steps[-1][1] if self._steps else None
+
+    def add(self, number: int, step: Step, incoming: Incoming | None = None) -> None:
+        """Have a step wait for a commit, with the publishes it is about."""
+        self._steps.append(self._held(number, step, incoming))
+
+    def add_behind(self, step: Step, incoming: Incoming | None = None) -> None:
+        """Have a step wait for all that waits, with the publishes it is about."""
+        self.add(self._steps[-1][0], step, step if isinstance(step, Incoming) else incoming)
+
+    def add_first(self, steps: Sequence[Step]) -> None:
+        """Have steps wait, in order and before all others, for work that is being done."""
+        for step in reversed(steps):
+            incoming = step if isinstance(step, Incoming) else None
+            self._steps.appendleft(self._held(WHEN_DONE, step, incoming))
+
+    def take(self) -> Step:
+        """The step that is next; it waits no longer."""
+        _, step, messages, size = self._steps.popleft()
+        self._room.hold(-messages, -size)
+        self.undecided -= isinstance(step, Change | Incoming)
+        return step
+
+    def take_committed(self, number: int) -> list[Step]:
+        """The steps that wait for no later commit than this one, up to the first that does."""
+        taken = []
+        while self._steps and self._steps[0][0] <= number:
+            taken.append(self.take())
+        return taken
+
+    def take_freed(self, number: int) -> list[Step]:
+        """The same when work was done: with the steps that have waited for that."""
+        taken = []
+        while self._steps and (self._steps[0][0] == WHEN_DONE or self._steps[0][0] <= number):
+            taken.append(self.take())
+        return taken
+
+    def _held(
+        self, number: int, step: Step, incoming: Incoming | None
+    ) -> tuple[int, Step, int, int]:
+        messages, size = (0, 0) if incoming is None else (len(incoming), size_of(incoming))
+        self._room.hold(messages, size)
+        self.undecided += isinstance(step, Change | Incoming)
+        return number, step, messages, size

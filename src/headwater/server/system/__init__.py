@@ -1,0 +1,1 @@
+"""The system account: events that it hears, services that it may ask."""

@@ -1,0 +1,349 @@
+"""What a server tells its system account: the documents of events and of service replies.
+
+Only shapes and how they are filled; who is told, and when, is `headwater.server.system.services`.
+Fields are nats-server's, in its order (see `headwater.server.monitoring.pages.documents.View`).
+"""
+
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from headwater.base.clock import NS_PER_S
+from headwater.base.entropy import Entropy
+from headwater.base.ids import base62
+from headwater.server.configuration.options import Permissions, SubjectPermission
+from headwater.server.core.accounts import Account
+from headwater.server.core.client import Client
+from headwater.server.monitoring.pages.accountz import Traffic, account_stat
+from headwater.server.monitoring.pages.documents import MsgBytes, View, round_trip_ns, timestamp
+from headwater.server.monitoring.pages.jsz import JetStreamPart, jetstream_part
+from headwater.server.monitoring.pages.varz import (
+    THREADS,
+    FeatureFlags,
+    KindCounts,
+    cpu_percent,
+    received_in_all,
+    sent_in_all,
+    subscriptions_in_all,
+)
+from headwater.wire.info import NATS_VERSION
+
+if TYPE_CHECKING:
+    from headwater.server.node import Node
+
+CONNECT_TYPE: Final = "io.nats.server.advisory.v1.client_connect"
+DISCONNECT_TYPE: Final = "io.nats.server.advisory.v1.client_disconnect"
+ACCOUNT_CONNECTIONS_TYPE: Final = "io.nats.server.advisory.v1.account_connections"
+
+# What a nats-server with JetStream says it can do: streams, binary snapshots, and raft traffic in
+# accounts of its own.
+JETSTREAM_FLAGS: Final = 0b111
+
+_ID_LENGTH: Final = 22
+
+
+class ServerIdentity(View, kw_only=True):
+    """Who speaks. `seq` counts everything the server has said."""
+
+    name: str
+    host: str
+    id: str
+    cluster: str = ""
+    domain: str = ""
+    ver: str
+    tags: tuple[str, ...] = ()
+    metadata: dict[str, str] | UnsetType = UNSET
+    feature_flags: FeatureFlags
+    jetstream: bool
+    flags: int
+    seq: int
+    time: str
+
+
+class ServerId(View, kw_only=True):
+    """Who speaks, in short."""
+
+    name: str
+    host: str
+    id: str
+
+
+class ClientIdentity(View, kw_only=True):
+    """The connection an event is about."""
+
+    start: str
+    host: str = ""
+    id: int
+    acc: str
+    user: str = ""
+    name: str = ""
+    lang: str = ""
+    ver: str = ""
+    rtt: int = 0
+    stop: str = ""
+    name_tag: str
+    kind: str
+    client_type: str
+
+
+class Event(View, kw_only=True):
+    """What every event begins with."""
+
+    type: str
+    id: str
+    timestamp: str
+    server: ServerIdentity
+
+
+class ConnectEvent(Event, kw_only=True):
+    """A client is in its account."""
+
+    client: ClientIdentity
+
+
+class DisconnectEvent(Event, kw_only=True):
+    """A client has gone. Sent and received are the client's, not the server's."""
+
+    client: ClientIdentity
+    sent: MsgBytes
+    received: MsgBytes
+    reason: str
+
+
+class AccountConnections(Event, kw_only=True):
+    """How many connections an account has now: an event that goes on with an AccountStat.
+
+    Its fields are written out, because a document has one base only.
+    """
+
+    acc: str
+    name: str
+    conns: int
+    leafnodes: int
+    total_conns: int
+    num_subscriptions: int
+    sent: Traffic
+    received: Traffic
+    slow_consumers: int
+
+
+class ServerStats(View, kw_only=True):
+    """The server in numbers, shorter than /varz."""
+
+    start: str
+    mem: int
+    cores: int
+    cpu: int | float
+    connections: int
+    total_connections: int
+    active_accounts: int
+    subscriptions: int
+    sent: MsgBytes
+    sent_to_clients: MsgBytes
+    received: MsgBytes
+    received_from_clients: MsgBytes
+    slow_consumers: int
+    slow_consumer_stats: KindCounts | UnsetType = UNSET
+    stale_connections: int = 0
+    stale_connection_stats: KindCounts | UnsetType = UNSET
+    stalled_clients: int = 0
+    active_servers: int
+    jetstream: JetStreamPart | UnsetType = UNSET
+    gomaxprocs: int
+
+
+class StatsEvent(View, kw_only=True):
+    """STATSZ, both as an event and as an answer."""
+
+    server: ServerIdentity
+    statsz: ServerStats
+
+
+class AllowDeny(View, kw_only=True):
+    """Subjects of one direction."""
+
+    allow: tuple[str, ...] = ()
+    deny: tuple[str, ...] = ()
+
+
+class Responses(View, kw_only=True):
+    """Leave to respond; `ttl` in nanoseconds."""
+
+    max: int
+    ttl: int
+
+
+class UserPermissions(View, kw_only=True):
+    """What a user may do."""
+
+    publish: AllowDeny
+    subscribe: AllowDeny
+    responses: Responses | UnsetType = UNSET
+
+
+class UserInfo(View, kw_only=True):
+    """What a user may know of itself."""
+
+    user: str
+    account: str
+    account_name: str
+    permissions: UserPermissions | UnsetType = UNSET
+
+
+class ApiError(View, kw_only=True):
+    """Why a request was not answered."""
+
+    code: int
+    description: str
+
+
+class Reply(View, kw_only=True):
+    """The envelope of most answers."""
+
+    server: ServerIdentity
+    data: object = UNSET
+    error: ApiError | UnsetType = UNSET
+
+
+def new_event_id(entropy: Entropy) -> str:
+    """An id never given before, in the form of a NUID."""
+    return base62(entropy, _ID_LENGTH)
+
+
+def server_identity(node: "Node", seq: int) -> ServerIdentity:
+    """This server as it is now."""
+    options = node.options
+    return ServerIdentity(
+        name=node.name,
+        host=node.info().host,
+        id=node.server_id,
+        domain=options.jetstream.domain,
+        ver=NATS_VERSION,
+        tags=tuple(options.server_tags),
+        metadata=dict(sorted(options.server_metadata.items())) or UNSET,
+        feature_flags=FeatureFlags(),
+        jetstream=node.jetstream is not None,
+        flags=0 if node.jetstream is None else JETSTREAM_FLAGS,
+        seq=seq,
+        time=timestamp(node.environment.clock.wall_ns()),
+    )
+
+
+def client_identity(client: Client, stop: str = "") -> ClientIdentity:
+    """A client that has come, or that has gone at `stop`."""
+    connect = client.connect
+    return ClientIdentity(
+        start=timestamp(client.started_wall_ns),
+        host=client.connection.peer_host,
+        id=client.cid,
+        acc=client.account.name,
+        user=client.authorized_user,
+        name=connect.name,
+        lang=connect.lang,
+        ver=connect.version,
+        rtt=round_trip_ns(client.rtt_ns) if stop else 0,
+        stop=stop,
+        name_tag=client.account.name,
+        kind="Client",
+        client_type="nats",
+    )
+
+
+def connect_event(node: "Node", client: Client, seq: int) -> ConnectEvent:
+    """A client is in its account."""
+    return ConnectEvent(
+        type=CONNECT_TYPE,
+        id=new_event_id(node.environment.entropy),
+        timestamp=timestamp(node.environment.clock.wall_ns()),
+        server=server_identity(node, seq),
+        client=client_identity(client),
+    )
+
+
+def disconnect_event(node: "Node", client: Client, seq: int, reason: str) -> DisconnectEvent:
+    """A client has gone, or is about to be sent away."""
+    stopped_ns = client.stopped_wall_ns or node.environment.clock.wall_ns()
+    return DisconnectEvent(
+        type=DISCONNECT_TYPE,
+        id=new_event_id(node.environment.entropy),
+        timestamp=timestamp(stopped_ns),
+        server=server_identity(node, seq),
+        client=client_identity(client, timestamp(stopped_ns)),
+        sent=MsgBytes(msgs=client.in_msgs, bytes=client.in_bytes),
+        received=MsgBytes(msgs=client.out_msgs, bytes=client.out_bytes),
+        reason=reason,
+    )
+
+
+def account_connections(
+    node: "Node", account: Account, seq: int, event_id: str
+) -> AccountConnections:
+    """How many connections an account has now."""
+    return AccountConnections(
+        type=ACCOUNT_CONNECTIONS_TYPE,
+        id=event_id,
+        timestamp=timestamp(node.environment.clock.wall_ns()),
+        server=server_identity(node, seq),
+        **msgspec.structs.asdict(account_stat(account)),
+    )
+
+
+def stats_event(node: "Node", seq: int) -> StatsEvent:
+    """The server in numbers."""
+    process = node.environment.process
+    received, sent = received_in_all(node), sent_in_all(node)
+    slow, stale = node.slow_consumers, node.stale_connections
+    return StatsEvent(
+        server=server_identity(node, seq),
+        statsz=ServerStats(
+            start=timestamp(node.started_wall_ns),
+            mem=process.rss_bytes(),
+            cores=process.cores(),
+            cpu=cpu_percent(node),
+            connections=len(node.clients),
+            total_connections=node.total_connections,
+            active_accounts=sum(1 for account in node.accounts.all() if account.clients),
+            subscriptions=subscriptions_in_all(node),
+            sent=sent,
+            sent_to_clients=sent,
+            received=received,
+            received_from_clients=received,
+            slow_consumers=slow,
+            slow_consumer_stats=KindCounts(clients=slow) if slow else UNSET,
+            stale_connections=stale,
+            stale_connection_stats=KindCounts(clients=stale) if stale else UNSET,
+            stalled_clients=node.broker.counters.stalled_clients,
+            active_servers=1,
+            jetstream=UNSET if node.jetstream is None else jetstream_part(node, with_folder=False),
+            gomaxprocs=THREADS,
+        ),
+    )
+
+
+def user_info(client: Client) -> UserInfo:
+    """What a user may know of itself."""
+    permissions = client.permissions
+    return UserInfo(
+        user=client.authorized_user,
+        account=client.account.name,
+        account_name=client.account.name,
+        permissions=UNSET if permissions is None else _permissions(permissions.source),
+    )
+
+
+def _permissions(source: Permissions) -> UserPermissions:
+    response = source.allow_responses
+    return UserPermissions(
+        publish=_allow_deny(source.publish),
+        subscribe=_allow_deny(source.subscribe),
+        responses=UNSET
+        if response is None
+        else Responses(max=response.max_msgs, ttl=round(response.ttl_s * NS_PER_S)),
+    )
+
+
+def _allow_deny(permission: SubjectPermission | None) -> AllowDeny:
+    if permission is None:
+        return AllowDeny()
+    return AllowDeny(allow=permission.allow or (), deny=permission.deny or ())

@@ -1,0 +1,499 @@
+"""The server as a participant: services it answers and events it publishes, on subjects `$SYS.>`.
+
+A service is a subscription whose client is the server itself and which has a handler instead of a
+connection. Every account has one such client for the few services that users of any account may
+ask, about themselves and their own account. In the system account it also answers whatever /varz
+and its relatives show; there alone events are published, and only when somebody listens.
+
+Nothing here exists in a server without a system account.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, final
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from headwater.runtime.environment import TimerHandle
+from headwater.server.configuration.options import GLOBAL_ACCOUNT
+from headwater.server.core import closing
+from headwater.server.core.accounts import Account
+from headwater.server.core.client import Client, Subscription
+from headwater.server.monitoring.pages.absent import gatewayz, leafz, routez
+from headwater.server.monitoring.pages.accountz import (
+    AccountStatzOptions,
+    AccountzOptions,
+    account_info,
+    account_statz,
+    accountz,
+)
+from headwater.server.monitoring.pages.connz import ConnzOptions, connz
+from headwater.server.monitoring.pages.documents import Filtered, Refused, View, encode
+from headwater.server.monitoring.pages.healthz import HealthzOptions, healthz
+from headwater.server.monitoring.pages.jsz import JszOptions, jsz, jsz_of_account
+from headwater.server.monitoring.pages.subsz import SubszOptions, subsz
+from headwater.server.monitoring.pages.varz import varz
+from headwater.server.system.events import (
+    ApiError,
+    Reply,
+    ServerId,
+    account_connections,
+    connect_event,
+    disconnect_event,
+    new_event_id,
+    server_identity,
+    stats_event,
+    user_info,
+)
+from headwater.wire.decoder import ClientDecoder
+
+if TYPE_CHECKING:
+    from headwater.server.node import Node
+
+# How often a server describes itself to those in the system account who listen.
+STATSZ_INTERVAL_S: Final = 10.0
+
+_BAD_REQUEST: Final = 400
+_INTERNAL_ERROR: Final = 500
+
+# In the place of an account's name: every account.
+_EVERY_ACCOUNT: Final = "PING"
+
+
+class NoOptions(View, kw_only=True):
+    """Of a service that shows the same to everybody."""
+
+
+class ServerFilter(View, kw_only=True):
+    """Which servers a request is meant for; goes with the options of any request."""
+
+    server_name: str = ""
+    cluster: str = ""
+    host: str = ""
+    exact_match: bool = False
+    tags: tuple[str, ...] = ()
+    domain: str = ""
+
+
+class KickRequest(View, kw_only=True):
+    """The connection to close."""
+
+    cid: int = 0
+
+
+class Request(NamedTuple):
+    """A message to a service."""
+
+    source: Client | None
+    account: Account
+    subject: bytes
+    reply: bytes | None
+    body: bytes
+
+
+class Service(NamedTuple):
+    """A document that can be asked for."""
+
+    options: type[Any]
+    view: Callable[["Node", Any], object]
+
+
+class AccountService(NamedTuple):
+    """A document about one account; None is not sent."""
+
+    options: type[Any]
+    view: Callable[["Node", str, Any], object | None]
+
+
+def _subsz_of(node: "Node", account: str, options: SubszOptions) -> object:
+    options.subscriptions, options.account = True, account
+    return subsz(node, options)
+
+
+def _connz_of(node: "Node", account: str, options: ConnzOptions) -> object:
+    options.acc = account
+    return connz(node, options)
+
+
+def _statz_of(node: "Node", account: str, options: AccountStatzOptions) -> object | None:
+    if account != _EVERY_ACCOUNT:
+        options.accounts = (account,)
+    page = account_statz(node, options)
+    return page if page.account_statz or options.include_unused else None
+
+
+# Asked by `$SYS.REQ.SERVER.PING.<name>` of all servers and by `$SYS.REQ.SERVER.<id>.<name>` of one.
+_SERVER_SERVICES: Final = {
+    "VARZ": Service(NoOptions, lambda node, _: varz(node, node.monitoring_requests)),
+    "CONNZ": Service(ConnzOptions, connz),
+    "SUBSZ": Service(SubszOptions, subsz),
+    "ACCOUNTZ": Service(AccountzOptions, accountz),
+    "HEALTHZ": Service(HealthzOptions, healthz),
+    "ROUTEZ": Service(NoOptions, lambda node, _: routez(node)),
+    "GATEWAYZ": Service(NoOptions, lambda node, _: gatewayz(node)),
+    "LEAFZ": Service(NoOptions, lambda node, _: leafz(node)),
+    "JSZ": Service(JszOptions, jsz),
+    "IPQUEUESZ": Service(NoOptions, lambda node, _: {}),
+    "RAFTZ": Service(NoOptions, lambda node, _: {}),
+}
+
+_CONNZ_OF: Final = AccountService(ConnzOptions, _connz_of)
+_STATZ_OF: Final = AccountService(AccountStatzOptions, _statz_of)
+
+# Asked by `$SYS.REQ.ACCOUNT.<account>.<name>`, in the system account.
+_ACCOUNT_SERVICES: Final = {
+    "CONNZ": _CONNZ_OF,
+    "STATZ": _STATZ_OF,
+    "SUBSZ": AccountService(SubszOptions, _subsz_of),
+    "INFO": AccountService(NoOptions, lambda node, account, _: account_info(node, account)),
+    "LEAFZ": AccountService(NoOptions, lambda node, account, _: leafz(node)),
+    "JSZ": AccountService(JszOptions, jsz_of_account),
+}
+
+# Asked in any other account, always about that account.
+_OWN_ACCOUNT_SERVICES: Final = {
+    "$SYS.REQ.ACCOUNT.PING.CONNZ": ("CONNZ", _CONNZ_OF),
+    "$SYS.REQ.SERVER.PING.CONNZ": ("CONNZ", _CONNZ_OF),
+    "$SYS.REQ.ACCOUNT.PING.STATZ": ("STATZ", _STATZ_OF),
+}
+_JETSTREAM_API: Final = "$JS.API.>"
+_USER_INFO: Final = "$SYS.REQ.USER.INFO"
+
+
+@final
+class ServerConnection:
+    """The connection of the server's own clients: there is none, and nothing is written to it."""
+
+    __slots__ = ()
+
+    peer_host: Final = ""
+    peer_port: Final = 0
+
+    def write(self, data: bytes) -> None:
+        """Nobody reads."""
+
+    def buffered_bytes(self) -> int:
+        """Nothing waits."""
+        return 0
+
+    def pause_reading(self) -> None:
+        """Nothing arrives."""
+
+    def resume_reading(self) -> None:
+        """Nothing arrives."""
+
+    def close(self) -> None:
+        """There is nothing to close."""
+
+    def abort(self) -> None:
+        """There is nothing to close."""
+
+
+@final
+class SystemServices:
+    """The services and events of one node. The node says what happens; this tells who listens."""
+
+    __slots__ = ("_clients", "_node", "_seq", "_statsz_timer", "_system")
+
+    def __init__(self, node: "Node") -> None:
+        self._node = node
+        self._clients: dict[Account, Client] = {}
+        self._system: Account | None = None
+        self._seq = 0
+        self._statsz_timer: TimerHandle | None = None
+        self.accounts_changed()
+
+    # --- what the node tells -------------------------------------------------------------------
+
+    def accounts_changed(self) -> None:
+        """Accounts were made, or are no longer there."""
+        accounts = self._node.accounts
+        if accounts.system is not self._system:
+            for account in [*self._clients]:
+                self._withdraw(account)
+            self._system = accounts.system
+        if self._system is None:
+            return
+        present = accounts.all()
+        for account in [*self._clients]:
+            if account not in present:
+                self._withdraw(account)
+        for account in present:
+            if account not in self._clients:
+                self._offer(account)
+
+    def client_connected(self, client: Client) -> None:
+        """A client is in its account."""
+        self._publish_connections(client.account)
+        subject = f"$SYS.ACCOUNT.{client.account.name}.CONNECT"
+        self._publish(subject, lambda seq: connect_event(self._node, client, seq))
+        if client.account is self._system and self._statsz_timer is None:
+            self._set_statsz_timer()
+
+    def client_disconnected(self, client: Client) -> None:
+        """A client has left its account, or never got into one."""
+        reason = client.close_reason
+        self._publish_connections(client.account)
+        subject = f"$SYS.ACCOUNT.{client.account.name}.DISCONNECT"
+        self._publish(subject, lambda seq: disconnect_event(self._node, client, seq, reason))
+
+    def auth_failed(self, client: Client) -> None:
+        """A client is going to be sent away for its credentials."""
+        subject = f"$SYS.SERVER.{self._node.server_id}.CLIENT.AUTH.ERR"
+        reason = closing.AUTHENTICATION_VIOLATION
+        self._publish(subject, lambda seq: disconnect_event(self._node, client, seq, reason))
+
+    def lame_duck_entered(self) -> None:
+        """The server wants its clients to go elsewhere."""
+        self._publish_identity("LAMEDUCK")
+
+    def shutting_down(self) -> None:
+        """The server is about to close everything."""
+        self._publish_identity("SHUTDOWN")
+        if self._statsz_timer is not None:
+            self._statsz_timer.cancel()
+            self._statsz_timer = None
+
+    # --- what monitoring asks ------------------------------------------------------------------
+
+    def subscriptions(self, account: Account) -> Iterator[Subscription]:
+        """The server's own subscriptions in an account."""
+        client = self._clients.get(account)
+        return iter(()) if client is None else iter(client.subscriptions.values())
+
+    def imports(self, account: Account) -> Iterator[tuple[str, str, str, bool]]:
+        """What an account sees of the system account.
+
+        The subject there and here, the system account's name, and whether it is told who asks.
+        """
+        if self._system is None:
+            return
+        system, name = self._system.name, account.name
+        if account is not self._system:
+            for subject, (service, _) in _OWN_ACCOUNT_SERVICES.items():
+                yield subject, f"$SYS.REQ.ACCOUNT.{name}.{service}", system, False
+            if self._node.jetstream is not None:
+                yield _JETSTREAM_API, _JETSTREAM_API, system, True
+        yield _USER_INFO, f"$SYS.REQ.USER.{name}.INFO", system, True
+
+    # --- services ------------------------------------------------------------------------------
+
+    def _offer(self, account: Account) -> None:
+        """Subscribe to everything that may be asked in an account."""
+        options = self._node.options
+        decoder = ClientDecoder(options.max_control_line, options.max_payload)
+        client = Client(self._node.next_cid(), ServerConnection(), decoder, account)
+        self._clients[account] = client
+        self._subscribe(client, _USER_INFO, self._answer_user_info)
+        if account is self._system:
+            self._offer_to_system(client)
+            return
+        for subject, (_, service) in _OWN_ACCOUNT_SERVICES.items():
+            self._subscribe(client, subject, self._about_own_account(service))
+
+    def _offer_to_system(self, client: Client) -> None:
+        self._subscribe(client, "$SYS.REQ.SERVER.PING", self._answer_statsz)
+        server_id = self._node.server_id
+        for target in ("PING", server_id):
+            self._subscribe(client, f"$SYS.REQ.SERVER.{target}.STATSZ", self._answer_statsz)
+            self._subscribe(client, f"$SYS.REQ.SERVER.{target}.IDZ", self._answer_id)
+            for name, service in _SERVER_SERVICES.items():
+                subject = f"$SYS.REQ.SERVER.{target}.{name}"
+                self._subscribe(client, subject, self._about_server(service))
+        self._subscribe(client, f"$SYS.REQ.SERVER.{server_id}.KICK", self._kick)
+        for name, account_service in _ACCOUNT_SERVICES.items():
+            subject = f"$SYS.REQ.ACCOUNT.*.{name}"
+            self._subscribe(client, subject, self._about_account(account_service))
+
+    def _subscribe(self, client: Client, subject: str, serve: Callable[[Request], None]) -> None:
+        account = client.account
+
+        def handler(
+            source: Client | None,
+            subject: bytes,
+            reply: bytes | None,
+            header_size: int,
+            payload: bytes,
+        ) -> None:
+            serve(Request(source, account, subject, reply, payload[max(header_size, 0) :]))
+
+        sid = b"%d" % (len(client.subscriptions) + 1)
+        subscription = Subscription(client, subject.encode(), None, sid, handler)
+        client.subscriptions[sid] = subscription
+        account.index.insert(subscription.subject, None, subscription)
+
+    def _withdraw(self, account: Account) -> None:
+        for subscription in self._clients.pop(account).subscriptions.values():
+            account.index.remove(subscription.subject, None, subscription)
+
+    def _about_server(self, service: Service) -> Callable[[Request], None]:
+        view = service.view
+        return lambda request: self._answer(
+            request, service.options, lambda options: view(self._node, options)
+        )
+
+    def _about_account(self, service: AccountService) -> Callable[[Request], None]:
+        view = service.view
+
+        def serve(request: Request) -> None:
+            name = request.subject.split(b".")[3].decode(errors="replace")
+            self._answer(request, service.options, lambda options: view(self._node, name, options))
+
+        return serve
+
+    def _about_own_account(self, service: AccountService) -> Callable[[Request], None]:
+        view = service.view
+        return lambda request: self._answer(
+            request,
+            service.options,
+            lambda options: view(self._node, request.account.name, options),
+        )
+
+    def _answer(
+        self, request: Request, options: type[Any], view: Callable[[Any], object | None]
+    ) -> None:
+        """Reply with a document, or with why there is none."""
+        if request.reply is None:
+            return
+        try:
+            asked = _decoded(request.body, options)
+            if not self._is_meant(_decoded(request.body, ServerFilter)):
+                return
+        except msgspec.DecodeError as reason:
+            self._reply(
+                request, self._envelope(error=ApiError(code=_BAD_REQUEST, description=str(reason)))
+            )
+            return
+        try:
+            data = view(asked)
+        except Filtered:
+            return
+        except Refused as reason:
+            error = ApiError(code=_INTERNAL_ERROR, description=str(reason))
+            self._reply(request, self._envelope(data=None, error=error))
+            return
+        if data is not None:
+            self._reply(request, self._envelope(data=data))
+
+    def _answer_user_info(self, request: Request) -> None:
+        if request.reply is not None and request.source is not None:
+            self._reply(request, self._envelope(data=user_info(request.source)))
+
+    def _answer_id(self, request: Request) -> None:
+        node = self._node
+        self._reply(request, ServerId(name=node.name, host=node.info().host, id=node.server_id))
+
+    def _answer_statsz(self, request: Request) -> None:
+        """Without a reply subject the answer goes to everybody who listens to such events."""
+        if request.reply is None:
+            self._publish_stats()
+            return
+        try:
+            meant = self._is_meant(_decoded(request.body, ServerFilter))
+        except msgspec.DecodeError as reason:
+            error = ApiError(code=_BAD_REQUEST, description=str(reason))
+            self._reply(request, self._envelope(error=error))
+            return
+        if meant:
+            self._reply(request, stats_event(self._node, self._next_seq()))
+
+    def _kick(self, request: Request) -> None:
+        try:
+            asked = _decoded(request.body, KickRequest)
+        except msgspec.DecodeError as reason:
+            self._node.log.error(f"Error unmarshalling kick client request: {reason}")
+            return
+        client = self._node.clients.get(asked.cid)
+        if client is None:
+            error = ApiError(code=_INTERNAL_ERROR, description="no such client or leafnode id")
+            self._reply(request, self._envelope(error=error))
+            return
+        self._reply(request, self._envelope())
+        self._node.close(client, closing.KICKED)
+
+    def _is_meant(self, wanted: ServerFilter) -> bool:
+        """Whether a request that names servers names this one."""
+        options = self._node.options
+        for name, own in (
+            (wanted.server_name, self._node.name),
+            (wanted.host, self._node.info().host),
+            (wanted.cluster, ""),
+        ):
+            if name and (name != own if wanted.exact_match else name not in own):
+                return False
+        if wanted.domain and wanted.domain != options.jetstream.domain:
+            return False
+        return all(tag.lower() in options.server_tags for tag in wanted.tags)
+
+    def _envelope(self, data: object = UNSET, error: ApiError | UnsetType = UNSET) -> Reply:
+        server = server_identity(self._node, self._next_seq())
+        return Reply(server=server, data=data, error=error)
+
+    def _reply(self, request: Request, document: object) -> None:
+        subject = request.reply
+        if subject is not None:
+            route = request.account.index.match(subject)
+            self._node.broker.send(route, subject, None, encode(document))
+
+    # --- events --------------------------------------------------------------------------------
+
+    @property
+    def _has_audience(self) -> bool:
+        """Whether anybody could listen; spares servers without operators the rest."""
+        return self._system is not None and bool(self._system.clients)
+
+    def _publish(self, subject: str, event: Callable[[int], object]) -> None:
+        """Send an event to those in the system account who listen; make it only for them."""
+        if self._system is None or not self._has_audience:
+            return
+        name = subject.encode()
+        route = self._system.index.match(name)
+        if route.size:
+            self._node.broker.send(route, name, None, encode(event(self._next_seq())))
+
+    def _publish_connections(self, account: Account) -> None:
+        """One event under its old and its new name; there is none about the global account."""
+        if account.name == GLOBAL_ACCOUNT or not self._has_audience:
+            return
+        event_id = new_event_id(self._node.environment.entropy)
+        for subject in (
+            f"$SYS.SERVER.ACCOUNT.{account.name}.CONNS",
+            f"$SYS.ACCOUNT.{account.name}.SERVER.CONNS",
+        ):
+            self._publish(
+                subject, lambda seq: account_connections(self._node, account, seq, event_id)
+            )
+
+    def _publish_identity(self, event: str) -> None:
+        subject = f"$SYS.SERVER.{self._node.server_id}.{event}"
+        self._publish(subject, lambda seq: server_identity(self._node, seq))
+
+    def _publish_stats(self) -> None:
+        subject = f"$SYS.SERVER.{self._node.server_id}.STATSZ"
+        self._publish(subject, lambda seq: stats_event(self._node, seq))
+
+    def _set_statsz_timer(self) -> None:
+        self._statsz_timer = self._node.environment.scheduler.call_later(
+            STATSZ_INTERVAL_S, self._statsz_due
+        )
+
+    def _statsz_due(self) -> None:
+        """Goes on for as long as there is anybody in the system account."""
+        self._statsz_timer = None
+        if self._has_audience:
+            self._publish_stats()
+            self._set_statsz_timer()
+
+    def _next_seq(self) -> int:
+        self._seq += 1
+        return self._seq
+
+
+def _decoded(body: bytes, options: type[Any]) -> Any:
+    """The options in a request; none, or null, are the defaults. Raises msgspec.DecodeError."""
+    if not body:
+        return options()
+    try:
+        return msgspec.json.decode(body, type=options | None) or options()
+    except RecursionError:
+        raise msgspec.DecodeError("exceeded max depth") from None

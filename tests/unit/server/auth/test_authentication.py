@@ -1,0 +1,158 @@
+"""From credentials to a user."""
+
+import pytest
+
+from headwater.server.auth.authentication import Authenticator, SlowCheck, Verdict
+from headwater.server.configuration.options import AccountOptions, Options, UserOptions
+from headwater.wire.info import ConnectOptions
+
+# The cheapest cost bcrypt has; a check takes a millisecond.
+# "secret", at the lowest cost there is.
+HASHED = "$2b$04$yQ4ooAShN//t3AbhRfH.HO7IgE7hqaGKKcK.D/aOd5bwiWEQH0mq."
+
+
+def said(**fields: str) -> ConnectOptions:
+    connect = ConnectOptions()
+    for name, value in fields.items():
+        setattr(connect, name, value)
+    return connect
+
+
+def judge(options: Options, **fields: str) -> UserOptions | None:
+    """The user, whether the check was fast or slow."""
+    options.validate()
+    outcome = Authenticator(options).check(said(**fields))
+    verdict = outcome.work() if isinstance(outcome, SlowCheck) else outcome
+    return verdict.user
+
+
+def name_of(user: UserOptions | None) -> str | None:
+    return None if user is None else user.username
+
+
+class TestOpen:
+    def test_anyone_is_let_in_whatever_they_say(self) -> None:
+        for fields in ({}, {"user": "me", "password": "x"}, {"auth_token": "t"}):
+            user = judge(Options(), **fields)
+            assert user is not None
+            assert user.account_name == "$G"
+            assert user.permissions is None
+
+
+class TestSingleUser:
+    OPTIONS = Options(username="me", password="secret")
+
+    @pytest.mark.parametrize(
+        ("fields", "let_in"),
+        [
+            ({"user": "me", "password": "secret"}, True),
+            ({"user": "me", "password": "Secret"}, False),
+            ({"user": "me"}, False),
+            ({"user": "you", "password": "secret"}, False),
+            ({"password": "secret"}, False),
+            ({"auth_token": "secret"}, False),
+            ({}, False),
+        ],
+    )
+    def test_name_and_password_must_be_right(self, fields: dict[str, str], let_in: bool) -> None:
+        assert name_of(judge(self.OPTIONS, **fields)) == ("me" if let_in else None)
+
+
+class TestToken:
+    @pytest.mark.parametrize("token", ["secret", HASHED])
+    @pytest.mark.parametrize(
+        ("fields", "let_in"),
+        [
+            ({"auth_token": "secret"}, True),
+            ({"auth_token": "wrong"}, False),
+            ({"user": "secret"}, False),
+            ({"password": "secret"}, False),
+            ({}, False),
+        ],
+    )
+    def test_the_token_must_be_right(
+        self, token: str, fields: dict[str, str], let_in: bool
+    ) -> None:
+        assert (judge(Options(token=token), **fields) is not None) is let_in
+
+
+class TestUsers:
+    OPTIONS = Options(
+        users=(UserOptions("plain", "pw"), UserOptions("hashed", HASHED)),
+        accounts=(AccountOptions("A", (UserOptions("alice", "pa", account_name="A"),)),),
+    )
+
+    @pytest.mark.parametrize(
+        ("user", "password", "expected"),
+        [
+            ("plain", "pw", "plain"),
+            ("plain", "secret", None),
+            ("hashed", "secret", "hashed"),
+            ("hashed", "wrong", None),
+            # The hash is not the password.
+            ("hashed", HASHED, None),
+            ("alice", "pa", "alice"),
+            ("nobody", "pw", None),
+            ("", "", None),
+            ("Plain", "pw", None),
+        ],
+    )
+    def test_each_has_their_own_password(
+        self, user: str, password: str, expected: str | None
+    ) -> None:
+        assert name_of(judge(self.OPTIONS, user=user, password=password)) == expected
+
+    def test_users_live_in_their_account(self) -> None:
+        alice = judge(self.OPTIONS, user="alice", password="pa")
+        assert alice is not None
+        assert alice.account_name == "A"
+
+    def test_hashes_are_compared_elsewhere_and_plain_text_at_once(self) -> None:
+        authenticator = Authenticator(self.OPTIONS)
+        assert isinstance(authenticator.check(said(user="plain", password="pw")), Verdict)
+        assert isinstance(authenticator.check(said(user="hashed", password="x")), SlowCheck)
+
+    @pytest.mark.parametrize("given", ["x" * 500, "ü" * 100, "nul\x00inside", ""])
+    def test_odd_passwords_are_wrong_and_not_an_error(self, given: str) -> None:
+        assert judge(self.OPTIONS, user="hashed", password=given) is None
+
+    def test_a_broken_hash_lets_nobody_in(self) -> None:
+        broken = Options(users=(UserOptions("u", "$2a$04$short"),))
+        assert judge(broken, user="u", password="$2a$04$short") is None
+
+
+class TestStandIn:
+    OPTIONS = Options(
+        users=(UserOptions("guest", "pw"), UserOptions("me", "secret")), no_auth_user="guest"
+    )
+
+    @pytest.mark.parametrize(
+        ("fields", "expected"),
+        [
+            ({}, "guest"),
+            ({"name": "just a name", "lang": "python"}, "guest"),
+            # Keys and tokens of kinds that this server does not know are no credentials.
+            ({"nkey": "U"}, "guest"),
+            ({"jwt": "x"}, "guest"),
+            ({"user": "me", "password": "secret"}, "me"),
+            # Whoever presents credentials is judged by them.
+            ({"user": "me", "password": "wrong"}, None),
+            ({"user": "me"}, None),
+            ({"auth_token": "x"}, None),
+            ({"password": "x"}, None),
+        ],
+    )
+    def test_stands_in_for_those_who_present_nothing(
+        self, fields: dict[str, str], expected: str | None
+    ) -> None:
+        assert name_of(judge(self.OPTIONS, **fields)) == expected
+
+    def test_is_known_to_those_who_ask(self) -> None:
+        assert name_of(Authenticator(self.OPTIONS).stand_in) == "guest"
+        assert Authenticator(Options()).stand_in is None
+
+    def test_does_not_stand_in_where_it_could_not_connect_itself(self) -> None:
+        guest = UserOptions("guest", "g", allowed_connection_types=("WEBSOCKET",))
+        options = Options(users=(guest,), no_auth_user="guest")
+        assert judge(options) is None
+        assert Authenticator(options).stand_in is None

@@ -1,0 +1,104 @@
+"""Accounts: which there are, and that they come and go with the options."""
+
+import pytest
+
+from headwater.server.configuration.options import AccountOptions, Options, UserOptions
+from headwater.server.core.accounts import Account, Accounts
+from tests.unit.server.conftest import MakeWorld
+
+
+def names(accounts: Accounts) -> list[str]:
+    return [account.name for account in accounts.all()]
+
+
+def test_there_are_always_the_global_and_the_system_account() -> None:
+    accounts = Accounts(Options())
+    assert names(accounts) == ["$G", "$SYS"]
+    assert accounts.default.name == "$G"
+    assert accounts.system is accounts.get("$SYS")
+
+
+def test_a_configured_account_can_be_the_system_account() -> None:
+    options = Options(accounts=(AccountOptions("OPS"),), system_account="OPS")
+    accounts = Accounts(options)
+    assert accounts.system is not None
+    assert accounts.system.name == "OPS"
+    assert names(accounts) == ["$G", "OPS"]
+
+
+def test_there_can_be_no_system_account() -> None:
+    accounts = Accounts(Options(no_system_account=True))
+    assert names(accounts) == ["$G"]
+    assert accounts.system is None
+
+
+def test_accounts_stay_the_same_objects_across_a_reload() -> None:
+    accounts = Accounts(Options(accounts=(AccountOptions("A"), AccountOptions("B"))))
+    kept, default = accounts.get("A"), accounts.default
+    accounts.configure(Options(accounts=(AccountOptions("A"), AccountOptions("C"))))
+    assert accounts.get("A") is kept
+    assert accounts.default is default
+    assert names(accounts) == ["$G", "A", "$SYS", "C"]
+
+
+def test_an_account_no_longer_named_stays_while_somebody_is_in_it(make_world: MakeWorld) -> None:
+    user = UserOptions("alice", "pa", account_name="A")
+    world = make_world(accounts=(AccountOptions("A", (user,)),))
+    peer = world.modern(user="alice", password="pa")
+    accounts = world.node.accounts
+    assert [c.cid for c in accounts.get("A").clients] == [peer.client.cid]  # type: ignore[union-attr]
+    accounts.configure(Options())
+    assert accounts.get("A") is not None
+    peer.connection.leave()
+    world.settle()
+    accounts.configure(Options())
+    assert accounts.get("A") is None
+
+
+@pytest.mark.parametrize("subject", [b"foo", b"foo.bar", b"_INBOX.x"])
+def test_what_is_said_in_one_account_is_not_heard_in_another(
+    make_world: MakeWorld, subject: bytes
+) -> None:
+    users = [UserOptions(name, "pw", account_name=name) for name in ("A", "B")]
+    world = make_world(accounts=tuple(AccountOptions(u.username, (u,)) for u in users))
+    a, b = (world.modern(user=u.username, password="pw") for u in users)
+    for peer in (a, b):
+        peer.send(b"SUB > 1\r\nSUB %b 2\r\nSUB * q 3\r\nSUB *.* q 4\r\n" % subject)
+    a.send(b"PUB %b 1\r\nx\r\n" % subject)
+    assert a.take().count(b"MSG ") == 3
+    assert b.take() == b""
+
+
+class TestWatching:
+    """Who wants to know when somebody begins or ends to listen to a subject."""
+
+    def test_every_watcher_of_the_subject_is_told_and_no_other(self) -> None:
+        account, told = Account("A"), []
+        for who in ("one", "two"):
+            account.watch(b"here", who, lambda who=who: told.append(who))  # type: ignore[misc]
+        account.watch(b"there", "three", lambda: told.append("three"))
+        account.interest_changed(b"here")
+        account.interest_changed(b"nowhere")
+        assert told == ["one", "two"]
+
+    def test_nothing_is_left_of_who_does_not_watch_any_more(self) -> None:
+        account = Account("A")
+        account.watch(b"here", "one", lambda: None)
+        account.unwatch(b"here", "two")
+        account.unwatch(b"there", "one")
+        assert [*account.watched] == [b"here"]
+        account.unwatch(b"here", "one")
+        assert account.watched == {}
+
+    def test_a_watcher_may_end_while_it_is_told(self) -> None:
+        account, told = Account("A"), []
+
+        def once() -> None:
+            told.append("once")
+            account.unwatch(b"here", "one")
+
+        account.watch(b"here", "one", once)
+        account.watch(b"here", "two", lambda: told.append("always"))
+        for _ in range(2):
+            account.interest_changed(b"here")
+        assert told == ["once", "always", "always"]

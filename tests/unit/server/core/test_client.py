@@ -1,0 +1,104 @@
+"""What a client's state says about how it is served."""
+
+import pytest
+
+from headwater.server.configuration.options import (
+    Permissions,
+    ResponsePermission,
+    SubjectPermission,
+    UserOptions,
+)
+from tests.scenarios.world import World
+from tests.unit.server.conftest import MakeWorld
+
+
+class TestTheShortWay:
+    """Publishes and deliveries skip every check only where none could matter."""
+
+    @pytest.mark.parametrize(
+        ("fields", "guarded"),
+        [
+            ({}, False),
+            ({"verbose": True}, True),
+            ({"pedantic": True}, True),
+        ],
+    )
+    def test_publishers(self, world: World, fields: dict[str, object], guarded: bool) -> None:
+        assert world.modern(**fields).client.guarded is guarded
+
+    def test_one_that_has_not_connected_is_looked_at(self, world: World) -> None:
+        assert world.open().client.guarded
+
+    @pytest.mark.parametrize(
+        ("rights", "guarded"),
+        [
+            (Permissions(), False),
+            (Permissions(publish=SubjectPermission(deny=("x",))), True),
+            (Permissions(publish=SubjectPermission(allow=(">",))), True),
+            (Permissions(subscribe=SubjectPermission(deny=("x",))), False),
+        ],
+    )
+    def test_publishers_with_rights(
+        self, make_world: MakeWorld, rights: Permissions, guarded: bool
+    ) -> None:
+        world = make_world(users=(UserOptions("u", "p", permissions=rights),))
+        assert world.modern(user="u", password="p").client.guarded is guarded
+
+    def test_subscriptions(self, world: World) -> None:
+        peer = world.modern()
+        peer.send(b"SUB foo 1\r\nSUB foo q 2\r\n")
+        subs = peer.client.subscriptions
+        assert all(sub.plain for sub in subs.values())
+        peer.send(b"UNSUB 1 5\r\n")
+        assert not subs[b"1"].plain
+        assert subs[b"2"].plain
+
+    def test_subscriptions_of_one_without_headers(self, world: World) -> None:
+        peer = world.connect()
+        peer.send(b"SUB foo 1\r\n")
+        assert not peer.client.subscriptions[b"1"].plain
+
+    def test_headers_that_a_second_connect_brings(self, world: World) -> None:
+        peer = world.connect()
+        peer.send(b'CONNECT {"headers":true}\r\nSUB foo 1\r\n')
+        assert peer.client.subscriptions[b"1"].plain
+
+    @pytest.mark.parametrize(
+        ("rights", "plain"),
+        [
+            (Permissions(publish=SubjectPermission(deny=("x",))), [True, True]),
+            (Permissions(subscribe=SubjectPermission(deny=("x",))), [True, True]),
+            # Nothing that is denied can reach the first.
+            (Permissions(subscribe=SubjectPermission(deny=("foo.x",))), [True, False]),
+            (Permissions(SubjectPermission(allow=()), None, ResponsePermission()), [False, False]),
+        ],
+    )
+    def test_subscriptions_with_rights(
+        self, make_world: MakeWorld, rights: Permissions, plain: list[bool]
+    ) -> None:
+        world = make_world(users=(UserOptions("u", "p", permissions=rights),))
+        peer = world.modern(user="u", password="p")
+        peer.send(b"SUB bar 1\r\nSUB foo.* 2\r\n")
+        assert [sub.plain for sub in peer.client.subscriptions.values()] == plain
+
+
+def test_a_label_names_the_connection_and_what_the_client_said(world: World) -> None:
+    peer = world.open()
+    connection = f"127.0.0.1:{peer.connection.peer_port} - cid:{peer.client.cid}"
+    assert peer.client.label == connection
+    peer.send(b'CONNECT {"verbose":false,"version":"1.2","lang":"python","name":"app"}\r\n')
+    assert peer.client.label == f'{connection} - "v1.2:python:app"'
+
+
+@pytest.mark.parametrize(
+    ("document", "said"),
+    [
+        (b'{"name":"app"}', ' - "app"'),
+        (b'{"lang":"go","name":"app"}', ' - "go:app"'),
+        (b'{"version":"2"}', ' - "v2"'),
+        (b"{}", ""),
+    ],
+)
+def test_labels_leave_out_what_was_not_said(world: World, document: bytes, said: str) -> None:
+    peer = world.connect(document)
+    assert peer.client.label.partition(f"cid:{peer.client.cid}")[2] == said

@@ -1,0 +1,694 @@
+"""A stream between broker, disk and clock: who is answered what, and when.
+
+The disk does what a test says, and a sync takes until `finish_checks`: between the two lies what
+these rules are about.
+"""
+
+import json
+import re
+from errno import EIO, ENOSPC
+from typing import Any, Final
+
+import pytest
+
+from headwater.base.clock import NS_PER_S
+from headwater.jetstream import error_codes
+from headwater.jetstream.account import AccountLimits
+from headwater.jetstream.streams.publishing.decision import Decision
+from headwater.runtime.fsync import FLUSH_S
+from headwater.server.configuration.options import AccountOptions, Options, UserOptions
+from headwater.server.streams import runner as stream_runner
+from headwater.server.streams.runner import StreamRunner
+from headwater.store.log.message_log import Batch
+from headwater.testing.disk import SimDisk
+from tests.unit.server.stored_world import StoredWorld, streaming
+
+AHEAD: Final = "*/ahead-*"
+JOURNAL: Final = "*/%24G%2FS/journal*"
+SEGMENT: Final = "*/%24G%2FS/segment*"
+STORE_FAILED: Final = error_codes.STREAM_STORE_FAILED.err_code
+WRONG_SEQUENCE: Final = error_codes.STREAM_WRONG_LAST_SEQUENCE.err_code
+NOT_FOUND: Final = error_codes.STREAM_NOT_FOUND.err_code
+SEQUENCE_MAX: Final = (1 << 63) - 1
+
+_REPLY: Final = re.compile(rb"MSG inbox\.(\d+) 9 (\d+)\r\n")
+
+
+class StreamWorld(StoredWorld):
+    """A server with one client that asks without waiting, and numbers what it asks."""
+
+    def __init__(self, options: Options | None = None, disk: SimDisk | None = None) -> None:
+        super().__init__(options or Options(jetstream=streaming(sync_always=True)), disk)
+        self.start()
+        self.caller = self.modern()
+        self.caller.send(b"SUB inbox.* 9\r\n")
+        self._asked = 0
+
+    def push(self, subject: str, body: bytes = b"", **headers: str) -> int:
+        """Publish with a reply subject, in a turn that goes on; in names `_` stands for `-`."""
+        self._asked += 1
+        lines = "".join(f"{name.replace('_', '-')}: {said}\r\n" for name, said in headers.items())
+        block = f"NATS/1.0\r\n{lines}\r\n".encode() if headers else b""
+        sizes = f"{len(block)} {len(block + body)}" if headers else f"{len(body)}"
+        verb = "HPUB" if headers else "PUB"
+        line = f"{verb} {subject} inbox.{self._asked} {sizes}\r\n"
+        self.caller.push(line.encode() + block + body + b"\r\n")
+        return self._asked
+
+    def publish(self, subject: str, body: bytes = b"x", **headers: str) -> int:
+        """The same, in a turn of its own."""
+        number = self.push(subject, body, **headers)
+        self.settle()
+        return number
+
+    def call(self, operation: str, body: object = None) -> int:
+        """Call the API."""
+        return self.publish(f"$JS.API.{operation}", b"" if body is None else _json(body))
+
+    @property
+    def answers(self) -> dict[int, Any]:
+        """What was answered so far, by the number of the question."""
+        received = bytes(self.caller.connection.received)
+        return {
+            int(found[1]): json.loads(received[found.end() : found.end() + int(found[2])])
+            for found in _REPLY.finditer(received)
+        }
+
+    def errors(self, *numbers: int) -> list[int]:
+        """The codes of the errors that were answered; 0 for none."""
+        return [_error(self.answers[number]) for number in numbers]
+
+    def sync(self) -> None:
+        """Let the disk finish what it was given, and what follows from that."""
+        while self.scheduler.offloaded:
+            self.finish_checks()
+
+    def state(self, name: str = "S", **asked: object) -> Any:
+        """What is there to be seen of a stream; information never waits for the disk."""
+        number = self.call(f"STREAM.INFO.{name}", asked or None)
+        return self.answers[number]["state"]
+
+    def after_power_loss(self) -> "StreamWorld":
+        """Another machine with the same disk: what was not synced is gone."""
+        self.disk.heal()
+        self.disk.power_loss("strict")
+        return StreamWorld(self.node.options, self.disk)
+
+    @property
+    def complaints(self) -> list[str]:
+        return [line for line in self.log_lines if "[ERR]" in line]
+
+
+def _json(document: object) -> bytes:
+    return json.dumps(document).encode()
+
+
+def _error(answer: Any) -> int:
+    code: int = answer.get("error", {}).get("err_code", 0)
+    return code
+
+
+@pytest.fixture
+def world() -> StreamWorld:
+    """A stream S for which every ack waits for the disk."""
+    made = StreamWorld()
+    made.create("S", subjects=["s.>"])
+    return made
+
+
+def unsynced(**config: Any) -> StreamWorld:
+    """A stream S for which none does."""
+    made = StreamWorld(Options(jetstream=streaming()))
+    made.create("S", subjects=["s.>"], **config)
+    return made
+
+
+# --- a disk that fails --------------------------------------------------------------------------
+
+
+def test_what_never_became_durable_is_not_acknowledged_as_a_duplicate(world: StreamWorld) -> None:
+    world.publish("s.a", Nats_Msg_Id="0")
+    world.sync()
+    world.disk.fail("sync", AHEAD, code=EIO)
+    first = world.publish("s.a", Nats_Msg_Id="1")
+    world.sync()
+    retry = world.publish("s.a", Nats_Msg_Id="1")
+    world.sync()
+    assert world.errors(first, retry) == [STORE_FAILED, STORE_FAILED]
+    assert world.state()["messages"] == 1
+    assert world.after_power_loss().state()["messages"] == 1
+
+
+def test_what_was_only_in_memory_when_the_disk_failed_is_no_duplicate_either() -> None:
+    world = unsynced(persist_mode="async")
+    world.disk.fail("write", SEGMENT, code=ENOSPC, times=None)
+    first = world.publish("s.a", Nats_Msg_Id="1")
+    assert world.errors(first) == [0], "as promised for this mode, before it is written"
+    world.advance(FLUSH_S)
+    retry = world.publish("s.a", Nats_Msg_Id="1")
+    assert world.errors(retry) == [STORE_FAILED]
+
+
+def test_a_publish_whose_commit_can_not_even_begin_is_answered(world: StreamWorld) -> None:
+    world.disk.fail("write", AHEAD, code=EIO, times=None)
+    publishes = [world.publish("s.a", Nats_Msg_Id="1") for _ in range(3)]
+    assert world.errors(*publishes) == [STORE_FAILED] * 3
+    assert world.scheduler.offloaded == []
+
+
+def test_whoever_waits_for_a_sync_that_fails_is_told(world: StreamWorld) -> None:
+    world.publish("s.a")
+    world.sync()
+    world.disk.fail("sync", AHEAD, code=EIO)
+    publishes = [world.publish("s.a") for _ in range(2)]
+    purge = world.call("STREAM.PURGE.S")
+    world.sync()
+    assert world.errors(*publishes, purge) == [STORE_FAILED] * 3
+
+
+def test_a_change_that_is_made_and_not_sure_when_the_disk_fails_is_told(
+    world: StreamWorld,
+) -> None:
+    world.publish("s.a")
+    world.sync()
+    world.disk.fail("sync", AHEAD, code=EIO)
+    purge = world.call("STREAM.PURGE.S")
+    world.sync()
+    assert world.errors(purge) == [STORE_FAILED]
+
+
+def test_a_change_that_fails_leaves_no_publish_behind_it_acknowledged(world: StreamWorld) -> None:
+    """What is written while a stream fails is in no commit any more: nobody may be told it is."""
+    world.publish("s.a")
+    purge = world.call("STREAM.PURGE.S")
+    behind = world.publish("s.a")
+    world.disk.fail("write", JOURNAL, code=EIO, times=None)
+    world.sync()
+    assert world.errors(purge, behind) == [error_codes.STREAM_OFFLINE_REASON.err_code, STORE_FAILED]
+    assert len(world.complaints) == 1
+
+
+def test_messages_are_visible_also_where_what_should_go_because_of_them_can_not() -> None:
+    world = unsynced(max_msgs=1, allow_atomic=True)
+    world.publish("s.a")
+    world.disk.fail("write", JOURNAL, code=ENOSPC, times=None)
+    batch = {"Nats_Batch_Id": "b", "Nats_Batch_Sequence": "1", "Nats_Batch_Commit": "1"}
+    # Two records in one turn, and the first can not make room.
+    publishes = [world.push("s.a", b"x"), world.push("s.a", b"x", **batch)]
+    world.settle()
+    assert [world.answers[number]["seq"] for number in publishes] == [2, 3]
+    state = world.state()
+    assert (state["messages"], state["last_seq"]) == (3, 3)
+    assert "num_deleted" not in state
+
+
+def test_of_one_turn_only_that_fails_which_is_not_stored() -> None:
+    """Who is told that it failed tries again, and would have his message twice."""
+    world = unsynced(allow_atomic=True)
+    world.publish("s.a", Nats_Msg_Id="old")
+    batch = {"Nats_Batch_Id": "b", "Nats_Batch_Sequence": "1", "Nats_Batch_Commit": "1"}
+    world.disk.fail("write", SEGMENT, code=ENOSPC, skip=1, times=None)
+    # Two records: what is before the batch, and the batch with what follows it.
+    publishes = [
+        world.push("s.a", b"x"),
+        world.push("s.a", b"x", Nats_Msg_Id="old"),
+        world.push("s.a", b"x", **batch),
+        world.push("s.a", b"x", Nats_Msg_Id="old"),
+    ]
+    world.settle()
+    assert world.errors(*publishes) == [0, 0, STORE_FAILED, STORE_FAILED]
+    assert world.answers[publishes[0]]["seq"] == 2
+    assert world.answers[publishes[1]]["duplicate"]
+    assert world.state()["last_seq"] == 2
+
+
+def test_where_the_disk_has_to_be_sure_nothing_of_such_a_turn_is() -> None:
+    world = StreamWorld()
+    world.create("S", subjects=["s.>"], allow_atomic=True)
+    batch = {"Nats_Batch_Id": "b", "Nats_Batch_Sequence": "1", "Nats_Batch_Commit": "1"}
+    world.disk.fail("write", SEGMENT, code=EIO, skip=1, times=None)
+    publishes = [world.push("s.a", b"x"), world.push("s.a", b"x", **batch)]
+    world.settle()
+    world.sync()
+    assert world.errors(*publishes) == [STORE_FAILED, STORE_FAILED]
+
+
+def test_a_stream_that_can_not_be_written_has_nothing_due() -> None:
+    world = unsynced(max_age=2 * NS_PER_S, duplicate_window=NS_PER_S)
+    world.publish("s.a")
+    world.disk.fail("write", JOURNAL, code=EIO, times=None)
+    world.advance(60)
+    assert len(world.complaints) == 1, "told once, not every time that it is tried"
+
+
+# --- changes in their turn ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("operation", "body"),
+    [("STREAM.PURGE.S", None), ("STREAM.MSG.DELETE.S", {"seq": 1, "no_erase": True})],
+)
+def test_what_a_request_has_removed_stays_removed_from_its_answer_on(
+    world: StreamWorld, operation: str, body: object
+) -> None:
+    world.publish("s.a")
+    world.sync()
+    change = world.call(operation, body)
+    assert change not in world.answers, "the disk is not sure yet"
+    world.sync()
+    assert world.answers[change]["success"]
+    assert world.after_power_loss().state()["messages"] == 0
+
+
+def test_a_change_that_needs_nothing_of_the_disk_is_answered_at_once(world: StreamWorld) -> None:
+    assert world.errors(world.call("STREAM.PURGE.S")) == [0]
+    sealed = world.call("STREAM.MSG.DELETE.S", {"seq": 7})
+    assert world.errors(sealed) == [error_codes.STREAM_MSG_DELETE_FAILED.err_code]
+
+
+def test_a_purge_takes_what_was_published_before_it_and_nothing_else(world: StreamWorld) -> None:
+    world.publish("s.a")
+    world.sync()
+    before = [world.publish("s.a") for _ in range(3)]
+    purge = world.call("STREAM.PURGE.S")
+    after = world.publish("s.b")
+    seen = world.state()
+    assert (seen["messages"], seen["last_seq"]) == (1, 1), "nothing of it has happened yet"
+    assert not world.answers.keys() & {*before, purge, after}
+    world.sync()
+    assert world.answers[purge]["purged"] == 4
+    assert [world.answers[number]["seq"] for number in (*before, after)] == [2, 3, 4, 5]
+    state = world.state(subjects_filter=">")
+    assert (state["messages"], state["first_seq"], state["subjects"]) == (1, 5, {"s.b": 1})
+
+
+def test_what_is_published_after_a_purge_begins_where_that_says(world: StreamWorld) -> None:
+    world.publish("s.a")
+    purge = world.call("STREAM.PURGE.S", {"seq": 50})
+    behind = [world.publish("s.a") for _ in range(3)]
+    world.sync()
+    assert world.answers[purge]["purged"] == 1
+    assert [world.answers[number]["seq"] for number in behind] == [50, 51, 52]
+
+
+def test_publishes_and_changes_happen_in_the_order_in_which_they_came(world: StreamWorld) -> None:
+    """However often they have to wait for each other and for the disk."""
+    publishes, purges = [], []
+    for count in (1, 2, 3, 4):
+        publishes += [world.publish("s.a") for _ in range(count)]
+        purges.append(world.call("STREAM.PURGE.S"))
+    publishes.append(world.publish("s.b"))
+    for _ in range(12):
+        world.finish_checks()
+        publishes.append(world.publish("s.b"))
+    world.sync()
+    assert [world.answers[number]["purged"] for number in purges] == [1, 2, 3, 4]
+    sequences = [world.answers[number]["seq"] for number in publishes]
+    assert sequences == [*range(1, len(publishes) + 1)]
+    assert world.state()["messages"] == len(publishes) - 10
+
+
+def test_a_message_is_judged_by_the_settings_under_which_it_was_published() -> None:
+    world = StreamWorld()
+    world.create("S", subjects=["s.>"], allow_rollup_hdrs=True)
+    for _ in range(2):
+        world.publish("s.a")
+    world.sync()
+    roll_up = world.publish("s.a", Nats_Rollup="sub")
+    update = world.call("STREAM.UPDATE.S", {"name": "S", "subjects": ["s.>"]})
+    world.sync()
+    assert world.errors(roll_up, update) == [0, 0]
+    assert world.state()["messages"] == 1
+    assert not world.answers[update]["config"]["allow_rollup_hdrs"]
+
+
+def test_a_message_is_judged_by_settings_that_wait_before_it() -> None:
+    world = StreamWorld()
+    world.create("S", subjects=["s.>"], allow_rollup_hdrs=True)
+    world.publish("s.a")
+    world.call("STREAM.UPDATE.S", {"name": "S", "subjects": ["s.>"]})
+    roll_up = world.publish("s.a", Nats_Rollup="sub")
+    world.sync()
+    assert world.errors(roll_up) == [error_codes.STREAM_ROLLUP_FAILED.err_code]
+
+
+def test_all_that_follows_from_one_commit_shares_the_next(world: StreamWorld) -> None:
+    """Changes are made when what was before them is durable; one sync is under way at a time."""
+    world.create("T", subjects=["t.>"])
+    publishes = [world.publish(subject) for subject in ("s.a", "s.a", "t.a")]
+    purges = [world.call(f"STREAM.PURGE.{name}") for name in "ST"]
+    for _ in range(3):
+        assert len(world.scheduler.offloaded) == 1
+        world.finish_checks()
+    assert world.errors(*publishes, *purges) == [0] * 5
+    survivor = world.after_power_loss()
+    assert [survivor.state(name)["messages"] for name in "ST"] == [0, 0]
+
+
+# --- streams that go ----------------------------------------------------------------------------
+
+
+def test_who_waits_for_a_stream_that_is_deleted_is_told(world: StreamWorld) -> None:
+    publish = world.publish("s.a")
+    purge = world.call("STREAM.PURGE.S")
+    made = world.call("STREAM.DELETE.S")
+    assert world.errors(publish, purge, made) == [NOT_FOUND, NOT_FOUND, 0]
+    world.sync()
+    assert world.complaints == []
+
+
+def test_a_change_whose_answer_waits_is_told_too(world: StreamWorld) -> None:
+    world.publish("s.a")
+    world.sync()
+    purge = world.call("STREAM.PURGE.S")
+    world.call("STREAM.DELETE.S")
+    assert world.errors(purge) == [NOT_FOUND]
+
+
+def test_a_stream_may_go_because_of_a_message_of_another(world: StreamWorld) -> None:
+    """The commit goes on to all others when one that it tells of removes a stream."""
+    world.create("T", subjects=["t"])
+    world.create("U", subjects=["u"])
+    dest = "$JS.API.STREAM.DELETE.T"
+    republish = {"src": "go", "dest": dest, "headers_only": True}
+    world.create("R", subjects=["go"], republish=republish)
+    numbers = [world.publish(subject, b"") for subject in ("go", "t", "u", "s.a")]
+    world.sync()
+    assert world.errors(*numbers) == [0, NOT_FOUND, 0, 0]
+    numbers = [world.publish(subject, b"") for subject in ("u", "s.a")]
+    world.sync()
+    assert world.errors(*numbers) == [0, 0]
+    assert world.errors(world.call("STREAM.INFO.T")) == [NOT_FOUND]
+
+
+@pytest.mark.parametrize("storage", ["memory", "file"])
+def test_what_was_published_before_an_account_is_purged_is_taken_in_first(storage: str) -> None:
+    accounts = (
+        AccountOptions("A", (UserOptions("user", "p", "A"),), jetstream=AccountLimits()),
+        AccountOptions("$SYS", (UserOptions("system", "p", "$SYS"),)),
+    )
+    world = StoredWorld(Options(jetstream=streaming(), accounts=accounts)).start()
+    user = world.modern(user="user", password="p")
+    system = world.modern(user="system", password="p")
+    config = _json({"name": "S", "subjects": ["s"], "storage": storage})
+    line = b"SUB inbox 9\r\nPUB $JS.API.STREAM.CREATE.S inbox %d\r\n" % len(config)
+    user.ask(line + config + b"\r\n")
+    user.push(b"PUB s inbox 1\r\nx\r\n")
+    reply = system.ask(b"SUB inbox 9\r\nPUB $JS.API.ACCOUNT.PURGE.A inbox 0\r\n\r\n")
+    assert b'"initiated":true' in reply
+    assert b'{"stream":"S","seq":1}' in user.take()
+
+
+# --- one stream and the others ------------------------------------------------------------------
+
+
+def test_a_bug_that_shows_at_one_stream_does_not_silence_the_rest(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = unsynced()
+    world.create("T", subjects=["t"])
+    stream = _stream(world, "S")
+
+    def decide(incoming: object, now_ns: int) -> Decision:
+        raise RuntimeError("a bug")
+
+    with monkeypatch.context() as planted:
+        planted.setattr(stream, "decide", decide)
+        world.push("s.a")
+        publish = world.push("t")
+        with pytest.raises(RuntimeError, match="a bug"):
+            world.settle()
+    world.settle()
+    assert world.errors(publish) == [0]
+    assert world.errors(world.publish("t"), world.publish("s.a")) == [0, 0]
+
+
+def _stream(world: StreamWorld, name: str) -> Any:
+    jetstream = world.node.jetstream
+    assert jetstream is not None
+    return jetstream.accounts["$G"].streams[name]
+
+
+# --- what is due --------------------------------------------------------------------------------
+
+
+def test_what_is_due_is_decided_once_however_long_the_disk_takes(world: StreamWorld) -> None:
+    world.create("T", subjects=["t.>"], max_age=NS_PER_S, duplicate_window=NS_PER_S)
+    world.publish("t.a")
+    world.sync()
+    decided = _count_decisions(world)
+    world.advance(0.9)
+    world.publish("t.b")
+    world.advance(0.5)
+    assert decided() == 1
+    assert world.state("T")["messages"] == 1, "what goes does so after what came before"
+    world.sync()
+    assert world.state("T")["messages"] == 1
+    assert world.state("T")["first_seq"] == 2
+    world.advance(1)
+    assert world.state("T")["messages"] == 0
+
+
+def _count_decisions(world: StreamWorld) -> Any:
+    stream = _stream(world, "T")
+    decide = stream.decide_due
+    calls = []
+
+    def counted(now_ns: int) -> Decision:
+        calls.append(now_ns)
+        found: Decision = decide(now_ns)
+        return found
+
+    stream.decide_due = counted
+    return lambda: len(calls)
+
+
+# --- the end ------------------------------------------------------------------------------------
+
+
+def test_a_server_that_stops_answers_whoever_waits_for_the_disk(world: StreamWorld) -> None:
+    first = world.publish("s.a")
+    behind = world.publish("s.a")
+    purge = world.call("STREAM.PURGE.S")
+    last = world.publish("s.b")
+    assert len(world.scheduler.offloaded) == 1
+    world.node.close_jetstream()
+    world.settle()
+    assert len(world.scheduler.offloaded) == 1, "the files are closed: no other sync begins"
+    assert world.errors(first, behind, purge, last) == [0] * 4
+    assert world.after_power_loss().state()["messages"] == 1
+
+
+def test_a_server_that_stops_gives_the_disk_nothing_more_to_do(world: StreamWorld) -> None:
+    """The files are closed next: nothing may be under way in them."""
+    publish = world.push("s.a")
+    world.node.close_jetstream()
+    world.settle()
+    assert world.errors(publish) == [0]
+    assert world.scheduler.offloaded == []
+
+
+def test_a_stream_that_comes_back_and_can_not_be_written_is_told() -> None:
+    world = unsynced(max_msgs_per_subject=1)
+    world.create("T", subjects=["t"])
+    stream = _stream(world, "S")
+    world.publish("s.a")
+    # As a crash leaves it: stored, and what follows from it not carried out.
+    stream.log.append(Batch([b"s.a"], [b""], [b"x"], [world.clock.wall_ns()]))
+    world.disk.kill()
+    world.disk.fail("write", JOURNAL, code=EIO, times=None)
+    after = StreamWorld(world.node.options, world.disk)
+    assert len(after.complaints) == 1
+    assert after.state()["messages"] == 2
+    assert after.errors(after.publish("s.a"), after.publish("t")) == [STORE_FAILED, 0]
+
+
+def test_whether_the_disk_is_being_waited_for_is_known(world: StreamWorld) -> None:
+    jetstream = world.node.jetstream
+    assert jetstream is not None
+    assert not jetstream.is_busy
+    world.publish("s.a")
+    assert jetstream.is_busy
+    world.sync()
+    assert not jetstream.is_busy
+
+
+# --- numbers ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("storage", ["memory", "file"])
+def test_sequences_are_always_left_to_give_out(storage: str) -> None:
+    world = unsynced(storage=storage)
+    largest = world.create("T", storage=storage, first_seq=SEQUENCE_MAX)
+    assert largest["state"]["first_seq"] == SEQUENCE_MAX
+    publishes = [world.publish("t") for _ in range(2)]
+    assert [world.answers[number]["seq"] for number in publishes] == [
+        SEQUENCE_MAX,
+        SEQUENCE_MAX + 1,
+    ]
+    refused = world.create("U", storage=storage, first_seq=SEQUENCE_MAX + 1)
+    assert _error(refused) == error_codes.STREAM_INVALID_CONFIG.err_code
+    world.publish("s.a")
+    beyond = [world.call("STREAM.PURGE.S", {"seq": seq}) for seq in (SEQUENCE_MAX + 1, 2**64 - 1)]
+    assert world.errors(*beyond) == [error_codes.BAD_REQUEST.err_code] * 2
+    assert world.state()["messages"] == 1
+    assert world.errors(world.call("STREAM.PURGE.S", {"seq": SEQUENCE_MAX})) == [0]
+    last = world.publish("s.a")
+    assert world.answers[last]["seq"] == SEQUENCE_MAX
+
+
+# --- how much waits, and who is asked -----------------------------------------------------------
+
+
+def test_no_more_messages_wait_for_the_disk_than_recovery_looks_at(
+    world: StreamWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stream_runner, "IN_FLIGHT_MESSAGES_MAX", 3)
+    assert world.node.jetstream is not None
+    in_flight = world.node.jetstream.accounts["$G"].streams["S"].in_flight
+    first = [world.push("s.a", b"x") for _ in range(5)]
+    world.settle()
+    assert in_flight.messages == 3
+    then = [world.publish("s.a", Nats_Expected_Last_Sequence=str(number)) for number in (5, 5)]
+    change = world.call("STREAM.PURGE.S")
+    last = world.publish("s.a")
+    assert in_flight.messages == 3
+    world.sync()
+    assert world.errors(*first, *then, change, last) == [0] * 6 + [WRONG_SEQUENCE, 0, 0]
+    assert world.answers[change]["purged"] == 6
+    assert world.answers[last]["seq"] == 7
+
+
+def test_a_commit_is_told_to_those_who_wait_for_it(
+    world: StreamWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = []
+    committed = StreamRunner.committed
+
+    def noting(runner: StreamRunner, number: int) -> None:
+        told.append(runner.stream.name)
+        committed(runner, number)
+
+    monkeypatch.setattr(StreamRunner, "committed", noting)
+    world.create("T", subjects=["t"])
+    world.publish("s.a")
+    world.sync()
+    assert told == ["S"]
+    world.publish("t")
+    world.publish("s.a")
+    world.sync()
+    assert set(told[1:]) == {"S", "T"}
+    told.clear()
+    world.advance(600)
+    assert told == []
+
+
+def test_everything_is_done_when_it_is_due_and_only_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = StreamWorld(Options(jetstream=streaming()))
+    asked = []
+    run_due = StreamRunner.run_due
+
+    def noting(runner: StreamRunner, now_ns: int) -> None:
+        asked.append(runner.stream.name)
+        run_due(runner, now_ns)
+
+    monkeypatch.setattr(StreamRunner, "run_due", noting)
+    for name, seconds in (("A", 3), ("B", 1), ("C", 2), ("GONE", 1)):
+        limits = {"max_age": seconds * NS_PER_S, "duplicate_window": NS_PER_S}
+        world.create(name, subjects=[name], **limits)
+        world.publish(name)
+    world.create("IDLE", subjects=["idle"])
+    world.publish("idle")
+    world.call("STREAM.DELETE.GONE")
+    world.advance(0.5)
+    world.publish("B")
+    world.advance(0.6)
+    assert asked == ["B"]
+    assert [world.state(name)["messages"] for name in "ABC"] == [1, 1, 1]
+    world.advance(2)
+    assert asked == ["B", "B", "C", "A"]
+    assert [world.state(name)["messages"] for name in "ABC"] == [0, 0, 0]
+
+
+def test_what_one_stream_has_to_do_late_keeps_no_other_waiting() -> None:
+    world = StreamWorld(Options(jetstream=streaming()))
+    for name, seconds in (("LATE", 3600), ("SOON", 2)):
+        limits = {"max_age": seconds * NS_PER_S, "duplicate_window": NS_PER_S}
+        world.create(name, subjects=[name], allow_msg_ttl=True, **limits)
+    world.publish("LATE")
+    world.publish("LATE", Nats_TTL="1")
+    world.publish("SOON")
+    world.advance(1.5)
+    assert [world.state(name)["messages"] for name in ("LATE", "SOON")] == [1, 1]
+    world.advance(1)
+    assert [world.state(name)["messages"] for name in ("LATE", "SOON")] == [1, 0]
+
+
+# --- how much is taken in -------------------------------------------------------------------------
+
+
+def limited(messages_max: int = -1, **settings: Any) -> StreamWorld:
+    """A stream S that holds so many unanswered publishes."""
+    made = StreamWorld(Options(jetstream=streaming(max_buffered_messages=messages_max, **settings)))
+    made.create("S", subjects=["s.>"])
+    made.sync()
+    return made
+
+
+def warnings_of(world: StreamWorld) -> list[str]:
+    return [line for line in world.log_lines if "excessive stream ingest rate" in line]
+
+
+def test_publishes_that_wait_for_the_disk_are_bounded() -> None:
+    world = limited(3, sync_always=True)
+    numbers = [world.publish("s.a") for _ in range(4)]
+    assert set(world.answers) & set(numbers) == set(), "refusals are no plain messages"
+    refused = b"429 Too Many Requests\r\n\r\n"
+    assert bytes(world.caller.connection.received).count(refused) == 1
+    world.sync()
+    assert world.errors(*numbers[:3]) == [0, 0, 0]
+    later = world.publish("s.a")
+    world.sync()
+    assert world.answers[later]["seq"] == 4
+    assert bytes(world.caller.connection.received).count(refused) == 1
+
+
+def test_publishes_that_wait_behind_a_change_are_bounded_too() -> None:
+    world = limited(2, sync_always=True)
+    world.publish("s.a")
+    world.call("STREAM.PURGE.S")
+    for _ in range(2):
+        world.publish("s.a")
+    received = bytes(world.caller.connection.received)
+    assert received.count(b"429 Too Many Requests") == 1
+    world.sync()
+    assert world.state()["messages"] == 1
+
+
+def test_publishes_of_one_turn_are_bounded_where_none_waits_for_the_disk() -> None:
+    world = limited(3)
+    numbers = [world.push("s.a") for _ in range(5)]
+    world.settle()
+    assert world.errors(*numbers[:3]) == [0, 0, 0]
+    assert world.state()["messages"] == 3
+    assert len(warnings_of(world)) == 1
+
+
+def test_a_stream_that_fails_makes_room_again() -> None:
+    world = limited(1, sync_always=True)
+    waiting = world.publish("s.a")
+    world.disk.fail("sync", AHEAD, code=EIO)
+    world.sync()
+    assert world.errors(waiting) == [STORE_FAILED]
+    assert world.errors(world.publish("s.a")) == [STORE_FAILED], "and not 429"
+
+
+def test_refusals_are_logged_once_in_a_while() -> None:
+    world = limited(0)
+    for _ in range(3):
+        world.publish("s.a")
+    assert len(warnings_of(world)) == 1
+    assert warnings_of(world)[0].rstrip().endswith("on '$G' > 'S': IPQ len limit reached")
+    world.advance(stream_runner.REFUSALS_LOGGED_NS / NS_PER_S)
+    world.publish("s.a")
+    assert len(warnings_of(world)) == 2
