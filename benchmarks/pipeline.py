@@ -29,12 +29,12 @@ from benchmarks.__main__ import machine
 from benchmarks.report import figure
 from benchmarks.servers import BYTES_PER_MB, HEADWATER, NATS_SERVER
 from benchmarks.stream_servers import with_streams
+from headwater.client.link.api import JetStream
+from headwater.client.link.connection import Connection, publish_frame
+from headwater.client.link.login import Login
 from headwater.spark.jobs.archive import ArchiveSettings, archive
 from headwater.spark.jobs.archive_reader import read_archive
 from headwater.spark.jobs.replay import ReplaySettings, replay
-from headwater.spark.link.api import JetStream
-from headwater.spark.link.connection import Connection, publish_frame
-from headwater.spark.link.login import Login
 from headwater.spark.session import session
 
 SIZES_BYTES: Final = (100, 1024)

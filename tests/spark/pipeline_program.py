@@ -14,8 +14,8 @@ from typing import Final
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
+from headwater.client.link.login import Login
 from headwater.spark.jobs.archive import ArchiveSettings, archive
-from headwater.spark.link.login import Login
 from headwater.spark.session import session
 
 SOURCE: Final = "SOURCE"

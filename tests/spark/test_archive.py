@@ -13,6 +13,7 @@ from deltalake import DeltaTable
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
+from headwater.client.link.login import Login
 from headwater.spark.jobs.archive import ArchiveResult, ArchiveSettings, archive
 from headwater.spark.jobs.archive_log import open_log
 from headwater.spark.jobs.archive_manifest import own_directory, read_manifest, settle_manifest
@@ -21,7 +22,6 @@ from headwater.spark.jobs.archive_reader import read_archive
 from headwater.spark.jobs.durable_files import remove
 from headwater.spark.jobs.parquet_files import table_schema
 from headwater.spark.jobs.union import union_read
-from headwater.spark.link.login import Login
 from headwater.spark.options import OptionError
 from tests.spark.servers import Message, Server, Stored, header_block
 

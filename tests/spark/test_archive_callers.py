@@ -5,8 +5,8 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from headwater.client.link.login import Login
 from headwater.spark.jobs.archive import ArchiveSettings, archive
-from headwater.spark.link.login import Login
 from tests.spark.servers import Server
 
 MESSAGES = 30

@@ -5,13 +5,13 @@ from collections.abc import Iterator
 
 from pyspark.sql import SparkSession
 
+from headwater.client.link.ranges import Columns, SequenceRange
 from headwater.spark.buckets import (
     CATCH_UP_ROUNDS_MAX,
     LatestEntries,
     key_of,
     operation_of,
 )
-from headwater.spark.link.ranges import Columns, SequenceRange
 from tests.spark.servers import Message, Server, header_block
 from tests.spark.test_batch_read import table
 

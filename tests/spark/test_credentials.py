@@ -11,13 +11,13 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from headwater.spark.link.api import JetStream
-from headwater.spark.link.connection import Connection
-from headwater.spark.link.login import Login
+from headwater.client.link.api import JetStream
+from headwater.client.link.connection import Connection
+from headwater.client.link.login import Login
 from headwater.wire.credentials.nkeys import KeyPair
 from tests.interop.server_process import ORACLE
-from tests.unit.spark.link.credentials import Authority, OperatorTree, user_seed
-from tests.unit.spark.link.peers import running, url_of
+from tests.unit.client.link.credentials import Authority, OperatorTree, user_seed
+from tests.unit.client.link.peers import running, url_of
 
 WITH_JETSTREAM = 'jetstream { store_dir: "store" }\n'
 WORDS = ["one", "two", "three"]

@@ -11,6 +11,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from headwater.cli.commands import run
+from headwater.client.link.connection import Connection
+from headwater.client.link.errors import UnreachableError
+from headwater.client.link.login import Login
 from headwater.spark.demo import (
     ORDERS_STREAM,
     PRICES_HISTORY,
@@ -21,9 +24,6 @@ from headwater.spark.demo import (
     price_changes,
     publish_traffic,
 )
-from headwater.spark.link.connection import Connection
-from headwater.spark.link.errors import UnreachableError
-from headwater.spark.link.login import Login
 
 
 @pytest.mark.parametrize("source", SOURCES, ids=lambda source: source.stream)

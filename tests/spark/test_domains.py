@@ -10,12 +10,12 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from headwater.spark.link.api import JetStream
-from headwater.spark.link.connection import Connection
-from headwater.spark.link.counts import count_messages
-from headwater.spark.link.fetch import Way, read_range
-from headwater.spark.link.login import Login
-from headwater.spark.link.ranges import SequenceRange
+from headwater.client.link.api import JetStream
+from headwater.client.link.connection import Connection
+from headwater.client.link.counts import count_messages
+from headwater.client.link.fetch import Way, read_range
+from headwater.client.link.login import Login
+from headwater.client.link.ranges import SequenceRange
 from tests.spark.conftest import StartServer
 from tests.spark.servers import KINDS, Server
 

@@ -8,13 +8,13 @@ import pytest
 from pyspark.sql import SparkSession
 
 from headwater.cli.pipeline.jobs import union
+from headwater.client.link.login import Login
 from headwater.spark.jobs import replay as replay_job
 from headwater.spark.jobs.archive import ArchiveSettings, archive
 from headwater.spark.jobs.progress import Silent
 from headwater.spark.jobs.replay import ReplaySettings, replay
 from headwater.spark.jobs.stats import StatsSettings, stats
 from headwater.spark.jobs.union import UnionSettings
-from headwater.spark.link.login import Login
 from tests.spark.servers import Server
 
 LINE = re.compile(r"lag 0|lag [\d,]+ messages, [\d.,]+ (B|KiB|MiB|GiB), [\d,]+ s")

@@ -11,9 +11,9 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 
+from headwater.client.link.login import Login
 from headwater.spark.jobs.archive import ArchiveSettings, archive
 from headwater.spark.jobs.archive_reader import read_archive
-from headwater.spark.link.login import Login
 from tests.spark.servers import HOST, Server
 
 ATTEMPTS: Final = 7

@@ -9,6 +9,10 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
+from headwater.client.link.api import JetStream
+from headwater.client.link.connection import Connection
+from headwater.client.link.login import Login
+from headwater.client.link.publisher import Publisher
 from headwater.spark.jobs import replay as replay_module
 from headwater.spark.jobs.archive import ArchiveSettings, archive
 from headwater.spark.jobs.pacing import FULL_SPEED, Anchor
@@ -16,10 +20,6 @@ from headwater.spark.jobs.progress import Silent
 from headwater.spark.jobs.replay import ReplayResult, ReplaySettings, replay
 from headwater.spark.jobs.replay_lane import LanePlan, header_block, publish_lane, refused_headers
 from headwater.spark.jobs.replay_marker import Claim, Marker, MarkerEntry
-from headwater.spark.link.api import JetStream
-from headwater.spark.link.connection import Connection
-from headwater.spark.link.login import Login
-from headwater.spark.link.publisher import Publisher
 from headwater.spark.markers import OvertakenError
 from headwater.spark.offsets import DataLossError
 from headwater.spark.options import OptionError

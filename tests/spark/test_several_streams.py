@@ -9,8 +9,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
+from headwater.client.link.api import JetStream
 from headwater.spark import source
-from headwater.spark.link.api import JetStream
 from headwater.spark.offsets import DataLossError, OffsetError
 from headwater.spark.options import OptionError, SourceOptions
 from headwater.spark.source import RangePartition, is_named

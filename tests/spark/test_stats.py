@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from headwater.client.link.login import Login
 from headwater.spark.jobs.archive import ArchiveSettings, archive
 from headwater.spark.jobs.stats import (
     Extent,
@@ -23,7 +24,6 @@ from headwater.spark.jobs.stats import (
     window_width_s,
 )
 from headwater.spark.jobs.stats_figures import Distribution, Figures, Span
-from headwater.spark.link.login import Login
 from headwater.spark.options import OptionError
 from tests.spark.servers import Message, Server, header_block
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from headwater.client.link.login import Login
 from headwater.spark.jobs import table_latest
 from headwater.spark.jobs.delta_table import Table, TableConflictError
 from headwater.spark.jobs.progress import Silent
@@ -18,7 +19,6 @@ from headwater.spark.jobs.table import (
     read_table,
     table,
 )
-from headwater.spark.link.login import Login
 from headwater.spark.offsets import DataLossError
 from headwater.spark.options import OptionError
 from tests.spark.servers import STORE, Message, Server, header_block

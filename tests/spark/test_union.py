@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from headwater.client.link.login import Login
 from headwater.spark.jobs.archive import ArchiveSettings, archive
 from headwater.spark.jobs.union import union_read
-from headwater.spark.link.login import Login
 from headwater.spark.offsets import DataLossError
 from tests.spark.servers import Server
 

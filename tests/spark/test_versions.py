@@ -12,11 +12,11 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.types import LongType, StructField, StructType
 
+from headwater.client.link.login import Login
 from headwater.spark import versions
 from headwater.spark.jobs.archive import ArchiveSettings, archive
 from headwater.spark.jobs.archive_manifest import Format
 from headwater.spark.jobs.archive_reader import read_archive
-from headwater.spark.link.login import Login
 from headwater.spark.offsets import DataLossError
 from headwater.spark.options import OptionError, SourceOptions
 from headwater.spark.stream_source import RefusedStreamReader, StreamSourceReader

@@ -7,5 +7,5 @@ that has none. `jobs` are the pipelines.
 A program that has a SparkSession needs nothing from here but the installed package: Spark finds
 the format by itself, through `pyspark_headwater`.
 
-This file imports nothing: `headwater.spark.link` must load where there is no Spark.
+This file imports nothing: `headwater.client.link` must load where there is no Spark.
 """

@@ -22,10 +22,10 @@ from functools import partial
 from typing import Final, final
 
 from headwater.base.errors import OperatingError
+from headwater.client.link.api import JetStream
+from headwater.client.link.fetch import SequenceRange, read_range
+from headwater.client.link.publisher import FLIGHT_MESSAGES_MAX, Messages, Publisher
 from headwater.spark import markers
-from headwater.spark.link.api import JetStream
-from headwater.spark.link.fetch import SequenceRange, read_range
-from headwater.spark.link.publisher import FLIGHT_MESSAGES_MAX, Messages, Publisher
 from headwater.spark.markers import CommittedBatch
 from headwater.spark.partition_write import Links, Patience, Written
 from headwater.spark.row_ids import added_sums, batch_prefix, content_of

@@ -24,7 +24,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from headwater.spark.link.login import Login, LoginError
+from headwater.client.link.login import Login, LoginError
 from headwater.spark.options import (
     Kind,
     OptionError,

@@ -15,6 +15,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from headwater.base.errors import OperatingError
+from headwater.client.link.connection import reach
 from headwater.spark import sink
 from headwater.spark.catalog_tables import (
     is_new_table,
@@ -22,7 +23,6 @@ from headwater.spark.catalog_tables import (
     source_options,
     table_schema,
 )
-from headwater.spark.link.connection import reach
 from headwater.spark.options import OptionError, SourceOptions, reading_options
 from headwater.spark.schema import ddl
 from headwater.spark.source import SourceReader, check_reachable, one_line_errors

@@ -20,9 +20,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, final
 
-from headwater.spark.link.api import JetStream
-from headwater.spark.link.errors import ApiError, LinkError
-from headwater.spark.link.publisher import MAX_PAYLOAD_BYTES, NotServedError
+from headwater.client.link.api import JetStream
+from headwater.client.link.errors import ApiError, LinkError
+from headwater.client.link.publisher import MAX_PAYLOAD_BYTES, NotServedError
 from headwater.spark.tail import Tail
 
 # A reason and a subject are longer only where somebody wants them to be.

@@ -23,17 +23,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from headwater.base.errors import OperatingError
+from headwater.client.link.api import STREAM_NOT_FOUND, JetStream
+from headwater.client.link.connection import Connection
+from headwater.client.link.errors import ApiError
+from headwater.client.link.login import Login
+from headwater.client.link.publisher import Messages, Publisher
 from headwater.spark.jobs.archive import ArchiveSettings
 from headwater.spark.jobs.pipeline_file import Job
 from headwater.spark.jobs.progress import SILENT, Progress
 from headwater.spark.jobs.reading import read_archive
 from headwater.spark.jobs.stats import StatsSettings
 from headwater.spark.jobs.table import TableSettings, read_history, read_table
-from headwater.spark.link.api import STREAM_NOT_FOUND, JetStream
-from headwater.spark.link.connection import Connection
-from headwater.spark.link.errors import ApiError
-from headwater.spark.link.login import Login
-from headwater.spark.link.publisher import Messages, Publisher
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

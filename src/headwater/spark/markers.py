@@ -67,10 +67,10 @@ import msgspec
 
 from headwater.base.clock import NS_PER_S
 from headwater.base.errors import OperatingError, ProgrammerError
+from headwater.client.link.api import WRONG_LAST_SEQUENCE, JetStream, StreamInfo
+from headwater.client.link.errors import ApiError
+from headwater.client.link.publisher import MAX_PAYLOAD_BYTES
 from headwater.go.times import parse_time
-from headwater.spark.link.api import WRONG_LAST_SEQUENCE, JetStream, StreamInfo
-from headwater.spark.link.errors import ApiError
-from headwater.spark.link.publisher import MAX_PAYLOAD_BYTES
 
 # A claim is renewed at least this often, so that an attempt that was overtaken stops soon, and that
 # a run which goes on with a batch of another one has not long to wait.

@@ -17,8 +17,8 @@ from enum import Enum
 from typing import Any, Final
 
 from headwater.base.errors import OperatingError
+from headwater.client.link.login import Login, LoginError
 from headwater.go.times import parse_time
-from headwater.spark.link.login import Login, LoginError
 from headwater.spark.offsets import Changes
 from headwater.subjects.grammar import has_wildcard, is_valid_literal, is_valid_pattern
 

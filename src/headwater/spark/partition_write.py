@@ -12,18 +12,17 @@ from enum import Enum
 from typing import Final, TypeVar, final
 
 from headwater.base.errors import OperatingError
-from headwater.spark.dead_letters import DeadLetterBox, DeadLetters
-from headwater.spark.link.api import JetStream
-from headwater.spark.link.connection import Connection
-from headwater.spark.link.errors import (
+from headwater.client.link.api import JetStream
+from headwater.client.link.connection import Connection
+from headwater.client.link.errors import (
     ConnectionLostError,
     LinkError,
     NoRespondersError,
     TimedOutError,
     UnreachableError,
 )
-from headwater.spark.link.outage import Outage
-from headwater.spark.link.publisher import (
+from headwater.client.link.outage import Outage
+from headwater.client.link.publisher import (
     IN_FLIGHT_MAX,
     MessageRefusedError,
     Messages,
@@ -31,6 +30,7 @@ from headwater.spark.link.publisher import (
     Publisher,
     SendApartError,
 )
+from headwater.spark.dead_letters import DeadLetterBox, DeadLetters
 from headwater.spark.markers import Claim, Lease, Outcome, Targets, now_s
 from headwater.spark.row_ids import RowIds, content_of
 from headwater.spark.rows import BadRow, RowError, Rows

@@ -28,9 +28,9 @@ from pyspark.sql.datasource import (
     StringStartsWith,
 )
 
-from headwater.spark.link.api import StreamInfo
-from headwater.spark.link.connection import Connection
-from headwater.spark.link.counts import sequence_at
+from headwater.client.link.api import StreamInfo
+from headwater.client.link.connection import Connection
+from headwater.client.link.counts import sequence_at
 from headwater.spark.objects import meta_subject
 from headwater.spark.options import SourceOptions
 from headwater.spark.source import SourceReader

@@ -46,12 +46,12 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from headwater.base.errors import OperatingError
+from headwater.client.link.api import STREAM_NOT_FOUND, JetStream, StreamInfo
+from headwater.client.link.connection import Connection
+from headwater.client.link.errors import ApiError, NoRespondersError
+from headwater.client.link.login import Login
 from headwater.spark.batch_commit import BatchCommit
 from headwater.spark.dead_letters import DeadLetterBox, letter_subject
-from headwater.spark.link.api import STREAM_NOT_FOUND, JetStream, StreamInfo
-from headwater.spark.link.connection import Connection
-from headwater.spark.link.errors import ApiError, NoRespondersError
-from headwater.spark.link.login import Login
 from headwater.spark.markers import ChangedBatchError
 from headwater.spark.options import OptionError, SinkOptions
 from headwater.spark.partition_write import (

@@ -22,19 +22,17 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from headwater.base.errors import OperatingError
-from headwater.spark import buckets, objects
-from headwater.spark.batches import BatchBuilder, in_batches
-from headwater.spark.link.api import STREAM_NOT_FOUND, JetStream, StreamInfo
-from headwater.spark.link.connection import Connection
-from headwater.spark.link.counts import count_messages, sequence_at
-from headwater.spark.link.errors import (
+from headwater.client.link.api import STREAM_NOT_FOUND, JetStream, StreamInfo
+from headwater.client.link.connection import Connection
+from headwater.client.link.counts import count_messages, sequence_at
+from headwater.client.link.errors import (
     ApiError,
     LinkError,
     NoRespondersError,
     RefusedError,
     UnreachableError,
 )
-from headwater.spark.link.fetch import (
+from headwater.client.link.fetch import (
     Columns,
     LinearizableError,
     SequenceRange,
@@ -42,8 +40,10 @@ from headwater.spark.link.fetch import (
     choose_way,
     read_range,
 )
-from headwater.spark.link.lag import oldest_time_ns
-from headwater.spark.link.login import Login
+from headwater.client.link.lag import oldest_time_ns
+from headwater.client.link.login import Login
+from headwater.spark import buckets, objects
+from headwater.spark.batches import BatchBuilder, in_batches
 from headwater.spark.offsets import (
     Changes,
     DataLossError,

@@ -20,13 +20,13 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
 from headwater.base.errors import OperatingError
-from headwater.spark.link.api import JetStream, StreamInfo
-from headwater.spark.link.connection import Connection
-from headwater.spark.link.counts import count_messages
-from headwater.spark.link.fetch import choose_way
-from headwater.spark.link.lag import Lag, lag_behind
-from headwater.spark.link.ranges import SequenceRange
-from headwater.spark.link.sizes import message_sizes
+from headwater.client.link.api import JetStream, StreamInfo
+from headwater.client.link.connection import Connection
+from headwater.client.link.counts import count_messages
+from headwater.client.link.fetch import choose_way
+from headwater.client.link.lag import Lag, lag_behind
+from headwater.client.link.ranges import SequenceRange
+from headwater.client.link.sizes import message_sizes
 from headwater.spark.offsets import Changes, Offset, loss_of, replacement_of
 from headwater.spark.options import At, Kind, SourceOptions
 from headwater.spark.planning import Limit, Measured, end_of_batch, measure

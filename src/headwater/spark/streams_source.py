@@ -20,7 +20,7 @@ from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, Inp
 from pyspark.sql.types import StructType
 
 from headwater.base.errors import OperatingError
-from headwater.spark.link.lag import Lag
+from headwater.client.link.lag import Lag
 from headwater.spark.offsets import Offset, StreamsOffset
 from headwater.spark.options import EARLIEST, At, OptionError, SourceOptions
 from headwater.spark.schema import check_columns

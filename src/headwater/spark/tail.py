@@ -16,9 +16,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, final
 
-from headwater.spark.link.api import JetStream
-from headwater.spark.link.fetch import SequenceRange, read_range
-from headwater.spark.link.publisher import Messages
+from headwater.client.link.api import JetStream
+from headwater.client.link.fetch import SequenceRange, read_range
+from headwater.client.link.publisher import Messages
 from headwater.spark.row_ids import content_of, content_of_row
 from headwater.wire.headers import VERSION
 

@@ -24,7 +24,7 @@ DELTA: Final = "headwater.spark.jobs.delta_log:DeltaLog."
 PARQUET: Final = "headwater.spark.jobs.parquet_directory:"
 COMPACTION: Final = "headwater.spark.jobs.compaction:"
 SOURCE: Final = "headwater.spark.stream_source:StreamSourceReader."
-FETCH: Final = "headwater.spark.link.fetch:read_range"
+FETCH: Final = "headwater.client.link.fetch:read_range"
 
 BOTH: Final = ("delta", "parquet")
 STRIKES: Final = (

@@ -21,9 +21,9 @@ MESSAGES: Final = 600
 WINDOW_NS: Final = 500_000_000
 
 MARKERS: Final = "headwater.spark.markers:"
-PUBLISHER: Final = "headwater.spark.link.publisher:"
+PUBLISHER: Final = "headwater.client.link.publisher:"
 SOURCE: Final = "headwater.spark.stream_source:StreamSourceReader."
-FETCH: Final = "headwater.spark.link.fetch:read_range"
+FETCH: Final = "headwater.client.link.fetch:read_range"
 
 STRIKES: Final = (
     # kill -9 of the worker that writes a partition

@@ -18,8 +18,8 @@ from headwater.cli.messaging.pubsub import Session
 from headwater.cli.pipeline.checks import server_checks
 from headwater.cli.shell.exits import CommandFailed
 from headwater.cli.streams.archive import BEGINNINGS, DATA_FILE, META_FILE
-from headwater.spark.link.connection import Connection
-from headwater.spark.link.login import Login
+from headwater.client.link.connection import Connection
+from headwater.client.link.login import Login
 from headwater.wire.credentials.nkeys import KeyPair
 from tests.interop.server_process import ORACLE, ServerProcess
 from tests.unit.cli.conftest import (
@@ -30,8 +30,8 @@ from tests.unit.cli.conftest import (
     Tool,
     serving,
 )
-from tests.unit.spark.link.credentials import Authority, OperatorTree, user_seed
-from tests.unit.spark.link.peers import WAIT_S_MAX, Peer, running, settle, url_of
+from tests.unit.client.link.credentials import Authority, OperatorTree, user_seed
+from tests.unit.client.link.peers import WAIT_S_MAX, Peer, running, settle, url_of
 
 SECRET = "hunter2"
 SEED = user_seed()

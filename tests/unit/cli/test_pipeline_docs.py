@@ -9,8 +9,8 @@ from typing import Final
 import pytest
 
 from headwater.cli.pipeline.group import pipeline
+from headwater.client.link.login import Login
 from headwater.spark.jobs.pipeline_file import KINDS, SparkSettings, parse_pipeline
-from headwater.spark.link.login import Login
 from headwater.spark.options import OptionError, SinkOptions, SourceOptions
 from headwater.spark.schema import COLUMNS
 

@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from headwater.client.link.connection import Connection
+from headwater.client.link.login import Login
 from headwater.spark import partition_write
 from headwater.spark.batch_commit import BatchCommit, CopyGoneError
-from headwater.spark.link.connection import Connection
-from headwater.spark.link.login import Login
 from headwater.spark.markers import ChangedBatchError
 from headwater.spark.partition_write import (
     Links,

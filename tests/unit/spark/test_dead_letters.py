@@ -9,12 +9,12 @@ from dataclasses import replace
 
 import pytest
 
+from headwater.client.link.connection import Connection
+from headwater.client.link.errors import LinkError
+from headwater.client.link.login import Login
+from headwater.client.link.publisher import MessageRefusedError
 from headwater.spark.batch_commit import BatchCommit
 from headwater.spark.dead_letters import TEXT_CHARS_MAX, DeadLetterBox, letter_subject
-from headwater.spark.link.connection import Connection
-from headwater.spark.link.errors import LinkError
-from headwater.spark.link.login import Login
-from headwater.spark.link.publisher import MessageRefusedError
 from headwater.spark.partition_write import (
     Links,
     Step,

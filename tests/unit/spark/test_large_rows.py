@@ -10,11 +10,11 @@ from contextlib import contextmanager
 
 import pytest
 
+from headwater.client.link.api import JetStream
+from headwater.client.link.connection import Connection
+from headwater.client.link.login import Login
+from headwater.client.link.publisher import MessageRefusedError
 from headwater.spark.batch_commit import BatchCommit
-from headwater.spark.link.api import JetStream
-from headwater.spark.link.connection import Connection
-from headwater.spark.link.login import Login
-from headwater.spark.link.publisher import MessageRefusedError
 from headwater.spark.markers import COMMITTED_BATCHES_MAX, query_marker
 from headwater.spark.partition_write import (
     Links,

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 import pytest
 
+from headwater.client.link.api import JetStream
+from headwater.client.link.connection import Connection
+from headwater.client.link.login import Login
 from headwater.go.times import parse_time
 from headwater.spark import markers
-from headwater.spark.link.api import JetStream
-from headwater.spark.link.connection import Connection
-from headwater.spark.link.login import Login
 from headwater.spark.markers import (
     COMMITTED_BATCHES_MAX,
     LEASE_S_MAX,

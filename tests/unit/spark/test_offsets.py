@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.spark.link.api import StreamInfo
+from headwater.client.link.api import StreamInfo
 from headwater.spark.offsets import (
     Changes,
     Offset,

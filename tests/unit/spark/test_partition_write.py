@@ -11,12 +11,12 @@ from contextlib import closing, contextmanager
 
 import pytest
 
+from headwater.client.link.api import JetStream
+from headwater.client.link.connection import Connection
+from headwater.client.link.errors import LinkError
+from headwater.client.link.login import Login
+from headwater.client.link.publisher import FLIGHT_MESSAGES_MAX, MessageRefusedError
 from headwater.spark import markers
-from headwater.spark.link.api import JetStream
-from headwater.spark.link.connection import Connection
-from headwater.spark.link.errors import LinkError
-from headwater.spark.link.login import Login
-from headwater.spark.link.publisher import FLIGHT_MESSAGES_MAX, MessageRefusedError
 from headwater.spark.markers import CommittedBatch
 from headwater.spark.partition_write import (
     Links,

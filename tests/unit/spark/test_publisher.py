@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from headwater.spark.link.connection import Connection
-from headwater.spark.link.errors import ConnectionLostError, LinkError
-from headwater.spark.link.login import Login
-from headwater.spark.link.publisher import (
+from headwater.client.link.connection import Connection
+from headwater.client.link.errors import ConnectionLostError, LinkError
+from headwater.client.link.login import Login
+from headwater.client.link.publisher import (
     FLIGHT_MESSAGES_MAX,
     MessageRefusedError,
     Messages,

@@ -5,11 +5,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from headwater.spark.link.api import JetStream
-from headwater.spark.link.connection import Connection
-from headwater.spark.link.fetch import SequenceRange, Way, read_range
-from headwater.spark.link.login import Login
-from headwater.spark.link.ranges import CHUNK_ROWS
+from headwater.client.link.api import JetStream
+from headwater.client.link.connection import Connection
+from headwater.client.link.fetch import SequenceRange, Way, read_range
+from headwater.client.link.login import Login
+from headwater.client.link.ranges import CHUNK_ROWS
 from headwater.spark.partition_write import Links, Step, Work, write_exactly_once
 from headwater.spark.rows import Rows
 from tests.spark.replicas import COUNT, Replicas, replicas

@@ -15,8 +15,8 @@ from headwater.cli.api.login_client import LoginRefused
 from headwater.cli.api.model import Target
 from headwater.cli.shell.durations import duration_text
 from headwater.cli.shell.exits import CommandFailed, ExitCode
-from headwater.spark.link.login import LoginError
-from headwater.spark.link.tls import alert_of, handshake_failure
+from headwater.client.link.login import LoginError
+from headwater.client.link.tls import alert_of, handshake_failure
 
 # By the names that options have in a Login.
 FLAGS: Final = {

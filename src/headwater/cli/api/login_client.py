@@ -21,8 +21,8 @@ from nats.aio.client import Client
 from nats.aio.transport import TcpTransport
 
 from headwater.cli.shell.exits import CommandFailed
-from headwater.spark.link.login import Login, LoginError, Server, login_proof
-from headwater.spark.link.tls import needs_tls, tls_context
+from headwater.client.link.login import Login, LoginError, Server, login_proof
+from headwater.client.link.tls import needs_tls, tls_context
 
 CLIENT_NAME: Final = "headwater cli"
 _CONNECT: Final = b"CONNECT "

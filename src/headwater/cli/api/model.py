@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from headwater.spark.link.login import Login
+from headwater.client.link.login import Login
 
 
 @dataclass(frozen=True)

@@ -15,21 +15,21 @@ from headwater.base.errors import OperatingError
 from headwater.cli.api.connection_failures import UNKNOWN_HOST_ADVICE
 from headwater.cli.shell.exits import CommandFailed, ExitCode
 from headwater.cli.shell.render import count_text, size_text
-from headwater.spark.java import java_home
-from headwater.spark.jobs.archive import ArchiveSettings
-from headwater.spark.jobs.archive_manifest import check_place, read_manifest, settle_manifest
-from headwater.spark.jobs.pipeline_file import LOGIN_FIELD, Job
-from headwater.spark.jobs.replay import ReplaySettings
-from headwater.spark.link.api import STREAM_NOT_FOUND, JetStream
-from headwater.spark.link.connection import Connection
-from headwater.spark.link.errors import (
+from headwater.client.link.api import STREAM_NOT_FOUND, JetStream
+from headwater.client.link.connection import Connection
+from headwater.client.link.errors import (
     ApiError,
     NoRespondersError,
     RefusedError,
     UnknownHostError,
     UnreachableError,
 )
-from headwater.spark.link.login import Login
+from headwater.client.link.login import Login
+from headwater.spark.java import java_home
+from headwater.spark.jobs.archive import ArchiveSettings
+from headwater.spark.jobs.archive_manifest import check_place, read_manifest, settle_manifest
+from headwater.spark.jobs.pipeline_file import LOGIN_FIELD, Job
+from headwater.spark.jobs.replay import ReplaySettings
 
 CLIENT_NAME: Final = "headwater-pipeline"
 # What the extra `spark` brings.

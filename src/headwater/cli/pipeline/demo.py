@@ -26,6 +26,7 @@ from headwater.cli.shell.output import Output
 from headwater.cli.shell.render import NUMBER_STYLE, count_text
 from headwater.cli.shell.sections import TITLE_STYLE
 from headwater.cli.shell.tables import Column, Columns, terminal_width
+from headwater.client.link.login import Login
 from headwater.spark.demo import (
     SPARK_START,
     DemoServer,
@@ -40,7 +41,6 @@ from headwater.spark.demo import (
 from headwater.spark.jobs.pipeline_file import Job
 from headwater.spark.jobs.progress import SILENT, Progress
 from headwater.spark.jobs.stats import REPORT
-from headwater.spark.link.login import Login
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -26,8 +26,8 @@ from headwater.cli.shell.parameters import (
 )
 from headwater.cli.shell.settings_options import Pair, split_words
 from headwater.cli.shell.units import NANOSECONDS_PER_SECOND, duration_ns_text, parse_duration_ns
+from headwater.client.link.login import Login
 from headwater.spark.jobs.pipeline_file import LOGIN_FIELD, SparkSettings
-from headwater.spark.link.login import Login
 
 F = TypeVar("F", bound=Callable[..., Any])
 

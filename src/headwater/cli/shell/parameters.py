@@ -13,7 +13,7 @@ import click
 from headwater.cli.api.connection_failures import login_failure
 from headwater.cli.api.model import Target
 from headwater.cli.shell.durations import parse_duration_s
-from headwater.spark.link.login import LoginError
+from headwater.client.link.login import LoginError
 
 F = TypeVar("F", bound=Callable[..., Any])
 

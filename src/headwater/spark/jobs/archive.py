@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from headwater.client.link.login import Login
 from headwater.spark.jobs.archive_manifest import FORMATS, Format, Manifest, own_directory
 from headwater.spark.jobs.partitioning import Partitioning
 from headwater.spark.jobs.progress import SILENT, Progress
-from headwater.spark.link.login import Login
 from headwater.spark.options import OptionError, SourceOptions
 
 if TYPE_CHECKING:

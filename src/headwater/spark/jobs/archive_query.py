@@ -24,6 +24,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.listener import StreamingQueryProgress
 from pyspark.sql.streaming.query import StreamingQuery
 
+from headwater.client.link.api import JetStream, StreamInfo
+from headwater.client.link.connection import Connection
+from headwater.client.link.lag import Lag
 from headwater.spark.jobs.archive import ArchiveResult, ArchiveSettings
 from headwater.spark.jobs.archive_log import ArchiveLog, Record, open_log
 from headwater.spark.jobs.archive_manifest import check_place, own_directory, settle_manifest
@@ -34,9 +37,6 @@ from headwater.spark.jobs.parquet_files import FileShape
 from headwater.spark.jobs.progress import SILENT, Progress
 from headwater.spark.jobs.reading import MESSAGE_COLUMNS, login_options, stream_info
 from headwater.spark.jobs.spark_checkpoint import query_id
-from headwater.spark.link.api import JetStream, StreamInfo
-from headwater.spark.link.connection import Connection
-from headwater.spark.link.lag import Lag
 from headwater.spark.options import OptionError
 from headwater.spark.session import make_active
 from headwater.spark.versions import HAS_READ_LIMITS

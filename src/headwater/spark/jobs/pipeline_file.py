@@ -25,12 +25,12 @@ from pathlib import Path
 from typing import Any, Final, Literal, Protocol, TypeVar, Union, cast
 
 from headwater.base.errors import OperatingError
+from headwater.client.link.login import Login
 from headwater.spark.jobs.archive import ArchiveSettings
 from headwater.spark.jobs.replay import ReplaySettings
 from headwater.spark.jobs.stats import StatsSettings
 from headwater.spark.jobs.table import TableSettings
 from headwater.spark.jobs.union import UnionSettings
-from headwater.spark.link.login import Login
 
 S = TypeVar("S")
 C = TypeVar("C", bound="JobSettings")

@@ -13,11 +13,11 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
-from headwater.spark.link.api import STREAM_NOT_FOUND, JetStream, StreamInfo
-from headwater.spark.link.connection import Connection
-from headwater.spark.link.errors import ApiError
-from headwater.spark.link.lag import Lag, lag_behind
-from headwater.spark.link.login import Login
+from headwater.client.link.api import STREAM_NOT_FOUND, JetStream, StreamInfo
+from headwater.client.link.connection import Connection
+from headwater.client.link.errors import ApiError
+from headwater.client.link.lag import Lag, lag_behind
+from headwater.client.link.login import Login
 from headwater.spark.options import OptionError, parse_point_in_time
 from headwater.subjects.grammar import is_valid_pattern
 

@@ -28,6 +28,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from headwater.base.errors import OperatingError, PeerError
+from headwater.client.link.api import JetStream, StreamInfo
+from headwater.client.link.connection import Connection, reach
+from headwater.client.link.lag import lag_behind
+from headwater.client.link.login import Login
 from headwater.spark.jobs.pacing import FULL_SPEED, SPEED_MAX, Anchor
 from headwater.spark.jobs.progress import SILENT, Progress
 from headwater.spark.jobs.reading import (
@@ -41,10 +45,6 @@ from headwater.spark.jobs.reading import (
 )
 from headwater.spark.jobs.replay_lane import RESULT_SCHEMA, LanePlan, publish_lane, refused_headers
 from headwater.spark.jobs.replay_marker import Marker, MarkerEntry
-from headwater.spark.link.api import JetStream, StreamInfo
-from headwater.spark.link.connection import Connection, reach
-from headwater.spark.link.lag import lag_behind
-from headwater.spark.link.login import Login
 from headwater.spark.offsets import DataLossError, Offset, keeps_messages, loss_of
 from headwater.spark.options import OptionError, SinkOptions
 from headwater.subjects.transform import SubjectTransform

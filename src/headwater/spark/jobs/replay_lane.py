@@ -19,19 +19,19 @@ from typing import TYPE_CHECKING, Final
 
 from headwater.base.clock import NS_PER_S
 from headwater.base.errors import OperatingError
-from headwater.spark.jobs.pacing import Anchor, Pace
-from headwater.spark.jobs.replay_marker import Claim, Fence
-from headwater.spark.link.api import JetStream, StreamInfo
-from headwater.spark.link.connection import Connection
-from headwater.spark.link.errors import (
+from headwater.client.link.api import JetStream, StreamInfo
+from headwater.client.link.connection import Connection
+from headwater.client.link.errors import (
     ConnectionLostError,
     NoRespondersError,
     TimedOutError,
     UnreachableError,
 )
-from headwater.spark.link.login import Login
-from headwater.spark.link.outage import Outage
-from headwater.spark.link.publisher import Messages, NotServedError, Publisher, SendApartError
+from headwater.client.link.login import Login
+from headwater.client.link.outage import Outage
+from headwater.client.link.publisher import Messages, NotServedError, Publisher, SendApartError
+from headwater.spark.jobs.pacing import Anchor, Pace
+from headwater.spark.jobs.replay_marker import Claim, Fence
 from headwater.spark.tail import Tail
 from headwater.subjects.transform import SubjectTransform
 from headwater.wire.headers import VERSION

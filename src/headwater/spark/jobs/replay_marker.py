@@ -27,8 +27,8 @@ from typing import Final
 import msgspec
 
 from headwater.base.clock import NS_PER_S
-from headwater.spark.link.api import WRONG_LAST_SEQUENCE, JetStream, StreamInfo
-from headwater.spark.link.errors import ApiError
+from headwater.client.link.api import WRONG_LAST_SEQUENCE, JetStream, StreamInfo
+from headwater.client.link.errors import ApiError
 from headwater.spark.markers import OvertakenError, now_s
 from headwater.spark.options import OptionError
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
+from headwater.client.link.login import Login
 from headwater.spark.jobs.archive_manifest import read_manifest
 from headwater.spark.jobs.progress import SILENT, Progress
 from headwater.spark.jobs.reading import (
@@ -37,7 +38,6 @@ from headwater.spark.jobs.stats_figures import (
     Span,
     time_text,
 )
-from headwater.spark.link.login import Login
 from headwater.spark.options import OptionError, SourceOptions
 
 if TYPE_CHECKING:

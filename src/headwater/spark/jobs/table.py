@@ -34,6 +34,11 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from headwater.client.link.api import STREAM_NOT_FOUND, JetStream, StreamInfo
+from headwater.client.link.connection import Connection
+from headwater.client.link.errors import ApiError
+from headwater.client.link.lag import lag_behind
+from headwater.client.link.login import Login
 from headwater.spark.jobs.delta_table import Part, Table, write_parts
 from headwater.spark.jobs.progress import SILENT, PatientProgress, Progress
 from headwater.spark.jobs.reading import check_time, login_options, utc
@@ -48,11 +53,6 @@ from headwater.spark.jobs.table_history import (
     without_purged,
 )
 from headwater.spark.jobs.table_latest import LatestTable
-from headwater.spark.link.api import STREAM_NOT_FOUND, JetStream, StreamInfo
-from headwater.spark.link.connection import Connection
-from headwater.spark.link.errors import ApiError
-from headwater.spark.link.lag import lag_behind
-from headwater.spark.link.login import Login
 from headwater.spark.offsets import DataLossError, Loss, Offset, loss_of
 from headwater.spark.options import (
     Kind,

@@ -12,13 +12,13 @@ from typing import cast
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
+from headwater.client.link.api import JetStream, StreamInfo
+from headwater.client.link.connection import Connection
+from headwater.client.link.fetch import read_range
+from headwater.client.link.ranges import Columns, SequenceRange
 from headwater.spark import buckets
 from headwater.spark.batches import BatchBuilder
 from headwater.spark.buckets import CatchUp
-from headwater.spark.link.api import JetStream, StreamInfo
-from headwater.spark.link.connection import Connection
-from headwater.spark.link.fetch import read_range
-from headwater.spark.link.ranges import Columns, SequenceRange
 from headwater.spark.options import Kind
 from headwater.spark.schema import ddl
 

@@ -20,6 +20,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, get_args
 
+from headwater.client.link.api import JetStream, StreamInfo
+from headwater.client.link.connection import Connection
+from headwater.client.link.login import Login
 from headwater.spark.jobs.archive_log import Snapshot, open_log
 from headwater.spark.jobs.archive_manifest import Manifest, read_manifest
 from headwater.spark.jobs.reading import (
@@ -30,9 +33,6 @@ from headwater.spark.jobs.reading import (
     subject_regex,
     utc,
 )
-from headwater.spark.link.api import JetStream, StreamInfo
-from headwater.spark.link.connection import Connection
-from headwater.spark.link.login import Login
 from headwater.spark.offsets import (
     DataLossError,
     Offset,

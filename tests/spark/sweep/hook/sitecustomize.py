@@ -38,8 +38,8 @@ ORDERS = "HEADWATER_SWEEP"
 MEETING_S_MAX = 60
 
 POINTS = {
-    "headwater.spark.link.fetch": ("read_range",),
-    "headwater.spark.link.publisher": ("Publisher.send", "Publisher.finish"),
+    "headwater.client.link.fetch": ("read_range",),
+    "headwater.client.link.publisher": ("Publisher.send", "Publisher.finish"),
     "headwater.spark.markers": ("Claim.take", "Claim.finish", "commit"),
     "headwater.spark.stream_source": (
         "StreamSourceReader.latestOffset",

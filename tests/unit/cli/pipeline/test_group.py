@@ -16,10 +16,10 @@ from headwater.cli.pipeline.commands import ARCHIVE, REPLAY, STATS, TABLE
 from headwater.cli.pipeline.group import pipeline
 from headwater.cli.pipeline.options import JobOptions, PipelineCommand
 from headwater.cli.pipeline.union import UNION
+from headwater.client.link.login import Login
 from headwater.spark.jobs.archive import ArchiveSettings
 from headwater.spark.jobs.archive_manifest import settle_manifest
 from headwater.spark.jobs.pipeline_file import KINDS
-from headwater.spark.link.login import Login
 from tests.unit.cli.conftest import PATIENCE_S, Call, Ended, Tool
 
 JOBS = {"archive": ARCHIVE, "table": TABLE, "replay": REPLAY, "union": UNION, "stats": STATS}

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from headwater.client.link.login import Login
 from headwater.spark.jobs.archive import ArchiveResult, ArchiveSettings
 from headwater.spark.jobs.union import UnionSettings
-from headwater.spark.link.login import Login
 from headwater.spark.options import OptionError
 
 

@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
+from headwater.client.link.login import Login
 from headwater.spark.jobs.archive import ArchiveSettings
 from headwater.spark.jobs.replay import ReplaySettings
 from headwater.spark.jobs.stats import StatsSettings
 from headwater.spark.jobs.table import TableSettings
 from headwater.spark.jobs.union import UnionSettings
-from headwater.spark.link.login import Login
 
 
 def test_every_folder_of_every_job_is_seen_from_the_root(

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from headwater.client.link.login import Login
 from headwater.spark.jobs.archive import ArchiveSettings
 from headwater.spark.jobs.pipeline_file import (
     KINDS,
@@ -19,7 +20,6 @@ from headwater.spark.jobs.pipeline_file import (
     read_pipeline,
 )
 from headwater.spark.jobs.table import TableSettings
-from headwater.spark.link.login import Login
 
 ORDERS = """
 [jobs.orders]

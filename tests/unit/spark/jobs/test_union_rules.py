@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from headwater.client.link.api import StreamInfo
 from headwater.spark.jobs.archive_log import StoredFile
 from headwater.spark.jobs.archive_manifest import Manifest
 from headwater.spark.jobs.union import start_of_tail, subjects_of_both
-from headwater.spark.link.api import StreamInfo
 from headwater.spark.offsets import DataLossError
 from headwater.spark.options import OptionError
 

@@ -25,17 +25,17 @@ from typing import Any, Final, final
 
 import msgspec
 
-from headwater.spark.link.api import (
+from headwater.client.link.api import (
     CONSUMER_NOT_FOUND,
     STREAM_NOT_FOUND,
     JetStream,
     StreamInfo,
 )
-from headwater.spark.link.connection import Connection, publish_frame, status_of
-from headwater.spark.link.counts import inactive_ns
-from headwater.spark.link.errors import ApiError, LinkError, TimedOutError
-from headwater.spark.link.patterns import Patterns
-from headwater.spark.link.ranges import (
+from headwater.client.link.connection import Connection, publish_frame, status_of
+from headwater.client.link.counts import inactive_ns
+from headwater.client.link.errors import ApiError, LinkError, TimedOutError
+from headwater.client.link.patterns import Patterns
+from headwater.client.link.ranges import (
     CHUNK_BYTES,
     CHUNK_ROWS,
     Columns,

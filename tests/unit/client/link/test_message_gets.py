@@ -5,16 +5,16 @@ from pathlib import Path
 
 import pytest
 
-from headwater.spark.link.api import JetStream, StreamInfo
-from headwater.spark.link.connection import Connection, publish_frame
-from headwater.spark.link.errors import LinkError
-from headwater.spark.link.login import Login
-from headwater.spark.link.message_gets import MessageGetReader
-from headwater.spark.link.patterns import Patterns
-from headwater.spark.link.ranges import SequenceRange
+from headwater.client.link.api import JetStream, StreamInfo
+from headwater.client.link.connection import Connection, publish_frame
+from headwater.client.link.errors import LinkError
+from headwater.client.link.login import Login
+from headwater.client.link.message_gets import MessageGetReader
+from headwater.client.link.patterns import Patterns
+from headwater.client.link.ranges import SequenceRange
 from tests.interop.server_process import HEADWATER
 from tests.spark.servers import KINDS, Server
-from tests.unit.spark.link.peers import Responder, running, settle, url_of
+from tests.unit.client.link.peers import Responder, running, settle, url_of
 
 INFO = StreamInfo("LOG", "", {}, 1, 1, 1, 1, 0, "", "")
 

@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from headwater.spark.link.api import JetStream
-from headwater.spark.link.connection import Connection
-from headwater.spark.link.consumer_reads import reply_numbers
-from headwater.spark.link.fetch import SequenceRange, Way, read_range
-from headwater.spark.link.login import Login
-from headwater.spark.link.ranges import IncompleteError
+from headwater.client.link.api import JetStream
+from headwater.client.link.connection import Connection
+from headwater.client.link.consumer_reads import reply_numbers
+from headwater.client.link.fetch import SequenceRange, Way, read_range
+from headwater.client.link.login import Login
+from headwater.client.link.ranges import IncompleteError
 from tests.spark.servers import Server
 
 SHORT = b"$JS.ACK.LOG.mine.1.%d"

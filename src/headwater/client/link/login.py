@@ -19,8 +19,8 @@ from typing import Any, Final
 from urllib.parse import unquote
 
 from headwater import __version__
-from headwater.spark.link.option_files import LIKE_A_SEED, LoginError, read_text
-from headwater.spark.link.tls import tls_context
+from headwater.client.link.option_files import LIKE_A_SEED, LoginError, read_text
+from headwater.client.link.tls import tls_context
 from headwater.wire.credentials.creds import Credentials, parse_credentials, user_key
 from headwater.wire.credentials.nkeys import KeyPair, NkeyError
 from headwater.wire.info import PROTOCOL_INFO

@@ -5,8 +5,8 @@ Only for what may be asked again: if the connection is lost, nothing says which 
 
 from collections.abc import Sequence
 
-from headwater.spark.link.connection import Connection, Reply, publish_frame, status_of
-from headwater.spark.link.errors import TimedOutError
+from headwater.client.link.connection import Connection, Reply, publish_frame, status_of
+from headwater.client.link.errors import TimedOutError
 
 
 def ask_all(connection: Connection, requests: Sequence[tuple[str, bytes]]) -> list[Reply]:

@@ -8,10 +8,10 @@ the stream takes no consumer, at the messages themselves.
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import closing
 
-from headwater.spark.link.api import StreamInfo
-from headwater.spark.link.connection import Connection
-from headwater.spark.link.fetch import Way, read_range
-from headwater.spark.link.ranges import Columns, SequenceRange
+from headwater.client.link.api import StreamInfo
+from headwater.client.link.connection import Connection
+from headwater.client.link.fetch import Way, read_range
+from headwater.client.link.ranges import Columns, SequenceRange
 
 
 def message_sizes(

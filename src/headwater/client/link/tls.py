@@ -11,11 +11,11 @@ import ssl
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from headwater.spark.link.option_files import LoginError, readable_path
+from headwater.client.link.option_files import LoginError, readable_path
 
 if TYPE_CHECKING:
     # A login checks its files by building the context, so it is the one that imports.
-    from headwater.spark.link.login import Login, Server
+    from headwater.client.link.login import Login, Server
 
 
 def tls_context(login: "Login") -> ssl.SSLContext:

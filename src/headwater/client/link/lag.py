@@ -10,11 +10,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from headwater.client.link.api import JetStream, StreamInfo
+from headwater.client.link.connection import Connection
+from headwater.client.link.counts import count_messages
+from headwater.client.link.patterns import ALL
 from headwater.go.times import parse_time
-from headwater.spark.link.api import JetStream, StreamInfo
-from headwater.spark.link.connection import Connection
-from headwater.spark.link.counts import count_messages
-from headwater.spark.link.patterns import ALL
 
 _NS_PER_S: Final = 1_000_000_000
 _SIZES: Final = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))

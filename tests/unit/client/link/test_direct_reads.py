@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from headwater.spark.link.api import JetStream
-from headwater.spark.link.connection import Connection
-from headwater.spark.link.fetch import SequenceRange, Way, read_range
-from headwater.spark.link.login import Login
-from headwater.spark.link.ranges import Columns
+from headwater.client.link.api import JetStream
+from headwater.client.link.connection import Connection
+from headwater.client.link.fetch import SequenceRange, Way, read_range
+from headwater.client.link.login import Login
+from headwater.client.link.ranges import Columns
 from tests.spark.servers import KINDS, Message, Server
 
 MESSAGES = 50

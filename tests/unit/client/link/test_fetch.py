@@ -9,17 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from headwater.go.times import format_time
-from headwater.spark.link.api import JetStream, StreamInfo
-from headwater.spark.link.connection import Connection
-from headwater.spark.link.consumer_reads import (
+from headwater.client.link.api import JetStream, StreamInfo
+from headwater.client.link.connection import Connection
+from headwater.client.link.consumer_reads import (
     LOOKS_IN_VAIN_MAX,
     ConsumerReader,
     _Pulls,
     _PullSize,
 )
-from headwater.spark.link.errors import ApiError
-from headwater.spark.link.fetch import (
+from headwater.client.link.errors import ApiError
+from headwater.client.link.fetch import (
     LinearizableError,
     SequenceRange,
     StreamReplacedError,
@@ -27,9 +26,10 @@ from headwater.spark.link.fetch import (
     choose_way,
     read_range,
 )
-from headwater.spark.link.login import Login
-from headwater.spark.link.patterns import Patterns
-from headwater.spark.link.ranges import CHUNK_BYTES, CHUNK_ROWS, Columns, IncompleteError
+from headwater.client.link.login import Login
+from headwater.client.link.patterns import Patterns
+from headwater.client.link.ranges import CHUNK_BYTES, CHUNK_ROWS, Columns, IncompleteError
+from headwater.go.times import format_time
 from headwater.subjects.grammar import matches
 from tests.spark.servers import KINDS, Message, Server, Stored, header_block
 

@@ -23,7 +23,7 @@ from typing import Any, Final, Self, TypeVar
 import msgspec
 
 from headwater.base.errors import PeerError
-from headwater.spark.link.errors import (
+from headwater.client.link.errors import (
     ApiError,
     ConnectionLostError,
     LinkError,
@@ -33,9 +33,9 @@ from headwater.spark.link.errors import (
     UnknownHostError,
     UnreachableError,
 )
-from headwater.spark.link.login import NO_CREDENTIALS, Login, Server, connect_document
-from headwater.spark.link.outage import Outage
-from headwater.spark.link.tls import alert_of, needs_tls, secured
+from headwater.client.link.login import NO_CREDENTIALS, Login, Server, connect_document
+from headwater.client.link.outage import Outage
+from headwater.client.link.tls import alert_of, needs_tls, secured
 from headwater.wire.info import decode_object
 from headwater.wire.server_decoder import (
     Deliveries,

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from headwater.spark.link.api import JetStream
-from headwater.spark.link.connection import Connection
-from headwater.spark.link.errors import UnreachableError
-from headwater.spark.link.fetch import SequenceRange, StreamReplacedError, Way, read_range
-from headwater.spark.link.login import Login
-from headwater.spark.link.ranges import CHUNK_ROWS
+from headwater.client.link.api import JetStream
+from headwater.client.link.connection import Connection
+from headwater.client.link.errors import UnreachableError
+from headwater.client.link.fetch import SequenceRange, StreamReplacedError, Way, read_range
+from headwater.client.link.login import Login
+from headwater.client.link.ranges import CHUNK_ROWS
 from tests.spark.servers import KINDS, Message, Server
 
 STREAM = "LOG"

@@ -4,9 +4,9 @@ import logging
 
 import pytest
 
-from headwater.spark.link.errors import ConnectionLostError, LinkError, NoRespondersError
-from headwater.spark.link.login import START_PATIENCE_S, Login
-from headwater.spark.link.outage import (
+from headwater.client.link.errors import ConnectionLostError, LinkError, NoRespondersError
+from headwater.client.link.login import START_PATIENCE_S, Login
+from headwater.client.link.outage import (
     ANSWERED_PATIENCE_S,
     LINE_AFTER_S,
     LINE_EVERY_S,

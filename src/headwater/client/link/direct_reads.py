@@ -24,18 +24,18 @@ from typing import Any, Final, final
 
 import msgspec
 
-from headwater.go.times import parse_time
-from headwater.spark.link.api import JetStream
-from headwater.spark.link.connection import Connection, publish_frame, status_of
-from headwater.spark.link.errors import LinkError, NoRespondersError, TimedOutError
-from headwater.spark.link.patterns import ALL, Patterns
-from headwater.spark.link.ranges import (
+from headwater.client.link.api import JetStream
+from headwater.client.link.connection import Connection, publish_frame, status_of
+from headwater.client.link.errors import LinkError, NoRespondersError, TimedOutError
+from headwater.client.link.patterns import ALL, Patterns
+from headwater.client.link.ranges import (
     CHUNK_BYTES,
     CHUNK_ROWS,
     Columns,
     IncompleteError,
     SequenceRange,
 )
+from headwater.go.times import parse_time
 from headwater.wire.headers import VERSION
 
 _END_OF_BATCH: Final = 204

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 import pytest
 
+from headwater.client.link.api import JetStream, StreamInfo
+from headwater.client.link.connection import Connection
+from headwater.client.link.counts import count_messages, sequence_at
+from headwater.client.link.login import Login
 from headwater.go.times import parse_time
-from headwater.spark.link.api import JetStream, StreamInfo
-from headwater.spark.link.connection import Connection
-from headwater.spark.link.counts import count_messages, sequence_at
-from headwater.spark.link.login import Login
 from headwater.subjects.grammar import matches
 from tests.spark.servers import KINDS, Message, Server, Stored, header_block
 

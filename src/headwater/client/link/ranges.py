@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Self, final
 
-from headwater.spark.link.errors import LinkError
+from headwater.client.link.errors import LinkError
 
 CHUNK_ROWS: Final = 10_000
 """As many messages as one chunk has: what a batch of rows wants to have."""

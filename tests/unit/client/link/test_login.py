@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.base.errors import OperatingError
-from headwater.spark.link.login import Login, LoginError, Server, connect_document
-from headwater.spark.link.option_files import FILE_BYTES_MAX
-from headwater.spark.link.tls import needs_tls, tls_context
+from headwater.client.link.login import Login, LoginError, Server, connect_document
+from headwater.client.link.option_files import FILE_BYTES_MAX
+from headwater.client.link.tls import needs_tls, tls_context
 from headwater.wire.credentials.nkeys import KeyKind, KeyPair
-from tests.unit.spark.link.credentials import Authority, creds_text, seed_text, user_seed
+from tests.unit.client.link.credentials import Authority, creds_text, seed_text, user_seed
 
 SEED = user_seed()
 PUBLIC = KeyPair.from_seed(SEED).public

@@ -22,11 +22,11 @@ from contextlib import closing
 from enum import Enum
 from typing import Protocol
 
-from headwater.spark.link.api import STREAM_NOT_FOUND, JetStream, StreamInfo
-from headwater.spark.link.connection import Connection
-from headwater.spark.link.consumer_reads import ConsumerReader
-from headwater.spark.link.direct_reads import DirectReader
-from headwater.spark.link.errors import (
+from headwater.client.link.api import STREAM_NOT_FOUND, JetStream, StreamInfo
+from headwater.client.link.connection import Connection
+from headwater.client.link.consumer_reads import ConsumerReader
+from headwater.client.link.direct_reads import DirectReader
+from headwater.client.link.errors import (
     UNAVAILABLE,
     ApiError,
     ConnectionLostError,
@@ -35,10 +35,10 @@ from headwater.spark.link.errors import (
     RefusedError,
     TimedOutError,
 )
-from headwater.spark.link.message_gets import MessageGetReader
-from headwater.spark.link.outage import Outage
-from headwater.spark.link.patterns import Patterns
-from headwater.spark.link.ranges import (
+from headwater.client.link.message_gets import MessageGetReader
+from headwater.client.link.outage import Outage
+from headwater.client.link.patterns import Patterns
+from headwater.client.link.ranges import (
     Columns,
     IncompleteError,
     SequenceRange,

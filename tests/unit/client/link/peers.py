@@ -9,9 +9,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from headwater.spark.link.connection import Connection, publish_frame
-from headwater.spark.link.errors import LinkError, NoRespondersError
-from headwater.spark.link.login import Login
+from headwater.client.link.connection import Connection, publish_frame
+from headwater.client.link.errors import LinkError, NoRespondersError
+from headwater.client.link.login import Login
 from tests.interop.server_process import Program, ServerProcess, Setup
 
 WAIT_S_MAX = 20.0

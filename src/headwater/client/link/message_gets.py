@@ -14,13 +14,13 @@ from typing import Final, final
 
 import msgspec
 
+from headwater.client.link.api import MESSAGE_NOT_FOUND, JetStream, StreamInfo
+from headwater.client.link.connection import Connection, Reply
+from headwater.client.link.errors import ApiError, LinkError, NoRespondersError
+from headwater.client.link.patterns import ALL, Patterns
+from headwater.client.link.pipelined import ask_all
+from headwater.client.link.ranges import Columns, Gathering, SequenceRange
 from headwater.go.times import parse_time
-from headwater.spark.link.api import MESSAGE_NOT_FOUND, JetStream, StreamInfo
-from headwater.spark.link.connection import Connection, Reply
-from headwater.spark.link.errors import ApiError, LinkError, NoRespondersError
-from headwater.spark.link.patterns import ALL, Patterns
-from headwater.spark.link.pipelined import ask_all
-from headwater.spark.link.ranges import Columns, Gathering, SequenceRange
 
 AT_A_TIME_MIN: Final = 2
 AT_A_TIME_MAX: Final = 256

@@ -17,11 +17,11 @@ from typing import Final, Protocol, final
 import msgspec
 
 from headwater.base.errors import PeerError
+from headwater.client.link.api import JetStream, StreamInfo
+from headwater.client.link.connection import Connection, Reply
+from headwater.client.link.patterns import ALL, Patterns
+from headwater.client.link.pipelined import ask_all
 from headwater.go.times import format_time
-from headwater.spark.link.api import JetStream, StreamInfo
-from headwater.spark.link.connection import Connection, Reply
-from headwater.spark.link.patterns import ALL, Patterns
-from headwater.spark.link.pipelined import ask_all
 from headwater.wire.headers import value_of
 from headwater.wire.info import decode_object
 

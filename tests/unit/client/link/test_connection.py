@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from headwater.spark.link.connection import Connection, Reply, publish_frame
-from headwater.spark.link.errors import (
+from headwater.client.link.connection import Connection, Reply, publish_frame
+from headwater.client.link.errors import (
     ConnectionLostError,
     LinkError,
     NoRespondersError,
@@ -22,12 +22,12 @@ from headwater.spark.link.errors import (
     UnknownHostError,
     UnreachableError,
 )
-from headwater.spark.link.login import Login, LoginError
+from headwater.client.link.login import Login, LoginError
 from headwater.wire.credentials.nkeys import KeyPair
 from headwater.wire.server_decoder import Deliveries
 from tests.interop.server_process import HEADWATER, ORACLE, Program, ServerProcess
-from tests.unit.spark.link.credentials import Authority, OperatorTree, user_seed
-from tests.unit.spark.link.peers import (
+from tests.unit.client.link.credentials import Authority, OperatorTree, user_seed
+from tests.unit.client.link.peers import (
     INFO,
     WAIT_S_MAX,
     Peer,

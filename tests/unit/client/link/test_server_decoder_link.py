@@ -6,16 +6,16 @@ from collections.abc import Iterator
 import pytest
 
 from headwater.base.errors import OperatingError
-from headwater.spark.link.connection import Connection, status_of
-from headwater.spark.link.errors import (
+from headwater.client.link.connection import Connection, status_of
+from headwater.client.link.errors import (
     ConnectionLostError,
     LinkError,
     RefusedError,
     TimedOutError,
     UnreachableError,
 )
-from headwater.spark.link.login import Login, LoginError
-from tests.unit.spark.link.peers import INFO, WAIT_S_MAX, Peer
+from headwater.client.link.login import Login, LoginError
+from tests.unit.client.link.peers import INFO, WAIT_S_MAX, Peer
 
 PONG = b"PONG\r\n"
 SHORT_S = 0.2

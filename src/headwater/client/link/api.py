@@ -9,8 +9,8 @@ from typing import Any, Final
 import msgspec
 
 from headwater.base.errors import PeerError
-from headwater.spark.link.connection import Connection, Reply
-from headwater.spark.link.errors import ApiError, LinkError, NoRespondersError
+from headwater.client.link.connection import Connection, Reply
+from headwater.client.link.errors import ApiError, LinkError, NoRespondersError
 from headwater.wire.headers import VERSION
 from headwater.wire.info import decode_object
 

@@ -21,8 +21,8 @@ import time
 from collections.abc import Callable
 from typing import Final, final
 
-from headwater.spark.link.errors import LinkError
-from headwater.spark.link.login import Login
+from headwater.client.link.errors import LinkError
+from headwater.client.link.login import Login
 
 PAUSE_S_MIN: Final = 0.1
 PAUSE_S_MAX: Final = 2.0

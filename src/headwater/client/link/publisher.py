@@ -28,8 +28,8 @@ from typing import Final, final
 
 import msgspec
 
-from headwater.spark.link.connection import NO_RESPONDERS, Connection, publish_frame, status_of
-from headwater.spark.link.errors import ApiError, LinkError, TimedOutError
+from headwater.client.link.connection import NO_RESPONDERS, Connection, publish_frame, status_of
+from headwater.client.link.errors import ApiError, LinkError, TimedOutError
 from headwater.wire.server_decoder import Deliveries
 
 IN_FLIGHT_MAX: Final = 8192

@@ -1,0 +1,1 @@
+"""Clients of a server, on the protocol in `wire`."""
