@@ -32,9 +32,9 @@ from benchmarks.stream_servers import with_streams
 from headwater.client.link.api import JetStream
 from headwater.client.link.connection import Connection, publish_frame
 from headwater.client.link.login import Login
-from headwater.spark.jobs.archive import ArchiveSettings, archive
-from headwater.spark.jobs.archive_reader import read_archive
-from headwater.spark.jobs.replay import ReplaySettings, replay
+from headwater.spark.jobs.archive.job import ArchiveSettings, archive
+from headwater.spark.jobs.archive.reader import read_archive
+from headwater.spark.jobs.replay.job import ReplaySettings, replay
 from headwater.spark.session import session
 
 SIZES_BYTES: Final = (100, 1024)

@@ -154,7 +154,7 @@ def test_a_tree_without_the_layers_still_to_come_keeps_every_contract(tmp_path: 
         ("light-server", "runtime/http.py", "from rich.table import Table", "rich"),
         ("light-server", "cli/serve.py", "def f():\n    import headwater.spark", "headwater.spark"),
         ("light-server", "runtime/files.py", "import pyarrow.parquet", "pyarrow"),
-        ("spark-apart", "spark/source.py", "import headwater.server", "headwater.server"),
+        ("spark-apart", "spark/read/source.py", "import headwater.server", "headwater.server"),
         ("spark-apart", "client/link/socket.py", "import headwater.runtime", "headwater.runtime"),
         ("spark-apart", "../pyspark_headwater/x.py", "import nats.aio.client", "nats"),
         ("spark-link", "client/link/fetch.py", "from pyspark import TaskContext", "pyspark"),

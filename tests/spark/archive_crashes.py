@@ -27,14 +27,14 @@ import pytest
 from deltalake import DeltaTable
 
 from headwater.spark.jobs import tree_changes
-from headwater.spark.jobs.archive_log import DataFile, open_log
-from headwater.spark.jobs.archive_manifest import Manifest, settle_manifest
-from headwater.spark.jobs.archive_sink import SinkOptions, commit_files, write_files
-from headwater.spark.jobs.compaction import compact
-from headwater.spark.jobs.durable_files import make_directory
-from headwater.spark.jobs.parquet_files import DATA_SCHEMA, FileShape
-from headwater.spark.jobs.spark_checkpoint import query_id
-from headwater.spark.offsets import Offset, PlannedRange
+from headwater.spark.jobs.archive.compaction import compact
+from headwater.spark.jobs.archive.durable_files import make_directory
+from headwater.spark.jobs.archive.log import DataFile, open_log
+from headwater.spark.jobs.archive.manifest import Manifest, settle_manifest
+from headwater.spark.jobs.archive.parquet_files import DATA_SCHEMA, FileShape
+from headwater.spark.jobs.archive.sink import SinkOptions, commit_files, write_files
+from headwater.spark.jobs.archive.spark_checkpoint import query_id
+from headwater.spark.read.offsets import Offset, PlannedRange
 
 CREATED: Final = "2026-11-15T00:00:00Z"
 SECOND_US: Final = 1_000_000

@@ -15,7 +15,7 @@ from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
 from headwater.client.link.login import Login
-from headwater.spark.jobs.archive import ArchiveSettings, archive
+from headwater.spark.jobs.archive.job import ArchiveSettings, archive
 from headwater.spark.session import session
 
 SOURCE: Final = "SOURCE"

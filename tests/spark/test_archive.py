@@ -14,13 +14,13 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
 from headwater.client.link.login import Login
-from headwater.spark.jobs.archive import ArchiveResult, ArchiveSettings, archive
-from headwater.spark.jobs.archive_log import open_log
-from headwater.spark.jobs.archive_manifest import own_directory, read_manifest, settle_manifest
-from headwater.spark.jobs.archive_query import exclusive
-from headwater.spark.jobs.archive_reader import read_archive
-from headwater.spark.jobs.durable_files import remove
-from headwater.spark.jobs.parquet_files import table_schema
+from headwater.spark.jobs.archive.durable_files import remove
+from headwater.spark.jobs.archive.job import ArchiveResult, ArchiveSettings, archive
+from headwater.spark.jobs.archive.log import open_log
+from headwater.spark.jobs.archive.manifest import own_directory, read_manifest, settle_manifest
+from headwater.spark.jobs.archive.parquet_files import table_schema
+from headwater.spark.jobs.archive.query import exclusive
+from headwater.spark.jobs.archive.reader import read_archive
 from headwater.spark.jobs.union import union_read
 from headwater.spark.options import OptionError
 from tests.spark.servers import Message, Server, Stored, header_block

@@ -6,7 +6,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from headwater.client.link.login import Login
-from headwater.spark.jobs.archive import ArchiveSettings, archive
+from headwater.spark.jobs.archive.job import ArchiveSettings, archive
 from tests.spark.servers import Server
 
 MESSAGES = 30

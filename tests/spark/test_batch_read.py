@@ -19,7 +19,7 @@ from pyspark.sql.types import (
 
 from headwater.go.times import parse_time
 from headwater.spark.options import SourceOptions
-from headwater.spark.source import SourceReader
+from headwater.spark.read.source import SourceReader
 from tests.spark.servers import Message, Server, Stored, header_block
 
 COLUMNS = ["stream", "subject", "sequence", "timestamp", "headers", "data"]

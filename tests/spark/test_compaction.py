@@ -10,8 +10,9 @@ from deltalake import DeltaTable
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.spark.jobs import delta_log
-from headwater.spark.jobs.archive_log import (
+from headwater.spark.jobs.archive import delta_log
+from headwater.spark.jobs.archive.compaction import Compacted, compact, plan
+from headwater.spark.jobs.archive.log import (
     ArchiveLog,
     BatchCommit,
     DataFile,
@@ -20,9 +21,8 @@ from headwater.spark.jobs.archive_log import (
     StoredFile,
     open_log,
 )
-from headwater.spark.jobs.archive_manifest import Format, Manifest, settle_manifest
-from headwater.spark.jobs.compaction import Compacted, compact, plan
-from headwater.spark.jobs.parquet_files import DraftNames, FileShape, PartitionedFiles
+from headwater.spark.jobs.archive.manifest import Format, Manifest, settle_manifest
+from headwater.spark.jobs.archive.parquet_files import DraftNames, FileShape, PartitionedFiles
 from tests.spark.archive_crashes import messages
 
 TARGET = 1000

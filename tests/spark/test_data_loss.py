@@ -7,8 +7,8 @@ import pytest
 from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import SparkSession
 
-from headwater.spark.offsets import DataLossError, OffsetError
-from headwater.spark.source import RangePartition
+from headwater.spark.read.offsets import DataLossError, OffsetError
+from headwater.spark.read.source import RangePartition
 from tests.spark.servers import Server
 from tests.spark.test_batch_read import sequences, table
 from tests.spark.test_stream_read import Planner, Run

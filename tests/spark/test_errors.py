@@ -10,7 +10,7 @@ from pyspark.sql.readwriter import DataFrameReader
 from pyspark.sql.streaming.readwriter import DataStreamReader
 
 from headwater.spark.options import OptionError, SourceOptions
-from headwater.spark.source import check_reachable
+from headwater.spark.read.source import check_reachable
 from tests.spark.conftest import StartServer
 from tests.spark.servers import Server, free_port
 

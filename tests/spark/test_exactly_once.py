@@ -2,7 +2,7 @@
 
 The duplicate window of the stream is short, and before anything is written again the server has
 forgotten the ids of the first time. Attempts that end at every single step are in
-tests/unit/spark/test_partition_write.py.
+tests/unit/spark/write/test_partition_write.py.
 """
 
 import itertools
@@ -178,7 +178,7 @@ def test_an_older_checkpoint_is_refused_and_loses_nothing(query: Query, server: 
     (line,) = [
         line
         for line in str(caught.value).splitlines()
-        if line.startswith("headwater.spark.sink.SinkError: ")
+        if line.startswith("headwater.spark.write.sink.SinkError: ")
     ]
     assert "stream LOG" in line
     assert "batch 1 is not the one that was written before" in line

@@ -9,11 +9,11 @@ from pyspark.sql import SparkSession
 
 from headwater.cli.pipeline.jobs import union
 from headwater.client.link.login import Login
-from headwater.spark.jobs import replay as replay_job
-from headwater.spark.jobs.archive import ArchiveSettings, archive
+from headwater.spark.jobs.archive.job import ArchiveSettings, archive
 from headwater.spark.jobs.progress import Silent
-from headwater.spark.jobs.replay import ReplaySettings, replay
-from headwater.spark.jobs.stats import StatsSettings, stats
+from headwater.spark.jobs.replay import job as replay_job
+from headwater.spark.jobs.replay.job import ReplaySettings, replay
+from headwater.spark.jobs.stats.job import StatsSettings, stats
 from headwater.spark.jobs.union import UnionSettings
 from tests.spark.servers import Server
 

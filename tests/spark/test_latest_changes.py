@@ -8,10 +8,10 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
-from headwater.spark import source, stream_source
 from headwater.spark.options import SourceOptions
-from headwater.spark.planning import Count
-from headwater.spark.stream_source import StreamSourceReader
+from headwater.spark.read import source, stream_source
+from headwater.spark.read.planning import Count
+from headwater.spark.read.stream_source import StreamSourceReader
 from tests.spark.hot_keys import Writer, written_by
 from tests.spark.servers import Message, Server, header_block
 from tests.spark.test_stream_read import Run

@@ -12,8 +12,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 
 from headwater.client.link.login import Login
-from headwater.spark.jobs.archive import ArchiveSettings, archive
-from headwater.spark.jobs.archive_reader import read_archive
+from headwater.spark.jobs.archive.job import ArchiveSettings, archive
+from headwater.spark.jobs.archive.reader import read_archive
 from tests.spark.servers import HOST, Server
 
 ATTEMPTS: Final = 7

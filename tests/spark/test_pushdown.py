@@ -19,8 +19,8 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import LongType, StructField, StructType
 
 from headwater.spark.options import SourceOptions
-from headwater.spark.pushdown import Narrowing, PushdownReader, meet, narrowed
-from headwater.spark.source import RangePartition
+from headwater.spark.read.pushdown import Narrowing, PushdownReader, meet, narrowed
+from headwater.spark.read.source import RangePartition
 from tests.spark.servers import Server
 from tests.spark.test_batch_read import sequences, table
 

@@ -10,11 +10,11 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from headwater.client.link.api import JetStream
-from headwater.spark import source
-from headwater.spark.offsets import DataLossError, OffsetError
 from headwater.spark.options import OptionError, SourceOptions
-from headwater.spark.source import RangePartition, is_named
-from headwater.spark.streams_source import StreamsSourceReader
+from headwater.spark.read import source
+from headwater.spark.read.offsets import DataLossError, OffsetError
+from headwater.spark.read.source import RangePartition, is_named
+from headwater.spark.read.streams_source import StreamsSourceReader
 from tests.spark.servers import Server
 from tests.spark.test_stream_read import Planner
 

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from headwater.spark.options import OptionError, SinkOptions
-from headwater.spark.sink import (
+from headwater.spark.write.sink import (
     BATCH_ID_PROPERTY,
     QUERY_ID_PROPERTY,
     RUN_ID_PROPERTY,

@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from headwater.spark.options import OptionError, SinkOptions
-from headwater.spark.sink import stream_writer
+from headwater.spark.write.sink import stream_writer
 from tests.spark.servers import Server
 
 STREAM = "LOG"

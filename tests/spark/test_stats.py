@@ -13,8 +13,9 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from headwater.client.link.login import Login
-from headwater.spark.jobs.archive import ArchiveSettings, archive
-from headwater.spark.jobs.stats import (
+from headwater.spark.jobs.archive.job import ArchiveSettings, archive
+from headwater.spark.jobs.stats.figures import Distribution, Figures, Span
+from headwater.spark.jobs.stats.job import (
     Extent,
     StatsSettings,
     TimeFormat,
@@ -23,7 +24,6 @@ from headwater.spark.jobs.stats import (
     stats,
     window_width_s,
 )
-from headwater.spark.jobs.stats_figures import Distribution, Figures, Span
 from headwater.spark.options import OptionError
 from tests.spark.servers import Message, Server, header_block
 

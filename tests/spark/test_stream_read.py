@@ -14,8 +14,8 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from pyspark.sql.types import LongType, StructField, StructType
 
 from headwater.spark.options import SourceOptions
-from headwater.spark.source import RangePartition
-from headwater.spark.stream_source import EMPTY_STRETCH_SEQUENCES, StreamSourceReader
+from headwater.spark.read.source import RangePartition
+from headwater.spark.read.stream_source import EMPTY_STRETCH_SEQUENCES, StreamSourceReader
 from tests.spark.servers import Message, Server, header_block
 
 SEQUENCES = StructType([StructField("sequence", LongType())])

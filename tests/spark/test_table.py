@@ -9,18 +9,18 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from headwater.client.link.login import Login
-from headwater.spark.jobs import table_latest
-from headwater.spark.jobs.delta_table import Table, TableConflictError
+from headwater.spark.jobs.archive.delta_table import Table, TableConflictError
 from headwater.spark.jobs.progress import Silent
-from headwater.spark.jobs.table import (
+from headwater.spark.jobs.table import latest as table_latest
+from headwater.spark.jobs.table.job import (
     TableResult,
     TableSettings,
     read_history,
     read_table,
     table,
 )
-from headwater.spark.offsets import DataLossError
 from headwater.spark.options import OptionError
+from headwater.spark.read.offsets import DataLossError
 from tests.spark.servers import STORE, Message, Server, header_block
 from tests.spark.test_latest_changes import busy_writer
 

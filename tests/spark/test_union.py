@@ -7,9 +7,9 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from headwater.client.link.login import Login
-from headwater.spark.jobs.archive import ArchiveSettings, archive
+from headwater.spark.jobs.archive.job import ArchiveSettings, archive
 from headwater.spark.jobs.union import union_read
-from headwater.spark.offsets import DataLossError
+from headwater.spark.read.offsets import DataLossError
 from tests.spark.servers import Server
 
 

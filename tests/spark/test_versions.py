@@ -14,13 +14,13 @@ from pyspark.sql.types import LongType, StructField, StructType
 
 from headwater.client.link.login import Login
 from headwater.spark import versions
-from headwater.spark.jobs.archive import ArchiveSettings, archive
-from headwater.spark.jobs.archive_manifest import Format
-from headwater.spark.jobs.archive_reader import read_archive
-from headwater.spark.offsets import DataLossError
+from headwater.spark.jobs.archive.job import ArchiveSettings, archive
+from headwater.spark.jobs.archive.manifest import Format
+from headwater.spark.jobs.archive.reader import read_archive
 from headwater.spark.options import OptionError, SourceOptions
-from headwater.spark.stream_source import RefusedStreamReader, StreamSourceReader
-from headwater.spark.unplanned_source import UnplannedStreamReader
+from headwater.spark.read.offsets import DataLossError
+from headwater.spark.read.stream_source import RefusedStreamReader, StreamSourceReader
+from headwater.spark.read.unplanned_source import UnplannedStreamReader
 from headwater.spark.versions import (
     HAS_FILTERS,
     HAS_READ_LIMITS,

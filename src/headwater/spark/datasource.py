@@ -16,7 +16,6 @@ from pyspark.sql.types import StructType
 
 from headwater.base.errors import OperatingError
 from headwater.client.link.connection import reach
-from headwater.spark import sink
 from headwater.spark.catalog_tables import (
     is_new_table,
     sink_options,
@@ -24,12 +23,13 @@ from headwater.spark.catalog_tables import (
     table_schema,
 )
 from headwater.spark.options import OptionError, SourceOptions, reading_options
+from headwater.spark.read.source import SourceReader, check_reachable, one_line_errors
+from headwater.spark.read.stream_source import RefusedStreamReader, StreamSourceReader
+from headwater.spark.read.streams_source import StreamsReader, StreamsSourceReader
+from headwater.spark.read.unplanned_source import UnplannedStreamReader
 from headwater.spark.schema import ddl
-from headwater.spark.source import SourceReader, check_reachable, one_line_errors
-from headwater.spark.stream_source import RefusedStreamReader, StreamSourceReader
-from headwater.spark.streams_source import StreamsReader, StreamsSourceReader
-from headwater.spark.unplanned_source import UnplannedStreamReader
 from headwater.spark.versions import HAS_READ_LIMITS, check_filters, needs
+from headwater.spark.write import sink
 
 NAME = "headwater"
 
@@ -88,6 +88,6 @@ class HeadwaterDataSource(DataSource):
 def _pushdown_reader(options: SourceOptions, schema: StructType) -> DataSourceReader:
     """Raises OptionError if this Spark has no filters to give."""
     check_filters(options)
-    from headwater.spark.pushdown import PushdownReader
+    from headwater.spark.read.pushdown import PushdownReader
 
     return PushdownReader(options, schema)

@@ -28,12 +28,12 @@ from headwater.client.link.connection import Connection
 from headwater.client.link.errors import ApiError
 from headwater.client.link.login import Login
 from headwater.client.link.publisher import Messages, Publisher
-from headwater.spark.jobs.archive import ArchiveSettings
+from headwater.spark.jobs.archive.job import ArchiveSettings
 from headwater.spark.jobs.pipeline_file import Job
 from headwater.spark.jobs.progress import SILENT, Progress
 from headwater.spark.jobs.reading import read_archive
-from headwater.spark.jobs.stats import StatsSettings
-from headwater.spark.jobs.table import TableSettings, read_history, read_table
+from headwater.spark.jobs.stats.job import StatsSettings
+from headwater.spark.jobs.table.job import TableSettings, read_history, read_table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -33,8 +33,8 @@ from headwater.client.link.api import JetStream, StreamInfo
 from headwater.client.link.connection import Connection
 from headwater.client.link.fetch import Columns, SequenceRange, Way, read_range
 from headwater.go.times import parse_time
-from headwater.spark.batches import BATCH_BYTES, BATCH_ROWS, BatchBuilder, Column
 from headwater.spark.buckets import LatestEntries
+from headwater.spark.read.batches import BATCH_BYTES, BATCH_ROWS, BatchBuilder, Column
 
 REPLACEMENTS_MAX: Final = 10
 """An object that is replaced this often while it is read has no content to give."""

@@ -19,7 +19,7 @@ from typing import Any, Final
 from headwater.base.errors import OperatingError
 from headwater.client.link.login import Login, LoginError
 from headwater.go.times import parse_time
-from headwater.spark.offsets import Changes
+from headwater.spark.read.offsets import Changes
 from headwater.subjects.grammar import has_wildcard, is_valid_literal, is_valid_pattern
 
 DEFAULT_MARKER_BUCKET: Final = "headwater_sinks"

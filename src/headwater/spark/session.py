@@ -23,7 +23,7 @@ from pyspark.sql import SparkSession
 
 from headwater.base.errors import OperatingError
 from headwater.spark.java import java_home
-from headwater.spark.planning import PARALLELISM_VARIABLE
+from headwater.spark.read.planning import PARALLELISM_VARIABLE
 
 LOOPBACK: Final = "127.0.0.1"
 LOCAL_MASTER: Final = "local[*]"

@@ -15,7 +15,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from headwater.client.link.login import Login
-from headwater.spark.jobs.archive import ArchiveSettings, archive
+from headwater.spark.jobs.archive.job import ArchiveSettings, archive
 from headwater.spark.session import session
 from tests.spark.conftest import SPARK_CONFIG
 from tests.spark.sweep.hook.sitecustomize import ORDERS

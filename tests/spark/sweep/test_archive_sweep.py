@@ -12,18 +12,18 @@ from typing import Final
 import pytest
 from pyspark.sql import SparkSession
 
-from headwater.spark.jobs.archive_reader import read_archive
+from headwater.spark.jobs.archive.reader import read_archive
 from tests.spark.servers import KINDS, Server
 from tests.spark.sweep.harness import Program, Strike, revived
 
 MESSAGES: Final = 900
 
-SINK: Final = "headwater.spark.jobs.archive_sink:"
-FILES: Final = "headwater.spark.jobs.parquet_files:"
-DELTA: Final = "headwater.spark.jobs.delta_log:DeltaLog."
-PARQUET: Final = "headwater.spark.jobs.parquet_directory:"
-COMPACTION: Final = "headwater.spark.jobs.compaction:"
-SOURCE: Final = "headwater.spark.stream_source:StreamSourceReader."
+SINK: Final = "headwater.spark.jobs.archive.sink:"
+FILES: Final = "headwater.spark.jobs.archive.parquet_files:"
+DELTA: Final = "headwater.spark.jobs.archive.delta_log:DeltaLog."
+PARQUET: Final = "headwater.spark.jobs.archive.parquet_directory:"
+COMPACTION: Final = "headwater.spark.jobs.archive.compaction:"
+SOURCE: Final = "headwater.spark.read.stream_source:StreamSourceReader."
 FETCH: Final = "headwater.client.link.fetch:read_range"
 
 BOTH: Final = ("delta", "parquet")

@@ -20,9 +20,9 @@ from tests.spark.sweep.harness import Program, Strike, revived
 MESSAGES: Final = 600
 WINDOW_NS: Final = 500_000_000
 
-MARKERS: Final = "headwater.spark.markers:"
+MARKERS: Final = "headwater.spark.write.markers:"
 PUBLISHER: Final = "headwater.client.link.publisher:"
-SOURCE: Final = "headwater.spark.stream_source:StreamSourceReader."
+SOURCE: Final = "headwater.spark.read.stream_source:StreamSourceReader."
 FETCH: Final = "headwater.client.link.fetch:read_range"
 
 STRIKES: Final = (

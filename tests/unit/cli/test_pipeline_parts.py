@@ -20,7 +20,7 @@ from headwater.cli.shell.exits import CommandFailed, ExitCode
 from headwater.cli.shell.output import Output
 from headwater.spark.jobs.pipeline_file import Job
 from headwater.spark.jobs.progress import Progress
-from headwater.spark.offsets import DataLossError
+from headwater.spark.read.offsets import DataLossError
 
 PATIENCE_S = 30
 
@@ -297,14 +297,14 @@ JVM stacktrace:
 org.apache.spark.api.python.PythonException: Traceback (most recent call last):
   File "source.py", line 1, in read
     raise DataLossError(text)
-headwater.spark.offsets.DataLossError: stream S lost 3 sequences: set failOnDataLoss=false
+headwater.spark.read.offsets.DataLossError: stream S lost 3 sequences: set failOnDataLoss=false
 
 \tat org.apache.spark.api.python.BasePythonRunner(PythonRunner.scala:1)
 """
 
 
 def test_the_line_that_says_why_is_found_in_what_spark_says() -> None:
-    in_a_line = "x.SparkException: Failed: headwater.spark.offsets.DataLossError: gone\n at"
+    in_a_line = "x.SparkException: Failed: headwater.spark.read.offsets.DataLossError: gone\n at"
     assert reason_in(in_a_line) == "gone"
     assert reason_in(SPARK_TEXT) == "stream S lost 3 sequences: set failOnDataLoss=false"
     first = "An error occurred while calling o1.load.\n: a.b.SomeException: first\n\tat a.b\n"

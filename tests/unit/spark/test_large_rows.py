@@ -14,9 +14,10 @@ from headwater.client.link.api import JetStream
 from headwater.client.link.connection import Connection
 from headwater.client.link.login import Login
 from headwater.client.link.publisher import MessageRefusedError
-from headwater.spark.batch_commit import BatchCommit
-from headwater.spark.markers import COMMITTED_BATCHES_MAX, query_marker
-from headwater.spark.partition_write import (
+from headwater.spark.rows import Rows
+from headwater.spark.write.batch_commit import BatchCommit
+from headwater.spark.write.markers import COMMITTED_BATCHES_MAX, query_marker
+from headwater.spark.write.partition_write import (
     Links,
     Step,
     Watch,
@@ -26,7 +27,6 @@ from headwater.spark.partition_write import (
     write_at_least_once,
     write_exactly_once,
 )
-from headwater.spark.rows import Rows
 from tests.spark.servers import KINDS, Server
 
 BYTES_MAX = 4096

@@ -10,8 +10,8 @@ from headwater.client.link.connection import Connection
 from headwater.client.link.fetch import SequenceRange, Way, read_range
 from headwater.client.link.login import Login
 from headwater.client.link.ranges import CHUNK_ROWS
-from headwater.spark.partition_write import Links, Step, Work, write_exactly_once
 from headwater.spark.rows import Rows
+from headwater.spark.write.partition_write import Links, Step, Work, write_exactly_once
 from tests.spark.replicas import COUNT, Replicas, replicas
 
 MARKERS = "KV_markers"

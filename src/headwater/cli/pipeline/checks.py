@@ -26,10 +26,10 @@ from headwater.client.link.errors import (
 )
 from headwater.client.link.login import Login
 from headwater.spark.java import java_home
-from headwater.spark.jobs.archive import ArchiveSettings
-from headwater.spark.jobs.archive_manifest import check_place, read_manifest, settle_manifest
+from headwater.spark.jobs.archive.job import ArchiveSettings
+from headwater.spark.jobs.archive.manifest import check_place, read_manifest, settle_manifest
 from headwater.spark.jobs.pipeline_file import LOGIN_FIELD, Job
-from headwater.spark.jobs.replay import ReplaySettings
+from headwater.spark.jobs.replay.job import ReplaySettings
 
 CLIENT_NAME: Final = "headwater-pipeline"
 # What the extra `spark` brings.

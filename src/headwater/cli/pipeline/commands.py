@@ -16,11 +16,11 @@ from headwater.cli.pipeline.options import JobOptions, Place, pipeline_command
 from headwater.cli.pipeline.runner import Outcome, Work
 from headwater.cli.shell.exits import CommandFailed, ExitCode
 from headwater.cli.shell.output import Output
-from headwater.spark.jobs.archive import MESSAGES_PER_BATCH_MAX, ArchiveSettings
+from headwater.spark.jobs.archive.job import MESSAGES_PER_BATCH_MAX, ArchiveSettings
 from headwater.spark.jobs.pipeline_file import Job, SparkSettings
-from headwater.spark.jobs.replay import ReplaySettings
-from headwater.spark.jobs.stats import StatsSettings
-from headwater.spark.jobs.table import TableSettings
+from headwater.spark.jobs.replay.job import ReplaySettings
+from headwater.spark.jobs.stats.job import StatsSettings
+from headwater.spark.jobs.table.job import TableSettings
 
 
 def perform(jobs: Sequence[Job], spark: SparkSettings, output: Output, as_json: bool) -> ExitCode:

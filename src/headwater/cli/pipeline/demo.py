@@ -40,7 +40,7 @@ from headwater.spark.demo import (
 )
 from headwater.spark.jobs.pipeline_file import Job
 from headwater.spark.jobs.progress import SILENT, Progress
-from headwater.spark.jobs.stats import REPORT
+from headwater.spark.jobs.stats.job import REPORT
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from headwater.cli.shell.exits import CommandFailed
-from headwater.spark.jobs.archive import archive
+from headwater.spark.jobs.archive.job import archive
 from headwater.spark.jobs.pipeline_file import Job
 from headwater.spark.jobs.progress import SILENT, Progress
 from headwater.spark.jobs.reading import lag_of_reader
-from headwater.spark.jobs.replay import replay
-from headwater.spark.jobs.stats import stats
-from headwater.spark.jobs.table import table
+from headwater.spark.jobs.replay.job import replay
+from headwater.spark.jobs.stats.job import stats
+from headwater.spark.jobs.table.job import table
 from headwater.spark.jobs.union import UnionSettings, union_read
 
 if TYPE_CHECKING:

@@ -27,7 +27,7 @@ from headwater.cli.pipeline.progress import Display, JobProgress, StopRequested
 from headwater.cli.shell.exits import CommandFailed, ExitCode
 from headwater.cli.shell.output import Output
 from headwater.spark.jobs.pipeline_file import Job, SparkSettings
-from headwater.spark.offsets import DataLossError
+from headwater.spark.read.offsets import DataLossError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -26,10 +26,10 @@ from typing import Any, Final, Literal, Protocol, TypeVar, Union, cast
 
 from headwater.base.errors import OperatingError
 from headwater.client.link.login import Login
-from headwater.spark.jobs.archive import ArchiveSettings
-from headwater.spark.jobs.replay import ReplaySettings
-from headwater.spark.jobs.stats import StatsSettings
-from headwater.spark.jobs.table import TableSettings
+from headwater.spark.jobs.archive.job import ArchiveSettings
+from headwater.spark.jobs.replay.job import ReplaySettings
+from headwater.spark.jobs.stats.job import StatsSettings
+from headwater.spark.jobs.table.job import TableSettings
 from headwater.spark.jobs.union import UnionSettings
 
 S = TypeVar("S")

@@ -172,7 +172,7 @@ def read_archive(
     """The messages of an archive, Delta or Parquet."""
     from pyspark.sql import functions as f
 
-    from headwater.spark.jobs import archive_reader
+    from headwater.spark.jobs.archive import reader as archive_reader
 
     frame = archive_reader.read_archive(spark, path, bounds.first_sequence, bounds.last_sequence)
     if subjects:

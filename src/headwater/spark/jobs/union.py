@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING, Final, Literal, get_args
 from headwater.client.link.api import JetStream, StreamInfo
 from headwater.client.link.connection import Connection
 from headwater.client.link.login import Login
-from headwater.spark.jobs.archive_log import Snapshot, open_log
-from headwater.spark.jobs.archive_manifest import Manifest, read_manifest
+from headwater.spark.jobs.archive.log import Snapshot, open_log
+from headwater.spark.jobs.archive.manifest import Manifest, read_manifest
 from headwater.spark.jobs.reading import (
     Bounds,
     check_subjects,
@@ -33,14 +33,14 @@ from headwater.spark.jobs.reading import (
     subject_regex,
     utc,
 )
-from headwater.spark.offsets import (
+from headwater.spark.options import OptionError, parse_point_in_time
+from headwater.spark.read.offsets import (
     DataLossError,
     Offset,
     first_sequence,
     keeps_messages,
     loss_of,
 )
-from headwater.spark.options import OptionError, parse_point_in_time
 from headwater.subjects.grammar import is_subset
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ def union_read(
     """
     from pyspark.sql import functions as f
 
-    from headwater.spark.jobs.archive_reader import read_files, with_partition_columns
+    from headwater.spark.jobs.archive.reader import read_files, with_partition_columns
 
     root = Path(archive_path).absolute()
     manifest = read_manifest(root, "archive")

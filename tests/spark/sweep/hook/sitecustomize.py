@@ -5,7 +5,7 @@ program of the sweep, Spark's planners and Spark's workers. When one of the modu
 imported, its functions are wrapped; a wrapped function asks before and after whether this is the
 moment, which a file says that the test rewrites from case to case.
 
-    {"point": "headwater.spark.markers:commit", "when": "before", "nth": 2, "victim": "driver"}
+    {"point": "headwater.spark.write.markers:commit", "when": "before", "nth": 2, "victim": "driver"}
 
 The n-th passing is counted over all processes, by the length of a file that each of them appends
 a byte to; whoever makes it n long strikes, and nobody after it. The victim `run` is the exception:
@@ -40,22 +40,26 @@ MEETING_S_MAX = 60
 POINTS = {
     "headwater.client.link.fetch": ("read_range",),
     "headwater.client.link.publisher": ("Publisher.send", "Publisher.finish"),
-    "headwater.spark.markers": ("Claim.take", "Claim.finish", "commit"),
-    "headwater.spark.stream_source": (
+    "headwater.spark.write.markers": ("Claim.take", "Claim.finish", "commit"),
+    "headwater.spark.read.stream_source": (
         "StreamSourceReader.latestOffset",
         "StreamSourceReader.partitions",
     ),
-    "headwater.spark.jobs.archive_sink": ("write_files", "commit_files"),
-    "headwater.spark.jobs.archive_manifest": ("settle_manifest",),
-    "headwater.spark.jobs.compaction": ("compact", "merge_files"),
-    "headwater.spark.jobs.delta_log": ("DeltaLog.commit", "DeltaLog.replace", "DeltaLog._write"),
-    "headwater.spark.jobs.parquet_directory": (
+    "headwater.spark.jobs.archive.sink": ("write_files", "commit_files"),
+    "headwater.spark.jobs.archive.manifest": ("settle_manifest",),
+    "headwater.spark.jobs.archive.compaction": ("compact", "merge_files"),
+    "headwater.spark.jobs.archive.delta_log": (
+        "DeltaLog.commit",
+        "DeltaLog.replace",
+        "DeltaLog._write",
+    ),
+    "headwater.spark.jobs.archive.parquet_directory": (
         "ParquetDirectory.commit",
         "ParquetDirectory.replace",
         "ParquetDirectory._publish",
         "State.write",
     ),
-    "headwater.spark.jobs.parquet_files": ("PartitionedFiles.append", "ParquetFile.close"),
+    "headwater.spark.jobs.archive.parquet_files": ("PartitionedFiles.append", "ParquetFile.close"),
 }
 
 

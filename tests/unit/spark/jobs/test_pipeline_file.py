@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from headwater.client.link.login import Login
-from headwater.spark.jobs.archive import ArchiveSettings
+from headwater.spark.jobs.archive.job import ArchiveSettings
 from headwater.spark.jobs.pipeline_file import (
     KINDS,
     Pipeline,
@@ -19,7 +19,7 @@ from headwater.spark.jobs.pipeline_file import (
     parse_pipeline,
     read_pipeline,
 )
-from headwater.spark.jobs.table import TableSettings
+from headwater.spark.jobs.table.job import TableSettings
 
 ORDERS = """
 [jobs.orders]

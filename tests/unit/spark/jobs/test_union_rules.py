@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from headwater.client.link.api import StreamInfo
-from headwater.spark.jobs.archive_log import StoredFile
-from headwater.spark.jobs.archive_manifest import Manifest
+from headwater.spark.jobs.archive.log import StoredFile
+from headwater.spark.jobs.archive.manifest import Manifest
 from headwater.spark.jobs.union import start_of_tail, subjects_of_both
-from headwater.spark.offsets import DataLossError
 from headwater.spark.options import OptionError
+from headwater.spark.read.offsets import DataLossError
 
 FILE = StoredFile("part", (), 1, (0,))
 

@@ -1,0 +1,1 @@
+"""The job that publishes an archive again."""

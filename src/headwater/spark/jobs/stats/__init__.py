@@ -1,0 +1,1 @@
+"""The job that draws a report of a stream."""

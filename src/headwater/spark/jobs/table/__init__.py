@@ -1,0 +1,1 @@
+"""The job that keeps a bucket as a table."""

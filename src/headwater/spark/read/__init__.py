@@ -1,0 +1,1 @@
+"""The source: streams, buckets and objects as DataFrames."""

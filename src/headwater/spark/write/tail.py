@@ -1,0 +1,217 @@
+"""Which rows of a partition are in the stream already: what an earlier attempt has left there.
+
+Reads the headers of the stream's tail, from where the first attempt began to where the stream ends
+now, and remembers the ids of the partition's rows. Each further look goes on where the last one
+ended.
+
+Where messages go by design (buckets and other streams with a limit per subject, work queues), a row
+may have been written and be gone. There an id that is found speaks for more than itself: rows are
+published in their order, so whatever precedes it in the partition and has the same subject was
+written too. This holds as long as the partition's rows come in the same order again; what was
+written and went without a later row of the same subject being found is written once more.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, final
+
+from headwater.client.link.api import JetStream
+from headwater.client.link.fetch import SequenceRange, read_range
+from headwater.client.link.publisher import Messages
+from headwater.spark.write.row_ids import content_of, content_of_row
+from headwater.wire.headers import VERSION
+
+_ID_LINE: Final = b"\r\nNats-Msg-Id:"
+_CRLF: Final = b"\r\n"
+_VERSION_LINE: Final = VERSION + _CRLF
+
+
+@dataclass(frozen=True)
+class Moved:
+    """What a partition leaves to the driver, if an earlier run may have cut the batch otherwise.
+
+    `undecided` are ids of rows that were not written, because equal ones were found under ids of
+    other partitions; `left_over` are ids of this partition that were found and that none of its
+    rows has.
+    """
+
+    undecided: tuple[bytes, ...] = ()
+    left_over: tuple[bytes, ...] = ()
+
+
+NOTHING_MOVED: Final = Moved()
+
+
+@final
+class Tail:
+    """The ids found in a stream from a sequence on. An empty `prefix` means that any id counts.
+
+    With a `batch_prefix` the contents of rows are remembered too that other partitions of the
+    batch have written.
+    """
+
+    def __init__(
+        self,
+        api: JetStream,
+        stream: str,
+        from_sequence: int,
+        prefix: bytes,
+        batch_prefix: bytes = b"",
+    ) -> None:
+        self._api = api
+        self._stream = stream
+        self._next = self._first = from_sequence
+        self._prefix = prefix
+        self._batch_prefix = batch_prefix
+        self._ids: set[bytes] = set()
+        self._elsewhere: set[bytes] = set()
+        self._undecided: list[bytes] = []
+        # Of messages without an id, by subject: how often each content is there, up to a sequence.
+        self._nameless: dict[bytes, tuple[int, Counter[bytes]]] = {}
+
+    @property
+    def ids(self) -> set[bytes]:
+        """What has been found so far."""
+        return self._ids
+
+    def to_write(self, ids: list[bytes]) -> list[int]:
+        """The places of those ids that were not found; those that are undecided are noted."""
+        places = [at for at, row_id in enumerate(ids) if row_id not in self._ids]
+        if not self._elsewhere:
+            return places
+        moved = [at for at in places if content_of(ids[at]) in self._elsewhere]
+        self._undecided += [ids[at] for at in moved]
+        return [at for at in places if content_of(ids[at]) not in self._elsewhere]
+
+    def without_found(self, messages: Messages) -> Messages:
+        """The messages without those that were found, or that are undecided."""
+        places = self.to_write(messages.ids)
+        return messages if len(places) == len(messages) else messages.picked(places)
+
+    @property
+    def undecided_count(self) -> int:
+        """How many rows are for the driver to decide so far."""
+        return len(self._undecided)
+
+    def moved(self, is_own: Callable[[bytes], bool]) -> Moved:
+        """What the driver has to know of rows that have changed their partition."""
+        if not self._batch_prefix:
+            return NOTHING_MOVED
+        left_over = tuple(found for found in self._ids if not is_own(found))
+        return Moved(tuple(self._undecided), left_over)
+
+    def look(self) -> None:
+        """Take in what the stream has got since the last look."""
+        info = self._api.stream_info(self._stream)
+        first = max(self._next, info.first_seq)
+        if info.last_seq < self._next - 1:
+            # Not the stream it was: recreated, or its end was cut off.
+            first = info.first_seq
+        if first <= info.last_seq:
+            wanted = SequenceRange(first, info.last_seq)
+            for columns in read_range(self._api.connection, info, wanted, headers_only=True):
+                self._take(columns.headers)
+        self._next = info.last_seq + 1
+
+    def nameless(self, subject: bytes, content: bytes) -> int:
+        """How many messages there are now that have this subject and content, and no id.
+
+        Reads them whole, and each once.
+        """
+        info = self._api.stream_info(self._stream)
+        first, counts = self._nameless.get(subject, (self._first, Counter[bytes]()))
+        wanted = SequenceRange(max(first, info.first_seq), info.last_seq)
+        if wanted.first <= wanted.last:
+            pattern = (subject.decode(),)
+            for columns in read_range(self._api.connection, info, wanted, pattern):
+                for header, payload in zip(columns.headers, columns.payloads, strict=True):
+                    if _ID_LINE not in header:
+                        lines = header[len(_VERSION_LINE) : -len(_CRLF)]
+                        counts[content_of_row(subject, lines, payload)] += 1
+        self._nameless[subject] = (info.last_seq + 1, counts)
+        return counts[content]
+
+    def _take(self, headers: list[bytes]) -> None:
+        ids = message_ids(headers)
+        if self._prefix:
+            self._ids.update([found for found in ids if found.startswith(self._prefix)])
+            if self._batch_prefix:
+                others = [found for found in ids if found.startswith(self._batch_prefix)]
+                self._elsewhere.update(
+                    [content_of(found) for found in others if not found.startswith(self._prefix)]
+                )
+        else:
+            self._ids.update(filter(None, ids))
+
+
+def message_ids(headers: list[bytes]) -> list[bytes]:
+    """The ids in blocks of headers; empty where there is none."""
+    return [header.partition(_ID_LINE)[2].partition(_CRLF)[0].lstrip(b" ") for header in headers]
+
+
+@final
+class InOrder:
+    """For streams from which messages go by design: a row that is found speaks for those before it.
+
+    Rows that are not found are held back until the last row that was found has come by; those
+    whose subject turns up among the found ones after them are dropped, the others are let go in
+    their order. If an earlier attempt has noted that it has written all of its first `written`
+    rows, and their digest, then rows are held back until as many have come, and dropped if they
+    have the same digest. Only retries come here, so this may cost memory and time.
+    """
+
+    def __init__(self, tail: Tail, written: int = 0, digest: str = "") -> None:
+        self._tail = tail
+        self._written = written
+        self._digest = digest
+        self._count = 0
+        self._found_count = 0
+        # Found rows that have not come by yet, and all rows that have.
+        self._awaited: set[bytes] = set()
+        self._passed: set[bytes] = set()
+        self._held: dict[int, Messages] = {}
+        self._held_rows: defaultdict[bytes, list[int]] = defaultdict(list)
+
+    def of(self, messages: Messages, digest: str = "") -> Messages:
+        """Those that are known not to have been written; some may have come earlier.
+
+        `digest` is that of all rows up to these.
+        """
+        found = self._tail.ids
+        if len(found) != self._found_count:
+            self._found_count = len(found)
+            self._awaited = found - self._passed
+        for at, row_id in enumerate(messages.ids):
+            if row_id in found:
+                self._drop(messages.subjects[at])
+            else:
+                self._hold(messages, at)
+        self._passed.update(messages.ids)
+        self._awaited.difference_update(messages.ids)
+        self._count += len(messages)
+        if self._count >= self._written:
+            if self._count == self._written and digest == self._digest:
+                self._forget()
+            self._written = 0
+        return Messages.none() if self._awaited or self._written else self.rest()
+
+    def rest(self) -> Messages:
+        """What was held back for a row that has not come."""
+        rest = Messages.none()
+        for held in self._held.values():
+            rest.extend(held)
+        self._forget()
+        return rest
+
+    def _forget(self) -> None:
+        self._held.clear()
+        self._held_rows.clear()
+
+    def _hold(self, messages: Messages, at: int) -> None:
+        self._held[messages.rows[at]] = messages.part(at, at + 1)
+        self._held_rows[messages.subjects[at]].append(messages.rows[at])
+
+    def _drop(self, subject: bytes) -> None:
+        for row in self._held_rows.pop(subject, ()):
+            del self._held[row]
