@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any, Final
 
 import pytest
@@ -93,6 +93,9 @@ def toy_tree(directory: Path, files: dict[str, str]) -> Path:
     content = {f"{name}/__init__.py": "" for name in packages} | {"__init__.py": ""}
     for module in (*contracts()["environment"]["forbidden_modules"], "headwater.cli.serve"):
         content[module.removeprefix("headwater.").replace(".", "/") + ".py"] = ""
+    for name in files:
+        # The folders above a file are packages too.
+        content |= {f"{above}/__init__.py": "" for above in [*PurePath(name).parents][:-1]}
     for name, text in (content | files).items():
         path = directory / "headwater" / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -116,7 +119,9 @@ ALLOWED = {
     "spark/datasource.py": "import pyarrow, pyspark.sql\nimport headwater.client.link.connection",
     "client/link/connection.py": "import socket, ssl\nimport headwater.wire, headwater.subjects",
     "../pyspark_headwater/__init__.py": "import headwater.spark.datasource",
-    "cli/pipeline/group.py": "import click, pyspark\nimport headwater.server.embedded, headwater.spark",
+    "cli/pipeline/group.py": (
+        "import click, pyspark\nimport headwater.server.embedded, headwater.spark"
+    ),
     "server/embedded.py": "",
 }
 

@@ -19,11 +19,11 @@ from typing import Any, Final
 import click
 
 from headwater import __version__
+from headwater.base.quantities import duration_text
 from headwater.cli.api.model import Message, StreamTally, Target
 from headwater.cli.messaging import pubsub
 from headwater.cli.messaging.stream_publish import publish_to_streams
 from headwater.cli.shell import render
-from headwater.cli.shell.durations import duration_text
 from headwater.cli.shell.exits import CommandFailed, ExitCode, ReaderGone, without_credentials
 from headwater.cli.shell.output import Output
 from headwater.cli.shell.parameters import (

@@ -1,4 +1,4 @@
-"""Durations as Go spells them (`1h30m`, `250ms`), which is how clients write them in headers.
+"""Durations as Go spells them (`1h30m`, `250ms`): in headers, configurations, logs and documents.
 
 Both directions agree with Go's `time` package to the nanosecond and to the last refused text:
 whether a publish is stored may hang on it. Durations are whole nanoseconds in the range of 64 bits
@@ -6,7 +6,10 @@ with a sign.
 """
 
 import re
+from collections.abc import Mapping
 from typing import Final
+
+from headwater.base.clock import NS_PER_S
 
 NS_PER_UNIT: Final = {
     "ns": 1,
@@ -25,8 +28,11 @@ _PART: Final = re.compile(r"([0-9]*)(?:\.([0-9]*))?([^.0-9]*)")
 _WHOLE_DIGITS_MAX: Final = 19
 
 
-def parse_duration(text: str) -> int:
-    """Nanoseconds from `text`. Raises ValueError with the text of Go's error."""
+def parse_duration(text: str, units: Mapping[str, int] = NS_PER_UNIT) -> int:
+    """Nanoseconds from `text`. Raises ValueError with the text of Go's error.
+
+    `units` are nanoseconds by unit; the command line has days and years besides those of Go.
+    """
     rest = text[1:] if text[:1] in ("-", "+") else text
     if rest == "0":
         return 0
@@ -38,7 +44,7 @@ def parse_duration(text: str) -> int:
         part = _PART.match(rest, position)
         if part is None or not (part[1] or part[2]):
             raise _invalid(text)
-        total_ns += _part_ns(part[1], part[2] or "", part[3], text)
+        total_ns += _part_ns(part[1], part[2] or "", part[3], units, text)
         if total_ns > _INT64_SPAN:
             raise _invalid(text)
         position = part.end()
@@ -49,15 +55,15 @@ def parse_duration(text: str) -> int:
     return total_ns
 
 
-def _part_ns(whole: str, fraction: str, unit: str, text: str) -> int:
+def _part_ns(whole: str, fraction: str, unit: str, units: Mapping[str, int], text: str) -> int:
     whole = whole.lstrip("0")
     if len(whole) > _WHOLE_DIGITS_MAX or int(whole or "0") > _INT64_SPAN:
         raise _invalid(text)
     if not unit:
         raise ValueError(f"time: missing unit in duration {quoted(text)}")
-    if unit not in NS_PER_UNIT:
+    if unit not in units:
         raise ValueError(f"time: unknown unit {quoted(unit)} in duration {quoted(text)}")
-    unit_ns = NS_PER_UNIT[unit]
+    unit_ns = units[unit]
     part_ns = int(whole or "0") * unit_ns
     if part_ns > _INT64_SPAN:
         raise _invalid(text)
@@ -110,6 +116,11 @@ def format_duration(duration_ns: int) -> str:
         return sign + seconds
     hours, minutes = divmod(minutes, 60)
     return f"{sign}{hours}h{minutes}m{seconds}" if hours else f"{sign}{minutes}m{seconds}"
+
+
+def format_seconds(seconds: float) -> str:
+    """A number of seconds as `format_duration` prints it."""
+    return format_duration(round(seconds * NS_PER_S))
 
 
 def _decimal(amount: int, unit: int) -> str:

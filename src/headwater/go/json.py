@@ -29,7 +29,6 @@ import msgspec
 
 from headwater.base.errors import PeerError
 from headwater.base.invariants import check
-from headwater.base.quoting import quote
 from headwater.go.json_syntax import (
     JsonSyntaxError,
     JsonTruncated,
@@ -39,6 +38,7 @@ from headwater.go.json_syntax import (
     unquote,
     value_end,
 )
+from headwater.go.quoting import quote
 from headwater.go.times import parse_time
 
 T = TypeVar("T", bound=msgspec.Struct)

@@ -15,7 +15,7 @@ from typing import Final
 
 import msgspec
 
-from headwater.base.quoting import quote
+from headwater.go.quoting import quote
 
 DEPTH_MAX: Final = 10_000
 # A body whose syntax msgspec refuses is read token by token up to this size, which takes 20 ms. The

@@ -13,11 +13,11 @@ from typing import Final, final
 from headwater import __version__
 from headwater.base.clock import NS_PER_S
 from headwater.base.errors import OperatingError
-from headwater.base.quoting import quote
+from headwater.go.durations import format_seconds
+from headwater.go.quoting import quote
 from headwater.runtime.client_connection import ClientConnection
 from headwater.runtime.environment import Environment, Listener
 from headwater.runtime.http import HttpConnection
-from headwater.server.configuration.go_text import format_duration
 from headwater.server.configuration.options import Options
 from headwater.server.configuration.reload_plan import changed_options
 from headwater.server.core import closing
@@ -120,7 +120,7 @@ class Server:
         except OperatingError as error:
             raise StartError(f"Can't start JetStream: {error}") from error
         took_s = (self._environment.clock.monotonic_ns() - began_ns) / NS_PER_S
-        self.log.info(f"Took {format_duration(took_s)} to start JetStream")
+        self.log.info(f"Took {format_seconds(took_s)} to start JetStream")
 
     async def _listen_for_clients(self) -> None:
         options = self.options

@@ -16,7 +16,7 @@ from typing import Final, final
 from headwater import __version__
 from headwater.base.clock import NS_PER_S
 from headwater.base.errors import PeerError
-from headwater.base.quoting import quote, quote_bytes
+from headwater.go.quoting import quote, quote_bytes
 from headwater.jetstream.config.api_level import API_LEVEL
 from headwater.runtime.environment import Environment, TimerHandle
 from headwater.server.auth.authentication import Authenticator, SlowCheck, Verdict

@@ -25,7 +25,7 @@ from itertools import repeat
 from typing import Final, TypeAlias, TypeVar, final
 
 from headwater.base.errors import PeerError
-from headwater.base.quoting import quote_bytes
+from headwater.go.quoting import quote_bytes
 from headwater.wire.batch import (
     NO_HEADERS,
     ClientError,

@@ -14,7 +14,7 @@ digits, and no more than one message and one read is kept.
 from typing import Final, final
 
 from headwater.base.errors import PeerError
-from headwater.base.quoting import quote_bytes
+from headwater.go.quoting import quote_bytes
 
 # INFO with the addresses of a large cluster is the longest line a server sends.
 CONTROL_LINE_BYTES_MAX: Final = 1 << 20

@@ -14,7 +14,6 @@ from headwater.cli.shell.exits import CommandFailed
 from headwater.cli.shell.settings_options import given_settings
 from headwater.cli.shell.tables import Column, Columns
 from headwater.cli.shell.units import (
-    DURATION_NS_MAX,
     SIZE_BYTES_MAX,
     age_text,
     duration_ns_text,
@@ -37,6 +36,7 @@ from headwater.cli.streams.archive import (
 from headwater.cli.streams.commands import doomed_text
 from headwater.cli.streams.render import info_text, ranges_text, report_table, stored_headers
 from headwater.cli.streams.settings import SETTINGS
+from headwater.go.numbers import MAX_INT64
 
 SECOND = 10**9
 
@@ -62,13 +62,15 @@ def test_durations_are_read_exactly(text: str, duration_ns: int) -> None:
     assert parse_duration_ns(text) == duration_ns
 
 
-@pytest.mark.parametrize("text", ["", "s", "-1s", "1x", "1h,2m", "300y"])
+@pytest.mark.parametrize(
+    "text", ["", "s", "-1s", "+1s", "1x", "1 s", "1e3", "1s2", "1h,2m", "300y"]
+)
 def test_what_is_no_duration_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match=r"duration|longer"):
+    with pytest.raises(ValueError, match="is not a duration of up to 292 years"):
         parse_duration_ns(text)
 
 
-@given(st.integers(0, DURATION_NS_MAX))
+@given(st.integers(0, MAX_INT64))
 def test_a_duration_that_is_shown_and_read_again_is_the_same(duration_ns: int) -> None:
     assert parse_duration_ns(duration_ns_text(duration_ns)) == duration_ns
 

@@ -4,25 +4,11 @@ import json
 
 import pytest
 
+from headwater.base.quantities import duration_text
 from headwater.cli.api.model import Message, Tally
 from headwater.cli.shell import render
-from headwater.cli.shell.durations import duration_text, parse_duration_s
 from headwater.cli.shell.exits import CommandFailed, ExitCode
 from headwater.cli.shell.templates import expand
-
-
-@pytest.mark.parametrize(
-    ("text", "seconds"),
-    [("2", 2), ("0", 0), ("1.5s", 1.5), ("250ms", 0.25), ("10us", 1e-5), ("2m", 120), ("1h", 3600)],
-)
-def test_a_duration_is_a_number_and_a_unit(text: str, seconds: float) -> None:
-    assert parse_duration_s(text) == pytest.approx(seconds)
-
-
-@pytest.mark.parametrize("text", ["", "s", "-1s", "1d", "1 s", "1e3", "1s2"])
-def test_anything_else_is_not_a_duration(text: str) -> None:
-    with pytest.raises(ValueError, match="is not a duration"):
-        parse_duration_s(text)
 
 
 @pytest.mark.parametrize(

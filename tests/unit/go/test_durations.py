@@ -4,7 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.go.durations import NS_PER_UNIT, format_duration, parse_duration, quoted
+from headwater.go.durations import (
+    NS_PER_UNIT,
+    format_duration,
+    format_seconds,
+    parse_duration,
+    quoted,
+)
 
 SECOND = 10**9
 INT64_MAX = 2**63 - 1
@@ -144,3 +150,35 @@ def test_any_text_is_a_duration_or_refused(text: str) -> None:
     except ValueError:
         return
     assert -(2**63) <= duration_ns <= INT64_MAX
+
+
+@pytest.mark.parametrize(
+    ("seconds", "expected"),
+    [
+        (0, "0s"),
+        (1e-9, "1ns"),
+        (1.5e-6, "1.5µs"),
+        (0.25, "250ms"),
+        (1, "1s"),
+        (1.5, "1.5s"),
+        (60, "1m0s"),
+        (90, "1m30s"),
+        (3600, "1h0m0s"),
+        (5400.5, "1h30m0.5s"),
+        (-2, "-2s"),
+    ],
+)
+def test_seconds_are_written_shortest(seconds: float, expected: str) -> None:
+    assert format_seconds(seconds) == expected
+
+
+def test_other_units_can_be_given() -> None:
+    days = {"d": 86_400 * SECOND, "h": 3600 * SECOND}
+    assert parse_duration("1.5d12h", days) == 2 * 86_400 * SECOND
+    with pytest.raises(ValueError, match='unknown unit "s"'):
+        parse_duration("1s", days)
+
+
+def test_a_number_of_a_million_digits_is_no_duration() -> None:
+    with pytest.raises(ValueError, match="invalid duration"):
+        parse_duration("9" * 1_000_000 + "s")

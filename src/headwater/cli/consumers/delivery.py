@@ -24,11 +24,11 @@ import nats.errors
 from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 
+from headwater.base.quantities import duration_text
 from headwater.cli.api.client import ApiRefused, Document, JetStreamApi
 from headwater.cli.api.model import Message, Tally
 from headwater.cli.consumers.settings import UNACKNOWLEDGED
 from headwater.cli.messaging.pubsub import Session
-from headwater.cli.shell.durations import duration_text
 from headwater.cli.shell.exits import CommandFailed
 from headwater.cli.shell.render import count_text
 from headwater.cli.shell.units import NANOSECONDS_PER_SECOND

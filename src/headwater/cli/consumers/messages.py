@@ -7,6 +7,7 @@ from typing import Any, Final, TypeVar
 
 import click
 
+from headwater.base.quantities import duration_text
 from headwater.cli.api.client import ApiTarget, Document, JetStreamApi
 from headwater.cli.api.command import (
     CONSUMER_NAME,
@@ -31,7 +32,6 @@ from headwater.cli.consumers.delivery import (
     receive,
 )
 from headwater.cli.consumers.settings import UNACKNOWLEDGED, is_push
-from headwater.cli.shell.durations import duration_text
 from headwater.cli.shell.exits import CommandFailed, ExitCode
 from headwater.cli.shell.output import Output
 from headwater.cli.shell.parameters import Duration

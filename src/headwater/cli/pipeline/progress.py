@@ -15,7 +15,7 @@ from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Ta
 from rich.progress_bar import ProgressBar
 from rich.text import Text
 
-from headwater.cli.shell.durations import duration_text
+from headwater.base.quantities import duration_text
 from headwater.cli.shell.output import Output
 from headwater.cli.shell.render import NUMBER_STYLE, SUBJECT_STYLE
 

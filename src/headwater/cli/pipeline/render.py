@@ -8,9 +8,9 @@ from typing import Any, Final
 
 from rich.text import Text
 
+from headwater.base.quantities import duration_text
 from headwater.cli.pipeline.checks import Check
 from headwater.cli.pipeline.jobs import UnionResult
-from headwater.cli.shell.durations import duration_text
 from headwater.cli.shell.render import ERROR_STYLE, NUMBER_STYLE, body_fields, size_text
 from headwater.cli.shell.sections import TITLE_STYLE
 from headwater.cli.shell.tables import Column, Columns, one_line

@@ -12,7 +12,7 @@ import click
 
 from headwater.cli.api.connection_failures import login_failure
 from headwater.cli.api.model import Target
-from headwater.cli.shell.durations import parse_duration_s
+from headwater.cli.shell.units import NANOSECONDS_PER_SECOND, parse_duration_ns
 from headwater.client.link.login import LoginError
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -35,7 +35,7 @@ CONNECTION_PARAMETERS: Final = (
 
 
 class Duration(click.ParamType[float]):
-    """Seconds, from `2`, `500ms` or `1.5m`."""
+    """Seconds, from `2`, `500ms`, `1.5m` or `1d12h`."""
 
     name = "duration"
 
@@ -45,7 +45,7 @@ class Duration(click.ParamType[float]):
         if isinstance(value, float):
             return value
         try:
-            return parse_duration_s(str(value))
+            return parse_duration_ns(str(value)) / NANOSECONDS_PER_SECOND
         except ValueError as error:
             self.fail(str(error), param, ctx)
 

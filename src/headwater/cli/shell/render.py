@@ -14,9 +14,9 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from headwater.base.quantities import duration_text
 from headwater.base.quantities import size_text as size_text
 from headwater.cli.api.model import Message, StreamTally, Tally
-from headwater.cli.shell.durations import duration_text
 from headwater.cli.shell.exits import CommandFailed
 
 SUBJECT_STYLE: Final = "bold cyan"

@@ -10,6 +10,8 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Final
 
+from headwater.go.durations import parse_duration
+
 UNLIMITED: Final = -1
 
 NANOSECONDS_PER_UNIT: Final = {
@@ -24,8 +26,6 @@ NANOSECONDS_PER_UNIT: Final = {
     "ns": 1,
 }
 NANOSECONDS_PER_SECOND: Final = 10**9
-# What the API keeps a duration in.
-DURATION_NS_MAX: Final = 2**63 - 1
 
 BYTES_PER_UNIT: Final = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40, "P": 2**50}
 SIZE_BYTES_MAX: Final = 2**63 - 1
@@ -33,8 +33,7 @@ SIZE_BYTES_MAX: Final = 2**63 - 1
 # How the API writes a time that never was.
 ZERO_TIME: Final = "0001-01-01T00:00:00Z"
 
-_DURATION_PART: Final = re.compile(r"(\d+(?:\.\d+)?)(y|w|d|h|ms|m|s|us|ns)")
-_DURATION: Final = re.compile(rf"(?:{_DURATION_PART.pattern})+")
+_NUMBER: Final = re.compile(r"\d+(?:\.\d+)?")
 _SIZE: Final = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGTP]?)(?:I?B)?", re.IGNORECASE)
 _TIME: Final = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:\d\d)")
 
@@ -44,17 +43,17 @@ _AGE_UNITS: Final = (("y", 365 * 86_400), ("d", 86_400), ("h", 3_600), ("m", 60)
 def parse_duration_ns(text: str) -> int:
     """Nanoseconds from `90s`, `1d12h` or `1.5h`; a bare number is seconds. Raises ValueError."""
     written = text.strip().lower()
-    if re.fullmatch(r"\d+(?:\.\d+)?", written):
+    if _NUMBER.fullmatch(written):
         written += "s"
-    if not _DURATION.fullmatch(written):
-        raise ValueError(f"{text!r} is not a duration; write 90s, 500ms, 2h30m or 7d")
-    total = sum(
-        Decimal(number) * NANOSECONDS_PER_UNIT[unit]
-        for number, unit in _DURATION_PART.findall(written)
+    # The API's durations have no sign; Go's do.
+    if written[:1].isdigit():
+        try:
+            return parse_duration(written, NANOSECONDS_PER_UNIT)
+        except ValueError:
+            pass
+    raise ValueError(
+        f"{text!r} is not a duration of up to 292 years; write 90s, 500ms, 2h30m or 7d"
     )
-    if total > DURATION_NS_MAX:
-        raise ValueError(f"{text!r} is longer than the 292 years the API can say")
-    return int(total)
 
 
 def duration_ns_text(duration_ns: int) -> str:

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import click
 
+from headwater.base.quantities import duration_text
 from headwater.cli.api.client import ApiTarget, Document, JetStreamApi
 from headwater.cli.api.command import (
     ASK_OPTION,
@@ -17,7 +18,6 @@ from headwater.cli.api.command import (
     document,
 )
 from headwater.cli.shell.confirm import confirmed
-from headwater.cli.shell.durations import duration_text
 from headwater.cli.shell.exits import CommandFailed, ExitCode
 from headwater.cli.shell.output import Output
 from headwater.cli.shell.render import count_text, size_text

@@ -16,8 +16,8 @@ from typing import Any, BinaryIO, Final
 
 from nats.aio.msg import Msg
 
+from headwater.base.quantities import duration_text
 from headwater.cli.api.client import Document, JetStreamApi, document_in
-from headwater.cli.shell.durations import duration_text
 from headwater.cli.shell.exits import CommandFailed
 from headwater.cli.streams.archive import ArchiveWriter
 

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from headwater.base.quoting import quote
+from headwater.go.quoting import quote
 from headwater.jetstream.api.consumers import surroundings
 from headwater.jetstream.api.restore import refused
 from headwater.jetstream.api.streams import StreamApi

@@ -4,7 +4,7 @@ from typing import Final, final
 
 import msgspec
 
-from headwater.base.quoting import quote_bytes
+from headwater.go.quoting import quote_bytes
 from headwater.jetstream.backup.archive import (
     CONSUMERS_FOLDER,
     END,

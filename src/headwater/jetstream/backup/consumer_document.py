@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from headwater.base.quoting import quote
 from headwater.go.json import write
+from headwater.go.quoting import quote
 from headwater.jetstream.backup.consumers import (
     BackedUpConsumer,
     Pending,

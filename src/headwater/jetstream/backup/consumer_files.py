@@ -21,7 +21,7 @@ from typing import Final
 import msgspec
 
 from headwater.base.clock import NS_PER_S
-from headwater.base.quoting import quote
+from headwater.go.quoting import quote
 from headwater.go.times import parse_time
 from headwater.jetstream.backup.consumers import (
     BackedUpConsumer,

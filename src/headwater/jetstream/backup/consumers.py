@@ -11,7 +11,7 @@ from typing import Final, NamedTuple, final
 
 import msgspec
 
-from headwater.base.quoting import quote
+from headwater.go.quoting import quote
 from headwater.jetstream.backup.errors import BackupError
 from headwater.jetstream.backup.filling import SEQUENCE_MAX, TIMESTAMP_NS_MAX
 from headwater.jetstream.config.consumer_config import AckPolicy, ConsumerConfig

@@ -16,7 +16,7 @@ from typing import Final, final
 
 import msgspec
 
-from headwater.base.quoting import quote
+from headwater.go.quoting import quote
 from headwater.go.times import parse_time
 from headwater.jetstream.backup import consumer_files
 from headwater.jetstream.backup.blocks import (

@@ -14,7 +14,6 @@ from typing import Annotated, ClassVar, Final
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from headwater.base.quoting import quote_bytes
 from headwater.go.json import (
     OMIT_EMPTY,
     Duration,
@@ -26,6 +25,7 @@ from headwater.go.json import (
     kind_of,
 )
 from headwater.go.json_syntax import unquote
+from headwater.go.quoting import quote_bytes
 
 REQUIRED_LEVEL_KEY: Final = "_nats.req.level"
 SERVER_VERSION_KEY: Final = "_nats.ver"

@@ -20,9 +20,9 @@ import msgspec
 from headwater.base.emptying import Container
 from headwater.base.entropy import Entropy
 from headwater.base.invariants import check
-from headwater.base.quoting import quote, quote_bytes
 from headwater.base.sliced import Work, at_once, parts_of
 from headwater.go.json import write
+from headwater.go.quoting import quote, quote_bytes
 from headwater.jetstream import header_names as names
 from headwater.jetstream.api.documents import ErrorDocument, Refusal, StreamState
 from headwater.jetstream.config.stream_config import Retention, Storage, StreamConfig

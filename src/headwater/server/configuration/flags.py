@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, TypeAlias
 
 from headwater.base.errors import OperatingError
-from headwater.base.quoting import quote
-from headwater.server.configuration.go_text import MAX_INT64, MIN_INT64
+from headwater.go.numbers import MAX_INT64, MIN_INT64
+from headwater.go.quoting import quote
 from headwater.server.configuration.keys import ConfigError, LoadedConfig, load_config
 from headwater.server.configuration.options import DEFAULT_HOST, DEFAULT_PORT, Options
 from headwater.server.configuration.parser import ReadFile

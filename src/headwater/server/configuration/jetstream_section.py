@@ -8,10 +8,10 @@ import re
 from typing import Final
 
 from headwater.base.clock import NS_PER_S
-from headwater.base.quoting import quote
+from headwater.go.numbers import MAX_INT64
+from headwater.go.quoting import quote
 from headwater.jetstream.account import AccountLimits
 from headwater.jetstream.streams.publishing.batch_limits import BatchLimits
-from headwater.server.configuration.go_text import MAX_INT64
 from headwater.server.configuration.options import StoreCipher
 from headwater.server.configuration.parser import Node
 from headwater.server.configuration.reading import (

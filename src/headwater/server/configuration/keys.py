@@ -15,8 +15,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from headwater.base.errors import OperatingError
-from headwater.base.quoting import quote
-from headwater.server.configuration.go_text import format_duration
+from headwater.go.durations import format_seconds
+from headwater.go.quoting import quote
 from headwater.server.configuration.jetstream_section import (
     account_jetstream,
     jetstream,
@@ -157,7 +157,7 @@ def _lame_duck_duration(draft: Draft, key: str, node: Node) -> None:
     if seconds < LAME_DUCK_DURATION_MIN_S:
         raise Refusal(
             node,
-            f"invalid lame_duck_duration of {format_duration(seconds)}, minimum is 30 seconds",
+            f"invalid lame_duck_duration of {format_seconds(seconds)}, minimum is 30 seconds",
         )
     draft.values["lame_duck_duration_s"] = seconds
 

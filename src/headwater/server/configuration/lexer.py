@@ -16,7 +16,7 @@ from itertools import accumulate
 from typing import Final, NamedTuple, NoReturn, TypeAlias
 
 from headwater.base.errors import OperatingError
-from headwater.server.configuration.go_text import MAX_INT64, MIN_INT64
+from headwater.go.numbers import MAX_INT64, MIN_INT64
 
 Scalar: TypeAlias = str | bool | int | float | datetime
 

@@ -17,10 +17,10 @@ from enum import Enum
 from typing import Final
 
 from headwater.base.errors import OperatingError
-from headwater.base.quoting import quote
+from headwater.go.durations import format_seconds
+from headwater.go.quoting import quote
 from headwater.jetstream.account import AccountLimits as JetStreamLimits
 from headwater.jetstream.streams.publishing.batch_limits import BatchLimits
-from headwater.server.configuration.go_text import format_duration
 from headwater.subjects.grammar import has_blank_or_control, is_valid_pattern
 
 KIB: Final = 1024
@@ -363,8 +363,8 @@ class Options:
         grace_s, duration_s = self.lame_duck_grace_period_s, self.lame_duck_duration_s
         if 0 < duration_s <= grace_s:
             raise OptionsError(
-                f"lame duck grace period ({format_duration(grace_s)}) should be strictly lower "
-                f"than lame duck duration ({format_duration(duration_s)})"
+                f"lame duck grace period ({format_seconds(grace_s)}) should be strictly lower "
+                f"than lame duck duration ({format_seconds(duration_s)})"
             )
         if self.max_payload > self.max_pending:
             raise OptionsError(

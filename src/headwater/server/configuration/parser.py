@@ -22,7 +22,8 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Final, NoReturn, TypeAlias
 
-from headwater.server.configuration.go_text import format_float, os_error_text
+from headwater.go.file_errors import os_error_text
+from headwater.go.numbers import format_float
 from headwater.server.configuration.lexer import (
     BLANK,
     COMMENT,

@@ -14,8 +14,9 @@ from datetime import datetime
 from typing import Any, Final, TypeAlias
 
 from headwater.base.clock import NS_PER_S
-from headwater.base.quoting import quote
-from headwater.server.configuration.go_text import format_float, parse_duration_ns
+from headwater.go.durations import parse_duration
+from headwater.go.numbers import format_float
+from headwater.go.quoting import quote
 from headwater.server.configuration.parser import Node
 
 _PORT: Final = re.compile(r"[+-]?[0-9]{1,9}")
@@ -148,7 +149,7 @@ def mapping(node: Node) -> dict[str, Node]:
 def duration_s(node: Node, text: str, complaint: str) -> float:
     """Seconds of a duration such as `2m`; `complaint` goes before the reason if it is none."""
     try:
-        return parse_duration_ns(text) / NS_PER_S
+        return parse_duration(text) / NS_PER_S
     except ValueError as error:
         raise Refusal(node, f"{complaint} {error}") from error
 

@@ -11,7 +11,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, Final
 
-from headwater.server.configuration.go_text import format_duration, format_float
+from headwater.go.durations import format_seconds
+from headwater.go.numbers import format_float
 from headwater.server.configuration.options import (
     RANDOM_PORT,
     JetStreamOptions,
@@ -133,7 +134,7 @@ def _value(label: str) -> Line:
 
 
 def _duration(label: str) -> Line:
-    return lambda seconds: f"{label} = {format_duration(seconds)}"
+    return lambda seconds: f"{label} = {format_seconds(seconds)}"
 
 
 def _only(label: str) -> Line:

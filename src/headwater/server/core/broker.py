@@ -17,7 +17,7 @@ from typing import Final, final
 
 from headwater.base.clock import Clock
 from headwater.base.entropy import Entropy
-from headwater.base.quoting import quote_bytes
+from headwater.go.quoting import quote_bytes
 from headwater.jetstream.streams.publishing.decision import Incoming
 from headwater.runtime.environment import Scheduler
 from headwater.server.core.accounts import Account

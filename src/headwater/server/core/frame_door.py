@@ -10,7 +10,7 @@ subjects that got past the rules, and for messages that are on the disk already.
 from collections.abc import Callable
 from typing import Final, final
 
-from headwater.base.quoting import quote_bytes
+from headwater.go.quoting import quote_bytes
 from headwater.subjects.grammar import is_one_word
 
 # A stream full of such messages must not fill the log as well; their count goes on.

@@ -9,7 +9,7 @@ from typing import Final, final
 import msgspec
 
 from headwater.base.errors import PeerError
-from headwater.base.quoting import quote_bytes
+from headwater.go.quoting import quote_bytes
 from headwater.server.configuration.options import Options
 from headwater.server.core.client import Client, Subscription
 from headwater.server.log import Log

@@ -8,7 +8,7 @@ have beside one another is `config_checks_changes`.
 import re
 from typing import Final
 
-from headwater.base.quoting import quote
+from headwater.go.quoting import quote
 from headwater.jetstream import error_codes
 from headwater.jetstream.config.consumer_checks.delivery import (
     check_acks_by_flow_control,

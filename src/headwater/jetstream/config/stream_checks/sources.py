@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from headwater.base.quoting import quote
+from headwater.go.quoting import quote
 from headwater.jetstream import error_codes
 from headwater.jetstream.config.stream_checks.overlap import ALL, collide, is_subset
 from headwater.jetstream.config.stream_checks.subjects import (

@@ -7,7 +7,7 @@ are asked is `Admission`'s: of several reasons a client is told the first.
 
 from typing import Final, TypeAlias
 
-from headwater.base.quoting import quote_bytes
+from headwater.go.quoting import quote_bytes
 from headwater.jetstream import error_codes
 from headwater.jetstream import header_names as names
 from headwater.jetstream.config.stream_config import Discard, Storage, StreamConfig

@@ -11,7 +11,7 @@ import msgspec
 
 from headwater.base.clock import NS_PER_MS, NS_PER_S
 from headwater.base.errors import HeadwaterError
-from headwater.server.configuration.go_text import format_duration
+from headwater.go.durations import format_duration
 
 NS_PER_US: Final = 1000
 INDENT_SPACES: Final = 2
@@ -85,7 +85,7 @@ def round_trip_ns(rtt_ns: int) -> int:
 
 def round_trip(rtt_ns: int) -> str:
     """A round trip as Go prints a duration: `254µs`, `1.5ms`, `0s`."""
-    return format_duration(round_trip_ns(rtt_ns) / NS_PER_S)
+    return format_duration(round_trip_ns(rtt_ns))
 
 
 def number(value: float) -> int | float:

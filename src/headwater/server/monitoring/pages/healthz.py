@@ -7,7 +7,7 @@ not there for it.
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from headwater.base.quoting import quote
+from headwater.go.quoting import quote
 from headwater.server.monitoring.pages.documents import View
 from headwater.store.store import LOST_STREAM
 

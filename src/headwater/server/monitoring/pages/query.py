@@ -8,8 +8,8 @@ import re
 from typing import Final, final
 from urllib.parse import unquote_plus
 
-from headwater.base.quoting import quote
-from headwater.server.configuration.go_text import MAX_INT64, MIN_INT64
+from headwater.go.numbers import MAX_INT64, MIN_INT64
+from headwater.go.quoting import quote
 from headwater.server.monitoring.pages.documents import Refused
 
 MAX_UINT64: Final = 2**64 - 1

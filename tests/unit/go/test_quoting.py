@@ -2,7 +2,7 @@
 
 import pytest
 
-from headwater.base.quoting import quote, quote_bytes
+from headwater.go.quoting import quote, quote_bytes
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,8 @@
+"""Errors of the operating system as Go's `os` package words them."""
+
+
+def os_error_text(error: OSError, path: str) -> str:
+    """An error of opening or reading a file."""
+    reason = (error.strerror or "input/output error").lower()
+    verb = "read" if isinstance(error, IsADirectoryError) else "open"
+    return f"{verb} {path}: {reason}"
