@@ -22,7 +22,7 @@ in size by frame, and in work by call.
 
 from typing import Final, final
 
-from headwater.base.crc32c import crc32c
+from headwater.jetstream.backup.crc32c import crc32c
 from headwater.jetstream.backup.errors import BackupError
 
 BEGINNING: Final = b"\xff\x06\x00\x00S2sTwO"

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.base.crc32c import crc32c
+from headwater.jetstream.backup.crc32c import crc32c
 from headwater.jetstream.backup.errors import BackupError
 from headwater.jetstream.backup.s2 import BEGINNING, UNPACKED_BYTES_MAX, S2Reader, plain_frame
 

@@ -1,6 +1,7 @@
-"""CRC-32C, the checksum of foreign formats, at a speed that interpreted Python allows.
+"""CRC-32C, the checksum of S2 blocks, at a speed that interpreted Python allows.
 
-The standard library has CRC-32 with another polynomial only. A loop over bytes would be a hundred
+The standard library has CRC-32 with another polynomial only, and a package from elsewhere would be
+a dependency of the server for backups of nats-server alone. A loop over bytes would be a hundred
 times slower than what it checks, so the data are cut into lanes of equal length that are worked on
 side by side: each step takes one byte of every lane, with whole rows of bytes as operands of
 `bytes.translate` and of exclusive or. What the lanes come to is then added up two by two; as a
