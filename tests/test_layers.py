@@ -89,7 +89,7 @@ def toy_tree(directory: Path, files: dict[str, str]) -> Path:
     Beside it the other package of the project. A file of that one is named with `../` before it.
     """
     packages = [name for row in rows() for name in row if name != "__main__"]
-    packages += ["spark/link", "../pyspark_headwater"]
+    packages += ["client/link", "../pyspark_headwater"]
     content = {f"{name}/__init__.py": "" for name in packages} | {"__init__.py": ""}
     for module in (*contracts()["environment"]["forbidden_modules"], "headwater.cli.serve"):
         content[module.removeprefix("headwater.").replace(".", "/") + ".py"] = ""

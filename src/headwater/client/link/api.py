@@ -138,12 +138,6 @@ class JetStream:
             if len(found) == before or len(found) >= int(answer.get("total", 0)):
                 return sorted(found)
 
-    def stream_of(self, subject: str) -> str | None:
-        """The stream that takes what is published to a subject."""
-        answer = self.call_again("STREAM.NAMES", {"subject": subject})
-        names = answer.get("streams") or []
-        return str(names[0]) if names else None
-
     def message(self, stream: str, request: dict[str, Any]) -> StoredMessage | None:
         """One message as the leader has it: `{"seq": n}` or `{"last_by_subj": s}`."""
         try:
