@@ -53,7 +53,7 @@ PIP_INSTALL := -m pip install --quiet
 
 # What can be type-checked only where Spark is: as a pattern for the one check to leave out, and as
 # paths for the other to look at. The link to a server knows no Spark.
-SPARK_PATTERN := ^(src/headwater/(spark/(?!link/)|cli/pipeline)|src/pyspark_|tests/spark/|benchmarks/pipeline)
+SPARK_PATTERN := ^(src/headwater/(spark/|cli/pipeline)|src/pyspark_|tests/spark/|benchmarks/pipeline)
 SPARK_PATHS    = src/headwater/spark src/pyspark_headwater tests/spark \
   $(wildcard src/headwater/cli/pipeline* benchmarks/pipeline*)
 

@@ -5,7 +5,8 @@ program of the sweep, Spark's planners and Spark's workers. When one of the modu
 imported, its functions are wrapped; a wrapped function asks before and after whether this is the
 moment, which a file says that the test rewrites from case to case.
 
-    {"point": "headwater.spark.write.markers:commit", "when": "before", "nth": 2, "victim": "driver"}
+    {"point": "headwater.spark.write.markers:commit", "when": "before", "nth": 2,
+     "victim": "driver"}
 
 The n-th passing is counted over all processes, by the length of a file that each of them appends
 a byte to; whoever makes it n long strikes, and nobody after it. The victim `run` is the exception:
