@@ -13,7 +13,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from headwater.jetstream.config.stream_config import Discard, Retention, Storage
-from headwater.jetstream.streams import stream
+from headwater.jetstream.streams import removal
 from headwater.jetstream.streams.publishing import forecast
 from headwater.jetstream.streams.publishing.in_flight import InFlight
 from headwater.store.log import memory_log as memory
@@ -106,9 +106,9 @@ def texts(answers: list[Answer]) -> list[str]:
 def few_are_many() -> Iterator[None]:
     """Have streams do with few messages whatever they do with very many."""
     with ExitStack() as stack:
-        for module in (stream, memory, message_log):
+        for module in (removal, memory, message_log):
             stack.enter_context(patch.object(module, "PURGED_AT_A_TIME", 1))
-        stack.enter_context(patch.object(stream, "IDS_PER_ENTRY_MAX", 1))
+        stack.enter_context(patch.object(removal, "IDS_PER_ENTRY_MAX", 1))
         stack.enter_context(patch.object(forecast, "DROPPED_SINGLY_MAX", 0))
         yield
 

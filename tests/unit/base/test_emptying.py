@@ -11,7 +11,7 @@ from headwater.base.sliced import at_once
 
 @pytest.mark.parametrize("count", [EMPTIED_AT_A_TIME, EMPTIED_AT_A_TIME + 1])
 @pytest.mark.parametrize(
-    "make", [list, deque, set, lambda numbers: dict.fromkeys(numbers)], ids=lambda each: str(each)
+    "make", [list, deque, set, dict.fromkeys], ids=["list", "deque", "set", "dict"]
 )
 def test_so_many_entries_go_in_one_step_and_no_more(make: type[list[int]], count: int) -> None:
     container = make(range(count))

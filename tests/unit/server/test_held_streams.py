@@ -12,7 +12,7 @@ import pytest
 
 from headwater.base import sliced
 from headwater.jetstream.api import long_details
-from headwater.jetstream.streams import stream as stream_module
+from headwater.jetstream.streams import removal
 from headwater.server.configuration.options import Options
 from headwater.store.log import file_log as log
 from headwater.store.log import memory_log as memory
@@ -28,7 +28,7 @@ PURGE = b"PUB $JS.API.STREAM.PURGE.S purged 14\r\n" + b'{"filter":"s"}' + b"\r\n
 @pytest.fixture(autouse=True)
 def small_slices(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sliced, "SLICE_UNITS_MAX", 1)
-    for module in (stream_module, log, memory, message_log):
+    for module in (removal, log, memory, message_log):
         monkeypatch.setattr(module, "PURGED_AT_A_TIME", 2)
 
 

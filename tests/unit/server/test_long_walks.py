@@ -11,7 +11,7 @@ import pytest
 
 from headwater.base import emptying, sliced
 from headwater.jetstream.consumers import machine, retention
-from headwater.jetstream.streams import stream as stream_module
+from headwater.jetstream.streams import removal
 from headwater.server.configuration.options import Options
 from headwater.store.index import subject_filter
 from headwater.store.index import walks as index_walks
@@ -29,12 +29,12 @@ COUNT = 24
 @pytest.fixture(autouse=True)
 def small_slices(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sliced, "SLICE_UNITS_MAX", 1)
-    for module in (stream_module, log, memory, message_log, machine):
+    for module in (removal, log, memory, message_log, machine):
         monkeypatch.setattr(module, "PURGED_AT_A_TIME", 2)
     monkeypatch.setattr(index_walks, "STRETCH", 2)
     monkeypatch.setattr(retention, "COUNTED_AT_A_TIME", 2)
     monkeypatch.setattr(subject_filter, "GATHERED_AT_A_TIME", 2)
-    monkeypatch.setattr(stream_module, "IDS_PER_ENTRY_MAX", 4)
+    monkeypatch.setattr(removal, "IDS_PER_ENTRY_MAX", 4)
 
 
 class Walk(NamedTuple):

@@ -11,7 +11,7 @@ given the same records has the same dump.
 A stream knows no socket, timer or client; replies and messages to send are returned as values.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Final, Protocol, final
 
@@ -20,7 +20,7 @@ import msgspec
 from headwater.base.emptying import Container
 from headwater.base.entropy import Entropy
 from headwater.base.invariants import check
-from headwater.base.sliced import Work, at_once, parts_of
+from headwater.base.sliced import Work, at_once
 from headwater.go.json import write
 from headwater.go.quoting import quote, quote_bytes
 from headwater.jetstream import header_names as names
@@ -37,7 +37,6 @@ from headwater.jetstream.records import (
     Record,
     Removed,
 )
-from headwater.jetstream.streams import removed_ids
 from headwater.jetstream.streams.dedupe import DedupeWindow, id_in, ids_in
 from headwater.jetstream.streams.file import encode_body
 from headwater.jetstream.streams.limits import (
@@ -64,6 +63,7 @@ from headwater.jetstream.streams.publishing.fast_batch import FastBatches, is_fa
 from headwater.jetstream.streams.publishing.forecast import Forecast, Purge
 from headwater.jetstream.streams.publishing.in_flight import InFlight, purges_of_passed, roll_ups_in
 from headwater.jetstream.streams.recovery import let_go, recover_stream
+from headwater.jetstream.streams.removal import deleting, ids_of, purging
 from headwater.jetstream.streams.republish import Republisher
 from headwater.jetstream.streams.schedules.due import DueWork
 from headwater.jetstream.streams.schedules.schedule import ScheduleRules, ZoneFinder
@@ -72,8 +72,6 @@ from headwater.jetstream.streams.view import StreamView
 from headwater.store.disk.format import SUBJECT_BYTES_MAX
 from headwater.store.log.message_log import (
     ALL_SUBJECTS,
-    DELETION_COST,
-    PURGED_AT_A_TIME,
     Batch,
     DiskFullError,
     MessageLog,
@@ -94,9 +92,6 @@ LARGE_PAYLOAD_BYTES: Final = 16 * 1024 * 1024
 _DUPLICATE: Final = b',"duplicate": true'
 
 SEQUENCE_MAX: Final = (1 << 64) - 1
-
-# The ids of so many messages that go are journalled in one step.
-IDS_PER_ENTRY_MAX: Final = 16_384
 
 # Records that give out sequences.
 _MESSAGE_RECORDS: Final = (Published, Passed)
@@ -177,6 +172,13 @@ class Stream(StreamView):
         # Whether messages go because others come.
         self.may_roll_up = may_roll_up(config)
         self._lets_go = has_limits(config) or self.refuses_when_full or self.may_roll_up
+        # Whether a message that becomes visible has no other effect.
+        self._only_shows = not (
+            has_limits(config)
+            or self.may_roll_up
+            or config.allow_msg_schedules
+            or config.retention is Retention.INTEREST
+        )
         # Whether a message may depend on what is in others.
         self.looks_at_contents = config.allow_msg_counter or config.allow_msg_schedules
         domain = self.host.domain
@@ -491,7 +493,7 @@ class Stream(StreamView):
                 self.dedupe.add(self.last_id, record.first_sequence, record.timestamp_ns)
                 # Without room for it the id is forgotten by a restart.
                 with suppress(DiskFullError):
-                    self.log.write_entries(self._ids_of([record.first_sequence]))
+                    self.log.write_entries(ids_of(self, [record.first_sequence]))
             self.in_flight.add(record, self.config)
         elif isinstance(record, CONSUMER_RECORDS):
             self.consumers.write_down(record)
@@ -500,8 +502,23 @@ class Stream(StreamView):
         """A record is as durable as it must be: it becomes visible, with all that follows."""
         if isinstance(record, CONSUMER_RECORDS) and not isinstance(record, LONG_RECORDS):
             self._remove_consumed(self.consumers.apply(record))
-        else:
+        elif not self.show_plain([record]):
             at_once(self.applying(record))
+
+    def show_plain(self, records: Sequence[Record]) -> bool:
+        """Apply records if nothing but messages that become visible is in them; whether it was so.
+
+        Most records are such, and work that could be divided costs more than they do.
+        """
+        if not self._only_shows or not all(isinstance(each, Published) for each in records):
+            return False
+        for record in records:
+            assert isinstance(record, Published)
+            check(self.in_flight.oldest is record, "records are applied in the order of the log")
+            self.visible_sequence = record.last_sequence
+            self.in_flight.remove_oldest()
+        self._show_given_out()
+        return True
 
     def applying(self, record: Record) -> Work[None]:
         """Apply a record some at a time. Until the end nobody may look into the log or change it;
@@ -509,7 +526,7 @@ class Stream(StreamView):
         if isinstance(record, _MESSAGE_RECORDS):
             yield from self._showing_messages(record)
         elif isinstance(record, LONG_RECORDS):
-            with self._told_as_it_is():
+            with self.told_as_it_is():
                 consumed = yield from self.consumers.applying(record)
                 if consumed:
                     self.in_flight.stream_changed()
@@ -543,7 +560,7 @@ class Stream(StreamView):
             self.in_flight.remove_oldest()
 
     @contextmanager
-    def _told_as_it_is(self) -> Iterator[None]:
+    def told_as_it_is(self) -> Iterator[None]:
         """Tell the state as it is now, whatever happens until the end."""
         if self._state_before is not None:
             yield
@@ -563,9 +580,9 @@ class Stream(StreamView):
         """Carry out a record that is no message."""
         if isinstance(record, Removed):
             # Without room whoever asked for it is told, and what was due is found to be so again.
-            yield from self._deleting(record.sequences, record.erase)
+            yield from deleting(self, record.sequences, record.erase)
             return
-        with self._told_as_it_is():
+        with self.told_as_it_is():
             if isinstance(record, Purged):
                 yield from self._purging_as_asked(record)
             else:
@@ -618,7 +635,7 @@ class Stream(StreamView):
     def carrying_out(self, purges: list[Purge]) -> Work[None]:
         """Let go of what messages take the place of, some at a time."""
         for subject, before in purges:
-            yield from self._purging(ALL_SUBJECTS if subject is None else subject, before, 0, 0)
+            yield from purging(self, ALL_SUBJECTS if subject is None else subject, before, 0, 0)
 
     def remove(self, sequences: list[int]) -> None:
         """Do what `removing` does at once. Raises StoreError."""
@@ -628,62 +645,11 @@ class Stream(StreamView):
         """Let messages go that nothing keeps any more, some at a time; those for which there is no
         room now go when there is. Raises StoreError."""
         try:
-            yield from self._deleting(sequences)
+            yield from deleting(self, sequences)
         except DiskFullError:
             self._overdue += sequences
             self.is_behind = True
             raise
-
-    def _deleting(self, sequences: list[int], erase: bool = False) -> Work[None]:
-        of_consumers = self.consumers.take_unwritten()
-        try:
-            if erase or len(sequences) <= PURGED_AT_A_TIME:
-                ids = self._ids_of(sequences)
-                self.log.delete(sequences, erase, [*of_consumers, *ids])
-                self.scheduling.forget(sequences)
-                yield DELETION_COST * len(sequences)
-            else:
-                with self._told_as_it_is():
-                    sequences = sorted(sequences)
-                    yield from self._deleting_many(sequences, of_consumers)
-                self.scheduling.forget_purged(self.log, ALL_SUBJECTS)
-        except DiskFullError:
-            self.consumers.is_owed |= bool(of_consumers)
-            raise
-        yield from self.consumers.removing(sequences)
-
-    def _deleting_many(
-        self, sequences: list[int], entries: Sequence[tuple[int, bytes]] = ()
-    ) -> Work[None]:
-        """Take messages out of the log, in ascending order, with entries for the journal.
-
-        Ids of messages that are still there may be in the journal too. So those of very many are
-        written beforehand, and only the last of them together with the deletion.
-        """
-        ids: list[tuple[bytes, int, int]] = []
-        for some in parts_of(sequences, PURGED_AT_A_TIME):
-            ids += self.dedupe.of_messages(some)
-            if len(ids) >= IDS_PER_ENTRY_MAX:
-                self.log.write_entries([removed_ids.encode(ids)])
-                ids = []
-            yield len(some)
-        of_ids = [removed_ids.encode(ids)] if ids else []
-        yield from self.log.deleting(sequences, [*entries, *of_ids])
-
-    def _purging(self, pattern: bytes, before: int, keep: int, now_ns: int) -> Work[None]:
-        sequences = yield from self.log.gathering_purgeable(pattern, before, keep)
-        if len(sequences) <= PURGED_AT_A_TIME:
-            self.log.delete(sequences, entries=self._ids_of(sequences))
-        else:
-            with self._told_as_it_is():
-                yield from self._deleting_many(sequences)
-        self.scheduling.forget_purged(self.log, pattern)
-        yield from self.consumers.purging(pattern, now_ns)
-
-    def _ids_of(self, sequences: Iterable[int]) -> list[tuple[int, bytes]]:
-        """What the journal has to know when messages go."""
-        ids = self.dedupe.of_messages(sequences)
-        return [removed_ids.encode(ids)] if ids else []
 
     def _still_true(self) -> list[tuple[int, bytes]]:
         """What of all that is journalled has to be kept."""
@@ -691,7 +657,7 @@ class Stream(StreamView):
         self.consumers.flush()
         has = self.log.index.has
         gone = [sequence for sequence in self.dedupe.sequences() if not has(sequence)]
-        return [*self.consumers.snapshot(), *self._ids_of(gone)]
+        return [*self.consumers.snapshot(), *ids_of(self, gone)]
 
     def _purging_as_asked(self, record: Purged) -> Work[None]:
         """Let messages go; a purge of all that names a later sequence makes that the next one."""
@@ -699,7 +665,7 @@ class Stream(StreamView):
         if self.in_flight:
             # What is on its way in is not there yet.
             before = min(before or SEQUENCE_MAX, self.visible_sequence + 1)
-        yield from self._purging(record.pattern, before, record.keep, record.now_ns)
+        yield from purging(self, record.pattern, before, record.keep, record.now_ns)
         if record.pattern == ALL_SUBJECTS and not record.keep and record.before != 1:
             # As in nats-server: any other purge of a stream that never had a message is nothing.
             self.tells_first_sequence = True

@@ -393,7 +393,7 @@ class StreamRunner:
 
     def _take_effect(self, decision: Decision) -> None:
         """Let records take effect and send replies; the stream is held where that takes long."""
-        if decision.records:
+        if not self.stream.show_plain(decision.records):
             walk = Sliced(self._applying(decision))
             if walk.do_some():
                 self._begin_walk(decision, walk)
