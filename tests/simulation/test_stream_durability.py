@@ -93,7 +93,7 @@ def _no_reserved_sequences(patch: pytest.MonkeyPatch) -> None:
 
 
 def _no_memory_of_ids_of_removed_messages(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Stream, "_ids_of", lambda self, sequences: [])
+    patch.setattr(DedupeWindow, "of_messages", lambda self, sequences: [])
 
 
 def _no_limits_after_a_crash(patch: pytest.MonkeyPatch) -> None:

@@ -40,6 +40,10 @@ class Sliced(Generic[R]):
             return False
         return True
 
+    def give_up(self) -> None:
+        """Leave undone what is left. Nobody who is called by the work itself may ask for that."""
+        self._work.close()
+
 
 def parts_of(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
     """Parts of a long sequence, in order, each of so many items but for the last."""

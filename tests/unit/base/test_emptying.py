@@ -1,6 +1,7 @@
 """Large containers are emptied some at a time."""
 
 from collections import deque
+from collections.abc import Callable
 
 import pytest
 
@@ -13,7 +14,9 @@ from headwater.base.sliced import at_once
 @pytest.mark.parametrize(
     "make", [list, deque, set, dict.fromkeys], ids=["list", "deque", "set", "dict"]
 )
-def test_so_many_entries_go_in_one_step_and_no_more(make: type[list[int]], count: int) -> None:
+def test_so_many_entries_go_in_one_step_and_no_more(
+    make: Callable[[range], Container], count: int
+) -> None:
     container = make(range(count))
     work = emptying.emptying([container])
     assert next(work) <= 1 + EMPTIED_AT_A_TIME // EMPTIED_PER_UNIT

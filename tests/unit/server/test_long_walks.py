@@ -284,8 +284,13 @@ def test_roll_ups_and_publishes_that_one_commit_makes_sure_take_effect_in_order(
     assert messages(world) == 2
 
 
-def test_a_publish_that_rolled_up_is_acknowledged_though_the_stream_is_deleted() -> None:
-    world = begun(ROLLED_UP)
+@pytest.mark.parametrize("storage", ["file", "memory", "always"])
+def test_a_publish_that_rolled_up_is_acknowledged_though_the_stream_is_deleted(
+    storage: str,
+) -> None:
+    # With a limit it is counted what nobody sees yet.
+    limited = {**ROLLED_UP.config, "max_msgs": 1000}
+    world = begun(ROLLED_UP._replace(config=limited), storage)
     other = asker(world)
     peer = walking(world, ROLLED_UP)
     pushed(other, "$JS.API.STREAM.DELETE.S")
@@ -294,6 +299,7 @@ def test_a_publish_that_rolled_up_is_acknowledged_though_the_stream_is_deleted()
     assert replies(other)[0]["success"]
     world.create("S")
     assert messages(world) == 0
+    assert world.request("$JS.API.INFO")["storage"] == 0
 
 
 def test_a_consumer_that_nobody_uses_goes_in_slices() -> None:

@@ -593,6 +593,7 @@ class JetStream:
         """Stop listening for a stream and remove it."""
         runner = self._runners.pop(account.name, stream.name)
         self._stop_listening(runner)
+        runner.give_up_walk()
         runner.refuse_waiting(ApiError.of(error_codes.STREAM_NOT_FOUND))
         runner.consumers.end_all(is_deleted=True)
         account.remove(stream)

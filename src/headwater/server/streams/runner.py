@@ -257,6 +257,12 @@ class StreamRunner:
             if not self._walk.do_some() and self._walk is not None:
                 self._release()
 
+    def give_up_walk(self) -> None:
+        """The stream is about to be deleted: leave undone what is left of a change, as long as all
+        that it looks at is there."""
+        if self._walk is not None:
+            self._walk.give_up()
+
     def _release(self) -> None:
         made = self._waiting.take()
         # What waits for another commit goes on doing so.
