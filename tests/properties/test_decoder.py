@@ -162,6 +162,8 @@ def test_runs_with_strangers_and_look_alikes(frames: list[tuple[bytes, bytes]]) 
 @example(b"PUB a 1\r\nx\r\nPUB a 1\r\nx\rPUB a 1\r\nx\r\n", [])
 @example(b"PUB a 10\nPUB a 10\r\n\r\n", [])
 @example(b"PUB a 1\r\nx\n", [10])
+@example(b"PUB a 1\r\nx\r\npub a 1\r\r\nx\r\n", [])
+@example(b"HPUB a 1 1\r\r\n", [])
 @example(b"INFO {}\x0c\n", [])
 @example(b"CONNECT {}\x0c\r\n", [])
 def test_mutilated_streams_fail_as_the_plain_decoder_says(stream: bytes, places: list[int]) -> None:

@@ -50,12 +50,13 @@ def decode_plainly(stream: bytes, max_payload: int) -> list[Operation]:
         line, newline, rest = stream.partition(b"\n")
         if not newline:
             return operations
-        arguments = line[len(name) :].rstrip(b"\r")
+        arguments = line[len(name) :]
         if name not in (b"PUB", b"HPUB"):
-            operations += _control(name, arguments)
+            operations += _control(name, arguments.rstrip(b"\r"))
             stream = rest
         else:
-            publish = _publish(name, arguments)
+            # A second carriage return would be a part of the size.
+            publish = _publish(name, arguments.removesuffix(b"\r"))
             if publish is None:
                 return [*operations, SILENT]
             size = int(publish[4].split()[-1])
