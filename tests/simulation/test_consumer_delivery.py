@@ -31,6 +31,7 @@ not yet recorded may be repeated with the same delivery count.
 
 import pytest
 
+from headwater.base.sliced import Work
 from headwater.jetstream.consumers.collection import Consumers
 from headwater.jetstream.consumers.delivery import Delivery
 from headwater.jetstream.consumers.outbox import Outbox
@@ -110,10 +111,14 @@ def _waiting_clients_are_never_released(patch: pytest.MonkeyPatch) -> None:
 def _no_memory_of_who_needs_what(patch: pytest.MonkeyPatch) -> None:
     recover = Consumers.recover
 
+    def nothing() -> Work[list[int]]:
+        yield 0
+        return []
+
     def without_counting(self: Consumers) -> list[int]:
         with pytest.MonkeyPatch.context() as inner:
             inner.setattr(InterestCounts, "needed", lambda self, sequences: None)
-            inner.setattr(InterestCounts, "unneeded", lambda self, sequences: [])
+            inner.setattr(InterestCounts, "gathering_unneeded", lambda self, sequences: nothing())
             return recover(self)
 
     patch.setattr(Consumers, "recover", without_counting)
