@@ -20,6 +20,7 @@ from headwater.jetstream.config.consumer_config import (
 )
 from headwater.jetstream.config.stream_config import REQUIRED_LEVEL_KEY
 from headwater.jetstream.errors import ApiError
+from headwater.jetstream.request_bodies import read_request
 from tests.unit.jetstream.consumer.world import settings
 
 # Every key once, in the order of nats-server's structure, with a value that is not left out.
@@ -111,7 +112,7 @@ def test_actions(action: ConsumerAction) -> None:
 )
 def test_words_that_are_none(literal: str, text: str) -> None:
     with pytest.raises(ApiError) as refused:
-        go_json.read(literal.encode(), ConsumerRequest, strict=True)
+        read_request(literal.encode(), ConsumerRequest, strict=True)
     assert refused.value.description == f"invalid JSON: {text}"
 
 

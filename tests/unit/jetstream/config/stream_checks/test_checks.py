@@ -24,6 +24,7 @@ from headwater.jetstream.config.stream_config import (
     with_server_metadata,
 )
 from headwater.jetstream.errors import ApiError
+from headwater.jetstream.request_bodies import read_request
 from tests.unit.jetstream.recorded import (
     CONFIGS,
     ORACLE_LEVEL,
@@ -42,7 +43,7 @@ CASES = [
 
 
 def request_of(document: Document) -> StreamRequest:
-    return go_json.read(json.dumps(document).encode(), StreamRequest, strict=True)
+    return read_request(json.dumps(document).encode(), StreamRequest, strict=True)
 
 
 def surroundings_of(streams: list[Document], limits: dict[str, Any]) -> Surroundings:
