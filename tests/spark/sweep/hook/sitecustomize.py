@@ -116,7 +116,6 @@ def hold_up(folder: Path) -> None:
     signal.alarm(MEETING_S_MAX)
     os.close(os.open(folder / "meeting", os.O_RDONLY))
     signal.alarm(0)
-    (folder / "met").touch()
 
 
 def meet(folder: Path) -> None:
@@ -127,6 +126,8 @@ def meet(folder: Path) -> None:
         signal.alarm(MEETING_S_MAX)
         os.close(os.open(folder / "meeting", os.O_WRONLY))
         signal.alarm(0)
+        # Told by the second attempt: Spark kills the first one as soon as this one has ended.
+        (folder / "met").touch()
 
 
 def is_struck_run(folder: Path) -> bool:
