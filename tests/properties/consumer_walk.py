@@ -16,7 +16,7 @@ from headwater.jetstream.config.consumer_config import AckPolicy, ConsumerConfig
 from headwater.jetstream.config.stream_config import Retention, Storage
 from headwater.jetstream.consumers.acks import ACK, NAK, PROGRESS
 from headwater.subjects.grammar import matches
-from tests.unit.jetstream.consumer.driving import ConsumerDriver, Got
+from tests.unit.jetstream.consumers.driving import ConsumerDriver, Got
 from tests.unit.jetstream.shadow import Publish
 
 SUBJECTS: Final = ("S.a", "S.b", "S.c")

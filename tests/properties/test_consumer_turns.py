@@ -13,7 +13,7 @@ from headwater.jetstream.config.consumer_config import AckPolicy
 from headwater.jetstream.config.stream_config import Retention, Storage
 from headwater.jetstream.consumers.acks import ACK, PROGRESS
 from tests.properties.consumer_walk import NAK_LATER, ROUNDS_MAX, SUBJECTS, Walk
-from tests.unit.jetstream.consumer.driving import ConsumerDriver
+from tests.unit.jetstream.consumers.driving import ConsumerDriver
 from tests.unit.jetstream.shadow import Publish
 
 SEEDS: Final = 120

@@ -19,7 +19,7 @@ from headwater.store.log.message_log import Batch
 from headwater.store.recovery.opening import create_log, open_log
 from headwater.testing.disk import SimDisk
 from headwater.testing.entropy import SeededEntropy
-from tests.unit.jetstream.consumer.world import BEGINNING_NS, World
+from tests.unit.jetstream.consumers.world import BEGINNING_NS, World
 from tests.unit.jetstream.shadow import Surrounding
 
 STATE = {

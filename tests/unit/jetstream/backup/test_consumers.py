@@ -31,7 +31,7 @@ from headwater.jetstream.consumers import codec
 from headwater.jetstream.consumers.acks import NAK, TERM
 from headwater.jetstream.streams.stream import Stream
 from tests.unit.jetstream.backup.taking_in import pieces, stream_of, taken_in
-from tests.unit.jetstream.consumer.driving import ConsumerDriver, Got
+from tests.unit.jetstream.consumers.driving import ConsumerDriver, Got
 
 Document = dict[str, Any]
 

@@ -9,8 +9,8 @@ from headwater.go.json import Time
 from headwater.go.times import format_time
 from headwater.jetstream.config.consumer_config import AckPolicy, DeliverPolicy
 from headwater.jetstream.consumers.outbox import DeliveriesExceeded, Terminated
-from tests.unit.jetstream.consumer.conftest import Consume
-from tests.unit.jetstream.consumer.driving import DELIVER, ConsumerDriver, Got, sequences
+from tests.unit.jetstream.consumers.conftest import Consume
+from tests.unit.jetstream.consumers.driving import DELIVER, ConsumerDriver, Got, sequences
 from tests.unit.jetstream.shadow import BEGINNING_NS
 
 

@@ -16,8 +16,8 @@ from headwater.jetstream.consumers.pull import (
     PullRequest,
     read_request,
 )
-from tests.unit.jetstream.consumer.conftest import Consume
-from tests.unit.jetstream.consumer.driving import sequences
+from tests.unit.jetstream.consumers.conftest import Consume
+from tests.unit.jetstream.consumers.driving import sequences
 
 SUBJECTS = ["S.a"] * 10
 

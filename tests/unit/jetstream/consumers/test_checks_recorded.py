@@ -2,8 +2,8 @@
 
 import pytest
 
-from tests.unit.jetstream.consumer.recorded import CALLS, answer, body_of
-from tests.unit.jetstream.consumer.world import World
+from tests.unit.jetstream.consumers.recorded import CALLS, answer, body_of
+from tests.unit.jetstream.consumers.world import World
 from tests.unit.jetstream.recorded import Document, load
 
 CASES = [

@@ -1,6 +1,6 @@
 """Ask a nats-server for the answers in the recorded calls, and write them down.
 
-    python -m tests.unit.jetstream.consumer.record
+    python -m tests.unit.jetstream.consumers.record
 
 Every case gets a server's view of its own: the stream is made anew. The answers are those of the
 nats-server in this environment; if its version is another one than the cases were recorded with,
@@ -17,7 +17,7 @@ from nats.aio.client import Client
 from nats.errors import TimeoutError as NoReply
 
 from tests.interop.server_process import LOOPBACK_FLAGS, ORACLE, ServerProcess, Setup
-from tests.unit.jetstream.consumer.recorded import CALLS, STREAM, answer, body_of
+from tests.unit.jetstream.consumers.recorded import CALLS, STREAM, answer, body_of
 from tests.unit.jetstream.record import text_of
 from tests.unit.jetstream.recorded import ORACLE_VERSION, Document, load
 
