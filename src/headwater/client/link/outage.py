@@ -29,8 +29,8 @@ PAUSE_S_MAX: Final = 2.0
 LINE_AFTER_S: Final = 1.0
 """A shorter outage is not worth a line: every closed connection would write one."""
 LINE_EVERY_S: Final = 30.0
-ANSWERED_PATIENCE_S: Final = 5.0
-"""About as long as a server that has restarted refuses requests, or a stream has no leader."""
+ANSWERED_PATIENCE_S: Final = 20.0
+"""Twice as long as a stream of nats-server may be without a leader before it elects another."""
 
 log: Final = logging.getLogger("headwater.spark")
 
