@@ -42,6 +42,7 @@ FORGET_LOOKS_MAX: Final = 10_000
 """How often a stream with a short duplicate window is asked whether it has forgotten an id."""
 
 NO_MESSAGE: Final = 10037
+STORE_NOT_CREATED: Final = 10049
 INBOX: Final = "_INBOX.tests"
 
 
@@ -157,7 +158,13 @@ class Server:
             "allow_direct": True,
             **config,
         }
-        return self.call(f"STREAM.CREATE.{name}", document)
+        try:
+            return self.call(f"STREAM.CREATE.{name}", document)
+        except ApiRefusal as refusal:
+            if refusal.err_code != STORE_NOT_CREATED:
+                raise
+            # nats-server may still be removing the files of a stream of this name.
+            return self.call(f"STREAM.CREATE.{name}", document)
 
     def create_bucket(self, name: str, history: int = 1, **config: object) -> dict[str, Any]:
         """A key-value bucket, as the clients make them."""
