@@ -35,7 +35,7 @@ Row = tuple[str, int, bytes]
 
 
 class LedgerError(AssertionError):
-    """What was read is not what was put."""
+    """Rows that were read differ from entries that were put."""
 
 
 @dataclass
@@ -148,7 +148,7 @@ def hot_writer(server: Server, ledger: Ledger, interval_s: float) -> Writer:
 
 @dataclass(frozen=True)
 class Result:
-    """What a run has shown."""
+    """The figures of a run."""
 
     server: str
     seconds: float
@@ -199,7 +199,7 @@ def run(
             enough.wait(seconds)
             writer.stopped.set()
             writer.join()
-            # What was put last has still to come, unless it came with the batch before.
+            # The entries put last have still to come, unless they came with the batch before.
             if not failures and not ledger.is_caught_up:
                 query.processAllAvailable()
         finally:

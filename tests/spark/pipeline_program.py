@@ -24,7 +24,7 @@ BATCH: Final = "BATCH"
 
 
 def run(spark: SparkSession, url: str, folder: Path) -> int:
-    """How many messages a batch read finds, after they were copied twice and archived."""
+    """The number of messages in a batch read, after they were copied twice and archived."""
     source = {"url": url, "stream": SOURCE, "minPartitions": "2"}
     copied = (
         spark.readStream.format("headwater")

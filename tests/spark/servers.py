@@ -39,7 +39,7 @@ READ_AHEAD_COUNT: Final = 512
 """How many messages are asked for at once when a stream is read back."""
 
 FORGET_LOOKS_MAX: Final = 10_000
-"""How often a stream with a short duplicate window is asked whether it has forgotten an id."""
+"""A stream with a short duplicate window is asked so often whether it forgot an id."""
 
 NO_MESSAGE: Final = 10037
 STORE_NOT_CREATED: Final = 10049
@@ -205,7 +205,7 @@ class Server:
 
     @contextmanager
     def publishing(self) -> "Iterator[Publish]":
-        """The same over and over, on one connection."""
+        """Publish a message over and over, on one connection."""
 
         def publish(messages: Iterable[Message | tuple[str, bytes]]) -> int:
             sequence = 0

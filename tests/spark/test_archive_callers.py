@@ -1,4 +1,4 @@
-"""What the archive job owes to whoever calls it: any thread will do."""
+"""The archive job may be called on any thread."""
 
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path

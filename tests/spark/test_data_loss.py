@@ -84,7 +84,7 @@ def test_what_is_lost_inside_a_planned_batch_is_counted(
     assert reader.partitions(start, end) == reader.partitions(start, end)
     after = reader.latestOffset(end, reader.getDefaultReadLimit())
     assert after["lost"] == lost
-    # What is counted is counted once.
+    # Lost messages are counted once.
     assert reader.latestOffset(after, reader.getDefaultReadLimit())["lost"] == lost
 
 

@@ -51,7 +51,7 @@ PLACES: Mapping[tuple[str, str], tuple[str, dict[str, str]]] = {
     ("nats-server", "prefix"): (IMPORTED, {"apiPrefix": "streams.api"}),
 }
 PLAIN = (b" $JS.API.", b" $KV.")
-"""What no frame of a client may be published to that was told of another place."""
+"""The subjects that a client of another domain may not publish to."""
 
 
 @pytest.fixture(params=KINDS)

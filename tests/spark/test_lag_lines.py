@@ -56,7 +56,7 @@ def test_the_jobs_tell_their_lag(
         "lag 12 messages", "lag 4 messages", "lag 0"
     ]  # fmt: skip
 
-    # What comes while a report is made is not in it.
+    # Messages that come while a report is made are not in it.
     heard = Heard("report", lambda: server.publish([("s.a", b"x")] * 3))
     stats(spark, StatsSettings(login, str(tmp_path / "report"), stream="s"), heard)
     assert heard.notes[-1].startswith("lag 3 messages, ")

@@ -118,7 +118,7 @@ def test_a_limit_in_bytes_holds_for_all(server: Server) -> None:
     fill(server, "b", 1, 5_000)
     streams = Streams(server, "*", maxBytesPerTrigger=3_009)
     assert streams.next() == {"a": [1, 2], "b": [1]}
-    # What is larger than the limit comes alone, and not behind something else.
+    # A message larger than the limit comes alone, and not behind others.
     fill(server, "a", 1, 10)
     assert streams.next() == {"b": [2], "a": [3]}
     fill(server, "a", 1, 10)

@@ -30,7 +30,7 @@ def write(spark: SparkSession, server: Server, version: int, rows: int = ROWS, *
 
 
 def counts(server: Server, stream: str = STREAM) -> Counter[int]:
-    """How often each row is there."""
+    """The number of times that each row is there."""
     return Counter(Counter(each.data for each in server.stored(stream)).values())
 
 

@@ -192,7 +192,7 @@ def test_a_change_is_merged_into_the_files_that_hold_its_keys(
     assert len(set(before) & set(after)) >= len(before) - 2
     expected = {f"k{number}": "old" for number in range(80) if number != 8}
     assert tables.latest() == expected | {"k7": "new", "more": "new"}
-    # What goes without a mark is merged in the same way.
+    # Keys that go without a mark are merged in the same way.
     server.purge("KV_b", filter="$KV.b.k9")
     assert tables.run().keys == 79
     assert "k9" not in tables.latest()

@@ -149,7 +149,7 @@ def unplanned(server: Server, **options: str) -> UnplannedStreamReader:
 def sequences(
     reader: StreamSourceReader, start: dict[str, Any], end: dict[str, Any]
 ) -> Sequence[int]:
-    """What a batch reads, part after part."""
+    """The rows of a batch, part after part."""
     return [
         sequence
         for part in reader.partitions(start, end)

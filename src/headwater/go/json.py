@@ -168,10 +168,10 @@ class JsonError(PeerError):
 
 
 def read_written(body: bytes, kind: type[T]) -> T | None:
-    """What `write` has written of a struct; None for any other text, which is read with care then.
+    """The struct in a text that `write` wrote; None for any other text, which `read` has to read.
 
     A server with a thousand streams reads as many configurations when it starts, of which each
-    takes a microsecond like this, and half a millisecond with care.
+    takes a microsecond like this, and half a millisecond with `read`.
     """
     try:
         value: T = _written_decoder(kind).decode(body)

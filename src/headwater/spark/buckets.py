@@ -163,7 +163,7 @@ class LatestEntries:
         yield from self._rest()
 
     def _taken(self, chunk: Columns) -> Iterator[Columns]:
-        """What can be given away of a chunk."""
+        """The part of a chunk that can be given away."""
         if not self._one_per_key:
             chunk = self._shared(chunk)
             entries = zip(

@@ -284,7 +284,7 @@ class SinkOptions:
         )
 
     def check_streaming(self) -> "SinkOptions":
-        """The same options, if a streaming write can honour them."""
+        """These options, if a streaming write can honour them."""
         if self.txn_app_id is not None:
             raise OptionError(
                 "options txnAppId and txnVersion are for batch writes: a streaming query numbers"
@@ -464,7 +464,7 @@ class _Reading:
         return stream
 
     def transaction(self) -> dict[str, Any]:
-        """Who numbers batch writes, and the number: both or neither."""
+        """The application that numbers batch writes, and the number: both or neither."""
         app_id, version = self.text("txnAppId"), self.number("txnVersion", 0, SEQUENCE_MAX)
         if (app_id is None) != (version is None):
             raise OptionError("options txnAppId and txnVersion belong together: set both")
@@ -501,7 +501,7 @@ class _Reading:
             ) from None
 
     def target(self, options: Mapping[str, Kind]) -> tuple[Kind, str]:
-        """What to read or to write, by the one option of these that is set."""
+        """The table to read or to write, by the one option of these that is set."""
         names = [*options]
         given = [name for name in names if self.has(name)]
         if len(given) != 1:

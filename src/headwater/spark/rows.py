@@ -85,7 +85,7 @@ _ORDERS: Final = ("Nats-Msg-Id", "Nats-Expected-", "Nats-Batch-")
 # How the entry of a bucket says that it is a marker, and what such an entry orders.
 _MARKER_LINES: Final = frozenset({"KV-Operation", "Nats-Marker-Reason"})
 _MARKER_ORDERS: Final = frozenset({"Nats-Rollup", "Nats-TTL"})
-# What the column `operation` says.
+# The values of the column `operation`.
 _OPERATION_LINES: Final = frozenset({"KV-Operation", "Nats-Rollup"})
 _NOTHING: Final[frozenset[str]] = frozenset()
 

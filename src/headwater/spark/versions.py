@@ -1,4 +1,4 @@
-"""What the Spark that runs here has, and stand-ins for what an older one lacks.
+"""The parts of the Spark that runs here, and stand-ins for those that an older one lacks.
 
 Spark's interface for sources and sinks in Python grows with each minor version. Everything that
 not all supported versions have is imported from here, so that the rest of the package is written
@@ -53,7 +53,7 @@ except ImportError:
     if not TYPE_CHECKING:
 
         class ReadLimit:
-            """How much a batch may take."""
+            """The most that a batch may take."""
 
         class ReadAllAvailable(ReadLimit):
             """All there is."""

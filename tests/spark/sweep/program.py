@@ -25,7 +25,7 @@ FAILURE_CHARACTERS_MAX = 10_000
 
 
 def cut_of_this_run(order: dict[str, str]) -> int | None:
-    """How many partitions this run of the job has: each has another number, as long as there are.
+    """The number of partitions of this run of the job: each run has another, as long as there are.
 
     Runs are counted by the length of a file, which outlives this process.
     """

@@ -101,7 +101,7 @@ def check_copy(server: Server, target: str) -> None:
 
 
 def roll_back(checkpoint: Path, first_lost: int) -> None:
-    """What a copy is that was made before this batch was planned."""
+    """Make the checkpoint a copy that was made before this batch was planned."""
     for folder in ("offsets", "commits"):
         for file in (checkpoint / folder).iterdir():
             if int(file.name.strip(".").partition(".")[0]) >= first_lost:

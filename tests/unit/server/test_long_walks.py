@@ -210,7 +210,7 @@ def test_a_server_that_is_killed_has_done_all_of_it_or_nothing(name: str, storag
         again = StoredWorld(world.node.options, disk).start()
         outcomes.add(messages(again))
         turns += 4
-    # What a stored message or configuration implies is done by the server that comes after.
+    # The server that comes after does all that a stored message or configuration implies.
     assert outcomes in ({walk.left}, {COUNT, walk.left})
 
 

@@ -16,7 +16,7 @@ SPARKS: Final = "checkpointLocation"
 
 
 def replacements(section: str) -> list[tuple[str, str]]:
-    """What stands in place of each option of Kafka, option by option."""
+    """The guide names a counterpart for each option of Kafka."""
     text = GUIDE.read_text("utf-8").split(f"## {section}\n")[1].split("\n## ")[0]
     rows = [line.split(" | ") for line in text.splitlines() if line.startswith("| ")]
     found = [

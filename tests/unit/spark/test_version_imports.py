@@ -1,4 +1,4 @@
-"""What not every supported Spark has is imported from one module."""
+"""Parts that not every supported Spark has are imported from one module."""
 
 import re
 from pathlib import Path

@@ -62,7 +62,7 @@ def union(
     messages, first, last = counted(frame)
     progress.advance(messages)
     if last is not None:
-        # What has come since is not among the rows.
+        # Messages that have come since are not among the rows.
         lag = lag_of_reader(settings.login, settings.stream, last + 1, settings.subjects)
         progress.note(str(lag))
     # A stream that was made anew has begun its sequences anew as well.

@@ -172,7 +172,7 @@ def spark_options(function: F) -> F:
 
 
 def outage_option(function: F) -> F:
-    """How long a job that runs waits for its server."""
+    """The time for which a job that runs waits for its server."""
     default_ns = int(Login().outage_timeout_s * NANOSECONDS_PER_SECOND)
     return click.option(
         "--outage-timeout",

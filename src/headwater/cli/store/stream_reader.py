@@ -61,7 +61,7 @@ ENTRY_KINDS: Final = {
     LOST: "lost",
 }
 
-# What a server does about damage when it opens the store: the table in `store.recovery.recovery`.
+# A server's cure for damage when it opens the store: the table in `store.recovery.recovery`.
 CUTS_OFF: Final = "sets these bytes aside and cuts them off"
 LOSES: Final = "reports these sequences as lost; the rest stays readable"
 ENDS_LOG: Final = (

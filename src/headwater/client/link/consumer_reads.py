@@ -257,7 +257,7 @@ class _Pulls:
     def __init__(self, connection: Connection, stream: str, wanted: SequenceRange) -> None:
         self.name = NAME_PREFIX + secrets.token_hex(8)
         self.rest = wanted
-        # How many messages the consumer had to come when it was made.
+        # The number of messages that the consumer had to deliver when it was made.
         self.pending = 0
         self._connection = connection
         self._subject = f"{connection.login.api}CONSUMER.MSG.NEXT.{stream}.{self.name}".encode()

@@ -1,4 +1,4 @@
-"""How far somebody who reads a stream is behind it: in messages, bytes and seconds.
+"""The lag of a reader behind its stream: in messages, bytes and seconds.
 
 Sequences are known at once. Messages that match are counted by the server, unless the stream is too
 busy for that; bytes are those of so many messages of the stream's average size, because no server
@@ -22,7 +22,7 @@ _SIZES: Final = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 
 @dataclass(frozen=True)
 class Lag:
-    """What is still to be read; messages and bytes are None where nobody could count."""
+    """The part still to be read; messages and bytes are None where nobody could count them."""
 
     sequences: int = 0
     messages: int | None = 0

@@ -139,7 +139,7 @@ class Login:
 
     @property
     def api(self) -> str:
-        """What stands before a call of the JetStream API, with its last dot."""
+        """The subject before a call of the JetStream API, with its last dot."""
         if self.domain is not None:
             return f"$JS.{self.domain}.API."
         return API if self.api_prefix is None else f"{self.api_prefix.removesuffix('.')}."

@@ -1,4 +1,4 @@
-"""How long a job waits for a server that is away, and what its log says meanwhile.
+"""A job waits for a server that is away, for some time, and its log says so.
 
 Patience is a duration: a restart of a server takes as long as it takes, and a count of tries says
 nothing about that. An outage begins with the first failure after a success and ends with the next

@@ -42,7 +42,7 @@ MAX_PAYLOAD_BYTES: Final = 1 << 20
 # What an atomic batch adds to the headers of a message, its version line included.
 _BATCH_LINES_BYTES_MAX: Final = 128
 
-# What the subjects of all entries of buckets begin with.
+# The subjects of all entries of buckets begin with this.
 _ENTRY: Final = b"$KV."
 
 # Refusals for what a message is: its request is bad, or it asks for a rollup that is not allowed.

@@ -39,7 +39,7 @@ class SequenceRange:
     is_open: bool = False
 
     def starting_at(self, first: int) -> "SequenceRange":
-        """What is left of the range from a sequence on."""
+        """The rest of the range, from a sequence on."""
         return replace(self, first=first)
 
 

@@ -122,7 +122,7 @@ class SnapshotSender:
         self._source = source
         self._ack_subject = ack_subject
         self._buffer = bytearray()
-        # How many pieces may be read in this turn.
+        # The number of pieces that may be read in this turn.
         self._pieces_left = 0
         # How many chunks were sent.
         self._sent = 0

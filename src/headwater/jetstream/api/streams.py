@@ -109,8 +109,11 @@ T = TypeVar("T", bound=msgspec.Struct)
 
 
 class ConsumerKeeper(Protocol):
-    """Who makes consumers, runs them and lets them go. What changes one raises StoreError, and may
-    take long: it is done some at a time, and the stream is held meanwhile."""
+    """The part of the server that makes consumers, runs them and lets them go.
+
+    A change of a consumer raises StoreError. It may take long, so it is made some at a time, and
+    the stream is held meanwhile.
+    """
 
     @property
     def max_ack_pending(self) -> int:

@@ -264,7 +264,7 @@ class Consumers:
         return self._released(released)
 
     def applying(self, record: LongRecord) -> Work[list[int]]:
-        """The same for records that may be about every message of the stream, some at a time."""
+        """Apply a record that may be about every message of the stream, some at a time."""
         if isinstance(record, ConsumerCreated):
             yield from self._creating(record)
             return []

@@ -51,7 +51,7 @@ class InterestCounts:
             counts[sequence] = counts.get(sequence, 0) + 1
 
     def needing(self, sequences: Sequence[int]) -> Work[None]:
-        """The same some at a time."""
+        """Do what `needed` does, some at a time."""
         for some in parts_of(sequences, COUNTED_AT_A_TIME):
             self.needed(some)
             yield len(some)
@@ -70,7 +70,7 @@ class InterestCounts:
         return needless
 
     def releasing(self, sequences: Sequence[int]) -> Work[list[int]]:
-        """The same some at a time."""
+        """Do what `released` does, some at a time."""
         needless: list[int] = []
         for some in parts_of(sequences, COUNTED_AT_A_TIME):
             needless += self.released(some)
@@ -95,7 +95,7 @@ class InterestCounts:
         self._counts = {}
 
     def clearing(self) -> Work[None]:
-        """The same, and let go of the counts some at a time."""
+        """Do what `clear` does, and let go of the counts some at a time."""
         yield from emptying(self.abandon())
 
     def abandon(self) -> list[Container]:

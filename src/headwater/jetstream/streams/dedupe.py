@@ -128,7 +128,7 @@ class DedupeWindow:
         at_once(self.setting_window(window_ns, now_ns))
 
     def setting_window(self, window_ns: int, now_ns: int) -> Work[None]:
-        """The same some at a time; nobody may ask for an id meanwhile."""
+        """Do what `set_window` does some at a time; nobody may ask for an id meanwhile."""
         check(window_ns >= 0, "a dedupe window has a length")
         while self._forget(now_ns, FORGOTTEN_PER_CALL_MAX):
             yield FORGOTTEN_PER_CALL_MAX

@@ -1,1 +1,1 @@
-"""Who may connect: users, passwords and tokens."""
+"""Permission to connect: users, passwords and tokens."""

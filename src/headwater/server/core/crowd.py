@@ -124,7 +124,7 @@ class Crowds:
         # In the order in which they have their turns.
         self._lines: dict[Hashable, deque[_Delivery]] = {}
         self._is_planned = False
-        # What is left of this turn's slice.
+        # The rest of this turn's slice, in deliveries.
         self._left = SLICE_DELIVERIES_MAX
         self._waiting_messages = 0
         self._waiting_bytes = 0

@@ -265,7 +265,7 @@ class StreamRunner:
 
     def _release(self) -> None:
         made = self._waiting.take()
-        # What waits for another commit goes on doing so.
+        # Steps that wait for another commit go on waiting.
         steps = self._waiting.take_freed(self._runners.last_commit)
         self._end_walk()
         if isinstance(made, Change):

@@ -1,4 +1,4 @@
-"""What waits at a stream, in order: decisions for the disk, changes and publishes behind them.
+"""Steps that wait at a stream, in order: decisions for the disk, changes and publishes behind them.
 
 A step that waits for a commit has its number. Steps behind work that is done some at a time wait
 until that work is over, whatever its number of turns. How a step is carried out is not known here.
@@ -53,7 +53,7 @@ class WaitingSteps:
         # The commit a step waits for, the step, and how many messages and bytes it holds.
         self._steps: deque[tuple[int, Step, int, int]] = deque()
         self._room = room
-        # How many of the steps are not decisions.
+        # The number of steps that are not decisions.
         self.undecided = 0
 
     def __bool__(self) -> bool:
@@ -98,7 +98,7 @@ class WaitingSteps:
         return taken
 
     def take_freed(self, number: int) -> list[Step]:
-        """The same when work was done: with the steps that have waited for that."""
+        """The steps of `take_committed`, and those that have waited for work that was done."""
         taken = []
         while self._steps and (self._steps[0][0] == WHEN_DONE or self._steps[0][0] <= number):
             taken.append(self.take())

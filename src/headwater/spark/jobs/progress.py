@@ -21,7 +21,7 @@ class Progress(Protocol):
 
 
 class PatientProgress(Progress, Protocol):
-    """The same for a job that follows in turns of its own, with no query that could be stopped."""
+    """The progress of a job that follows in turns of its own: it also ends the job."""
 
     def wait(self, seconds: float) -> bool:
         """Let time pass; False, maybe before it has passed, if the job shall end now."""

@@ -224,7 +224,7 @@ def pinned(login: Login, stream: str, bounds: Bounds) -> Bounds:
 def lag_of_reader(
     login: Login, stream: str, next_sequence: int, subjects: Sequence[str] = ()
 ) -> Lag:
-    """What a stream has got from a sequence on. Raises OptionError."""
+    """The lag of a reader that reads this sequence next. Raises OptionError."""
     with Connection(login) as connection:
         info = stream_info(JetStream(connection), stream)
         return lag_behind(connection, info, next_sequence, tuple(subjects))

@@ -50,7 +50,7 @@ class TreeChange:
             group.remove()
 
     def _groups(self) -> "Iterable[_Group]":
-        """What can be changed in one step: all that lies in one directory of the root."""
+        """The files that can be changed in one step: all in one directory of the root."""
         groups: dict[str, _Group] = {}
 
         def group_of(path: Path) -> _Group:

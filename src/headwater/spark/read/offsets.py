@@ -118,7 +118,7 @@ class Offset:
 
     @property
     def planned_count(self) -> int | None:
-        """How many messages the batch was planned to have; None where nobody has counted them."""
+        """The number of messages that were planned; None where nobody has counted them."""
         counts = [part.count for part in self.ranges]
         return None if None in counts else sum(count for count in counts if count is not None)
 

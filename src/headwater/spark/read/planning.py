@@ -120,7 +120,7 @@ class Measured:
 
 @dataclass(frozen=True)
 class Limit:
-    """How much one batch may take of a stream; None is not bounded.
+    """The most that one batch may take of a stream; None is not bounded.
 
     `may_exceed`: a message that is larger than all the bytes is a batch of its own, or it would
     never be read. Of a batch that has something already it waits for the next one.
@@ -135,7 +135,7 @@ class Limit:
         return self.messages == 0 or self.bytes == 0
 
     def after(self, messages: int, size_bytes: int) -> "Limit":
-        """What is left of the batch when it has so much."""
+        """The rest of the limit when a batch has so much."""
         return Limit(
             None if self.messages is None else max(0, self.messages - messages),
             None if self.bytes is None else max(0, self.bytes - size_bytes),

@@ -20,7 +20,7 @@ from urllib.parse import unquote, urlsplit
 
 DIGEST_BYTES: Final = 12
 _SOURCE_LINE: Final = 2
-# What an offset of this format has at least (`offsets.Offset`).
+# The keys that every offset of this format has (`offsets.Offset`).
 _OURS: Final = frozenset({"stream", "created", "next"})
 
 

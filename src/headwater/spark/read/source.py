@@ -77,7 +77,7 @@ from headwater.spark.schema import check_columns
 log: Final = logging.getLogger("headwater.spark")
 
 HIDDEN_PREFIXES: Final = ("KV_", "OBJ_")
-"""What the streams of buckets and object stores begin with."""
+"""The names of the streams of buckets and object stores begin with these."""
 
 IDLE_S_MAX: Final = 30.0
 """A server asks idle clients whether they live, and nobody answers for a connection between tasks:
@@ -181,7 +181,7 @@ class RangePartition(InputPartition):
 
 @dataclass(frozen=True)
 class LatestPart:
-    """What a task of a batch of kind `latest` takes: one share of the keys that have changed.
+    """The share of a task in a batch of kind `latest`: some of the keys that have changed.
 
     `head` is where the stream ended when the batch was planned; None if what came later is not to
     be looked at.
@@ -340,7 +340,7 @@ def cut_into_partitions(
 def cut_measured_batch(
     options: SourceOptions, info: StreamInfo, first: int, measured: Measured
 ) -> tuple[PlannedRange, ...]:
-    """The same for a batch whose messages were looked at."""
+    """The parts of a batch whose messages were looked at."""
     messages = len(measured.sequences)
     if not messages:
         return ()
@@ -350,7 +350,7 @@ def cut_measured_batch(
 
 
 def parallelism() -> int:
-    """How many tasks run at a time, as far as the process that plans can know.
+    """The number of tasks that run at a time, as far as the process that plans can know.
 
     Spark does not tell a planner. A session of ours does; otherwise it is taken to have as many
     cores as this machine.

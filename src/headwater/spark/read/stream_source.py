@@ -175,7 +175,7 @@ class StreamSourceReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         )
 
     def _gone_in(self, offset: Offset) -> int:
-        """How many messages the batch that ends here had lost when it was about to be read."""
+        """The messages that the batch which ends here had lost when it was about to be read."""
         if self._gone is None or self._gone[0] != offset:
             return 0
         return self._gone[1]
@@ -251,7 +251,7 @@ class StreamSourceReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _measured(
         self, connection: Connection, info: StreamInfo, wanted: SequenceRange, limit: Limit
     ) -> Measured | None:
-        """How far the limit in bytes goes; None if it does not bound what is wanted."""
+        """The end that the limit in bytes allows; None if it does not bound the batch."""
         size = limit.bytes
         if size is None or self.options.kind is Kind.OBJECTS:
             return None
@@ -321,7 +321,7 @@ class Plan:
 
 
 def limit_of(limit: ReadLimit, options: SourceOptions) -> Limit:
-    """What Spark has been told by `getDefaultReadLimit`; it knows no limit of both kinds."""
+    """The limit that Spark was told by `getDefaultReadLimit`; it knows none of both kinds."""
     if isinstance(limit, ReadMaxBytes):
         return Limit(bytes=int(limit.max_bytes))
     if isinstance(limit, ReadMaxRows):
@@ -332,7 +332,7 @@ def limit_of(limit: ReadLimit, options: SourceOptions) -> Limit:
 def _gone_from(
     connection: Connection, info: StreamInfo, offset: Offset, subjects: tuple[str, ...]
 ) -> int:
-    """How many of the messages that were planned for a batch the stream has no longer."""
+    """The number of messages planned for a batch that the stream has no longer."""
     planned = offset.planned_count
     if planned is None or offset.changes is Changes.LATEST:
         return 0

@@ -142,7 +142,7 @@ class StreamsSourceReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Where a stream begins that has appeared since the query began."""
         options = self.options
         if options.starting.at is At.LATEST:
-            # What it has is all new.
+            # All messages of the stream are new.
             options = replace(options, starting=EARLIEST)
         reader = StreamSourceReader(options.of_stream(name), self.schema)
         return Offset.from_json(reader.initialOffset())

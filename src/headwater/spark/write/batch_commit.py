@@ -1,4 +1,4 @@
-"""What the driver does when all partitions of a batch are written: commit it, or see that it was.
+"""The commit of a batch by the driver, when all its partitions are written.
 
 A batch that was committed before, by this run or an earlier one, is compared with what it was then
 (rule 5 of `markers`): the same one is passed over, another one is refused.

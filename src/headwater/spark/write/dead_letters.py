@@ -65,7 +65,7 @@ class DeadLetters:
         self.tail: Tail | None = None
 
     def __len__(self) -> int:
-        """How many wait."""
+        """The number of letters that wait."""
         return len(self._waiting)
 
     @property
@@ -115,7 +115,7 @@ class DeadLetters:
 
 
 def _line(text: str) -> bytes:
-    """What a header may hold of a text."""
+    """The part of a text that a header may hold."""
     shown = "".join(
         letter if letter.isprintable() else letter.encode("unicode_escape").decode()
         for letter in text[:TEXT_CHARS_MAX]

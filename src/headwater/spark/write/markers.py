@@ -86,7 +86,7 @@ CLAIM_TRIES_MAX: Final = 100
 # So many committed batches are remembered: Spark's own checkpoint keeps as many, so that no copy of
 # it that can be started is older.
 COMMITTED_BATCHES_MAX: Final = 100
-# What one of them takes in a marker: two digests of 24 digits, three numbers and the marks between.
+# The bytes of a batch in a marker: two digests of 24 digits, three numbers and the marks between.
 _COMMITTED_BYTES_MAX: Final = 128
 # The last runs of a query that were at one batch; a task of an earlier one does not start any more.
 RUNS_MAX: Final = 20
@@ -120,7 +120,7 @@ class Outcome(Enum):
 
 
 class CommittedBatch(msgspec.Struct, frozen=True, array_like=True):
-    """What is known of a batch that was committed."""
+    """The facts about a batch that was committed."""
 
     batch: int
     partitions: int
@@ -216,7 +216,7 @@ class BegunBatch(msgspec.Struct, frozen=True):
         return run in self.runs[:-1]
 
     def with_run(self, run: str) -> "BegunBatch":
-        """The same, and this run is at it now. Raises OvertakenError if a later one is."""
+        """The marker, with this run as the one at work. Raises OvertakenError if a later one is."""
         if self.is_overtaken(run):
             raise OvertakenError(
                 f"a later run of the query is at batch {self.batch}: this one stops"
@@ -232,7 +232,7 @@ class BegunBatch(msgspec.Struct, frozen=True):
         )
 
     def now_in(self, targets: Targets) -> "BegunBatch":
-        """The same for the streams as they are now."""
+        """The marker for the streams as they are now."""
         letters = targets.letters_place(self.letters)
         return BegunBatch.at(self.batch, self.runs, self.place.now_in(targets.rows), letters)
 
@@ -246,7 +246,7 @@ class QueryMarker(msgspec.Struct):
     begun: BegunBatch | None = None
 
     def record_of(self, batch: int) -> CommittedBatch | None:
-        """What is known of a committed batch."""
+        """The facts about a committed batch."""
         return next((each for each in self.committed if each.batch == batch), None)
 
     def check_replay(self, again: CommittedBatch) -> None:
@@ -296,7 +296,7 @@ def now_s() -> float:
 
 
 def query_marker(api: JetStream, bucket: str, query: str) -> tuple[QueryMarker, int]:
-    """What is known of a query, and the revision that says so."""
+    """The marker of a query, and its revision."""
     entry = api.kv_get(bucket, query)
     if entry is None:
         return QueryMarker(batch=NO_BATCH), 0
@@ -348,7 +348,7 @@ def begin(
 
 
 def _remembered_max(api: JetStream) -> int:
-    """How many committed batches there is room for in a message of this server."""
+    """The number of committed batches for which a message of this server has room."""
     message_bytes_max = int(api.connection.info.get("max_payload", MAX_PAYLOAD_BYTES))
     return max(1, min(COMMITTED_BATCHES_MAX, message_bytes_max // 2 // _COMMITTED_BYTES_MAX))
 
@@ -381,7 +381,7 @@ class Claim:
         self._api = api
         self._run = run
         self.is_of_another_run = False
-        # How long attempts of earlier runs have known, if they asked, that this one is at it.
+        # The time since which attempts of earlier runs could know that this run is at work.
         self.run_age_s = 0.0
         self._bucket = bucket
         self._query = query
@@ -398,7 +398,7 @@ class Claim:
 
     @property
     def letters_from_sequence(self) -> int:
-        """The same for dead letters in their stream."""
+        """The first sequence that a dead letter of this batch and partition can have."""
         return self._mine.letters.from_sequence if self._mine and self._mine.letters else 0
 
     @property

@@ -426,11 +426,11 @@ class _Sending:
         return left
 
     def moved(self) -> Moved:
-        """What the driver has to know of rows that may have changed their partition."""
+        """The rows that may have changed their partition, for the driver."""
         return NOTHING_MOVED if self._tail is None else self._tail.moved(self._ids.has)
 
     def letters_moved(self) -> Moved:
-        """The same for dead letters."""
+        """The dead letters that may have changed their partition, for the driver."""
         tail = None if self._dead_letters is None else self._dead_letters.tail
         return NOTHING_MOVED if tail is None else tail.moved(self._ids.has)
 

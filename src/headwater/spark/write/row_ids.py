@@ -45,7 +45,7 @@ def content_of(row_id: bytes) -> bytes:
 
 
 def content_of_row(subject: bytes, lines: bytes, payload: bytes) -> bytes:
-    """What `content_of` says of the row's id, from the row itself."""
+    """The content that `content_of` finds in the row's id, from the row itself."""
     hasher = _with_lines(subject, lines) if lines else _with_subject(subject)
     hasher.update(payload)
     return b2a_base64(hasher.digest(), newline=False)
@@ -57,7 +57,7 @@ def added_sums(*content_sums: int) -> int:
 
 
 def transaction_query(app_id: str, stream: str) -> str:
-    """The same for batch writes that an application numbers: one of it and of the target.
+    """The name of a query for batch writes that an application numbers, into one target.
 
     The first letter keeps it apart from any query's.
     """

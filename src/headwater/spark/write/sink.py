@@ -181,7 +181,7 @@ def stream_writer(
 
 
 def _ensure_markers(options: SinkOptions, info: StreamInfo) -> None:
-    """What writing exactly once needs of the server. Raises OptionError."""
+    """See that the server can serve writes that are exactly once. Raises OptionError."""
     if not info.config.get("duplicate_window"):
         raise OptionError(
             f"option {options.kind.value}={options.name!r}: its duplicate_window is 0, without one"

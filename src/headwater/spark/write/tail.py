@@ -29,7 +29,7 @@ _VERSION_LINE: Final = VERSION + _CRLF
 
 @dataclass(frozen=True)
 class Moved:
-    """What a partition leaves to the driver, if an earlier run may have cut the batch otherwise.
+    """The rows that a partition leaves to the driver, if an earlier run may have cut otherwise.
 
     `undecided` are ids of rows that were not written, because equal ones were found under ids of
     other partitions; `left_over` are ids of this partition that were found and that none of its
@@ -91,11 +91,11 @@ class Tail:
 
     @property
     def undecided_count(self) -> int:
-        """How many rows are for the driver to decide so far."""
+        """The number of rows that the driver has to decide so far."""
         return len(self._undecided)
 
     def moved(self, is_own: Callable[[bytes], bool]) -> Moved:
-        """What the driver has to know of rows that have changed their partition."""
+        """The rows that have changed their partition, for the driver."""
         if not self._batch_prefix:
             return NOTHING_MOVED
         left_over = tuple(found for found in self._ids if not is_own(found))
@@ -115,7 +115,7 @@ class Tail:
         self._next = info.last_seq + 1
 
     def nameless(self, subject: bytes, content: bytes) -> int:
-        """How many messages there are now that have this subject and content, and no id.
+        """The number of messages with this subject and content, and without an id.
 
         Reads them whole, and each once.
         """

@@ -641,7 +641,7 @@ class LogIndex:
             sequence = self._following(sid, sequence) if sequence < last else NO_SEQUENCE
 
     def bytes_of_subject(self, sid: int, begin: int, end: int) -> int:
-        """What the messages of subject `sid` from `begin` on and before `end` count together."""
+        """The size of the messages of subject `sid` from `begin` on and before `end`."""
         total = 0
         for segment in self.segments_between(begin, end):
             first = segment.first_sequence

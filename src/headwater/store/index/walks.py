@@ -107,7 +107,7 @@ def gathering_lasts(
 
 
 def _gathering_lasts_before(index: LogIndex, matching: SubjectFilter, end: int) -> Work[list[int]]:
-    """The same for messages before a sequence, whatever came later: from the last one back."""
+    """The last messages of subjects before a sequence, found from that sequence backwards."""
     found: list[int] = []
     is_known = bytearray(len(index.subjects.names))
     for segment in reversed(index.segments_between(index.first_sequence, end)):

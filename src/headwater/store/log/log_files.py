@@ -67,7 +67,7 @@ def at_once(close: Close) -> None:
 
 
 class LogFiles(MessageLog):
-    """What `headwater.store.log.file_log.FileLog` is built upon."""
+    """The base of `headwater.store.log.file_log.FileLog`."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""How far behind: put together, written down, and as a line for a person."""
+"""Lags are put together, written down, and shown as a line for a person."""
 
 import pytest
 

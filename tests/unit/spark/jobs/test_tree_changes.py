@@ -37,7 +37,7 @@ def content(root: Path) -> dict[str, str]:
 def seen_at_each_effect(
     root: Path, change: TreeChange, monkeypatch: pytest.MonkeyPatch
 ) -> list[dict[str, str]]:
-    """What a reader finds before each effect of a change, and after the last."""
+    """The rows that a reader finds before each effect of a change, and after the last."""
     seen = []
 
     def watched(action: Callable[..., object]) -> Callable[..., object]:

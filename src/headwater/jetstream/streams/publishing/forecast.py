@@ -46,7 +46,7 @@ class _State:
         self.counts = counts
         # Everything before this sequence will be gone.
         self.floor = floor
-        # The same for subjects of which very many go.
+        # Of subjects of which very many messages go, the sequence before which they go.
         self.floors = floors
 
 
@@ -247,7 +247,7 @@ class Forecast:
             oldest = self._oldest(subject)
 
     def _purge_many(self, subject: bytes, before: int) -> None:
-        """The same for very many messages, without a look at each of them."""
+        """Foresee the end of very many messages, without a look at each of them."""
         state, count = self._state, self.count_of(subject)
         size = self._bytes_of(subject, before) if self._config.max_bytes > 0 else 0
         is_purger = (
@@ -264,7 +264,7 @@ class Forecast:
         )
 
     def _bytes_of(self, subject: bytes, before: int) -> int:
-        """What the messages of a subject before a sequence count that stay so far."""
+        """The size of the messages of a subject before a sequence that stay so far."""
         sid = self._log.index.subjects.ids.get(subject)
         begin = max(self._state.floor, self._state.floors.get(subject, 0))
         size = 0 if sid is None else self._log.index.bytes_of_subject(sid, begin, before)

@@ -6,7 +6,7 @@
 Commits are numbered from 0. `_headwater/commit.json` holds the number of the last one, and what the
 record holds. `_headwater/pending.json` holds the same for a batch whose files are about to appear,
 with their names: the batch is committed at the moment when the last of its files is there, and
-`commit.json` follows. What a reader of ours goes by:
+`commit.json` follows. A reader of ours goes by these rules:
 
 - A file of a later commit is not there yet.
 - A file that lies within another one's span is replaced by it.
@@ -55,7 +55,7 @@ _KEY: Final = r"(\d{10})-(\d{5})-(\d{4})"
 _PART: Final = re.compile(rf"part-{_KEY}\.parquet")
 _MERGED: Final = re.compile(rf"merged-{_KEY}--{_KEY}\.parquet")
 DRAFTS: Final = DraftPlace(f"{OWN_DIRECTORY}/drafts", ".draft")
-# What `DraftNames` in parquet_files makes of a task and a number.
+# The names that `DraftNames` in parquet_files makes of a task and a number.
 _DRAFT: Final = re.compile(r"part-\d+-(\d{5})-(\d{4})-\w+-\w+\.draft")
 
 Key = tuple[int, int, int]
@@ -91,7 +91,7 @@ class Span:
 
 @dataclass(frozen=True)
 class State:
-    """What `commit.json` holds: `batches` is the last one of each query, by its id.
+    """The content of `commit.json`: `batches` is the last one of each query, by its id.
 
     `files` are those of the commit itself, by their paths, while it is pending.
     """
@@ -218,8 +218,8 @@ class ParquetDirectory:
                 remove(draft)
                 return False
             final = sources[0].with_name(span.name)
-            # Whoever lists the directory from the count on finds the merged file, and needs no
-            # other.
+            # A reader that lists the directory from the count on finds the merged file, and
+            # needs no other.
             TreeChange(self._root, [(draft, final)], sources).make(self._count_compaction)
         return True
 
@@ -252,7 +252,7 @@ class ParquetDirectory:
         TreeChange(self._root, additions=places).make()
 
     def _state(self) -> State:
-        """What is committed, also where nobody has come to write it down."""
+        """The last commit, also one that no file tells of yet."""
         # In this order: what is pending may be written down and gone in between, not the reverse.
         pending = State.read(self._pending_path)
         state = State.read(self._state_path)
@@ -261,7 +261,7 @@ class ParquetDirectory:
         return pending if all((self._root / path).exists() for path in pending.files) else state
 
     def _settled(self) -> State:
-        """What is committed, written down. Only under the lock."""
+        """The last commit, after a file tells of it. Only under the lock."""
         state = replace(self._state(), files=())
         if state.commit != State.read(self._state_path).commit:
             state.write(self._state_path)

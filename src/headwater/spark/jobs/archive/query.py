@@ -222,7 +222,7 @@ class ArchiveRun:
 
 
 def lag_of(progress: StreamingQueryProgress) -> Lag | None:
-    """How far the query was behind its stream; None if nobody could say."""
+    """The lag of the query behind its stream; None if nobody could say."""
     head = progress.sources[0].latestOffset
     # PySpark makes a text of nothing as well.
     return Lag.from_json(json.loads(head)) if head.startswith("{") else None

@@ -364,7 +364,7 @@ class _Run:
             yield marker, 0
 
     def _tell_lag(self, marker: Marker) -> None:
-        """How far the replay is behind its stream, or behind the end of its archive."""
+        """The lag of the replay behind its stream, or behind the end of its archive."""
         settings = self._settings
         if settings.stream is None or settings.to_url is not None:
             self._progress.note(f"lag {marker.until + 1 - marker.next:,} sequences")

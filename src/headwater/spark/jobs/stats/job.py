@@ -188,7 +188,7 @@ def stats(
     figures = figures_of(_messages(spark, settings, bounds), settings, progress)
     progress.stage("report", None)
     if settings.stream is not None and bounds.last_sequence is not None:
-        # What has come since is not in the report.
+        # Messages that have come since are not in the report.
         after = bounds.last_sequence + 1
         lag = lag_of_reader(settings.login, settings.stream, after, settings.subjects)
         progress.note(str(lag))

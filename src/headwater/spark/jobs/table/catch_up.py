@@ -1,7 +1,7 @@
 """The newest entries of a bucket, read by the driver of the job `table` in a few milliseconds.
 
 A job of Spark takes longer to start than a busy bucket takes to replace its entries, so no number
-of jobs catches up with one. What is left when the jobs have read the bulk is little, and is read
+of jobs catches up with one. The entries left when the jobs have read the bulk are few, and are read
 here.
 """
 

@@ -8,14 +8,13 @@ The bucket forgets (it keeps 1 to 64 entries of a key), the history does not: it
 run has seen. A run reads only what is newer than the revision the history says it is at, and adds
 it together with the new revision in one commit, so a run killed anywhere is repeated or was done.
 `latest` is made from the history, never from the bucket, and says itself how far it has come: a
-run killed between the two is completed by the next. What has changed is merged into it, file by
-file.
+run killed between the two is completed by the next. Changed keys are merged into it, file by file.
 
 With `follow` the job goes on until it is stopped, and looks every `every_s` seconds whether the
 bucket has changed.
 
-What the tables can not know: an entry that was overwritten before any run read it (`missing` counts
-the revisions that were passed over). So a bucket that had forgotten entries before the first run is
+The tables cannot know an entry that was overwritten before any run read it (`missing` counts the
+revisions that were passed over). So a bucket that had forgotten entries before the first run is
 known from the revision on at which that run had caught up: `complete_from`. The keys as of an
 earlier revision are refused. Keys that went without leaving a mark (a purge of the stream, a
 message deleted by its sequence) are left out of `latest`, because the bucket has no such subject

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 FILE_ROWS: Final = 100_000
-"""How many rows a file gets: as much as is written anew when one of its keys changes."""
+"""The rows of a file: so many are written again when one of its keys changes."""
 
 SMALL_FILES_MAX: Final = 8
 """So many files with less than a quarter of that may stay; each costs a reader its opening."""
