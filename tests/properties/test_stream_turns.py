@@ -16,6 +16,7 @@ from headwater.jetstream.config.stream_config import Discard, Retention, Storage
 from headwater.jetstream.streams import removal
 from headwater.jetstream.streams.publishing import forecast
 from headwater.jetstream.streams.publishing.in_flight import InFlight
+from headwater.jetstream.streams.stream import Stream
 from headwater.store.log import memory_log as memory
 from headwater.store.log import message_log
 from tests.unit.jetstream.shadow import Answer, Driver, Publish, incoming_of
@@ -238,3 +239,19 @@ def test_what_is_kept_beside_records_in_flight_is_what_follows_from_them(
         assert figures(driver, driver.stream.in_flight) == figures(driver, anew)
     driver.release()
     driver.check()
+
+
+# --- the short way --------------------------------------------------------------------------------
+
+
+@settings(deadline=None)
+@given(config=IN_FLIGHT_CONFIGS, messages=MESSAGES)
+def test_messages_that_only_become_visible_are_applied_as_all_others(
+    config: dict[str, Any], messages: list[Publish]
+) -> None:
+    config = {"allow_atomic": True, **config}
+    shortly = one_by_one(Storage.MEMORY, config, messages)
+    with patch.object(Stream, "show_plain", lambda self, records: False):
+        at_length = one_by_one(Storage.MEMORY, config, messages)
+    assert texts(shortly.answers) == texts(at_length.answers)
+    assert dump_of(shortly) == dump_of(at_length)
