@@ -102,7 +102,8 @@ def gathering_lasts(
         found += compress(sequences, map(eq, map(lasts.__getitem__, ids), sequences))
         if len(found) >= count_max:
             break
-        yield 1 + (end - begin) // POSITIONS_PER_UNIT
+        # Each position is compared with the last message of its subject, too.
+        yield 1 + 2 * (end - begin) // POSITIONS_PER_UNIT
     return found[:count_max]
 
 
