@@ -7,6 +7,7 @@ become one record; the rest is looked at in the order in which it came.
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, final
 
+from headwater.base.sliced import Work
 from headwater.jetstream.config.consumer_config import AckPolicy
 from headwater.jetstream.consumers import acks
 from headwater.jetstream.consumers.acks import AckAddress
@@ -22,6 +23,12 @@ _DIGITS_MAX: Final = 20
 _LAST_STREAM: Final = b"Nats-Last-Stream"
 _LAST_CONSUMER: Final = b"Nats-Last-Consumer"
 _ANY_PLAIN: Final = frozenset(acks.PLAIN)
+# An acknowledgement of all messages up to one is recorded for so many of them at a time, and is
+# divided if more than so many are pending.
+ACKED_AT_A_TIME: Final = 1024
+ACKED_AT_ONCE_MAX: Final = 16_384
+# To acknowledge a message that is pending takes so many units of work.
+_UNITS_PER_ACK: Final = 3
 
 
 @final
@@ -141,6 +148,33 @@ class Acknowledging:
         floor = (min(consumer_sequence, state.delivered_consumer), stream_sequence)
         sequences = state.unsettled_up_to(stream_sequence)
         consumer.record(Acked(consumer.name, sequences, now_ns, floor))
+
+    @property
+    def may_take_long(self) -> bool:
+        """Whether one acknowledgement may stand for more messages than are settled in a turn."""
+        consumer = self._consumer
+        is_for_all = consumer.config.ack_policy is not AckPolicy.EXPLICIT
+        return is_for_all and len(consumer.state.pending) > ACKED_AT_ONCE_MAX
+
+    def acking_ahead(
+        self, addresses: Sequence[AckAddress], payloads: Sequence[bytes], now_ns: int
+    ) -> Work[None]:
+        """Acknowledge most messages that acknowledgements stand for, some at a time, so that
+        `take` finds few left. Each part is what an acknowledgement of its last message would be.
+        """
+        state = self._consumer.state
+        for address, payload in zip(addresses, payloads, strict=True):
+            if payload not in _ANY_PLAIN and not payload.startswith((acks.NEXT, acks.TERM)):
+                continue
+            if address.consumer_sequence <= state.floor_consumer:
+                continue
+            if not self._is_delivered(address.stream_sequence):
+                continue
+            # The message of the acknowledgement itself is left to `take`.
+            last = address.stream_sequence - 1
+            while part := state.pending_up_to(last, ACKED_AT_A_TIME):
+                self.ack_all(state.pending[part[-1]], part[-1], now_ns)
+                yield _UNITS_PER_ACK * len(part)
 
     def confirm(self, header: bytes, now_ns: int) -> None:
         """A receiver that confirms by flow control says up to where it has got."""

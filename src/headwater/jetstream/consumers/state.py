@@ -9,7 +9,7 @@ Per message there are plain ints in dicts, and nothing that the garbage collecto
 
 from collections import deque
 from collections.abc import Sequence
-from itertools import repeat
+from itertools import islice, repeat, takewhile
 from typing import final
 
 from headwater.jetstream.config.consumer_config import AckPolicy
@@ -128,15 +128,11 @@ class ConsumerState:
         given_up = [each for each in self.redelivered if each <= stream_sequence]
         return sorted({*self.pending_up_to(stream_sequence), *given_up})
 
-    def pending_up_to(self, stream_sequence: int) -> list[int]:
-        """What is not acknowledged up to a message, in order."""
-        found = []
-        for sequence in self._order:
-            if sequence > stream_sequence:
-                break
-            if sequence in self.pending:
-                found.append(sequence)
-        return found
+    def pending_up_to(self, stream_sequence: int, count_max: int | None = None) -> list[int]:
+        """The messages up to a sequence that are not acknowledged, in order; the first so many."""
+        pending = self.pending
+        up_to = takewhile(stream_sequence.__ge__, self._order)
+        return [*islice(filter(pending.__contains__, up_to), count_max)]
 
     def give_up(self, sequences: Sequence[int]) -> None:
         """Messages are not delivered again; that they were redelivered is remembered.

@@ -76,6 +76,7 @@ from headwater.store.log.message_log import (
     DiskFullError,
     MessageLog,
 )
+from headwater.subjects.grammar import has_wildcard
 from headwater.subjects.transform import SubjectTransform, TransformError
 from headwater.wire.headers import value_of, without_status
 
@@ -274,6 +275,20 @@ class Stream(StreamView):
         decision.records = admission.finish()
         decision.republished = admission.republished
         return decision
+
+    def long_lookup(self, incoming: Incoming) -> tuple[int, bytes] | None:
+        """The position of the first publish that expects the last sequence of a pattern which is
+        not prepared, with the pattern: it would be compared with very many subjects."""
+        if max(incoming.header_sizes) <= 0 or not self.log.has_many_subjects:
+            return None
+        for position, (size, payload) in enumerate(
+            zip(incoming.header_sizes, incoming.payloads, strict=True)
+        ):
+            header = payload[:size] if size > 0 else b""
+            pattern = value_of(header, names.EXPECTED_LAST_SUBJECT_SEQUENCE_SUBJECT)
+            if pattern and has_wildcard(pattern) and self.log.needs_preparing((pattern,)):
+                return position, pattern
+        return None
 
     def _has_room(self, incoming: Incoming) -> bool:
         """Whether no publish needs a look: sizes are all right, and none is of a fast batch."""

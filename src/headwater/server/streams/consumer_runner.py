@@ -308,11 +308,36 @@ class ConsumerRunner:
     ) -> None:
         """Clients acknowledge messages."""
         out, now_ns = Outbox(), self._now_ns()
-        self._do(
-            consumer,
-            lambda: consumer.acks.take(addresses, replies, payloads, now_ns, out),
-            out,
-        )
+
+        def take() -> bool:
+            return consumer.acks.take(addresses, replies, payloads, now_ns, out)
+
+        if self._held is None and consumer.acks.may_take_long:
+            ahead = consumer.acks.acking_ahead(addresses, payloads, now_ns)
+            self._change(lambda: Sliced(self._doing_ahead(consumer, ahead, take, out)))
+        else:
+            self._do(consumer, take, out)
+
+    def _doing_ahead(
+        self, consumer: Consumer, ahead: Work[None], rest: Callable[[], object], out: Outbox
+    ) -> Work[None]:
+        """Let a consumer do most of its work some at a time, as part of a change of the stream.
+
+        The rest of the work comes before all that has waited for the change.
+        """
+        if consumer.is_gone:
+            return
+        try:
+            yield from ahead
+        except DiskFullError:
+            # The consumer goes on with its work as far as that needs no room.
+            pass
+        except StoreError as error:
+            self._failed(str(error))
+        if self._held is None:
+            self._do(consumer, rest, out)
+        else:
+            self._held.insert(0, lambda: self._do(consumer, rest, out))
 
     def take_plain_acks(
         self, consumer: Consumer, sequences: list[int], replies: list[bytes | None]

@@ -158,6 +158,10 @@ class StreamRunner:
             # Judged by what the stream is then.
             self._waiting.add_behind(incoming)
             return
+        lookup = self.stream.long_lookup(incoming)
+        if lookup is not None:
+            self._take_behind_lookup(incoming, *lookup)
+            return
         if not self.stream.log.offline and not self.stream.log.is_full:
             decision = self.stream.decide(incoming, self._runners.now_ns())
             if self._append(decision):
@@ -169,6 +173,16 @@ class StreamRunner:
                 return
         # Also what would be a duplicate: what it repeats may never become durable.
         self._send(self.stream.refuse(incoming, self._failure()))
+
+    def _take_behind_lookup(self, incoming: Incoming, position: int, pattern: bytes) -> None:
+        """Compare subjects with a pattern that a publish names, some at a time, before the publish
+        is judged; it waits with those behind it."""
+        before, others = incoming.split_at(position)
+        if len(before):
+            self._take(before)
+        log = self.stream.log
+        self._change_unasked(lambda: Sliced(log.preparing((pattern,))))
+        self._take(others)
 
     def _failure(self) -> ApiError:
         log = self.stream.log

@@ -318,17 +318,27 @@ class MessageLog(ABC):
         """A place among the messages that match one of the patterns, for a reader to move on."""
         return FilterCursor(self.index, self.filter(patterns), sequence)
 
+    @property
+    def has_many_subjects(self) -> bool:
+        """Whether to compare all subjects with a pattern may take long."""
+        return len(self.index.subjects.names) > LOOKED_AT_ONCE_MAX
+
+    def needs_preparing(self, patterns: Sequence[bytes]) -> bool:
+        """Whether so many subjects have to be compared with patterns that this takes long."""
+        if not self.has_many_subjects or tuple(patterns) in self._filters:
+            return False
+        found = SubjectFilter(self.index, patterns, looks_bit_by_bit=True)
+        return not found.is_everything and found.looked_at > LOOKED_AT_ONCE_MAX
+
     def preparing(self, patterns: Sequence[bytes]) -> Work[None]:
         """Find out which subjects match, some at a time; then questions about them cost little.
 
         Subjects may come and go meanwhile.
         """
+        if not self.needs_preparing(patterns):
+            return
         key = tuple(patterns)
-        if key in self._filters:
-            return
         found = SubjectFilter(self.index, key, looks_bit_by_bit=True)
-        if found.is_everything or found.looked_at <= LOOKED_AT_ONCE_MAX:
-            return
         yield from found.looking()
         self._keep(key, found)
 

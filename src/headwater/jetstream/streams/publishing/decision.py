@@ -30,13 +30,19 @@ class Incoming:
             yield self
             return
         for begin in range(0, len(self), count_max):
-            end = begin + count_max
-            part = Incoming()
-            part.subjects = self.subjects[begin:end]
-            part.replies = self.replies[begin:end]
-            part.header_sizes = self.header_sizes[begin:end]
-            part.payloads = self.payloads[begin:end]
-            yield part
+            yield self._between(begin, begin + count_max)
+
+    def split_at(self, position: int) -> "tuple[Incoming, Incoming]":
+        """The publishes before a position, and those from it on."""
+        return self._between(0, position), self._between(position, len(self))
+
+    def _between(self, begin: int, end: int) -> "Incoming":
+        part = Incoming()
+        part.subjects = self.subjects[begin:end]
+        part.replies = self.replies[begin:end]
+        part.header_sizes = self.header_sizes[begin:end]
+        part.payloads = self.payloads[begin:end]
+        return part
 
     def parted(self) -> tuple[list[bytes], list[bytes]]:
         """Header blocks, empty where there is none, and bodies."""
