@@ -16,8 +16,8 @@ from headwater.jetstream.config.consumer_config import AckPolicy, ConsumerConfig
 from headwater.jetstream.config.stream_config import Retention, Storage
 from headwater.jetstream.consumers.acks import ACK, NAK, PROGRESS
 from headwater.subjects.grammar import matches
-from tests.unit.jetstream.consumers.driving import ConsumerDriver, Got
-from tests.unit.jetstream.shadow import Publish
+from tests.kit.consumer_driver import ConsumerDriver, Got
+from tests.kit.stream_driver import Publish
 
 SUBJECTS: Final = ("S.a", "S.b", "S.c")
 NAMES: Final = ("C", "D")

@@ -24,7 +24,7 @@ from headwater.server.configuration.options import (
 from headwater.server.core import broker, crowd, intake
 from headwater.subjects import index
 from headwater.wire import decoder
-from tests.scenarios.world import Peer, World
+from tests.kit.world import Peer, World
 
 RIGHTS = {
     "all": None,

@@ -15,8 +15,8 @@ from headwater.jetstream.consumers.pull import NO_PRIORITY, PullQueue, PullReque
 from headwater.jetstream.consumers.push import WINDOW_BYTES_MIN, FlowWindow
 from headwater.subjects.index import SubscriptionIndex
 from headwater.testing.entropy import SeededEntropy, labelled_dice
-from tests.scenarios.world import Peer
-from tests.unit.server.stored_world import StoredWorld
+from tests.kit.stored_world import StoredWorld
+from tests.kit.world import Peer
 
 HOME = (b"_", b"hash")
 NOW_NS = 1_000

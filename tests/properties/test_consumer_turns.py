@@ -12,9 +12,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from headwater.jetstream.config.consumer_config import AckPolicy
 from headwater.jetstream.config.stream_config import Retention, Storage
 from headwater.jetstream.consumers.acks import ACK, PROGRESS
+from tests.kit.consumer_driver import ConsumerDriver
+from tests.kit.stream_driver import Publish
 from tests.properties.consumer_walk import NAK_LATER, ROUNDS_MAX, SUBJECTS, Walk
-from tests.unit.jetstream.consumers.driving import ConsumerDriver
-from tests.unit.jetstream.shadow import Publish
 
 SEEDS: Final = 120
 STEPS: Final = 60

@@ -10,8 +10,8 @@ import re
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.scenarios.world import Peer
-from tests.unit.server.stored_world import StoredWorld
+from tests.kit.stored_world import StoredWorld
+from tests.kit.world import Peer
 
 FRAME = re.compile(rb"(H?)MSG (\S+) \S+ (?:\d+ )?(\d+)\r\n")
 STREAMS = ("FILE", "MEMORY", "CLOSED", "ABSENT")

@@ -32,9 +32,9 @@ from headwater.jetstream.streams.schedules.schedule import (
 from headwater.runtime.time_zones import find_zone
 from headwater.server.configuration.options import Options
 from headwater.testing.disk import SimDisk
+from tests.kit.stored_world import StoredWorld, streaming
+from tests.kit.world import Peer, connect_document
 from tests.properties.strict_frames import BrokenFrame, Frame, parse
-from tests.scenarios.world import Peer, connect_document
-from tests.unit.server.stored_world import StoredWorld, streaming
 
 Path: TypeAlias = tuple[str | int, ...]
 

@@ -12,7 +12,7 @@ from headwater.jetstream.streams.dedupe import DedupeWindow, id_in, ids_in
 from headwater.jetstream.streams.publishing.admission import Admission
 from headwater.jetstream.streams.publishing.checks import BATCH_LINES, ID_LINES, hold_only
 from headwater.wire.headers import without_status
-from tests.unit.jetstream.shadow import Driver, Publish
+from tests.kit.stream_driver import Driver, Publish
 
 BATCH_ID, SEQUENCE = "Nats-Batch-Id", "Nats-Batch-Sequence"
 

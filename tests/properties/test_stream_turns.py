@@ -19,7 +19,7 @@ from headwater.jetstream.streams.publishing.in_flight import InFlight
 from headwater.jetstream.streams.stream import Stream
 from headwater.store.log import memory_log as memory
 from headwater.store.log import message_log
-from tests.unit.jetstream.shadow import Answer, Driver, Publish, incoming_of
+from tests.kit.stream_driver import Answer, Driver, Publish, incoming_of
 
 SUBJECTS = ("S.a", "S.b", "S.c", "S.a.b")
 SMALL = st.integers(min_value=0, max_value=6).map(str)

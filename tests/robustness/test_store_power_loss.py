@@ -19,8 +19,8 @@ from headwater.store.store import Store, open_store
 from headwater.testing.disk import Leftovers, Mode, PowerLost, SimDisk, crash_points
 from headwater.testing.disk_faults import Moment
 from headwater.testing.entropy import SeededEntropy, labelled_dice
+from tests.kit.hand_scheduler import HandScheduler
 from tests.robustness.store_ledger import FOLDER, MODES, SEGMENT_BYTES_MAX, Workload
-from tests.unit.runtime.hand_scheduler import HandScheduler
 
 CHEAP = StretchingCost(1, 1, 1)
 SERVER_KEY = ServerKey("correct horse", None, Cipher.AES_GCM, CHEAP)

@@ -28,7 +28,7 @@ import msgspec
 
 from headwater.server.configuration.keys import load_config
 from headwater.server.configuration.options import Options
-from tests.scenarios.world import Peer, World, connect_document
+from tests.kit.world import Peer, World, connect_document
 
 _INDENT: Final = "  "
 _CONFIG_MARK: Final = "| "

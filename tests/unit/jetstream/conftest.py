@@ -7,7 +7,7 @@ import pytest
 
 from headwater.jetstream.config.stream_config import Storage
 from headwater.jetstream.streams.publishing.batch_limits import BatchLimits
-from tests.unit.jetstream.shadow import Driver
+from tests.kit.stream_driver import Driver
 
 
 class Drive(Protocol):

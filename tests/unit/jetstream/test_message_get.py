@@ -27,8 +27,8 @@ from headwater.jetstream.config.stream_config import Storage
 from headwater.jetstream.errors import ApiError
 from headwater.store.log.message_log import StoreError
 from headwater.wire.headers import value_of
+from tests.kit.stream_driver import BEGINNING_NS, Driver, Publish
 from tests.unit.jetstream.conftest import Drive
-from tests.unit.jetstream.shadow import BEGINNING_NS, Driver, Publish
 
 MAX_PENDING = 1 << 26
 ALL = [">"]

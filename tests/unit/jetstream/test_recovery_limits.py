@@ -15,7 +15,7 @@ from headwater.jetstream.streams.publishing.batch_limits import ATOMIC_PER_STREA
 from headwater.jetstream.streams.publishing.in_flight import IN_FLIGHT_MESSAGES_MAX
 from headwater.jetstream.streams.recovery import first_unsure
 from headwater.store.log.message_log import StoreError
-from tests.unit.jetstream.shadow import Driver, Publish
+from tests.kit.stream_driver import Driver, Publish
 
 ROLL_UP_SUBJECT: Final = {"Nats-Rollup": "sub"}
 ROLL_UP_ALL: Final = {"Nats-Rollup": "all"}

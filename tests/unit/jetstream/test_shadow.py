@@ -6,8 +6,8 @@ import pytest
 
 from headwater.jetstream.config.stream_config import Storage
 from headwater.jetstream.streams.stream import Stream
+from tests.kit.stream_driver import BEGINNING_NS, Driver
 from tests.unit.jetstream.conftest import Drive
-from tests.unit.jetstream.shadow import BEGINNING_NS, Driver
 
 FAR_NS = BEGINNING_NS + 10**18
 

@@ -24,7 +24,7 @@ from headwater.runtime.memory_upkeep import (
     SystemHeap,
 )
 from headwater.runtime.process import SystemProcess
-from tests.unit.runtime.hand_scheduler import HandScheduler
+from tests.kit.hand_scheduler import HandScheduler
 
 EPSILON_S = 1e-6
 

@@ -22,7 +22,7 @@ from headwater.store.upkeep.checkpoint import CHECKPOINT_FILE
 from headwater.testing.disk import PowerLost, SimDisk
 from headwater.testing.disk_faults import CHANGING
 from headwater.testing.entropy import SeededEntropy
-from tests.unit.runtime.hand_scheduler import HandScheduler
+from tests.kit.hand_scheduler import HandScheduler
 
 FOLDER = "/store"
 STREAMS = {"always": SyncMode.ALWAYS, "interval": SyncMode.INTERVAL, "async": SyncMode.ASYNC}

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from headwater.server.configuration.options import Options
-from tests.scenarios.world import World
+from tests.kit.world import World
 
 MakeWorld = Callable[..., World]
 

@@ -21,9 +21,9 @@ from headwater.server.monitoring.pages.subsz import SubszOptions, subsz
 from headwater.server.monitoring.pages.varz import varz
 from headwater.testing import World as SimWorld
 from headwater.testing import simulated_environment
-from tests.scenarios.world import Peer, World
-from tests.unit.server.monitored_world import monitored_world
-from tests.unit.server.stored_world import StoredWorld
+from tests.kit.monitored_world import monitored_world
+from tests.kit.stored_world import StoredWorld
+from tests.kit.world import Peer, World
 
 Probe = Callable[[Options], object]
 

@@ -8,7 +8,7 @@ import pytest
 from headwater.runtime.file_watch import LOOK_S
 from headwater.server.configuration.options import Options
 from headwater.testing.disk import SimDisk
-from tests.unit.server.stored_world import FOLDER, streaming
+from tests.kit.stored_world import FOLDER, streaming
 from tests.unit.server.streams.test_runner import STORE_FAILED, StreamWorld
 
 STREAM = f"{FOLDER}/streams/%24G%2FS"

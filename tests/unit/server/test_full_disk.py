@@ -10,7 +10,7 @@ from headwater.base.clock import NS_PER_S
 from headwater.jetstream.advisories import OUT_OF_STORAGE_SUBJECT
 from headwater.server.configuration.options import Options
 from headwater.server.streams.disk_watch import LOOK_S
-from tests.unit.server.stored_world import streaming
+from tests.kit.stored_world import streaming
 from tests.unit.server.streams.test_runner import (
     AHEAD,
     JOURNAL,

@@ -18,8 +18,8 @@ from headwater.store.log import file_log as log
 from headwater.store.log import memory_log as memory
 from headwater.store.log import message_log
 from headwater.testing.disk import SimDisk
-from tests.scenarios.world import Peer
-from tests.unit.server.stored_world import StoredWorld, streaming
+from tests.kit.stored_world import StoredWorld, streaming
+from tests.kit.world import Peer
 
 COUNT = 12
 PURGE = b"PUB $JS.API.STREAM.PURGE.S purged 14\r\n" + b'{"filter":"s"}' + b"\r\n"

@@ -5,7 +5,7 @@ import binascii
 import re
 
 from headwater.server.identity import new_server_id
-from tests.scenarios.world import SeededEntropy
+from tests.kit.world import SeededEntropy
 
 
 def test_an_id_has_the_form_of_a_server_key() -> None:

@@ -5,7 +5,7 @@ import pytest
 from headwater.base.errors import OperatingError
 from headwater.server.configuration.options import Options, StoreCipher
 from headwater.testing.disk import SimDisk
-from tests.unit.server.stored_world import FOLDER, StoredWorld, streaming
+from tests.kit.stored_world import FOLDER, StoredWorld, streaming
 
 SECRET_TEXT = b"attack at dawn"
 

@@ -9,8 +9,8 @@ from headwater.jetstream.config.stream_config import StreamConfig
 from headwater.server.configuration.options import AccountOptions, Options
 from headwater.server.monitoring.pages.documents import Refused, encode
 from headwater.server.monitoring.pages.jsz import JszOptions, jetstream_part, jsz, jsz_of_account
-from tests.unit.server.consumer_world import ConsumerWorld
-from tests.unit.server.stored_world import FOLDER, StoredWorld, streaming
+from tests.kit.consumer_world import ConsumerWorld
+from tests.kit.stored_world import FOLDER, StoredWorld, streaming
 
 ACCOUNTS = (
     AccountOptions("B", jetstream=AccountLimits(max_memory=5)),

@@ -4,7 +4,7 @@ import pytest
 
 from headwater.jetstream.streams import file as stream_file
 from headwater.server.streams import host as jetstream
-from tests.unit.server.stored_world import StoredWorld
+from tests.kit.stored_world import StoredWorld
 
 
 def test_the_configuration_of_each_stream_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,10 +10,10 @@ from headwater.runtime.loops import new_event_loop
 from headwater.server.configuration.options import Options, UserOptions
 from headwater.server.embedded import running
 from headwater.server.lifecycle import Server
-from tests.scenarios.world import Peer, World
-from tests.unit.server.consumer_world import API, NS, ConsumerWorld
+from tests.kit.consumer_world import API, NS, ConsumerWorld
+from tests.kit.stored_world import streaming
+from tests.kit.world import Peer, World
 from tests.unit.server.leftovers import ROUNDS, left_behind, left_behind_by
-from tests.unit.server.stored_world import streaming
 
 BUSY = (
     b"SUB a.b 1\r\nSUB a.* 2\r\nSUB a.> 3\r\nSUB a.b q 4\r\nSUB *.b 5\r\nUNSUB 5 9\r\n"

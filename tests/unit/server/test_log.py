@@ -5,7 +5,7 @@ import re
 import pytest
 
 from headwater.server.log import Log
-from tests.scenarios.world import ManualClock
+from tests.kit.world import ManualClock
 
 
 @pytest.fixture

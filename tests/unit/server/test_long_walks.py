@@ -19,8 +19,8 @@ from headwater.store.log import file_log as log
 from headwater.store.log import memory_log as memory
 from headwater.store.log import message_log
 from headwater.testing.disk import SimDisk
-from tests.scenarios.world import Peer
-from tests.unit.server.stored_world import StoredWorld, streaming
+from tests.kit.stored_world import StoredWorld, streaming
+from tests.kit.world import Peer
 from tests.unit.server.test_held_streams import asker, finish, pass_turns, pushed, replies
 
 COUNT = 24

@@ -14,7 +14,7 @@ from headwater.server.configuration.options import (
     SubjectPermission,
     UserOptions,
 )
-from tests.scenarios.world import Peer, World, connect_document
+from tests.kit.world import Peer, World, connect_document
 from tests.unit.server.conftest import MakeWorld
 
 # The cheapest cost bcrypt has; a check takes a millisecond.

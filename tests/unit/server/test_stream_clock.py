@@ -5,7 +5,7 @@ import pytest
 from headwater.base.clock import NS_PER_S
 from headwater.server.configuration.options import Options
 from headwater.server.streams.runner import DUE_S_MAX
-from tests.unit.server.stored_world import streaming
+from tests.kit.stored_world import streaming
 from tests.unit.server.streams.test_runner import StreamWorld
 
 HOUR_S = 3600

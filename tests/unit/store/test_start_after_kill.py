@@ -5,7 +5,7 @@ from headwater.store.log.message_log import Batch
 from headwater.store.store import Store, SyncMode, open_store
 from headwater.testing.disk import SimDisk
 from headwater.testing.entropy import SeededEntropy, labelled_dice
-from tests.unit.runtime.hand_scheduler import HandScheduler
+from tests.kit.hand_scheduler import HandScheduler
 
 FOLDER = "/data"
 

@@ -12,7 +12,7 @@ from headwater.jetstream.api.operation import Request
 from headwater.jetstream.api.streams import StreamApi, StreamKeeper
 from headwater.jetstream.config.consumer_config import ConsumerConfig
 from headwater.store.log.message_log import StoreError
-from tests.unit.jetstream.consumers.world import BEGINNING_NS, World
+from tests.kit.api_world import BEGINNING_NS, World
 
 CREATED = "2027-01-15T08:00:00Z"
 INFO = (

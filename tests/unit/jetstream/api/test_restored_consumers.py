@@ -19,8 +19,8 @@ from headwater.store.log.message_log import Batch
 from headwater.store.recovery.opening import create_log, open_log
 from headwater.testing.disk import SimDisk
 from headwater.testing.entropy import SeededEntropy
-from tests.unit.jetstream.consumers.world import BEGINNING_NS, World
-from tests.unit.jetstream.shadow import Surrounding
+from tests.kit.api_world import BEGINNING_NS, World
+from tests.kit.stream_driver import Surrounding
 
 STATE = {
     "delivered": {"consumer_seq": 3, "stream_seq": 3},

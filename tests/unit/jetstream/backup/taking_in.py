@@ -10,7 +10,7 @@ from headwater.jetstream.streams.publishing.batch_limits import BatchLimits
 from headwater.jetstream.streams.stream import Stream
 from headwater.store.log.memory_log import MemoryLog
 from headwater.store.log.message_log import MessageLog, StoredMessage
-from tests.unit.jetstream.shadow import Surrounding
+from tests.kit.stream_driver import Surrounding
 
 NOW_NS = 1_800_000_000 * 1_000_000_000
 RULES = Rules(stream_name="S", max_payload=1024 * 1024)

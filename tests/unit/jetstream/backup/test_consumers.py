@@ -30,8 +30,8 @@ from headwater.jetstream.config.stream_config import Retention, Storage
 from headwater.jetstream.consumers import codec
 from headwater.jetstream.consumers.acks import NAK, TERM
 from headwater.jetstream.streams.stream import Stream
+from tests.kit.consumer_driver import ConsumerDriver, Got
 from tests.unit.jetstream.backup.taking_in import pieces, stream_of, taken_in
-from tests.unit.jetstream.consumers.driving import ConsumerDriver, Got
 
 Document = dict[str, Any]
 

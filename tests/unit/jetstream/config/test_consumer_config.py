@@ -21,7 +21,7 @@ from headwater.jetstream.config.consumer_config import (
 from headwater.jetstream.config.stream_config import REQUIRED_LEVEL_KEY
 from headwater.jetstream.errors import ApiError
 from headwater.jetstream.request_bodies import read_request
-from tests.unit.jetstream.consumers.world import settings
+from tests.kit.api_world import settings
 
 # Every key once, in the order of nats-server's structure, with a value that is not left out.
 FULL = {

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import pytest
 
 from headwater.jetstream.config.stream_config import Storage
-from tests.unit.jetstream.consumers.driving import ConsumerDriver
+from tests.kit.consumer_driver import ConsumerDriver
 
 
 class Consume(Protocol):

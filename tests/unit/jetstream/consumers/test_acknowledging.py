@@ -7,8 +7,8 @@ from headwater.jetstream.config.consumer_config import AckPolicy
 from headwater.jetstream.config.stream_config import Retention
 from headwater.jetstream.consumers.acks import NO_NUMBER, AckAddress
 from headwater.jetstream.consumers.outbox import AckSampled, Naked, Terminated
+from tests.kit.consumer_driver import DELIVER, ConsumerDriver, sequences
 from tests.unit.jetstream.consumers.conftest import Consume
-from tests.unit.jetstream.consumers.driving import DELIVER, ConsumerDriver, sequences
 
 
 @pytest.fixture

@@ -2,8 +2,8 @@
 
 import pytest
 
+from tests.kit.api_world import World
 from tests.unit.jetstream.consumers.recorded import CALLS, answer, body_of
-from tests.unit.jetstream.consumers.world import World
 from tests.unit.jetstream.recorded import Document, load
 
 CASES = [

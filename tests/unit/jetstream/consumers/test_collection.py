@@ -16,8 +16,8 @@ from headwater.jetstream.errors import ApiError
 from headwater.store.log.file_log import FileLog
 from headwater.store.log.message_log import StoreError
 from headwater.testing.disk import Mode
+from tests.kit.consumer_driver import DELIVER, ConsumerDriver, sequences
 from tests.unit.jetstream.consumers.conftest import Consume
-from tests.unit.jetstream.consumers.driving import DELIVER, ConsumerDriver, sequences
 
 # --- by name and by subject -----------------------------------------------------------------------
 

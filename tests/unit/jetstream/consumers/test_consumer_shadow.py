@@ -7,8 +7,8 @@ import pytest
 from headwater.jetstream.config.stream_config import Retention, Storage
 from headwater.jetstream.consumers.machine import Consumer
 from headwater.jetstream.consumers.records import Acked, ConsumerDeleted
+from tests.kit.consumer_driver import ConsumerDriver
 from tests.unit.jetstream.consumers.conftest import Consume
-from tests.unit.jetstream.consumers.driving import ConsumerDriver
 
 
 def test_a_stream_with_consumers_and_its_shadow_are_equal(consume: Consume) -> None:

@@ -9,9 +9,9 @@ from headwater.go.json import Time
 from headwater.go.times import format_time
 from headwater.jetstream.config.consumer_config import AckPolicy, DeliverPolicy
 from headwater.jetstream.consumers.outbox import DeliveriesExceeded, Terminated
+from tests.kit.consumer_driver import DELIVER, ConsumerDriver, Got, sequences
+from tests.kit.stream_driver import BEGINNING_NS
 from tests.unit.jetstream.consumers.conftest import Consume
-from tests.unit.jetstream.consumers.driving import DELIVER, ConsumerDriver, Got, sequences
-from tests.unit.jetstream.shadow import BEGINNING_NS
 
 
 def counts(got: list[Got]) -> list[tuple[int, int]]:

@@ -11,8 +11,8 @@ from headwater.jetstream.consumers.machine import INACTIVE_GRACE_NS
 from headwater.jetstream.consumers.outbox import PauseEnded
 from headwater.jetstream.consumers.records import Delivered, Exhausted, Postponed
 from headwater.jetstream.errors import ApiError
+from tests.kit.consumer_driver import DELIVER, ConsumerDriver, sequences
 from tests.unit.jetstream.consumers.conftest import Consume
-from tests.unit.jetstream.consumers.driving import DELIVER, ConsumerDriver, sequences
 
 GRACE_S = INACTIVE_GRACE_NS / NS_PER_S
 

@@ -3,8 +3,8 @@
 from headwater.base.clock import NS_PER_S
 from headwater.jetstream.config.consumer_config import ConsumerConfig, ReplayPolicy
 from headwater.jetstream.consumers.pace import Pace, pace_of
+from tests.kit.consumer_driver import sequences
 from tests.unit.jetstream.consumers.conftest import Consume
-from tests.unit.jetstream.consumers.driving import sequences
 
 MS = 1_000_000
 

@@ -6,8 +6,8 @@ import pytest
 
 from headwater.jetstream.config.consumer_config import PriorityPolicy
 from headwater.jetstream.consumers.outbox import ClientPinned, ClientUnpinned
+from tests.kit.consumer_driver import ConsumerDriver, Got, sequences
 from tests.unit.jetstream.consumers.conftest import Consume
-from tests.unit.jetstream.consumers.driving import ConsumerDriver, Got, sequences
 
 GROUP: dict[str, Any] = {"priority_groups": ("g",)}
 OVERFLOW = {**GROUP, "priority_policy": PriorityPolicy.OVERFLOW}

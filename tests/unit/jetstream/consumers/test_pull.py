@@ -16,8 +16,8 @@ from headwater.jetstream.consumers.pull import (
     PullRequest,
     read_request,
 )
+from tests.kit.consumer_driver import sequences
 from tests.unit.jetstream.consumers.conftest import Consume
-from tests.unit.jetstream.consumers.driving import sequences
 
 SUBJECTS = ["S.a"] * 10
 

@@ -10,8 +10,8 @@ from headwater.base.clock import NS_PER_S
 from headwater.jetstream.config.consumer_config import AckPolicy
 from headwater.jetstream.consumers.push import WINDOW_BYTES_MAX, WINDOW_BYTES_MIN, FlowWindow
 from headwater.testing.entropy import SeededEntropy, labelled_dice
+from tests.kit.consumer_driver import DELIVER, ConsumerDriver, sequences
 from tests.unit.jetstream.consumers.conftest import Consume
-from tests.unit.jetstream.consumers.driving import DELIVER, ConsumerDriver, sequences
 
 PUSH: dict[str, Any] = {"deliver_subject": DELIVER}
 FLOW = {**PUSH, "flow_control": True, "idle_heartbeat": 5 * NS_PER_S}

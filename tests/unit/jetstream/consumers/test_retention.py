@@ -10,8 +10,8 @@ from headwater.jetstream.config.consumer_config import AckPolicy, DeliverPolicy
 from headwater.jetstream.config.stream_config import Retention
 from headwater.jetstream.consumers.outbox import Terminated
 from headwater.jetstream.consumers.retention import InterestCounts
+from tests.kit.consumer_driver import ConsumerDriver, sequences
 from tests.unit.jetstream.consumers.conftest import Consume
-from tests.unit.jetstream.consumers.driving import ConsumerDriver, sequences
 
 # --- counting -------------------------------------------------------------------------------------
 

@@ -6,8 +6,8 @@ from headwater.jetstream.config.stream_config import Storage
 from headwater.jetstream.streams.recovery import unfinished_batch
 from headwater.store.log.memory_log import MemoryLog
 from headwater.store.log.message_log import Batch
+from tests.kit.stream_driver import Driver, Publish
 from tests.unit.jetstream.conftest import Drive
-from tests.unit.jetstream.shadow import Driver, Publish
 
 
 def block(**headers: object) -> bytes:

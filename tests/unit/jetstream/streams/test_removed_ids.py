@@ -9,7 +9,7 @@ from headwater.base.clock import NS_PER_S
 from headwater.jetstream.config.stream_config import Retention, Storage
 from headwater.jetstream.streams import removed_ids
 from headwater.store.log.file_log import FileLog
-from tests.unit.jetstream.shadow import Driver, Publish
+from tests.kit.stream_driver import Driver, Publish
 
 WINDOW_S: Final = 100
 

@@ -17,8 +17,8 @@ from headwater.jetstream.errors import ApiError
 from headwater.jetstream.streams.publishing.decision import Incoming
 from headwater.jetstream.streams.stream import Stream
 from headwater.store.disk.format import SUBJECT_BYTES_MAX
+from tests.kit.stream_driver import REPLY, Publish
 from tests.unit.jetstream.conftest import Drive
-from tests.unit.jetstream.shadow import REPLY, Publish
 
 
 def seen(stream: Stream) -> dict[str, int]:

@@ -9,7 +9,7 @@ from headwater.server.configuration.options import (
     UserOptions,
 )
 from headwater.server.core import crowd, intake, out_buffers
-from tests.scenarios.world import Peer, World
+from tests.kit.world import Peer, World
 from tests.unit.server.conftest import MakeWorld
 
 KIB = 1024

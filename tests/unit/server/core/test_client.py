@@ -8,7 +8,7 @@ from headwater.server.configuration.options import (
     SubjectPermission,
     UserOptions,
 )
-from tests.scenarios.world import World
+from tests.kit.world import World
 from tests.unit.server.conftest import MakeWorld
 
 

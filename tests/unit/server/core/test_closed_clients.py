@@ -5,7 +5,7 @@ import pytest
 from headwater.server.configuration.options import Options
 from headwater.server.core import closed_clients
 from headwater.server.core.closed_clients import CLOSED_SUBSCRIPTIONS_MAX
-from tests.scenarios.world import World
+from tests.kit.world import World
 
 
 def closed(world: World, lines: bytes = b"", **fields: object) -> None:

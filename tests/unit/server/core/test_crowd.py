@@ -6,8 +6,8 @@ from itertools import pairwise
 import pytest
 
 from headwater.server.core import broker, crowd
-from tests.scenarios.world import Peer, World
-from tests.unit.server.stored_world import StoredWorld
+from tests.kit.stored_world import StoredWorld
+from tests.kit.world import Peer, World
 
 SLICE = 20
 # Three slices and the beginning of a fourth.

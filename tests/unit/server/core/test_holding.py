@@ -8,8 +8,8 @@ from headwater.base import sliced
 from headwater.server.core.holding import Deferred, Holding, Waiting
 from headwater.server.streams import consumer_runner
 from headwater.server.streams.api_service import DEFERRED_BYTES_MAX, DEFERRED_MAX
-from tests.scenarios.world import Peer, World
-from tests.unit.server.stored_world import StoredWorld
+from tests.kit.stored_world import StoredWorld
+from tests.kit.world import Peer, World
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from headwater.server.core.budget import (
 )
 from headwater.server.core.client import Subscription
 from headwater.server.node import REMOVED_SUBSCRIPTIONS_MAX
-from tests.scenarios.world import Peer, World
+from tests.kit.world import Peer, World
 from tests.unit.server.conftest import MakeWorld
 
 PINGS_PER_TURN = TURN_UNITS // OPERATION_UNITS

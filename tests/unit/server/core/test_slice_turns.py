@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from headwater.server.core.slice_turns import SliceTurns
-from tests.scenarios.world import ManualClock, ManualScheduler
+from tests.kit.world import ManualClock, ManualScheduler
 
 
 def test_one_slice_of_one_of_them_is_done_in_a_turn() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.scenarios.world import World
+from tests.kit.world import World
 from tests.unit.server.conftest import MakeWorld
 
 

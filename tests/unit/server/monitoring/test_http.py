@@ -13,8 +13,8 @@ import pytest
 from headwater.runtime.http import HttpResponse
 from headwater.server.configuration.options import AccountOptions, Options, UserOptions
 from headwater.server.monitoring.http import Monitor
-from tests.scenarios.world import Peer
-from tests.unit.server.monitored_world import CORES, RSS_BYTES, monitored_world
+from tests.kit.monitored_world import CORES, RSS_BYTES, monitored_world
+from tests.kit.world import Peer
 
 ACCOUNTS = (
     AccountOptions("A", (UserOptions("alice", "pa", "A"), UserOptions("adam", "pa", "A"))),

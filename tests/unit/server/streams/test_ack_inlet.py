@@ -14,9 +14,9 @@ from headwater.server.configuration.options import (
     UserOptions,
 )
 from headwater.server.streams.consumer_runner import JOURNAL_S_MAX
-from tests.scenarios.world import Peer
-from tests.unit.server.consumer_world import ConsumerWorld, Frame, ack_line, numbers, pull_line
-from tests.unit.server.stored_world import streaming
+from tests.kit.consumer_world import ConsumerWorld, Frame, ack_line, numbers, pull_line
+from tests.kit.stored_world import streaming
+from tests.kit.world import Peer
 
 AHEAD: Final = "*/ahead-*"
 JOURNAL: Final = "*/%24G%2FS/journal*"

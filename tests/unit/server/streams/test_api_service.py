@@ -8,8 +8,8 @@ import pytest
 from headwater.jetstream.account import AccountLimits
 from headwater.jetstream.config.stream_config import Storage
 from headwater.server.configuration.options import AccountOptions, Options, UserOptions
-from tests.scenarios.world import Peer
-from tests.unit.server.stored_world import StoredWorld, streaming
+from tests.kit.stored_world import StoredWorld, streaming
+from tests.kit.world import Peer
 
 API: Final = "$JS.API."
 

@@ -8,8 +8,8 @@ import pytest
 
 from headwater.server.configuration.options import Options
 from headwater.server.streams.awaited_reads import WAIT_S_MAX, AwaitedReads
-from tests.scenarios.world import ManualClock, ManualScheduler, Peer
-from tests.unit.server.stored_world import StoredWorld, streaming
+from tests.kit.stored_world import StoredWorld, streaming
+from tests.kit.world import ManualClock, ManualScheduler, Peer
 
 LONGER_S: Final = WAIT_S_MAX + 0.001
 NOT_COMPLETE: Final = b"NATS/1.0 412 Min Last Sequence\r\nNats-Session-Sequence: 0\r\n\r\n"

@@ -20,8 +20,7 @@ from headwater.server.streams.consumer_runner import (
 )
 from headwater.server.streams.runner import StreamRunner
 from headwater.store.log.file_log import FileLog
-from tests.scenarios.world import Peer
-from tests.unit.server.consumer_world import (
+from tests.kit.consumer_world import (
     API,
     NS,
     ConsumerWorld,
@@ -30,7 +29,8 @@ from tests.unit.server.consumer_world import (
     numbers,
     pull_line,
 )
-from tests.unit.server.stored_world import streaming
+from tests.kit.stored_world import streaming
+from tests.kit.world import Peer
 
 JOURNAL: Final = "*/%24G%2FS/journal*"
 SEGMENT: Final = "*/%24G%2FS/segment*"

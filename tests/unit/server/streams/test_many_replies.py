@@ -6,8 +6,8 @@ from typing import Any
 from headwater.server.configuration.options import Options
 from headwater.server.core.out_buffers import UNREAD_LOOK_S
 from headwater.server.streams.many_replies import SLICE_REPLIES_MAX
-from tests.scenarios.world import Peer
-from tests.unit.server.stored_world import StoredWorld, streaming
+from tests.kit.stored_world import StoredWorld, streaming
+from tests.kit.world import Peer
 
 COUNT = 3 * SLICE_REPLIES_MAX
 

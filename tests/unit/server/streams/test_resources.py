@@ -21,8 +21,8 @@ from headwater.server.streams.resources import (
     resources_of,
 )
 from headwater.testing.disk import SimDisk
-from tests.unit.server.monitored_world import MEMORY_BYTES
-from tests.unit.server.stored_world import FOLDER, STORE, StoredWorld, streaming
+from tests.kit.monitored_world import MEMORY_BYTES
+from tests.kit.stored_world import FOLDER, STORE, StoredWorld, streaming
 
 CAPACITY_BYTES = 1 << 20
 

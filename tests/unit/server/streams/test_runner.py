@@ -21,7 +21,7 @@ from headwater.server.streams import runner as stream_runner
 from headwater.server.streams.runner import StreamRunner
 from headwater.store.log.message_log import Batch
 from headwater.testing.disk import SimDisk
-from tests.unit.server.stored_world import StoredWorld, streaming
+from tests.kit.stored_world import StoredWorld, streaming
 
 AHEAD: Final = "*/ahead-*"
 JOURNAL: Final = "*/%24G%2FS/journal*"

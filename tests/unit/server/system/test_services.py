@@ -20,8 +20,8 @@ from headwater.server.configuration.options import (
 )
 from headwater.server.core import closing
 from headwater.server.system.services import STATSZ_INTERVAL_S
-from tests.scenarios.world import Peer, World
-from tests.unit.server.monitored_world import CORES, RSS_BYTES, monitored_world
+from tests.kit.monitored_world import CORES, RSS_BYTES, monitored_world
+from tests.kit.world import Peer, World
 
 RESTRICTED = Permissions(
     publish=SubjectPermission(allow=("foo.>", "$SYS.REQ.USER.INFO"), deny=("foo.x",)),

@@ -5,8 +5,8 @@ import pytest
 from headwater.base.clock import NS_PER_S
 from headwater.jetstream.config.stream_config import Discard
 from headwater.jetstream.streams.publishing.batch_limits import OPEN_BYTES_MAX, BatchLimits
+from tests.kit.stream_driver import Answer, Driver, Publish
 from tests.unit.jetstream.conftest import Drive
-from tests.unit.jetstream.shadow import Answer, Driver, Publish
 
 
 def member(

@@ -6,8 +6,8 @@ from headwater.base.clock import NS_PER_S
 from headwater.jetstream import error_codes
 from headwater.jetstream.errors import ApiError
 from headwater.jetstream.streams.publishing.checks import HEADER_BYTES_MAX, expected_number
+from tests.kit.stream_driver import Publish
 from tests.unit.jetstream.conftest import Drive
-from tests.unit.jetstream.shadow import Publish
 
 EXPECT_SUBJECT = "Nats-Expected-Last-Subject-Sequence"
 

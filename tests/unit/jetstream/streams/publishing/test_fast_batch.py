@@ -11,8 +11,8 @@ from headwater.jetstream.streams.publishing.fast_batch import (
     is_fast,
     read_member,
 )
+from tests.kit.stream_driver import Driver, Publish
 from tests.unit.jetstream.conftest import Drive
-from tests.unit.jetstream.shadow import Driver, Publish
 
 START, APPEND, COMMIT, COMMIT_WITHOUT, PING = Operation
 

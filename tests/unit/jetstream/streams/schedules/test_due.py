@@ -9,8 +9,8 @@ from headwater.jetstream.errors import ApiError
 from headwater.jetstream.streams.schedules import due
 from headwater.jetstream.streams.schedules.due import IDS_FORGOTTEN_AFTER_NS, REFUSED_COPY_RETRY_NS
 from headwater.jetstream.streams.schedules.scheduling import GRACE_NS
+from tests.kit.stream_driver import BEGINNING_NS, Driver, Publish
 from tests.unit.jetstream.conftest import Drive
-from tests.unit.jetstream.shadow import BEGINNING_NS, Driver, Publish
 
 GRACE_S = GRACE_NS / NS_PER_S
 

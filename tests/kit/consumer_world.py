@@ -8,8 +8,8 @@ from headwater.server.configuration.options import GLOBAL_ACCOUNT, Options
 from headwater.server.streams.consumer_runner import ConsumerRunner
 from headwater.server.streams.host import JetStream
 from headwater.testing.disk import SimDisk
-from tests.scenarios.world import Peer
-from tests.unit.server.stored_world import StoredWorld, streaming
+from tests.kit.stored_world import StoredWorld, streaming
+from tests.kit.world import Peer
 
 API: Final = "$JS.API."
 NS: Final = 1_000_000_000

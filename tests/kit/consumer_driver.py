@@ -30,7 +30,7 @@ from headwater.jetstream.consumers.records import (
 )
 from headwater.jetstream.records import Published
 from headwater.jetstream.streams.publishing.decision import Decision
-from tests.unit.jetstream.shadow import Driver
+from tests.kit.stream_driver import Driver
 
 NAME: Final = "C"
 INBOX: Final = "I"

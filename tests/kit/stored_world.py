@@ -7,8 +7,8 @@ from typing import Any, Final
 from headwater.server.configuration.options import JetStreamOptions, Options
 from headwater.server.monitoring.pages.healthz import Health, HealthzOptions, healthz
 from headwater.testing.disk import SimDisk
-from tests.scenarios.world import Peer, World
-from tests.unit.server.monitored_world import FixedProcess
+from tests.kit.monitored_world import FixedProcess
+from tests.kit.world import Peer, World
 
 STORE: Final = "/data"
 FOLDER: Final = f"{STORE}/jetstream"

@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Final
 
 from headwater.server.configuration.options import Options
-from tests.scenarios.world import World
+from tests.kit.world import World
 
 RSS_BYTES: Final = 12_345_678
 CPU_PERCENT: Final = 1.25
