@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from tests.interop.observation import Mask, Observation
-from tests.interop.server_process import Setup
 from tests.interop.session import Session
+from tests.kit.server_process import Setup
 
 Script: TypeAlias = Callable[[Session], Observation]
 

@@ -30,9 +30,9 @@ from tests.interop.jetstream import (
 from tests.interop.masks import is_positive
 from tests.interop.messages import with_stream
 from tests.interop.observation import Mask, Observation
-from tests.interop.server_process import Setup
 from tests.interop.session import Session
-from tests.interop.wire_client import CLOSED, Frame, WireClient
+from tests.kit.server_process import Setup
+from tests.kit.wire_client import CLOSED, Frame, WireClient
 
 MILLISECOND_NS = 1_000_000
 SECOND_NS = 1_000_000_000

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from tests.interop.case import Case
 from tests.interop.observation import Observation
-from tests.interop.server_process import Program, ServerProcess, Setup
 from tests.interop.session import Session
+from tests.kit.server_process import Program, ServerProcess, Setup
 
 
 class ServerPool:

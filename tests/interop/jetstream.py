@@ -21,9 +21,9 @@ from typing import Any, TypeAlias
 from tests.interop.case import Catalogue
 from tests.interop.masks import is_positive, is_timestamp, is_version
 from tests.interop.observation import Mask, Observation, Path
-from tests.interop.server_process import Setup
 from tests.interop.session import Session
-from tests.interop.wire_client import Frame, WireClient
+from tests.kit.server_process import Setup
+from tests.kit.wire_client import Frame, WireClient
 
 Body: TypeAlias = "Mapping[str, object] | str | bytes | None"
 Reply: TypeAlias = "dict[str, Any]"

@@ -22,9 +22,9 @@ from tests.interop.jetstream import (
     publish_operation,
     subject_of,
 )
-from tests.interop.server_process import ServerProcess, Setup
 from tests.interop.session import Session
-from tests.interop.wire_client import Frame
+from tests.kit.server_process import ServerProcess, Setup
+from tests.kit.wire_client import Frame
 
 Publish: TypeAlias = tuple[str, str, Headers]
 """Subject, payload and headers."""

@@ -15,7 +15,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from tests.interop.observation import Observation
-from tests.interop.server_process import (
+from tests.kit.server_process import (
     Finished,
     Program,
     ServerProcess,
@@ -23,7 +23,7 @@ from tests.interop.server_process import (
     run_command,
     run_to_exit,
 )
-from tests.interop.wire_client import Frame, WireClient
+from tests.kit.wire_client import Frame, WireClient
 
 HOST = "127.0.0.1"
 HTTP_S_MAX = 5.0

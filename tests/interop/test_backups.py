@@ -13,7 +13,7 @@ import pytest
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 
-from tests.interop.server_process import HEADWATER, ORACLE, Program, ServerProcess, Setup
+from tests.kit.server_process import HEADWATER, ORACLE, Program, ServerProcess, Setup
 from tests.unit.jetstream.backup.record import NS_PER_DAY, NS_PER_S, RECORDED
 
 Document = dict[str, Any]

@@ -19,7 +19,7 @@ from tests.interop.observation import (
     differences,
     unused_masks,
 )
-from tests.interop.server_process import HEADWATER, ORACLE
+from tests.kit.server_process import HEADWATER, ORACLE
 
 PROGRAMS = {program.name: program for program in (ORACLE, HEADWATER)}
 SUBJECT = PROGRAMS[os.environ.get("INTEROP_SUBJECT", HEADWATER.name)]

@@ -17,8 +17,8 @@ from tests.interop.cases import all_cases
 from tests.interop.differential import ServerPool, observe, observe_subject
 from tests.interop.masks import MASKS
 from tests.interop.observation import Difference, differences
-from tests.interop.server_process import ORACLE, Program, ServerProcess, Setup
 from tests.interop.session import HOST, Session
+from tests.kit.server_process import ORACLE, Program, ServerProcess, Setup
 
 CASES = {case.rule: case for case in all_cases()}
 SAMPLE = (

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import pytest
 
-from tests.interop.server_process import HEADWATER, ServerProcess, Setup
+from tests.kit.server_process import HEADWATER, ServerProcess, Setup
 from tests.properties.strict_frames import Frame, parse
 
 CONFIG: Final = """

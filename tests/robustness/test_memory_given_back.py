@@ -4,8 +4,8 @@ import json
 from pathlib import Path
 from typing import Final
 
-from tests.interop.server_process import HEADWATER, ServerProcess, Setup
-from tests.interop.wire_client import WireClient
+from tests.kit.server_process import HEADWATER, ServerProcess, Setup
+from tests.kit.wire_client import WireClient
 
 SETUP: Final = Setup(config='jetstream: {store_dir: "store"}')
 IDS: Final = 300

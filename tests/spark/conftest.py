@@ -13,7 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from headwater.spark.session import session
-from tests.spark.servers import KINDS, Server
+from tests.kit.stream_servers import KINDS, Server
 
 StartServer: TypeAlias = Callable[..., Server]
 

@@ -22,7 +22,7 @@ from typing import Final
 from pyspark.sql import DataFrame, SparkSession
 
 from headwater.spark.session import session
-from tests.spark.servers import KINDS, Message, Publish, Server
+from tests.kit.stream_servers import KINDS, Message, Publish, Server
 
 BUCKET: Final = "hot"
 HOT_KEYS: Final = tuple(f"hot{number}" for number in range(10))

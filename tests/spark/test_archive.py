@@ -23,7 +23,7 @@ from headwater.spark.jobs.archive.query import exclusive
 from headwater.spark.jobs.archive.reader import read_archive
 from headwater.spark.jobs.union import union_read
 from headwater.spark.options import OptionError
-from tests.spark.servers import Message, Server, Stored, header_block
+from tests.kit.stream_servers import Message, Server, Stored, header_block
 
 FORMATS = ["delta", "parquet"]
 # A subject that needs care as a directory: an equals sign, a percent sign, leading zeros.

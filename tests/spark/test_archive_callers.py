@@ -7,7 +7,7 @@ from pyspark.sql import SparkSession
 
 from headwater.client.link.login import Login
 from headwater.spark.jobs.archive.job import ArchiveSettings, archive
-from tests.spark.servers import Server
+from tests.kit.stream_servers import Server
 
 MESSAGES = 30
 PER_TRIGGER = 10

@@ -20,7 +20,7 @@ from pyspark.sql.types import (
 from headwater.go.times import parse_time
 from headwater.spark.options import SourceOptions
 from headwater.spark.read.source import SourceReader
-from tests.spark.servers import Message, Server, Stored, header_block
+from tests.kit.stream_servers import Message, Server, Stored, header_block
 
 COLUMNS = ["stream", "subject", "sequence", "timestamp", "headers", "data"]
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 
-from tests.spark.servers import Message, Server
+from tests.kit.stream_servers import Message, Server
 from tests.spark.test_sink import without_ids, write_stream
 
 BUCKET = "prices"

@@ -12,7 +12,7 @@ from headwater.spark.buckets import (
     key_of,
     operation_of,
 )
-from tests.spark.servers import Message, Server, header_block
+from tests.kit.stream_servers import Message, Server, header_block
 from tests.spark.test_batch_read import table
 
 DELETE = header_block({"KV-Operation": ["DEL"]})

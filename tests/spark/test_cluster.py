@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
+from tests.kit.stream_servers import KINDS, Message, Server, header_block
 from tests.spark import pipeline_program
 from tests.spark.cluster import LOOPBACK, Cluster, standalone_cluster
 from tests.spark.conftest import StartServer
 from tests.spark.pipeline_program import BATCH, COPY, SOURCE
-from tests.spark.servers import KINDS, Message, Server, header_block
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
+from tests.kit.stream_servers import Server
 from tests.spark import pipeline_program
 from tests.spark.cluster import connect_server
 from tests.spark.pipeline_program import BATCH, COPY, SOURCE
-from tests.spark.servers import Server
 
 ROOT = Path(__file__).resolve().parents[2]
 MESSAGES = 500

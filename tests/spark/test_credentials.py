@@ -15,9 +15,9 @@ from headwater.client.link.api import JetStream
 from headwater.client.link.connection import Connection
 from headwater.client.link.login import Login
 from headwater.wire.credentials.nkeys import KeyPair
-from tests.interop.server_process import ORACLE
-from tests.unit.client.link.credentials import Authority, OperatorTree, user_seed
-from tests.unit.client.link.peers import running, url_of
+from tests.kit.credentials import Authority, OperatorTree, user_seed
+from tests.kit.link_peers import running, url_of
+from tests.kit.server_process import ORACLE
 
 WITH_JETSTREAM = 'jetstream { store_dir: "store" }\n'
 WORDS = ["one", "two", "three"]

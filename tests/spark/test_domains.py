@@ -16,8 +16,8 @@ from headwater.client.link.counts import count_messages
 from headwater.client.link.fetch import Way, read_range
 from headwater.client.link.login import Login
 from headwater.client.link.ranges import SequenceRange
+from tests.kit.stream_servers import KINDS, Server
 from tests.spark.conftest import StartServer
-from tests.spark.servers import KINDS, Server
 
 DOMAIN = """
 jetstream { domain: hub }

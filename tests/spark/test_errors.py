@@ -11,8 +11,8 @@ from pyspark.sql.streaming.readwriter import DataStreamReader
 
 from headwater.spark.options import OptionError, SourceOptions
 from headwater.spark.read.source import check_reachable
+from tests.kit.stream_servers import Server, free_port
 from tests.spark.conftest import StartServer
-from tests.spark.servers import Server, free_port
 
 # A message of ours with what Spark puts around it.
 MESSAGE = re.compile(r": headwater\.[\w.]+Error: (.*)\n SQLSTATE")

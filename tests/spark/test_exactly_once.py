@@ -17,7 +17,7 @@ from pyspark import TaskContext
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
-from tests.spark.servers import Message, Server
+from tests.kit.stream_servers import Message, Server
 
 STREAM = "LOG"
 WINDOW_NS = 100_000_000

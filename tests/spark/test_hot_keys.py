@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from tests.kit.stream_servers import Server
 from tests.spark.hot_keys import COLD_KEYS, HOT_KEYS, Ledger, LedgerError, run
-from tests.spark.servers import Server
 
 
 def test_hot_keys_are_in_every_batch(spark: SparkSession, server: Server, tmp_path: Path) -> None:

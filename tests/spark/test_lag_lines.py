@@ -15,7 +15,7 @@ from headwater.spark.jobs.replay import job as replay_job
 from headwater.spark.jobs.replay.job import ReplaySettings, replay
 from headwater.spark.jobs.stats.job import StatsSettings, stats
 from headwater.spark.jobs.union import UnionSettings
-from tests.spark.servers import Server
+from tests.kit.stream_servers import Server
 
 LINE = re.compile(r"lag 0|lag [\d,]+ messages, [\d.,]+ (B|KiB|MiB|GiB), [\d,]+ s")
 

@@ -7,7 +7,7 @@ itself, and none has to come to the driver.
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 
-from tests.spark.servers import Server
+from tests.kit.stream_servers import Server
 
 MESSAGES = 2_000_000
 SUBJECTS = 1_000

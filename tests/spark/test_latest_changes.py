@@ -12,8 +12,8 @@ from headwater.spark.options import SourceOptions
 from headwater.spark.read import source, stream_source
 from headwater.spark.read.planning import Count
 from headwater.spark.read.stream_source import StreamSourceReader
+from tests.kit.stream_servers import Message, Server, header_block
 from tests.spark.hot_keys import Writer, written_by
-from tests.spark.servers import Message, Server, header_block
 from tests.spark.test_stream_read import Run
 
 KEYS = [f"k{number}" for number in range(10)]

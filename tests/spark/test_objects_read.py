@@ -12,7 +12,7 @@ from pyspark.sql.types import StructField, StructType
 from headwater.spark.objects import Meta, ObjectError, shared_out
 from headwater.spark.options import SourceOptions
 from headwater.spark.read.source import SourceReader
-from tests.spark.servers import Message, Server, header_block
+from tests.kit.stream_servers import Message, Server, header_block
 from tests.spark.test_batch_read import TYPES, read, table
 
 ROLLUP = header_block({"Nats-Rollup": ["sub"]})

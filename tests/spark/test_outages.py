@@ -14,7 +14,7 @@ from pyspark.sql import functions as f
 from headwater.client.link.login import Login
 from headwater.spark.jobs.archive.job import ArchiveSettings, archive
 from headwater.spark.jobs.archive.reader import read_archive
-from tests.spark.servers import HOST, Server
+from tests.kit.stream_servers import HOST, Server
 
 ATTEMPTS: Final = 7
 """More than the six that ended every query when patience was a count; together some seconds."""

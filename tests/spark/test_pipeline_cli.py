@@ -21,8 +21,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from headwater.cli.commands import run
+from tests.kit.stream_servers import Message, Server, header_block
 from tests.spark.conftest import StartServer
-from tests.spark.servers import Message, Server, header_block
 
 HOWTO: Final = Path(__file__).resolve().parents[2] / "docs" / "howto"
 GUIDE_URL: Final = "nats://127.0.0.1:4222"

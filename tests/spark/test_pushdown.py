@@ -21,7 +21,7 @@ from pyspark.sql.types import LongType, StructField, StructType
 from headwater.spark.options import SourceOptions
 from headwater.spark.read.pushdown import Narrowing, PushdownReader, meet, narrowed
 from headwater.spark.read.source import RangePartition
-from tests.spark.servers import Server
+from tests.kit.stream_servers import Server
 from tests.spark.test_batch_read import sequences, table
 
 SEQUENCES = StructType([StructField("sequence", LongType())])

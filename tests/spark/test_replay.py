@@ -23,8 +23,8 @@ from headwater.spark.jobs.replay.marker import Claim, Marker, MarkerEntry
 from headwater.spark.options import OptionError
 from headwater.spark.read.offsets import DataLossError
 from headwater.spark.write.markers import OvertakenError
-from tests.spark import servers
-from tests.spark.servers import Message, Server
+from tests.kit import stream_servers as servers
+from tests.kit.stream_servers import Message, Server
 
 # As short as servers allow: whatever is found again was not found by the server.
 SHORT_WINDOW_NS = 100_000_000

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from tests.spark.replicas import COUNT, replicas
+from tests.kit.replicas import COUNT, replicas
 
 MESSAGES = 3000
 

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from tests.spark.servers import ApiRefusal, Message, Server, Stored, header_block
+from tests.kit.stream_servers import ApiRefusal, Message, Server, Stored, header_block
 
 MESSAGES = [
     Message("S.empty"),

@@ -15,7 +15,7 @@ from headwater.spark.read import source
 from headwater.spark.read.offsets import DataLossError, OffsetError
 from headwater.spark.read.source import RangePartition, is_named
 from headwater.spark.read.streams_source import StreamsSourceReader
-from tests.spark.servers import Server
+from tests.kit.stream_servers import Server
 from tests.spark.test_stream_read import Planner
 
 ROWS = StructType([StructField("stream", StringType()), StructField("sequence", LongType())])

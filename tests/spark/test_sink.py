@@ -20,7 +20,7 @@ from headwater.spark.write.sink import (
     batch_writer,
     stream_writer,
 )
-from tests.spark.servers import Message, Server, Stored
+from tests.kit.stream_servers import Message, Server, Stored
 
 STREAM = "LOG"
 MARKERS = "KV_headwater_sinks"

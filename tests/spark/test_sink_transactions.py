@@ -10,7 +10,7 @@ from pyspark.sql.types import StructType
 
 from headwater.spark.options import OptionError, SinkOptions
 from headwater.spark.write.sink import stream_writer
-from tests.spark.servers import Server
+from tests.kit.stream_servers import Server
 
 STREAM = "LOG"
 ROWS = 100

@@ -7,7 +7,7 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from tests.spark.servers import Server
+from tests.kit.stream_servers import Server
 
 MakeTable = Callable[[str, str], None]
 

@@ -25,7 +25,7 @@ from headwater.spark.jobs.stats.job import (
     window_width_s,
 )
 from headwater.spark.options import OptionError
-from tests.spark.servers import Message, Server, header_block
+from tests.kit.stream_servers import Message, Server, header_block
 
 NOON = datetime(2026, 11, 15, 12, 0, 0, tzinfo=UTC)
 SCHEMA = (

@@ -16,7 +16,7 @@ from pyspark.sql.types import LongType, StructField, StructType
 from headwater.spark.options import SourceOptions
 from headwater.spark.read.source import RangePartition
 from headwater.spark.read.stream_source import EMPTY_STRETCH_SEQUENCES, StreamSourceReader
-from tests.spark.servers import Message, Server, header_block
+from tests.kit.stream_servers import Message, Server, header_block
 
 SEQUENCES = StructType([StructField("sequence", LongType())])
 

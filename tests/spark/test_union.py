@@ -10,7 +10,7 @@ from headwater.client.link.login import Login
 from headwater.spark.jobs.archive.job import ArchiveSettings, archive
 from headwater.spark.jobs.union import union_read
 from headwater.spark.read.offsets import DataLossError
-from tests.spark.servers import Server
+from tests.kit.stream_servers import Server
 
 
 def settings(server: Server, to: Path, **changes: Any) -> ArchiveSettings:

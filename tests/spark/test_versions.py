@@ -28,7 +28,7 @@ from headwater.spark.versions import (
     check_filters,
     check_read_limits,
 )
-from tests.spark.servers import Server
+from tests.kit.stream_servers import Server
 
 SEQUENCES = StructType([StructField("sequence", LongType())])
 

@@ -2,9 +2,9 @@
 
 from tests.interop.case import Catalogue
 from tests.interop.observation import Observation
-from tests.interop.server_process import Setup
 from tests.interop.session import Session, connect_line
-from tests.interop.wire_client import Frame
+from tests.kit.server_process import Setup
+from tests.kit.wire_client import Frame
 
 ACCOUNTS = Setup(
     """

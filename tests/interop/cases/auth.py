@@ -2,8 +2,8 @@
 
 from tests.interop.case import Catalogue
 from tests.interop.observation import Observation
-from tests.interop.server_process import LOOPBACK_FLAGS, Setup
 from tests.interop.session import Session, connect_line
+from tests.kit.server_process import LOOPBACK_FLAGS, Setup
 
 BCRYPT_OF_SESAME = "$2a$04$61Po9L0vYXrQxmORAHyfb.Bw0hR.T6IzD/ZGwr8xmPZIKU/jybefO"
 

@@ -5,8 +5,8 @@ import signal
 
 from tests.interop.case import Catalogue
 from tests.interop.observation import Mask, Observation
-from tests.interop.server_process import LOOPBACK_FLAGS, LogLine, Setup
 from tests.interop.session import Session
+from tests.kit.server_process import LOOPBACK_FLAGS, LogLine, Setup
 
 catalogue = Catalogue(None)
 

@@ -4,8 +4,8 @@ import re
 
 from tests.interop.case import Catalogue
 from tests.interop.observation import Observation
-from tests.interop.server_process import Setup
 from tests.interop.session import Session
+from tests.kit.server_process import Setup
 
 catalogue = Catalogue(None)
 

@@ -3,9 +3,9 @@
 from tests.interop.case import Catalogue
 from tests.interop.masks import is_server_id
 from tests.interop.observation import Mask, Observation
-from tests.interop.server_process import Setup
 from tests.interop.session import Session, connect_line
-from tests.interop.wire_client import Frame
+from tests.kit.server_process import Setup
+from tests.kit.wire_client import Frame
 
 catalogue = Catalogue()
 

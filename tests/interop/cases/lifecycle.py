@@ -5,8 +5,8 @@ import signal
 
 from tests.interop.case import Catalogue
 from tests.interop.observation import Observation
-from tests.interop.server_process import LOOPBACK_FLAGS, ServerProcess, Setup
 from tests.interop.session import Session, connect_line
+from tests.kit.server_process import LOOPBACK_FLAGS, ServerProcess, Setup
 
 catalogue = Catalogue()
 

@@ -2,8 +2,8 @@
 
 from tests.interop.case import Catalogue
 from tests.interop.observation import Observation
-from tests.interop.server_process import Setup
 from tests.interop.session import Session, connect_line
+from tests.kit.server_process import Setup
 
 SMALL = Setup(
     """

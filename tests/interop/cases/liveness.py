@@ -2,9 +2,9 @@
 
 from tests.interop.case import Catalogue
 from tests.interop.observation import Observation
-from tests.interop.server_process import Setup
 from tests.interop.session import Session
-from tests.interop.wire_client import CLOSED, WireClient
+from tests.kit.server_process import Setup
+from tests.kit.wire_client import CLOSED, WireClient
 
 QUICK_PINGS = Setup('ping_interval: "30ms"\nping_max: 2\n')
 SMALL_PENDING = Setup('max_pending: 100K\nmax_payload: 64K\nwrite_deadline: "10s"\n')

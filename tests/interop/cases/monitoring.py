@@ -6,8 +6,8 @@ from typing import Any
 from tests.interop.case import Catalogue
 from tests.interop.masks import is_filled_text
 from tests.interop.observation import Mask, Observation
-from tests.interop.server_process import Setup
 from tests.interop.session import HOST, Session
+from tests.kit.server_process import Setup
 
 AUTHORIZED = Setup(
     """

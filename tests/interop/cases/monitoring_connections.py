@@ -4,9 +4,9 @@ from typing import Any
 
 from tests.interop.case import Catalogue
 from tests.interop.observation import Mask, Observation
-from tests.interop.server_process import Setup
 from tests.interop.session import Session
-from tests.interop.wire_client import WireClient
+from tests.kit.server_process import Setup
+from tests.kit.wire_client import WireClient
 
 TWO_ACCOUNTS = Setup(
     """

@@ -13,8 +13,8 @@ from nats.errors import Error as NatsError
 from tests.interop.case import Catalogue
 from tests.interop.masks import is_positive
 from tests.interop.observation import Mask, Observation
-from tests.interop.server_process import Setup
 from tests.interop.session import Session
+from tests.kit.server_process import Setup
 
 GUARDED = Setup(
     """

@@ -3,7 +3,7 @@
 from tests.interop.case import Catalogue
 from tests.interop.observation import Observation
 from tests.interop.session import Session
-from tests.interop.wire_client import WireClient
+from tests.kit.wire_client import WireClient
 
 catalogue = Catalogue()
 

@@ -6,7 +6,7 @@ Which one is chance, so scripts compare counts, totals and sets, never who was f
 from tests.interop.case import Catalogue
 from tests.interop.observation import Observation
 from tests.interop.session import Session
-from tests.interop.wire_client import WireClient
+from tests.kit.wire_client import WireClient
 
 catalogue = Catalogue()
 

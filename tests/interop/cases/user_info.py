@@ -6,9 +6,9 @@ from typing import Any
 from tests.interop.case import Catalogue
 from tests.interop.masks import is_count, is_server_id, is_timestamp, is_version
 from tests.interop.observation import Mask, Observation
-from tests.interop.server_process import Setup
 from tests.interop.session import Session
-from tests.interop.wire_client import WireClient
+from tests.kit.server_process import Setup
+from tests.kit.wire_client import WireClient
 
 USERS = Setup(
     """

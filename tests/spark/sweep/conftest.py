@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.spark.servers import KINDS, Server
+from tests.kit.stream_servers import KINDS, Server
 from tests.spark.sweep.harness import Program
 
 

@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
-from tests.spark.servers import Server
+from tests.kit.stream_servers import Server
 from tests.spark.sweep.hook.sitecustomize import ORDERS
 
 ROOT: Final = Path(__file__).resolve().parents[3]

@@ -13,7 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from headwater.spark.jobs.archive.reader import read_archive
-from tests.spark.servers import KINDS, Server
+from tests.kit.stream_servers import KINDS, Server
 from tests.spark.sweep.harness import Program, Strike, revived
 
 MESSAGES: Final = 900

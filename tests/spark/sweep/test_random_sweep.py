@@ -17,7 +17,7 @@ from typing import Final
 import pytest
 
 from headwater.testing.world import seeds
-from tests.spark.servers import KINDS, Message, Server
+from tests.kit.stream_servers import KINDS, Message, Server
 from tests.spark.sweep.harness import Program, Strike, revived
 from tests.spark.sweep.test_sink_sweep import (
     FETCH,

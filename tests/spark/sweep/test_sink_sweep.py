@@ -14,7 +14,7 @@ from typing import Final
 
 import pytest
 
-from tests.spark.servers import KINDS, Server
+from tests.kit.stream_servers import KINDS, Server
 from tests.spark.sweep.harness import Program, Strike, revived
 
 MESSAGES: Final = 600

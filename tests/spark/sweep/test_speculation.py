@@ -11,8 +11,8 @@ from typing import Final
 import pytest
 from pyspark.sql import SparkSession
 
+from tests.kit.stream_servers import KINDS, Server
 from tests.spark.cluster import standalone_cluster
-from tests.spark.servers import KINDS, Server
 from tests.spark.sweep.harness import Program, Strike
 from tests.spark.sweep.test_archive_sweep import FILES, check_archive
 from tests.spark.sweep.test_archive_sweep import SINK as ARCHIVE_SINK

@@ -21,8 +21,7 @@ from headwater.cli.streams.archive import BEGINNINGS, DATA_FILE, META_FILE
 from headwater.client.link.connection import Connection
 from headwater.client.link.login import Login
 from headwater.wire.credentials.nkeys import KeyPair
-from tests.interop.server_process import ORACLE, ServerProcess
-from tests.unit.cli.conftest import (
+from tests.kit.command_line import (
     ENVIRONMENT,
     PATIENCE_S,
     SERVER_COMMANDS,
@@ -30,8 +29,9 @@ from tests.unit.cli.conftest import (
     Tool,
     serving,
 )
-from tests.unit.client.link.credentials import Authority, OperatorTree, user_seed
-from tests.unit.client.link.peers import WAIT_S_MAX, Peer, running, settle, url_of
+from tests.kit.credentials import Authority, OperatorTree, user_seed
+from tests.kit.link_peers import WAIT_S_MAX, Peer, running, settle, url_of
+from tests.kit.server_process import ORACLE, ServerProcess
 
 SECRET = "hunter2"
 SEED = user_seed()

@@ -16,7 +16,7 @@ from headwater.cli.consumers.delivery import (
     next_batch,
 )
 from headwater.cli.shell.pipe_reader import PipeReader
-from tests.unit.cli.conftest import HEADWATER, JETSTREAM_SERVERS, PATIENCE_S, Call, Ended, Tool
+from tests.kit.command_line import HEADWATER, JETSTREAM_SERVERS, PATIENCE_S, Call, Ended, Tool
 from tests.unit.cli.consumers.test_group import ask
 from tests.unit.cli.consumers.test_messages import run_with_statuses, sequences_of
 

@@ -7,7 +7,7 @@ import pytest
 
 from headwater.cli.commands import run
 from headwater.cli.shell.exits import CommandFailed
-from tests.unit.cli.conftest import Ended
+from tests.kit.command_line import Ended
 
 SECRET = "hunter2"
 

@@ -12,7 +12,7 @@ import pytest
 
 from headwater import __version__
 from headwater.wire.info import NATS_VERSION
-from tests.unit.cli.conftest import ENVIRONMENT, HEADWATER, PATIENCE_S, Tool
+from tests.kit.command_line import ENVIRONMENT, HEADWATER, PATIENCE_S, Tool
 
 COMMANDS = ("serve", "pub", "sub", "request", "reply", "version", "server", "store")
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.cli.conftest import Tool
+from tests.kit.command_line import Tool
 
 # --- pub and sub --------------------------------------------------------------------------------
 

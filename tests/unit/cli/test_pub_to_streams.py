@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from tests.unit.cli.conftest import Call, Tool
+from tests.kit.command_line import Call, Tool
 
 MANY: int = 1000
 

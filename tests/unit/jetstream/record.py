@@ -16,7 +16,7 @@ from typing import Any
 import nats
 from nats.aio.client import Client
 
-from tests.interop.server_process import LOOPBACK_FLAGS, ORACLE, ServerProcess, Setup
+from tests.kit.server_process import LOOPBACK_FLAGS, ORACLE, ServerProcess, Setup
 from tests.unit.jetstream.recorded import (
     BODIES,
     CONFIGS,

@@ -27,7 +27,7 @@ from headwater.spark.write.partition_write import (
     write_at_least_once,
     write_exactly_once,
 )
-from tests.spark.servers import KINDS, Server
+from tests.kit.stream_servers import KINDS, Server
 
 BYTES_MAX = 4096
 STREAM = "LOG"

@@ -16,7 +16,7 @@ from headwater.client.link.publisher import (
     NotServedError,
     Publisher,
 )
-from tests.spark.servers import KINDS, Server
+from tests.kit.stream_servers import KINDS, Server
 
 STREAM = "LOG"
 

@@ -12,7 +12,7 @@ from headwater.client.link.login import Login
 from headwater.client.link.ranges import CHUNK_ROWS
 from headwater.spark.rows import Rows
 from headwater.spark.write.partition_write import Links, Step, Work, write_exactly_once
-from tests.spark.replicas import COUNT, Replicas, replicas
+from tests.kit.replicas import COUNT, Replicas, replicas
 
 MARKERS = "KV_markers"
 MESSAGES = 3 * CHUNK_ROWS + 17

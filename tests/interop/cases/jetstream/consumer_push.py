@@ -29,7 +29,7 @@ from tests.interop.masks import is_positive
 from tests.interop.messages import with_stream
 from tests.interop.observation import Mask, Observation
 from tests.interop.session import Session
-from tests.interop.wire_client import WireClient
+from tests.kit.wire_client import WireClient
 
 HEARTBEAT_NS = 200 * MILLISECOND_NS
 SHORT_NS = 500 * MILLISECOND_NS

@@ -3,8 +3,8 @@
 from tests.interop.case import Catalogue
 from tests.interop.jetstream import API, DOMAIN, JETSTREAM, SYNC_ALWAYS, JetStreamClient, jetstream
 from tests.interop.observation import Observation
-from tests.interop.server_process import Setup
 from tests.interop.session import Session
+from tests.kit.server_process import Setup
 
 catalogue = Catalogue(JETSTREAM)
 

@@ -15,7 +15,7 @@ from tests.interop.jetstream import (
 from tests.interop.messages import contents, stored, with_stream
 from tests.interop.observation import Observation
 from tests.interop.session import Session
-from tests.interop.wire_client import Frame
+from tests.kit.wire_client import Frame
 
 START, APPEND, COMMIT, COMMIT_EOB, PING = range(5)
 ID_BYTES_MAX = 64

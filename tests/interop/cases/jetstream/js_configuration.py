@@ -13,8 +13,8 @@ from tests.interop.case import Catalogue, Script
 from tests.interop.jetstream import RESOURCES, jetstream, login, with_jetstream
 from tests.interop.masks import is_positive
 from tests.interop.observation import Mask, Observation
-from tests.interop.server_process import LOOPBACK_FLAGS, Setup
 from tests.interop.session import Session
+from tests.kit.server_process import LOOPBACK_FLAGS, Setup
 
 catalogue = Catalogue(None)
 

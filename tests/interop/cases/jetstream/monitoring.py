@@ -17,8 +17,8 @@ from tests.interop.jetstream import (
     with_moments,
 )
 from tests.interop.observation import Observation
-from tests.interop.server_process import Setup
 from tests.interop.session import Session
+from tests.kit.server_process import Setup
 
 catalogue = Catalogue(JETSTREAM)
 

@@ -14,7 +14,7 @@ import pytest
 from headwater.cli.consumers.group import consumer as consumer_group
 from headwater.cli.consumers.settings import SETTINGS
 from headwater.cli.shell.settings import Kind
-from tests.unit.cli.conftest import JETSTREAM_SERVERS, PATIENCE_S, Call, Ended, Tool, serving
+from tests.kit.command_line import JETSTREAM_SERVERS, PATIENCE_S, Call, Ended, Tool, serving
 from tests.unit.cli.streams.test_group import at_terminal
 
 SECOND_NS: Final = 10**9

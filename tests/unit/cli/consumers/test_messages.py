@@ -24,7 +24,7 @@ from headwater.cli.consumers.delivery import (
 )
 from headwater.cli.messaging.pubsub import Session
 from headwater.cli.shell.exits import CommandFailed
-from tests.unit.cli.conftest import (
+from tests.kit.command_line import (
     HEADWATER,
     JETSTREAM_SERVERS,
     PATIENCE_S,
@@ -33,8 +33,8 @@ from tests.unit.cli.conftest import (
     Tool,
     serving,
 )
+from tests.kit.fake_api import faking
 from tests.unit.cli.consumers.test_group import SECOND_NS, ask
-from tests.unit.cli.fake_api import faking
 
 MESSAGES: Final = 10
 # More than fits the first window of flow control.

@@ -20,7 +20,7 @@ from headwater.client.link.login import Login
 from headwater.spark.jobs.archive.job import ArchiveSettings
 from headwater.spark.jobs.archive.manifest import settle_manifest
 from headwater.spark.jobs.pipeline_file import KINDS
-from tests.unit.cli.conftest import PATIENCE_S, Call, Ended, Tool
+from tests.kit.command_line import PATIENCE_S, Call, Ended, Tool
 
 JOBS = {"archive": ARCHIVE, "table": TABLE, "replay": REPLAY, "union": UNION, "stats": STATS}
 COMMANDS = (*JOBS, "run", "check", "demo")

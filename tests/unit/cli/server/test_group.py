@@ -8,7 +8,7 @@ import bcrypt
 import pytest
 
 from headwater.cli.server.group import COST_MIN, DEFAULT_COST, PASSWORD_BYTES_MAX
-from tests.unit.cli.conftest import Ended, Tool
+from tests.kit.command_line import Ended, Tool
 
 CHEAP = ("--cost", str(COST_MIN))
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from headwater.cli.shell.completion import PLAIN_WORD
-from tests.unit.cli.conftest import ENVIRONMENT, HEADWATER, PATIENCE_S, Call, serving
+from tests.kit.command_line import ENVIRONMENT, HEADWATER, PATIENCE_S, Call, serving
 
 
 @pytest.fixture

@@ -19,14 +19,14 @@ from nats.aio.msg import Msg
 from headwater.cli.commands import run
 from headwater.cli.streams.archive import BEGINNINGS, DATA_FILE, META_FILE
 from headwater.cli.streams.transfer import RESTORE_CHUNK_BYTES, RESTORE_CHUNKS_IN_FLIGHT_MAX
-from tests.unit.cli.conftest import (
+from tests.kit.command_line import (
     JETSTREAM_SERVERS,
     NUMBERS,
     PATIENCE_S,
     Ended,
     serving,
 )
-from tests.unit.cli.fake_api import Fake, ended, faking
+from tests.kit.fake_api import Fake, ended, faking
 from tests.unit.cli.streams.test_group import at_terminal
 
 MESSAGES: Final = 300

@@ -21,7 +21,7 @@ import pytest
 from headwater.cli.shell.settings import Kind
 from headwater.cli.streams.group import stream as stream_group
 from headwater.cli.streams.settings import SETTINGS
-from tests.unit.cli.conftest import (
+from tests.kit.command_line import (
     ENVIRONMENT,
     HEADWATER,
     JETSTREAM_SERVERS,

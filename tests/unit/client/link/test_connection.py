@@ -25,9 +25,8 @@ from headwater.client.link.errors import (
 from headwater.client.link.login import Login, LoginError
 from headwater.wire.credentials.nkeys import KeyPair
 from headwater.wire.server_decoder import Deliveries
-from tests.interop.server_process import HEADWATER, ORACLE, Program, ServerProcess
-from tests.unit.client.link.credentials import Authority, OperatorTree, user_seed
-from tests.unit.client.link.peers import (
+from tests.kit.credentials import Authority, OperatorTree, user_seed
+from tests.kit.link_peers import (
     INFO,
     WAIT_S_MAX,
     Peer,
@@ -36,6 +35,7 @@ from tests.unit.client.link.peers import (
     settle,
     url_of,
 )
+from tests.kit.server_process import HEADWATER, ORACLE, Program, ServerProcess
 
 HEADER = b"NATS/1.0\r\nA: b\r\n\r\n"
 MAX_PAYLOAD_BYTES = 8 << 20

@@ -12,7 +12,7 @@ from headwater.client.link.counts import count_messages, sequence_at
 from headwater.client.link.login import Login
 from headwater.go.times import parse_time
 from headwater.subjects.grammar import matches
-from tests.spark.servers import KINDS, Message, Server, Stored, header_block
+from tests.kit.stream_servers import KINDS, Message, Server, Stored, header_block
 
 _NUMBERS = itertools.count(1)
 RANGES = [(1, 300), (1, 1), (300, 300), (50, 250), (0, 10), (290, 400), (301, 400), (20, 10)]

@@ -11,7 +11,7 @@ from headwater.client.link.connection import Connection
 from headwater.client.link.fetch import SequenceRange, Way, read_range
 from headwater.client.link.login import Login
 from headwater.client.link.ranges import Columns
-from tests.spark.servers import KINDS, Message, Server
+from tests.kit.stream_servers import KINDS, Message, Server
 
 MESSAGES = 50
 WAIT_S_MAX = 20.0

@@ -31,7 +31,7 @@ from headwater.client.link.patterns import Patterns
 from headwater.client.link.ranges import CHUNK_BYTES, CHUNK_ROWS, Columns, IncompleteError
 from headwater.go.times import format_time
 from headwater.subjects.grammar import matches
-from tests.spark.servers import KINDS, Message, Server, Stored, header_block
+from tests.kit.stream_servers import KINDS, Message, Server, Stored, header_block
 
 _NUMBERS = itertools.count(1)
 WAYS = (Way.CONSUMER, Way.DIRECT, Way.GETS)

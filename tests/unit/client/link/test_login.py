@@ -16,7 +16,7 @@ from headwater.client.link.login import Login, LoginError, Server, connect_docum
 from headwater.client.link.option_files import FILE_BYTES_MAX
 from headwater.client.link.tls import needs_tls, tls_context
 from headwater.wire.credentials.nkeys import KeyKind, KeyPair
-from tests.unit.client.link.credentials import Authority, creds_text, seed_text, user_seed
+from tests.kit.credentials import Authority, creds_text, seed_text, user_seed
 
 SEED = user_seed()
 PUBLIC = KeyPair.from_seed(SEED).public

@@ -12,9 +12,9 @@ from headwater.client.link.login import Login
 from headwater.client.link.message_gets import MessageGetReader
 from headwater.client.link.patterns import Patterns
 from headwater.client.link.ranges import SequenceRange
-from tests.interop.server_process import HEADWATER
-from tests.spark.servers import KINDS, Server
-from tests.unit.client.link.peers import Responder, running, settle, url_of
+from tests.kit.link_peers import Responder, running, settle, url_of
+from tests.kit.server_process import HEADWATER
+from tests.kit.stream_servers import KINDS, Server
 
 INFO = StreamInfo("LOG", "", {}, 1, 1, 1, 1, 0, "", "")
 

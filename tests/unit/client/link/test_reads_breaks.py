@@ -12,7 +12,7 @@ from headwater.client.link.errors import UnreachableError
 from headwater.client.link.fetch import SequenceRange, StreamReplacedError, Way, read_range
 from headwater.client.link.login import Login
 from headwater.client.link.ranges import CHUNK_ROWS
-from tests.spark.servers import KINDS, Message, Server
+from tests.kit.stream_servers import KINDS, Message, Server
 
 STREAM = "LOG"
 # More than can be on its way when the first chunk has been yielded.

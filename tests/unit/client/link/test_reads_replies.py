@@ -10,7 +10,7 @@ from headwater.client.link.consumer_reads import reply_numbers
 from headwater.client.link.fetch import SequenceRange, Way, read_range
 from headwater.client.link.login import Login
 from headwater.client.link.ranges import IncompleteError
-from tests.spark.servers import Server
+from tests.kit.stream_servers import Server
 
 SHORT = b"$JS.ACK.LOG.mine.1.%d"
 LONG = b"$JS.ACK.hub.acchash.LOG.mine.1.%d"

@@ -15,7 +15,7 @@ from headwater.client.link.errors import (
     UnreachableError,
 )
 from headwater.client.link.login import Login, LoginError
-from tests.unit.client.link.peers import INFO, WAIT_S_MAX, Peer
+from tests.kit.link_peers import INFO, WAIT_S_MAX, Peer
 
 PONG = b"PONG\r\n"
 SHORT_S = 0.2

@@ -18,7 +18,7 @@ import nats
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 
-from tests.interop.server_process import LOOPBACK_FLAGS, Program, ServerProcess, Setup
+from tests.kit.server_process import LOOPBACK_FLAGS, Program, ServerProcess, Setup
 
 RECORDED: Final = Path(__file__).with_name("recorded.json")
 CHUNK_BYTES: Final = 4096

@@ -16,7 +16,7 @@ import nats
 from nats.aio.client import Client
 from nats.errors import TimeoutError as NoReply
 
-from tests.interop.server_process import LOOPBACK_FLAGS, ORACLE, ServerProcess, Setup
+from tests.kit.server_process import LOOPBACK_FLAGS, ORACLE, ServerProcess, Setup
 from tests.unit.jetstream.consumers.recorded import CALLS, STREAM, answer, body_of
 from tests.unit.jetstream.record import text_of
 from tests.unit.jetstream.recorded import ORACLE_VERSION, Document, load

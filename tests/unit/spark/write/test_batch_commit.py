@@ -26,7 +26,7 @@ from headwater.spark.write.partition_write import (
     unwatched,
     write_exactly_once,
 )
-from tests.spark.servers import KINDS, Server
+from tests.kit.stream_servers import KINDS, Server
 
 BUCKET = "markers"
 BATCH = 7

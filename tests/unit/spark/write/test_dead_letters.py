@@ -26,7 +26,7 @@ from headwater.spark.write.partition_write import (
     write_at_least_once,
     write_exactly_once,
 )
-from tests.spark.servers import KINDS, Server, Stored
+from tests.kit.stream_servers import KINDS, Server, Stored
 
 BYTES_MAX = 4096
 BUCKET = "markers"

@@ -26,7 +26,7 @@ from headwater.spark.write.markers import (
     StalledError,
     Targets,
 )
-from tests.spark.servers import KINDS, Server
+from tests.kit.stream_servers import KINDS, Server
 
 BUCKET = "markers"
 WINDOW_S = 10.0

@@ -29,7 +29,7 @@ from headwater.spark.write.partition_write import (
     write_at_least_once,
     write_exactly_once,
 )
-from tests.spark.servers import KINDS, Message, Server
+from tests.kit.stream_servers import KINDS, Message, Server
 
 STREAM = "LOG"
 BUCKET = "markers"

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from headwater.wire.credentials.creds import Credentials, parse_credentials, user_key
 from headwater.wire.credentials.nkeys import SEED_CHARS, KeyKind, KeyPair, NkeyError
-from tests.unit.client.link.credentials import checked_base32, creds_text, seed_text, user_seed
+from tests.kit.credentials import checked_base32, creds_text, seed_text, user_seed
 
 SEED = user_seed()
 JWT = "eyJ0eXAi.eyJqdGki.c2ln"

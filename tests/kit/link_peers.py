@@ -12,7 +12,7 @@ from typing import Self
 from headwater.client.link.connection import Connection, publish_frame
 from headwater.client.link.errors import LinkError, NoRespondersError
 from headwater.client.link.login import Login
-from tests.interop.server_process import Program, ServerProcess, Setup
+from tests.kit.server_process import Program, ServerProcess, Setup
 
 WAIT_S_MAX = 20.0
 INFO = b'INFO {"server_id":"x","version":"2.15.1","headers":true,"max_payload":1048576}\r\n'

@@ -18,8 +18,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
-from tests.interop.server_process import HEADWATER, ORACLE, Program, ServerProcess, Setup
-from tests.interop.wire_client import CLOSED, WireClient
+from tests.kit.server_process import HEADWATER, ORACLE, Program, ServerProcess, Setup
+from tests.kit.wire_client import CLOSED, WireClient
 
 PROGRAMS: Final[Mapping[str, Program]] = {"headwater": HEADWATER, "nats-server": ORACLE}
 KINDS: Final = tuple(PROGRAMS)

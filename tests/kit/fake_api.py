@@ -8,7 +8,7 @@ import nats
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 
-from tests.unit.cli.conftest import HEADWATER, NUMBERS, PATIENCE_S, Ended, Tool
+from tests.kit.command_line import HEADWATER, NUMBERS, PATIENCE_S, Ended, Tool
 
 
 class Fake:

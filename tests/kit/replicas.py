@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from tests.spark.servers import HOST, ApiRefusal, Server, free_port
+from tests.kit.stream_servers import HOST, ApiRefusal, Server, free_port
 
 COUNT: Final = 3
 PATIENCE_S: Final = 120.0
