@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from headwater.wire.batch import Malformed
 from headwater.wire.decoder import ClientDecoder
-from tests.unit.wire.plain_decoder import decode, decode_plainly, feed
+from tests.kit.plain_decoder import decode, decode_plainly, feed
 
 MAX_PAYLOAD = 64
 MAX_CONTROL_LINE = 4096

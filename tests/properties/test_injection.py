@@ -33,8 +33,8 @@ from headwater.runtime.time_zones import find_zone
 from headwater.server.configuration.options import Options
 from headwater.testing.disk import SimDisk
 from tests.kit.stored_world import StoredWorld, streaming
+from tests.kit.strict_frames import BrokenFrame, Frame, parse
 from tests.kit.world import Peer, connect_document
-from tests.properties.strict_frames import BrokenFrame, Frame, parse
 
 Path: TypeAlias = tuple[str | int, ...]
 

@@ -4,7 +4,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from headwater.wire.server_decoder import ServerDecoder, ServerProtocolError
-from tests.unit.wire.plain_server_decoder import decode, decode_plainly
+from tests.kit.plain_server_decoder import decode, decode_plainly
 
 words = st.sampled_from([b"a", b"a.b", b"_INBOX.x.1", b"$JS.ACK.s.c.1.2.3.4.5"]) | (
     st.binary(min_size=1, max_size=6).filter(lambda word: not set(word) & set(b" \r\n"))

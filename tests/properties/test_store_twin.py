@@ -26,7 +26,7 @@ from headwater.store.upkeep.compaction import Compaction
 from headwater.store.upkeep.journal_rewriting import JournalRewriting
 from headwater.testing.disk import SimDisk
 from headwater.testing.entropy import SeededEntropy, labelled_dice
-from tests.unit.store.twin import (
+from tests.kit.store_twin import (
     SizeOf,
     Twin,
     file_size,

@@ -14,7 +14,7 @@ from typing import Any, Final
 import pytest
 
 from tests.kit.server_process import HEADWATER, ServerProcess, Setup
-from tests.properties.strict_frames import Frame, parse
+from tests.kit.strict_frames import Frame, parse
 
 CONFIG: Final = """
 jetstream { store_dir: "store" }

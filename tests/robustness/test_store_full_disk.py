@@ -17,7 +17,7 @@ from headwater.store.recovery.opening import create_log, open_log
 from headwater.testing.disk import SimDisk, crash_points
 from headwater.testing.disk_faults import CHANGING, Operation
 from headwater.testing.entropy import SeededEntropy, labelled_dice
-from tests.unit.store.twin import Twin, file_size, same_messages, same_state
+from tests.kit.store_twin import Twin, file_size, same_messages, same_state
 
 FOLDER = "streams/orders"
 SEGMENT_BYTES_MAX = 400

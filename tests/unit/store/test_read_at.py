@@ -13,7 +13,7 @@ from headwater.store.log.message_log import Batch, MessageLog, StoreError
 from headwater.store.recovery.opening import create_log, open_log
 from headwater.testing.disk import SimDisk
 from headwater.testing.entropy import SeededEntropy
-from tests.unit.store.twin import messages_in
+from tests.kit.store_twin import messages_in
 
 FOLDER = "/stream"
 EVERYTHING = 2**62

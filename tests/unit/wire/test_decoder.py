@@ -14,7 +14,7 @@ from headwater.wire.decoder import (
     ClientDecoder,
     PublishLines,
 )
-from tests.unit.wire.plain_decoder import (
+from tests.kit.plain_decoder import (
     Operation,
     decode,
     decode_plainly,

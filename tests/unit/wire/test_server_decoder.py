@@ -11,7 +11,7 @@ from headwater.wire.server_decoder import (
     ServerDecoder,
     ServerProtocolError,
 )
-from tests.unit.wire.plain_server_decoder import Decoded, Message, decode, decode_plainly
+from tests.kit.plain_server_decoder import Decoded, Message, decode, decode_plainly
 
 HEADER = b"NATS/1.0\r\nA: b\r\n\r\n"
 STATUS = b"NATS/1.0 404 No Messages\r\n\r\n"

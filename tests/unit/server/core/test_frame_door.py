@@ -14,8 +14,8 @@ from headwater.jetstream.records import Configured, Published
 from headwater.server.core.frame_door import REPORTED_MAX, FrameDoor
 from headwater.store.log.message_log import Batch
 from tests.kit.consumer_world import ConsumerWorld, pull_line
+from tests.kit.strict_frames import Frame, parse
 from tests.kit.world import Peer
-from tests.properties.strict_frames import Frame, parse
 
 FORGED: Final = "x 1 2\r\nhi\r\nMSG secret 1 5\r\npwned\r\nMSG y"
 BROKEN: Final = ("a b", "a\tb", "a\rb", "a\nb", "", FORGED)

@@ -17,7 +17,7 @@ from headwater.store.upkeep.checkpoint import CHECKPOINT_FILE
 from headwater.store.upkeep.checkpoint_writing import CheckpointWriting
 from headwater.testing.disk import SimDisk
 from headwater.testing.entropy import SeededEntropy
-from tests.unit.store.twin import Twin, file_size, same_dead_bytes, same_messages, same_state
+from tests.kit.store_twin import Twin, file_size, same_dead_bytes, same_messages, same_state
 
 FOLDER = "/stream"
 PATH = f"{FOLDER}/{CHECKPOINT_FILE}"
