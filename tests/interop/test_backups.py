@@ -13,8 +13,8 @@ import pytest
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 
+from tests.kit.recorded.record_backups import NS_PER_DAY, NS_PER_S, RECORDED
 from tests.kit.server_process import HEADWATER, ORACLE, Program, ServerProcess, Setup
-from tests.unit.jetstream.backup.record import NS_PER_DAY, NS_PER_S, RECORDED
 
 Document = dict[str, Any]
 

@@ -39,7 +39,7 @@ from headwater.jetstream.streams.stream import Stream
 from headwater.store.log.memory_log import MemoryLog
 from headwater.store.log.message_log import StoreError
 from headwater.testing.entropy import SeededEntropy, labelled_dice
-from tests.unit.jetstream.recorded import ORACLE_VERSION, Document
+from tests.kit.recorded.streams import ORACLE_VERSION, Document
 
 BEGINNING_NS: Final = 1_800_000_000 * NS_PER_S
 

@@ -37,7 +37,7 @@ from headwater.jetstream.config.stream_checks.checks import Surroundings, check_
 from headwater.jetstream.config.stream_config import StreamRequest, with_server_metadata
 from headwater.jetstream.errors import ApiError
 from headwater.jetstream.request_bodies import read_request
-from tests.unit.jetstream.recorded import (
+from tests.kit.recorded.streams import (
     BODIES,
     ORACLE_LEVEL,
     ORACLE_VERSION,

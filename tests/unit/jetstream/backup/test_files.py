@@ -15,7 +15,7 @@ from headwater.jetstream.backup.errors import BackupError
 from headwater.jetstream.backup.filling import Rules
 from headwater.jetstream.backup.s2 import BEGINNING, S2Reader, plain_frame
 from headwater.jetstream.backup.tar import TarReader
-from tests.unit.jetstream.backup.record import RECORDED
+from tests.kit.recorded.record_backups import RECORDED
 from tests.unit.jetstream.backup.taking_in import NOW_NS, contents, pieces, taken_in
 
 RULES: Final = Rules(stream_name="S", max_payload=1000, gap_bytes_max=100_000)

@@ -13,7 +13,7 @@ from headwater.jetstream.backup.filling import Rules
 from headwater.jetstream.config.stream_config import StreamConfig
 from headwater.jetstream.streams.stream import Stream
 from headwater.store.log.message_log import StoredMessage
-from tests.unit.jetstream.backup.record import NS_PER_S, RECORDED
+from tests.kit.recorded.record_backups import NS_PER_S, RECORDED
 from tests.unit.jetstream.backup.taking_in import NOW_NS, contents, pieces, stream_of, taken_in
 
 Document = dict[str, Any]

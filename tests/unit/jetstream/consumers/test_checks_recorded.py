@@ -3,8 +3,8 @@
 import pytest
 
 from tests.kit.api_world import World
-from tests.unit.jetstream.consumers.recorded import CALLS, answer, body_of
-from tests.unit.jetstream.recorded import Document, load
+from tests.kit.recorded.consumers import CALLS, answer, body_of
+from tests.kit.recorded.streams import Document, load
 
 CASES = [
     pytest.param(case, group["limits"], id=f"{number}: {case['title']}")

@@ -25,7 +25,7 @@ from headwater.jetstream.config.stream_config import (
 )
 from headwater.jetstream.errors import ApiError
 from headwater.jetstream.request_bodies import read_request
-from tests.unit.jetstream.recorded import (
+from tests.kit.recorded.streams import (
     CONFIGS,
     ORACLE_LEVEL,
     ORACLE_VERSION,

@@ -1,6 +1,6 @@
 """Ask a nats-server for the answers in the recorded cases, and write them down.
 
-    python -m tests.unit.jetstream.record
+    python -m tests.kit.recorded.record_streams
 
 Every case gets a server's view of its own: all streams are removed, those of the case are created,
 then comes the request. The answers are those of the nats-server in this environment; if its version
@@ -16,8 +16,7 @@ from typing import Any
 import nats
 from nats.aio.client import Client
 
-from tests.kit.server_process import LOOPBACK_FLAGS, ORACLE, ServerProcess, Setup
-from tests.unit.jetstream.recorded import (
+from tests.kit.recorded.streams import (
     BODIES,
     CONFIGS,
     ORACLE_VERSION,
@@ -27,6 +26,7 @@ from tests.unit.jetstream.recorded import (
     load,
     shortened,
 )
+from tests.kit.server_process import LOOPBACK_FLAGS, ORACLE, ServerProcess, Setup
 
 STREAM_OF_BODIES = "B"
 

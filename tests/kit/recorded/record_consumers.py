@@ -1,6 +1,6 @@
 """Ask a nats-server for the answers in the recorded calls, and write them down.
 
-    python -m tests.unit.jetstream.consumers.record
+    python -m tests.kit.recorded.record_consumers
 
 Every case gets a server's view of its own: the stream is made anew. The answers are those of the
 nats-server in this environment; if its version is another one than the cases were recorded with,
@@ -16,10 +16,10 @@ import nats
 from nats.aio.client import Client
 from nats.errors import TimeoutError as NoReply
 
+from tests.kit.recorded.consumers import CALLS, STREAM, answer, body_of
+from tests.kit.recorded.record_streams import text_of
+from tests.kit.recorded.streams import ORACLE_VERSION, Document, load
 from tests.kit.server_process import LOOPBACK_FLAGS, ORACLE, ServerProcess, Setup
-from tests.unit.jetstream.consumers.recorded import CALLS, STREAM, answer, body_of
-from tests.unit.jetstream.record import text_of
-from tests.unit.jetstream.recorded import ORACLE_VERSION, Document, load
 
 # Those who are not answered are waited for; everybody else answers at once.
 REPLY_S_MAX = 0.5

@@ -1,8 +1,8 @@
 """What nats-server answered to calls of the consumer API, written down once.
 
-`recorded_calls.json` has groups of cases; a group is one configuration of the server. A case makes
-a stream, then calls, of which the last one is answered. `record.py` asks a nats-server again and
-writes the answers; a case is added by writing a call without one.
+`consumer_calls.json` has groups of cases; a group is one configuration of the server. A case makes
+a stream, then calls, of which the last one is answered. `record_consumers.py` asks a nats-server
+again and writes the answers; a case is added by writing a call without one.
 
 An answer is told by how it differs from that about a consumer nothing is said about: null is a key
 that is not there. Times, durations that run and names that were drawn are masked. Long texts of one
@@ -15,11 +15,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
-from tests.unit.jetstream.recorded import ORACLE_LEVEL, ORACLE_VERSION, Document
+from tests.kit.recorded.streams import ORACLE_LEVEL, ORACLE_VERSION, Document
 
 Call: TypeAlias = list[Any]
 
-CALLS: Final = Path(__file__).with_name("recorded_calls.json")
+CALLS: Final = Path(__file__).with_name("consumer_calls.json")
 STREAM: Final[Document] = {"name": "S", "subjects": ["s.>"]}
 SERVER_METADATA: Final = {"_nats.level": str(ORACLE_LEVEL), "_nats.ver": ORACLE_VERSION}
 

@@ -1,8 +1,8 @@
 """What nats-server answered to STREAM.CREATE and STREAM.UPDATE, written down once.
 
-`recorded_configs.json` has requests that try the rules, `recorded_bodies.json` bodies that try the
-reader of JSON. `record.py` asks a nats-server again and writes the answers; a case is added by
-writing a request without one.
+`stream_configs.json` has requests that try the rules, `stream_bodies.json` bodies that try the
+reader of JSON. `record_streams.py` asks a nats-server again and writes the answers; a case is added
+by writing a request without one.
 
 A configuration in an answer is told by how it differs from that of a stream nothing is said about:
 null is a key that is not there. Long texts of one character are `{"repeat": ["x", 4096]}`.
@@ -15,8 +15,8 @@ from typing import Any, Final, TypeAlias
 
 Document: TypeAlias = dict[str, Any]
 
-CONFIGS: Final = Path(__file__).with_name("recorded_configs.json")
-BODIES: Final = Path(__file__).with_name("recorded_bodies.json")
+CONFIGS: Final = Path(__file__).with_name("stream_configs.json")
+BODIES: Final = Path(__file__).with_name("stream_bodies.json")
 ORACLE_VERSION: Final = "2.15.1"
 ORACLE_LEVEL: Final = 5
 

@@ -1,6 +1,6 @@
 """Take backups from nats-servers and write them down, with what was in the streams.
 
-    python -m tests.unit.jetstream.backup.record nats-server-2.10 nats-server-2.14 …
+    python -m tests.kit.recorded.record_backups nats-server-2.10 nats-server-2.14 …
 
 The arguments are programs. Each gets the same streams; what it answers to STREAM.SNAPSHOT is kept
 under its version, together with its messages, so that a test can hold a reader to it.
@@ -20,7 +20,7 @@ from nats.aio.msg import Msg
 
 from tests.kit.server_process import LOOPBACK_FLAGS, Program, ServerProcess, Setup
 
-RECORDED: Final = Path(__file__).with_name("recorded.json")
+RECORDED: Final = Path(__file__).with_name("backups.json")
 CHUNK_BYTES: Final = 4096
 NS_PER_S: Final = 1_000_000_000
 NS_PER_DAY: Final = 24 * 3600 * NS_PER_S

@@ -1,0 +1,1 @@
+"""Answers of nats-server, written down once and compared without one."""
