@@ -171,6 +171,27 @@ def sleeps_or_makes_excuses(source: Source) -> Iterator[str]:
                     yield f"{source.path}:{node.lineno}: {name}"
 
 
+def imports_a_test_module(source: Source) -> Iterator[str]:
+    """Definitions that tests share stand in tests/kit, or beside the tests of one folder."""
+    if not (source.is_test and source.is_python):
+        return
+    for name in sorted(set(imported_names(source))):
+        if re.fullmatch(r"tests\..*\btest_\w+", name):
+            yield f"{source.path}: imports the test module {name}"
+
+
+def imports_another_folder_of_tests(source: Source) -> Iterator[str]:
+    """Tests of one folder know those of no other; definitions for both stand in tests/kit."""
+    if not (source.is_test and source.is_python):
+        return
+    own = PurePosixPath(source.path).parts[1]
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("tests."):
+            folder = str(node.module).split(".")[1]
+            if folder not in (own, "kit"):
+                yield f"{source.path}: imports {node.module}"
+
+
 def headings(text: str) -> Iterator[tuple[int, str]]:
     """Level and title of every heading of a Markdown text, code blocks left out."""
     for line in without_code(text).splitlines():
@@ -198,6 +219,8 @@ ONE_FILE_RULES: Final[tuple[Callable[[Source], Iterator[str]], ...]] = (
     is_unfinished,
     names_a_machine,
     sleeps_or_makes_excuses,
+    imports_a_test_module,
+    imports_another_folder_of_tests,
     has_not_one_title,
 )
 
@@ -231,6 +254,11 @@ def test_no_file_breaks_a_rule(rule: Callable[[Source], Iterator[str]]) -> None:
         (sleeps_or_makes_excuses, "tests/test_x.py", "@pytest.mark.skipif(A)\ndef f(): ..."),
         (sleeps_or_makes_excuses, "tests/test_x.py", "@pytest.mark.xfail\ndef f(): ..."),
         (sleeps_or_makes_excuses, "tests/test_x.py", "nats = pytest.importorskip('nats')"),
+        (imports_a_test_module, "tests/unit/test_x.py", "from tests.unit.test_y import Y"),
+        (imports_a_test_module, "tests/unit/test_x.py", "import tests.unit.test_y as y"),
+        (imports_a_test_module, "tests/unit/test_x.py", "from tests.unit import test_y"),
+        (imports_another_folder_of_tests, "tests/unit/test_x.py", "from tests.spark.y import Y"),
+        (imports_another_folder_of_tests, "tests/kit/x.py", "from tests.unit.wire.y import Y"),
         (has_not_one_title, "docs/x.md", "## Second level only\n"),
         (has_not_one_title, "docs/x.md", "# One\n\n# Two\n"),
     ],
@@ -251,6 +279,8 @@ def test_every_rule_has_a_snippet_that_breaks_it() -> None:
     [
         ("tests/__init__.py", ""),
         ("tests/test_x.py", '"""Docstring."""\nawait asyncio.sleep(1)  # virtual time'),
+        ("tests/unit/test_x.py", '"""Docstring."""\nfrom tests.kit.y import Y'),
+        ("tests/unit/test_x.py", '"""Docstring."""\nfrom tests.unit.a.y import Y'),
         ("docs/x.md", "# One\n\n```sh\n# not a title\n```\n"),
         ("docs/x.md", "# One\n\nGET http://localhost:8222/work and a/root/b\n"),
     ],

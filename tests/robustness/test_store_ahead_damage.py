@@ -16,8 +16,8 @@ from headwater.store.log.message_log import Batch, StoreError
 from headwater.store.store import Store, SyncMode, open_store
 from headwater.testing.disk import SimDisk
 from headwater.testing.entropy import SeededEntropy, labelled_dice
+from tests.kit.format_versions import with_version
 from tests.robustness.store_ledger import payloads_of
-from tests.unit.store.disk.test_format import with_version
 
 FOLDER = "/data"
 STORE_FILE = f"{FOLDER}/store.hw"

@@ -12,7 +12,7 @@ from headwater.store.log.message_log import Batch, StoredMessage, StoreError
 from headwater.store.recovery.opening import create_log, open_log
 from headwater.testing.disk import SimDisk
 from headwater.testing.entropy import SeededEntropy, labelled_dice
-from tests.unit.store.disk.test_format import with_version
+from tests.kit.format_versions import with_version
 
 FOLDER = "streams/orders"
 SEGMENT_BYTES_MAX = 320

@@ -5,7 +5,7 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 
 from tests.kit.stream_servers import Message, Server
-from tests.spark.test_sink import without_ids, write_stream
+from tests.spark.writing import without_ids, write_stream
 
 BUCKET = "prices"
 STREAM = f"KV_{BUCKET}"

@@ -13,7 +13,7 @@ from headwater.spark.buckets import (
     operation_of,
 )
 from tests.kit.stream_servers import Message, Server, header_block
-from tests.spark.test_batch_read import table
+from tests.spark.reading import table
 
 DELETE = header_block({"KV-Operation": ["DEL"]})
 PURGE = header_block({"KV-Operation": ["PURGE"], "Nats-Rollup": ["sub"]})

@@ -10,8 +10,8 @@ from pyspark.sql import SparkSession
 from headwater.spark.read.offsets import DataLossError, OffsetError
 from headwater.spark.read.source import RangePartition
 from tests.kit.stream_servers import Server
-from tests.spark.test_batch_read import sequences, table
-from tests.spark.test_stream_read import Planner, Run
+from tests.spark.queries import Planner, Run
+from tests.spark.reading import sequences, table
 
 Damage = Callable[[Server], None]
 

@@ -1,6 +1,5 @@
 """Streaming reads of keys that are replaced all the time: each is seen, in every trigger."""
 
-from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -13,16 +12,11 @@ from headwater.spark.read import source, stream_source
 from headwater.spark.read.planning import Count
 from headwater.spark.read.stream_source import StreamSourceReader
 from tests.kit.stream_servers import Message, Server, header_block
-from tests.spark.hot_keys import Writer, written_by
-from tests.spark.test_stream_read import Run
+from tests.spark.busy_keys import KEYS, busy_writer, puts
+from tests.spark.queries import Run
 
-KEYS = [f"k{number}" for number in range(10)]
 DELETE = header_block({"KV-Operation": ["DEL"]})
 ENTRIES = StructType([StructField("key", StringType()), StructField("revision", LongType())])
-
-
-def puts(*keys: str) -> list[Message]:
-    return [Message(f"$KV.b.{key}", b"x") for key in keys]
 
 
 class Keys:
@@ -147,11 +141,6 @@ def test_a_key_replaced_while_its_batch_is_planned_is_seen(
     for _ in range(3):
         assert keys.plan()
         assert "a" in keys.read()
-
-
-def busy_writer(server: Server) -> AbstractContextManager[Writer]:
-    """Puts all keys, round after round, as fast as it can."""
-    return written_by(Writer(server, lambda publish: publish(puts(*KEYS))))
 
 
 def test_keys_that_keep_changing_are_seen_in_every_trigger(server: Server) -> None:

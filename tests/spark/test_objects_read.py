@@ -13,7 +13,7 @@ from headwater.spark.objects import Meta, ObjectError, shared_out
 from headwater.spark.options import SourceOptions
 from headwater.spark.read.source import SourceReader
 from tests.kit.stream_servers import Message, Server, header_block
-from tests.spark.test_batch_read import TYPES, read, table
+from tests.spark.reading import TYPES, read, table
 
 ROLLUP = header_block({"Nats-Rollup": ["sub"]})
 

@@ -22,7 +22,7 @@ from headwater.spark.options import SourceOptions
 from headwater.spark.read.pushdown import Narrowing, PushdownReader, meet, narrowed
 from headwater.spark.read.source import RangePartition
 from tests.kit.stream_servers import Server
-from tests.spark.test_batch_read import sequences, table
+from tests.spark.reading import sequences, table
 
 SEQUENCES = StructType([StructField("sequence", LongType())])
 STREAM = SourceOptions.parse({"stream": "s"})

@@ -16,7 +16,7 @@ from headwater.spark.read.offsets import DataLossError, OffsetError
 from headwater.spark.read.source import RangePartition, is_named
 from headwater.spark.read.streams_source import StreamsSourceReader
 from tests.kit.stream_servers import Server
-from tests.spark.test_stream_read import Planner
+from tests.spark.queries import Planner
 
 ROWS = StructType([StructField("stream", StringType()), StructField("sequence", LongType())])
 

@@ -20,9 +20,9 @@ from headwater.spark.write.sink import (
     batch_writer,
     stream_writer,
 )
-from tests.kit.stream_servers import Message, Server, Stored
+from tests.kit.stream_servers import Message, Server
+from tests.spark.writing import STREAM, without_ids, write_stream
 
-STREAM = "LOG"
 MARKERS = "KV_headwater_sinks"
 
 
@@ -32,36 +32,8 @@ def write(frame: DataFrame, server: Server, **options: str) -> None:
     writer.options(**({"url": server.url, "stream": STREAM} | options)).save()
 
 
-def write_stream(
-    spark: SparkSession, frame: DataFrame, server: Server, place: Path, **options: str
-) -> Any:
-    """The rows of a frame as the next batch of a streaming query; `place` is what it remembers."""
-    target = {} if "bucket" in options else {"stream": STREAM}
-    frame.write.mode("append").parquet(str(place / "rows"))
-    rows = spark.readStream.schema(frame.schema).parquet(str(place / "rows"))
-    query = (
-        rows.writeStream.format("headwater")
-        .options(**({"url": server.url} | target | options))
-        .option("checkpointLocation", str(place / "checkpoint"))
-        .trigger(availableNow=True)
-        .start()
-    )
-    query.awaitTermination()
-    return query
-
-
 def data(server: Server, stream: str = STREAM) -> list[bytes]:
     return [message.data for message in server.stored(stream)]
-
-
-def without_ids(stored: list[Stored]) -> list[tuple[str, bytes, list[str]]]:
-    """Subject, data and the header lines other than those of ids, in their order."""
-    found = []
-    for each in stored:
-        lines = each.header.decode().split("\r\n")[1:-2]
-        kept = [line for line in lines if not line.startswith("Nats-Msg-Id:")]
-        found.append((each.subject, each.data, kept))
-    return found
 
 
 def error_of(action: Any, *arguments: Any, **options: Any) -> str:

@@ -22,7 +22,7 @@ from headwater.spark.jobs.table.job import (
 from headwater.spark.options import OptionError
 from headwater.spark.read.offsets import DataLossError
 from tests.kit.stream_servers import STORE, Message, Server, header_block
-from tests.spark.test_latest_changes import busy_writer
+from tests.spark.busy_keys import busy_writer
 
 DELETE = header_block({"KV-Operation": ["DEL"]})
 PURGE = header_block({"KV-Operation": ["PURGE"], "Nats-Rollup": ["sub"]})

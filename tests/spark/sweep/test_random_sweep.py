@@ -19,14 +19,7 @@ import pytest
 from headwater.testing.world import seeds
 from tests.kit.stream_servers import KINDS, Message, Server
 from tests.spark.sweep.harness import Program, Strike, revived
-from tests.spark.sweep.test_sink_sweep import (
-    FETCH,
-    MARKERS,
-    PUBLISHER,
-    SOURCE,
-    WINDOW_NS,
-    roll_back,
-)
+from tests.spark.sweep.sink_copy import FETCH, MARKERS, PUBLISHER, SOURCE, WINDOW_NS, roll_back
 
 SEEDS: Final = 2
 RUNS: Final = 3

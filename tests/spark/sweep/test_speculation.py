@@ -14,9 +14,9 @@ from pyspark.sql import SparkSession
 from tests.kit.stream_servers import KINDS, Server
 from tests.spark.cluster import standalone_cluster
 from tests.spark.sweep.harness import Program, Strike
-from tests.spark.sweep.test_archive_sweep import FILES, check_archive
-from tests.spark.sweep.test_archive_sweep import SINK as ARCHIVE_SINK
-from tests.spark.sweep.test_sink_sweep import MARKERS, PUBLISHER, check_sink
+from tests.spark.sweep.sink_copy import MARKERS, PUBLISHER, check_sink
+from tests.spark.sweep.struck_archive import FILES, check_archive
+from tests.spark.sweep.struck_archive import SINK as ARCHIVE_SINK
 
 # Spark never starts a second attempt on the host of the first.
 HOSTS: Final = ("127.0.0.1", "localhost")

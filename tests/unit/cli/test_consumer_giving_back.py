@@ -17,8 +17,7 @@ from headwater.cli.consumers.delivery import (
 )
 from headwater.cli.shell.pipe_reader import PipeReader
 from tests.kit.command_line import HEADWATER, JETSTREAM_SERVERS, PATIENCE_S, Call, Ended, Tool
-from tests.unit.cli.consumers.test_group import ask
-from tests.unit.cli.consumers.test_messages import run_with_statuses, sequences_of
+from tests.unit.cli.consumers.consumer_calls import ask, run_with_statuses, sequences_of
 
 # More than one request asks for.
 MESSAGES: Final = 700

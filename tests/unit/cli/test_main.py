@@ -1,8 +1,6 @@
 """The command as a whole: dispatch, help, versions, terminals, and what `serve` must not load."""
 
 import json
-import os
-import pty
 import re
 import subprocess
 import sys
@@ -12,7 +10,8 @@ import pytest
 
 from headwater import __version__
 from headwater.wire.info import NATS_VERSION
-from tests.kit.command_line import ENVIRONMENT, HEADWATER, PATIENCE_S, Tool
+from tests.kit.command_line import PATIENCE_S, Tool
+from tests.kit.terminal import in_terminal
 
 COMMANDS = ("serve", "pub", "sub", "request", "reply", "version", "server", "store")
 
@@ -125,34 +124,6 @@ def test_a_mistake_in_the_flags_of_serve_is_exit_2(flags: tuple[str, ...]) -> No
     ended = Tool().run("serve", *flags)
     assert ended.code == 2
     assert ended.err.startswith(("flag ", "invalid value"))
-
-
-def in_terminal(*arguments: str, url: str = "") -> str:
-    """What a person sees of a command."""
-    ours, theirs = pty.openpty()
-    with (
-        os.fdopen(ours, "rb", buffering=0) as screen,
-        subprocess.Popen(
-            [*HEADWATER, *arguments],
-            stdin=subprocess.DEVNULL,
-            stdout=theirs,
-            stderr=theirs,
-            env=ENVIRONMENT | {"NATS_URL": url},
-        ),
-    ):
-        os.close(theirs)
-        seen = b""
-        while chunk := read_screen(screen.fileno()):
-            seen += chunk
-    return seen.decode()
-
-
-def read_screen(fd: int) -> bytes:
-    """The next output, or nothing once the command has ended, which Linux reports as an error."""
-    try:
-        return os.read(fd, 4096)
-    except OSError:
-        return b""
 
 
 def test_colour_is_for_terminals() -> None:

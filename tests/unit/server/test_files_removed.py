@@ -9,7 +9,7 @@ from headwater.runtime.file_watch import LOOK_S
 from headwater.server.configuration.options import Options
 from headwater.testing.disk import SimDisk
 from tests.kit.stored_world import FOLDER, streaming
-from tests.unit.server.streams.test_runner import STORE_FAILED, StreamWorld
+from tests.kit.stream_world import STORE_FAILED, StreamWorld
 
 STREAM = f"{FOLDER}/streams/%24G%2FS"
 BODY = bytes(100)

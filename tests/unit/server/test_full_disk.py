@@ -11,13 +11,7 @@ from headwater.jetstream.advisories import OUT_OF_STORAGE_SUBJECT
 from headwater.server.configuration.options import Options
 from headwater.server.streams.disk_watch import LOOK_S
 from tests.kit.stored_world import streaming
-from tests.unit.server.streams.test_runner import (
-    AHEAD,
-    JOURNAL,
-    SEGMENT,
-    STORE_FAILED,
-    StreamWorld,
-)
+from tests.kit.stream_world import AHEAD, JOURNAL, SEGMENT, STORE_FAILED, StreamWorld
 
 SYNCED = {"interval": False, "always": True}
 BODY = bytes(1000)

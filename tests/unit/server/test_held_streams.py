@@ -3,7 +3,6 @@
 Slices are so small here that a purge of some messages takes many turns.
 """
 
-import json
 import re
 from collections.abc import Callable
 from typing import Any
@@ -18,6 +17,7 @@ from headwater.store.log import file_log as log
 from headwater.store.log import memory_log as memory
 from headwater.store.log import message_log
 from headwater.testing.disk import SimDisk
+from tests.kit.long_requests import asker, finish, pass_turns, pushed, replies
 from tests.kit.stored_world import StoredWorld, streaming
 from tests.kit.world import Peer
 
@@ -44,14 +44,6 @@ def world(request: pytest.FixtureRequest) -> StoredWorld:
     return world
 
 
-def finish(world: StoredWorld) -> None:
-    """Let everything come to its end, also what the disk is waited for."""
-    for _ in range(3):
-        world.settle()
-        world.scheduler.finish_offloaded()
-    world.advance(0.1)
-
-
 def purging(world: StoredWorld) -> Peer:
     """A client that has asked for a purge, of which a part is done."""
     peer = world.modern()
@@ -60,32 +52,6 @@ def purging(world: StoredWorld) -> Peer:
     peer.push(PURGE)
     pass_turns(world, 1)
     assert peer.take() == b""
-    return peer
-
-
-def pass_turns(world: StoredWorld, count: int = 3) -> None:
-    """Let some turns pass, which are not enough for the purge."""
-    queue = world.scheduler._soon
-    for _ in range(count):
-        for _ in range(len(queue)):
-            queue.popleft().fire()
-
-
-def pushed(peer: Peer, subject: str, body: object = None) -> None:
-    payload = b"" if body is None else json.dumps(body).encode()
-    peer.push(b"PUB %b inbox %d\r\n%b\r\n" % (subject.encode(), len(payload), payload))
-
-
-def replies(peer: Peer) -> list[Any]:
-    """The documents that a peer got at its inbox."""
-    frames = re.findall(rb"inbox 9 [\d ]+\r\n(?:NATS[^{]*)?(\{.*?\})\r\n", peer.take())
-    return [json.loads(each) for each in frames]
-
-
-def asker(world: StoredWorld) -> Peer:
-    peer = world.modern()
-    peer.send(b"SUB inbox 9\r\n")
-    peer.take()
     return peer
 
 

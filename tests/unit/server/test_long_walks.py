@@ -19,9 +19,9 @@ from headwater.store.log import file_log as log
 from headwater.store.log import memory_log as memory
 from headwater.store.log import message_log
 from headwater.testing.disk import SimDisk
+from tests.kit.long_requests import asker, finish, pass_turns, pushed, replies
 from tests.kit.stored_world import StoredWorld, streaming
 from tests.kit.world import Peer
-from tests.unit.server.test_held_streams import asker, finish, pass_turns, pushed, replies
 
 COUNT = 24
 

@@ -6,7 +6,7 @@ from headwater.base.clock import NS_PER_S
 from headwater.server.configuration.options import Options
 from headwater.server.streams.runner import DUE_S_MAX
 from tests.kit.stored_world import streaming
-from tests.unit.server.streams.test_runner import StreamWorld
+from tests.kit.stream_world import StreamWorld
 
 HOUR_S = 3600
 DAY_AND_HOUR_S = 25 * HOUR_S

@@ -24,7 +24,7 @@ from headwater.store.store import Store, SyncMode, open_store
 from headwater.store.upkeep.checkpoint import CHECKPOINT_FILE
 from headwater.testing.disk import SimDisk
 from headwater.testing.entropy import SeededEntropy, labelled_dice
-from tests.unit.store.disk.test_format import with_version
+from tests.kit.format_versions import with_version
 
 FOLDER = "/log"
 SEGMENT_BYTES_MAX = 300

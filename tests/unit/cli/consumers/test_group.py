@@ -3,21 +3,19 @@
 Every test makes a stream of its own, so that one server serves all.
 """
 
-import asyncio
 import json
 from pathlib import Path
 from typing import Any, Final
 
-import nats
 import pytest
 
 from headwater.cli.consumers.group import consumer as consumer_group
 from headwater.cli.consumers.settings import SETTINGS
 from headwater.cli.shell.settings import Kind
-from tests.kit.command_line import JETSTREAM_SERVERS, PATIENCE_S, Call, Ended, Tool, serving
-from tests.unit.cli.streams.test_group import at_terminal
+from tests.kit.command_line import JETSTREAM_SERVERS, Call, Ended, Tool, serving
+from tests.kit.terminal import at_terminal
+from tests.unit.cli.consumers.consumer_calls import SECOND_NS, ask
 
-SECOND_NS: Final = 10**9
 FAR_FUTURE: Final = "2200-01-01T00:00:00Z"
 
 
@@ -44,18 +42,6 @@ def filled(call: Call, jetstream: str, name: str) -> str:
     requests = [(f"{name}.{number % 2}", b"body %d" % number) for number in range(1, 11)]
     ask(jetstream, *requests)
     return name
-
-
-def ask(url: str, *requests: tuple[str, bytes]) -> list[Any]:
-    """Send requests, one after the other; the documents they are answered with."""
-
-    async def send() -> list[Any]:
-        client = await nats.connect(url)
-        answers = [await client.request(subject, body, PATIENCE_S) for subject, body in requests]
-        await client.close()
-        return [json.loads(answer.data) for answer in answers]
-
-    return asyncio.run(send())
 
 
 def info_of(consumer: Call, stream: str, name: str = "C") -> dict[str, Any]:

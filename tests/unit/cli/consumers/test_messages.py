@@ -6,7 +6,7 @@ import subprocess
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pytest
 from nats.aio.msg import Msg
@@ -33,8 +33,14 @@ from tests.kit.command_line import (
     Tool,
     serving,
 )
-from tests.kit.fake_api import faking
-from tests.unit.cli.consumers.test_group import SECOND_NS, ask
+from tests.unit.cli.consumers.consumer_calls import (
+    SECOND_NS,
+    Status,
+    ask,
+    lines_of,
+    run_with_statuses,
+    sequences_of,
+)
 
 MESSAGES: Final = 10
 # More than fits the first window of flow control.
@@ -83,16 +89,6 @@ def made(consumer: Call, filled: str) -> Callable[..., str]:
 def fill(url: str, stream: str, numbers: range) -> None:
     """Publish messages to a stream."""
     ask(url, *((f"{stream}.{number % 2}", b"body %d" % number) for number in numbers))
-
-
-def lines_of(ended: Ended) -> list[dict[str, Any]]:
-    """The documents that a command printed."""
-    return [json.loads(line) for line in ended.out.splitlines()]
-
-
-def sequences_of(ended: Ended) -> list[int]:
-    """Which messages a command printed, with --json."""
-    return [document["sequence"] for document in lines_of(ended)]
 
 
 def state_of(consumer: Call, stream: str) -> tuple[int, int, int]:
@@ -498,40 +494,6 @@ def test_a_consumer_without_groups_can_not_be_asked_for_one(
 
 
 # --- a server of the test's own -----------------------------------------------------------------
-
-Status = tuple[str, str]
-
-
-def run_with_statuses(
-    url: str, stream: str, statuses: list[Status | None], *arguments: str
-) -> tuple[Ended, list[dict[str, Any]]]:
-    """Run a command against an API that answers its first requests with a status, or not at all.
-
-    The others, and questions about the consumer, are passed on to the real API. Returns the
-    requests too.
-    """
-    requests: list[dict[str, Any]] = []
-
-    async def scenario() -> Ended:
-        async with faking(url, "consumer") as fake:
-
-            async def pass_on(request: Msg) -> None:
-                subject = request.subject.replace(fake.prefix, DEFAULT_PREFIX)
-                await fake.client.publish(subject, request.data, reply=request.reply)
-
-            async def deliver(request: Msg) -> None:
-                requests.append(json.loads(request.data))
-                if len(requests) > len(statuses):
-                    await pass_on(request)
-                elif answer := statuses[len(requests) - 1]:
-                    headers = {"Status": answer[0], "Description": answer[1]}
-                    await fake.client.publish(request.reply, headers=headers)
-
-            await fake.answer("CONSUMER.INFO.>", pass_on)
-            await fake.answer("CONSUMER.MSG.NEXT.>", deliver)
-            return await fake.run(arguments[0], stream, "C", *arguments[1:])
-
-    return asyncio.run(scenario()), requests
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ from headwater.store.disk.format import HEADER_BYTES, RECORD_BYTES, encode_entry
 from headwater.store.disk.journal import TRUNCATING, encode_ranges
 from headwater.store.log.message_log import Batch
 from headwater.store.store import Store, SyncMode, open_store
-from tests.unit.cli.test_main import in_terminal
+from tests.kit.terminal import in_terminal
 
 SEGMENT_BYTES_MAX = 2000
 BATCH = 5

@@ -27,7 +27,7 @@ from tests.kit.command_line import (
     serving,
 )
 from tests.kit.fake_api import Fake, ended, faking
-from tests.unit.cli.streams.test_group import at_terminal
+from tests.kit.terminal import at_terminal
 
 MESSAGES: Final = 300
 MESSAGE_BYTES: Final = 1000

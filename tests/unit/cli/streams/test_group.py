@@ -5,14 +5,9 @@ Every test makes streams of its own, so that one server serves all.
 
 import asyncio
 import json
-import os
-import pty
-import re
-import signal
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from threading import Timer
 from typing import Any, Final
 
 import nats
@@ -22,7 +17,6 @@ from headwater.cli.shell.settings import Kind
 from headwater.cli.streams.group import stream as stream_group
 from headwater.cli.streams.settings import SETTINGS
 from tests.kit.command_line import (
-    ENVIRONMENT,
     HEADWATER,
     JETSTREAM_SERVERS,
     PATIENCE_S,
@@ -31,10 +25,7 @@ from tests.kit.command_line import (
     Tool,
     serving,
 )
-from tests.unit.cli.test_main import read_screen
-
-CTRL_C_AGAIN_S: Final = 3
-ESCAPES: Final = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
+from tests.kit.terminal import at_terminal
 
 
 @pytest.fixture(scope="module", params=JETSTREAM_SERVERS)
@@ -474,47 +465,6 @@ def test_a_purge_says_how_much_is_gone(stream: Call, filled: str) -> None:
 
 
 # --- at a terminal ------------------------------------------------------------------------------
-
-
-def at_terminal(
-    url: str, *arguments: str, answer: str = "", interrupt: bool = False, columns: int = 80
-) -> tuple[int, str]:
-    """What a person sees who, when asked, types `answer` or presses Ctrl-C; and the exit code."""
-    ours, theirs = pty.openpty()
-    environment = ENVIRONMENT | {"NATS_URL": url, "COLUMNS": str(columns), "NO_COLOR": "1"}
-    with (
-        os.fdopen(ours, "r+b", buffering=0) as screen,
-        subprocess.Popen(
-            [*HEADWATER, *arguments], stdin=theirs, stdout=theirs, stderr=theirs, env=environment
-        ) as process,
-    ):
-        os.close(theirs)
-        watchdog = Timer(PATIENCE_S, process.kill)
-        watchdog.start()
-        seen = b""
-        while chunk := read_screen(screen.fileno()):
-            seen += chunk
-            if seen.endswith(b"[y/N]: "):
-                if interrupt:
-                    press_ctrl_c(process)
-                screen.write(answer.encode())
-        watchdog.cancel()
-        return process.wait(PATIENCE_S), ESCAPES.sub("", seen.decode())
-
-
-def press_ctrl_c(process: subprocess.Popen[bytes]) -> None:
-    """Interrupt a command that asks something.
-
-    Between showing the question and waiting for the answer the interpreter does not look at
-    signals; a person is not that fast, and would press again.
-    """
-    for _ in range(PATIENCE_S // CTRL_C_AGAIN_S):
-        process.send_signal(signal.SIGINT)
-        try:
-            process.wait(CTRL_C_AGAIN_S)
-            return
-        except subprocess.TimeoutExpired:
-            continue
 
 
 @pytest.mark.parametrize(("answer", "code"), [("y\n", 0), ("n\n", 1), ("\n", 1)])

@@ -4,8 +4,6 @@ The disk does what a test says, and a sync takes until `finish_checks`: between 
 these rules are about.
 """
 
-import json
-import re
 from errno import EIO, ENOSPC
 from typing import Any, Final
 
@@ -20,92 +18,20 @@ from headwater.server.configuration.options import AccountOptions, Options, User
 from headwater.server.streams import runner as stream_runner
 from headwater.server.streams.runner import StreamRunner
 from headwater.store.log.message_log import Batch
-from headwater.testing.disk import SimDisk
 from tests.kit.stored_world import StoredWorld, streaming
+from tests.kit.stream_world import (
+    AHEAD,
+    JOURNAL,
+    SEGMENT,
+    STORE_FAILED,
+    StreamWorld,
+    error_code,
+    json_bytes,
+)
 
-AHEAD: Final = "*/ahead-*"
-JOURNAL: Final = "*/%24G%2FS/journal*"
-SEGMENT: Final = "*/%24G%2FS/segment*"
-STORE_FAILED: Final = error_codes.STREAM_STORE_FAILED.err_code
 WRONG_SEQUENCE: Final = error_codes.STREAM_WRONG_LAST_SEQUENCE.err_code
 NOT_FOUND: Final = error_codes.STREAM_NOT_FOUND.err_code
 SEQUENCE_MAX: Final = (1 << 63) - 1
-
-_REPLY: Final = re.compile(rb"MSG inbox\.(\d+) 9 (\d+)\r\n")
-
-
-class StreamWorld(StoredWorld):
-    """A server with one client that asks without waiting, and numbers what it asks."""
-
-    def __init__(self, options: Options | None = None, disk: SimDisk | None = None) -> None:
-        super().__init__(options or Options(jetstream=streaming(sync_always=True)), disk)
-        self.start()
-        self.caller = self.modern()
-        self.caller.send(b"SUB inbox.* 9\r\n")
-        self._asked = 0
-
-    def push(self, subject: str, body: bytes = b"", **headers: str) -> int:
-        """Publish with a reply subject, in a turn that goes on; in names `_` stands for `-`."""
-        self._asked += 1
-        lines = "".join(f"{name.replace('_', '-')}: {said}\r\n" for name, said in headers.items())
-        block = f"NATS/1.0\r\n{lines}\r\n".encode() if headers else b""
-        sizes = f"{len(block)} {len(block + body)}" if headers else f"{len(body)}"
-        verb = "HPUB" if headers else "PUB"
-        line = f"{verb} {subject} inbox.{self._asked} {sizes}\r\n"
-        self.caller.push(line.encode() + block + body + b"\r\n")
-        return self._asked
-
-    def publish(self, subject: str, body: bytes = b"x", **headers: str) -> int:
-        """The same, in a turn of its own."""
-        number = self.push(subject, body, **headers)
-        self.settle()
-        return number
-
-    def call(self, operation: str, body: object = None) -> int:
-        """Call the API."""
-        return self.publish(f"$JS.API.{operation}", b"" if body is None else _json(body))
-
-    @property
-    def answers(self) -> dict[int, Any]:
-        """What was answered so far, by the number of the question."""
-        received = bytes(self.caller.connection.received)
-        return {
-            int(found[1]): json.loads(received[found.end() : found.end() + int(found[2])])
-            for found in _REPLY.finditer(received)
-        }
-
-    def errors(self, *numbers: int) -> list[int]:
-        """The codes of the errors that were answered; 0 for none."""
-        return [_error(self.answers[number]) for number in numbers]
-
-    def sync(self) -> None:
-        """Let the disk finish what it was given, and what follows from that."""
-        while self.scheduler.offloaded:
-            self.finish_checks()
-
-    def state(self, name: str = "S", **asked: object) -> Any:
-        """What is there to be seen of a stream; information never waits for the disk."""
-        number = self.call(f"STREAM.INFO.{name}", asked or None)
-        return self.answers[number]["state"]
-
-    def after_power_loss(self) -> "StreamWorld":
-        """Another machine with the same disk: what was not synced is gone."""
-        self.disk.heal()
-        self.disk.power_loss("strict")
-        return StreamWorld(self.node.options, self.disk)
-
-    @property
-    def complaints(self) -> list[str]:
-        return [line for line in self.log_lines if "[ERR]" in line]
-
-
-def _json(document: object) -> bytes:
-    return json.dumps(document).encode()
-
-
-def _error(answer: Any) -> int:
-    code: int = answer.get("error", {}).get("err_code", 0)
-    return code
 
 
 @pytest.fixture
@@ -390,7 +316,7 @@ def test_what_was_published_before_an_account_is_purged_is_taken_in_first(storag
     world = StoredWorld(Options(jetstream=streaming(), accounts=accounts)).start()
     user = world.modern(user="user", password="p")
     system = world.modern(user="system", password="p")
-    config = _json({"name": "S", "subjects": ["s"], "storage": storage})
+    config = json_bytes({"name": "S", "subjects": ["s"], "storage": storage})
     line = b"SUB inbox 9\r\nPUB $JS.API.STREAM.CREATE.S inbox %d\r\n" % len(config)
     user.ask(line + config + b"\r\n")
     user.push(b"PUB s inbox 1\r\nx\r\n")
@@ -527,7 +453,7 @@ def test_sequences_are_always_left_to_give_out(storage: str) -> None:
         SEQUENCE_MAX + 1,
     ]
     refused = world.create("U", storage=storage, first_seq=SEQUENCE_MAX + 1)
-    assert _error(refused) == error_codes.STREAM_INVALID_CONFIG.err_code
+    assert error_code(refused) == error_codes.STREAM_INVALID_CONFIG.err_code
     world.publish("s.a")
     beyond = [world.call("STREAM.PURGE.S", {"seq": seq}) for seq in (SEQUENCE_MAX + 1, 2**64 - 1)]
     assert world.errors(*beyond) == [error_codes.BAD_REQUEST.err_code] * 2

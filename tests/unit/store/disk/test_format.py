@@ -43,6 +43,7 @@ from headwater.store.disk.format import (
     record_length,
     take_records,
 )
+from tests.kit.format_versions import with_version
 
 IDENTITY = bytes(range(16))
 SALT = bytes(range(100, 116))
@@ -391,13 +392,6 @@ def test_a_file_torn_at_any_byte_is_refused_by_name(data: bytes, decode: Decoder
 def test_a_file_of_another_kind_is_refused() -> None:
     with pytest.raises(FormatError, match="not a HWJOURNL file"):
         FileHeader.decode(HEADER, JOURNAL_MAGIC, "file")
-
-
-def with_version(data: bytes, version: int, crc_at: int) -> bytes:
-    """The same file as another version of the program would have written it."""
-    head = data[:8] + version.to_bytes(2, "little") + data[10:crc_at]
-    body = data[crc_at + 4 :]
-    return head + crc32(body, crc32(head)).to_bytes(4, "little") + body
 
 
 def test_a_newer_version_is_told_apart_from_damage() -> None:
