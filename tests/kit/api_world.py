@@ -70,7 +70,7 @@ class Machine:
         """There is room."""
 
 
-class World:
+class ApiWorld:
     """The keeper of one stream, and who asks its API."""
 
     server_version = ORACLE_VERSION

@@ -1,4 +1,4 @@
-"""Consumers driven as a server drives them, on a stream beside its shadow (`Driver`).
+"""Consumers driven as a server drives them, on a stream beside its shadow (`StreamDriver`).
 
 The driver is broker, clock and clients: it hands pulls, acknowledgements and interest to consumers,
 keeps what they send, lets time pass from one thing that is due to the next, and has consumers go on
@@ -30,7 +30,7 @@ from headwater.jetstream.consumers.records import (
 )
 from headwater.jetstream.records import Published
 from headwater.jetstream.streams.publishing.decision import Decision
-from tests.kit.stream_driver import Driver
+from tests.kit.stream_driver import StreamDriver
 
 NAME: Final = "C"
 INBOX: Final = "I"
@@ -68,7 +68,7 @@ class Told(NamedTuple):
     reply: bytes | None
 
 
-class ConsumerDriver(Driver):
+class ConsumerDriver(StreamDriver):
     """One stream, its replica, its consumers, and their clients."""
 
     def __init__(self, storage: Storage, **config: Any) -> None:

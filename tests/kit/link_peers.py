@@ -103,7 +103,7 @@ class Responder:
                     connection.send(publish_frame(reply, b"", header, answer))
 
 
-class Peer:
+class ScriptedPeer:
     """A listener that plays the same part to everyone who connects.
 
     The part is a list of steps: bytes to send, or text to wait for in what the client says. What

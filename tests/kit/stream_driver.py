@@ -121,7 +121,7 @@ class Surrounding:
             raise self.account_refusal
 
 
-class Driver:
+class StreamDriver:
     """One stream, its replica and its clock."""
 
     def __init__(self, storage: Storage, limits: BatchLimits | None = None, **config: Any) -> None:

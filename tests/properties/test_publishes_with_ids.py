@@ -12,7 +12,7 @@ from headwater.jetstream.streams.dedupe import DedupeWindow, id_in, ids_in
 from headwater.jetstream.streams.publishing.admission import Admission
 from headwater.jetstream.streams.publishing.checks import BATCH_LINES, ID_LINES, hold_only
 from headwater.wire.headers import without_status
-from tests.kit.stream_driver import Driver, Publish
+from tests.kit.stream_driver import Publish, StreamDriver
 
 BATCH_ID, SEQUENCE = "Nats-Batch-Id", "Nats-Batch-Sequence"
 
@@ -73,7 +73,7 @@ def test_all_at_once_is_as_one_by_one(
     config: dict[str, Any], storage: Storage, turns: list[tuple[int, list[Publish]]]
 ) -> None:
     config = {"duplicate_window": 4 * 10**9, **config}
-    at_once, looked_at = Driver(storage, **config), Driver(storage, **config)
+    at_once, looked_at = StreamDriver(storage, **config), StreamDriver(storage, **config)
     for seconds, messages in turns:
         at_once.advance(seconds)
         looked_at.advance(seconds)
@@ -144,7 +144,7 @@ def test_a_batch_taken_at_once_is_as_one_that_is_looked_at(
     batches: list[tuple[int, list[Publish], str | None, list[Publish]]],
 ) -> None:
     config = {"duplicate_window": 4 * 10**9, "allow_atomic": True, **config}
-    at_once, looked_at = Driver(storage, **config), Driver(storage, **config)
+    at_once, looked_at = StreamDriver(storage, **config), StreamDriver(storage, **config)
     for number, (seconds, messages, commit, others) in enumerate(batches):
         at_once.advance(seconds)
         looked_at.advance(seconds)

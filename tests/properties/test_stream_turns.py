@@ -19,7 +19,7 @@ from headwater.jetstream.streams.publishing.in_flight import InFlight
 from headwater.jetstream.streams.stream import Stream
 from headwater.store.log import memory_log as memory
 from headwater.store.log import message_log
-from tests.kit.stream_driver import Answer, Driver, Publish, incoming_of
+from tests.kit.stream_driver import Answer, Publish, StreamDriver, incoming_of
 
 SUBJECTS = ("S.a", "S.b", "S.c", "S.a.b")
 SMALL = st.integers(min_value=0, max_value=6).map(str)
@@ -88,12 +88,12 @@ def batches(draw: st.DrawFn) -> list[Publish]:
 GROUPS = st.lists(st.one_of(publishes().map(lambda each: [each]), batches()), max_size=10)
 
 
-def dump_of(driver: Driver) -> dict[str, object]:
+def dump_of(driver: StreamDriver) -> dict[str, object]:
     return driver.stream.dump(driver.now_ns)
 
 
-def one_by_one(storage: Storage, config: dict[str, Any], messages: list[Publish]) -> Driver:
-    driver = Driver(storage, **config)
+def one_by_one(storage: Storage, config: dict[str, Any], messages: list[Publish]) -> StreamDriver:
+    driver = StreamDriver(storage, **config)
     for message in messages:
         driver.publish_together([message])
     return driver
@@ -152,16 +152,16 @@ def test_turns_show_in_nothing(
 
 
 def compare_turns(
-    config: dict[str, Any], messages: list[Publish], size: int, expected: Driver
+    config: dict[str, Any], messages: list[Publish], size: int, expected: StreamDriver
 ) -> None:
-    together = Driver(Storage.MEMORY, **config)
+    together = StreamDriver(Storage.MEMORY, **config)
     if messages:
         together.publish_together(messages)
     together.check()
     assert texts(together.answers) == texts(expected.answers)
     assert dump_of(together) == dump_of(expected)
 
-    waiting = Driver(Storage.MEMORY, **config)
+    waiting = StreamDriver(Storage.MEMORY, **config)
     waiting.hold()
     for begin in range(0, len(messages), size):
         waiting.publish_together(messages[begin : begin + size])
@@ -191,7 +191,7 @@ STEPS: Final = st.lists(
 )
 
 
-def take(driver: Driver, step: str, what: Any) -> None:
+def take(driver: StreamDriver, step: str, what: Any) -> None:
     if step == "publish" and what:
         driver.publish_together(what)
     elif step == "look" and what:
@@ -207,7 +207,7 @@ def take(driver: Driver, step: str, what: Any) -> None:
         driver.update(max_msgs=what)
 
 
-def figures(driver: Driver, in_flight: InFlight) -> dict[str, Any]:
+def figures(driver: StreamDriver, in_flight: InFlight) -> dict[str, Any]:
     """All that can be asked of what is in flight."""
     log, config = driver.stream.log, driver.stream.config
     subjects = [subject.encode() for subject in (*SUBJECTS, "S.t")]
@@ -229,7 +229,7 @@ def figures(driver: Driver, in_flight: InFlight) -> dict[str, Any]:
 def test_what_is_kept_beside_records_in_flight_is_what_follows_from_them(
     config: dict[str, Any], steps: list[tuple[str, Any]]
 ) -> None:
-    driver = Driver(Storage.MEMORY, allow_atomic=True, **config)
+    driver = StreamDriver(Storage.MEMORY, allow_atomic=True, **config)
     driver.hold()
     for step, what in steps:
         take(driver, step, what)

@@ -1,4 +1,4 @@
-"""What a store has promised about its streams, and whether a store opened later keeps it.
+"""Promises of a store about its logs, and whether a store opened later keeps them.
 
 A ledger is kept beside the store, by whoever uses it, and survives every crash. It knows for each
 sequence what may be read there, what must be, and what must not be any more.
@@ -33,8 +33,8 @@ def opened(disk: SimDisk, boot_id: str) -> Store:
     )
 
 
-class StreamLedger:
-    """One stream's promises."""
+class LogLedger:
+    """The promises about one log."""
 
     def __init__(self, mode: SyncMode) -> None:
         self.mode = mode
@@ -90,7 +90,7 @@ class Workload:
     """Uses a store as a server would, and writes down what it was told."""
 
     def __init__(self) -> None:
-        self.ledgers = {name: StreamLedger(mode) for name, mode in MODES.items()}
+        self.ledgers = {name: LogLedger(mode) for name, mode in MODES.items()}
         self.created: set[str] = set()
         self._count = 0
 

@@ -30,7 +30,7 @@ from tests.kit.command_line import (
     serving,
 )
 from tests.kit.credentials import Authority, OperatorTree, user_seed
-from tests.kit.link_peers import WAIT_S_MAX, Peer, running, settle, url_of
+from tests.kit.link_peers import WAIT_S_MAX, ScriptedPeer, running, settle, url_of
 from tests.kit.server_process import ORACLE, ServerProcess
 
 SECRET = "hunter2"
@@ -130,7 +130,7 @@ def test_the_commands_that_connect_are_found() -> None:
 def test_no_command_says_a_word_to_a_server_that_does_not_offer_the_tls_asked_for(
     words: tuple[str, ...], command: Command, tmp_path: Path
 ) -> None:
-    with Peer(PLAIN_INFO, NEVER) as peer:
+    with ScriptedPeer(PLAIN_INFO, NEVER) as peer:
         server = f"tls://app:{SECRET}@127.0.0.1:{peer.port}"
         ended = command(*call_of(words, tmp_path), "--server", server)
     assert (peer.visits, peer.heard) == (1, b"")
@@ -164,7 +164,7 @@ def test_no_way_to_log_in_is_tried_without_the_tls_asked_for(
 ) -> None:
     (tmp_path / "seed").write_text(SEED)
     (tmp_path / "creds").write_text(OperatorTree.grow().creds())
-    with Peer(PLAIN_INFO, NEVER) as peer:
+    with ScriptedPeer(PLAIN_INFO, NEVER) as peer:
         places = {
             "port": str(peer.port),
             "seed_file": str(tmp_path / "seed"),
@@ -195,7 +195,7 @@ def test_a_connection_that_comes_back_without_tls_is_refused(tmp_path: Path) -> 
             ) as pub:
                 assert len(witness.receive(WAIT_S_MAX))
                 server.stop()
-                with Peer(PLAIN_INFO, NEVER, port=server.port) as peer:
+                with ScriptedPeer(PLAIN_INFO, NEVER, port=server.port) as peer:
                     ended = pub.end()
     assert peer.visits > 0
     assert peer.heard == b""
@@ -502,7 +502,7 @@ def test_a_server_in_the_list_that_does_not_run_says_more_than_a_name_that_is_no
 def test_a_server_that_takes_no_connection_is_exit_3_with_its_reason(
     steps: tuple[bytes | str, ...], problem: str, command: Command
 ) -> None:
-    with Peer(*steps) as peer:
+    with ScriptedPeer(*steps) as peer:
         ended = command("pub", "a", "x", "-s", peer.url)
     assert ended.code == 3
     assert ended.err.startswith(f"Error: {problem.format(url=peer.url)}")

@@ -7,22 +7,22 @@ import pytest
 
 from headwater.jetstream.config.stream_config import Storage
 from headwater.jetstream.streams.publishing.batch_limits import BatchLimits
-from tests.kit.stream_driver import Driver
+from tests.kit.stream_driver import StreamDriver
 
 
 class Drive(Protocol):
     """Makes a stream with a configuration."""
 
-    def __call__(self, limits: BatchLimits | None = None, **config: Any) -> Driver: ...
+    def __call__(self, limits: BatchLimits | None = None, **config: Any) -> StreamDriver: ...
 
 
 @pytest.fixture(params=[Storage.MEMORY, Storage.FILE], ids=["memory", "file"])
 def drive(request: pytest.FixtureRequest) -> Iterator[Drive]:
     """Drivers whose stream and shadow are compared at the end, also after a restart."""
-    made: list[Driver] = []
+    made: list[StreamDriver] = []
 
-    def make(limits: BatchLimits | None = None, **config: Any) -> Driver:
-        made.append(Driver(request.param, limits, **config))
+    def make(limits: BatchLimits | None = None, **config: Any) -> StreamDriver:
+        made.append(StreamDriver(request.param, limits, **config))
         return made[-1]
 
     yield make

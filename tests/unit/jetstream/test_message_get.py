@@ -27,14 +27,14 @@ from headwater.jetstream.config.stream_config import Storage
 from headwater.jetstream.errors import ApiError
 from headwater.store.log.message_log import StoreError
 from headwater.wire.headers import value_of
-from tests.kit.stream_driver import BEGINNING_NS, Driver, Publish
+from tests.kit.stream_driver import BEGINNING_NS, Publish, StreamDriver
 from tests.unit.jetstream.conftest import Drive
 
 MAX_PENDING = 1 << 26
 ALL = [">"]
 
 
-def direct(driver: Driver, **request: Any) -> list[tuple[bytes, bytes]]:
+def direct(driver: StreamDriver, **request: Any) -> list[tuple[bytes, bytes]]:
     body = json.dumps(request).encode()
     return [reply for reply in get_direct(driver.stream, body, MAX_PENDING) if reply is not None]
 

@@ -15,7 +15,7 @@ from headwater.jetstream.streams.publishing.batch_limits import ATOMIC_PER_STREA
 from headwater.jetstream.streams.publishing.in_flight import IN_FLIGHT_MESSAGES_MAX
 from headwater.jetstream.streams.recovery import first_unsure
 from headwater.store.log.message_log import StoreError
-from tests.kit.stream_driver import Driver, Publish
+from tests.kit.stream_driver import Publish, StreamDriver
 
 ROLL_UP_SUBJECT: Final = {"Nats-Rollup": "sub"}
 ROLL_UP_ALL: Final = {"Nats-Rollup": "all"}
@@ -67,7 +67,7 @@ SCENES: Final = {
 
 @pytest.mark.parametrize("scene", SCENES.values(), ids=SCENES)
 def test_what_has_to_go_goes_also_if_the_process_died_before(scene: Scene) -> None:
-    driver = Driver(Storage.FILE, **scene.config)
+    driver = StreamDriver(Storage.FILE, **scene.config)
     driver.publish_together(scene.before)
     driver.hold()
     driver.publish_together(scene.in_flight)
@@ -78,7 +78,7 @@ def test_what_has_to_go_goes_also_if_the_process_died_before(scene: Scene) -> No
 
 @pytest.mark.parametrize("roll_up", [ROLL_UP_SUBJECT, ROLL_UP_ALL], ids=["subject", "all"])
 def test_a_roll_up_that_counts_as_a_duplicate_was_carried_out(roll_up: dict[str, str]) -> None:
-    driver = Driver(Storage.FILE, allow_rollup_hdrs=True)
+    driver = StreamDriver(Storage.FILE, allow_rollup_hdrs=True)
     driver.fill("S.a", "S.a")
     driver.hold()
     publish = Publish("S.a", b"x", {**roll_up, "Nats-Msg-Id": "id"})
@@ -91,7 +91,7 @@ def test_a_roll_up_that_counts_as_a_duplicate_was_carried_out(roll_up: dict[str,
 
 def test_a_roll_up_is_found_again_however_much_came_after_it() -> None:
     """Where the machine falls, messages may be on the disk and the journal not."""
-    driver = Driver(Storage.FILE, BatchLimits(messages_max=1), allow_rollup_hdrs=True)
+    driver = StreamDriver(Storage.FILE, BatchLimits(messages_max=1), allow_rollup_hdrs=True)
     driver.fill("S.a")
     driver.hold()
     driver.publish_together(on("b", Nats_Rollup="all"))
@@ -102,7 +102,7 @@ def test_a_roll_up_is_found_again_however_much_came_after_it() -> None:
 
 
 def test_only_what_may_not_have_been_carried_out_is_looked_at() -> None:
-    driver = Driver(Storage.FILE, BatchLimits(messages_max=1), allow_rollup_hdrs=True)
+    driver = StreamDriver(Storage.FILE, BatchLimits(messages_max=1), allow_rollup_hdrs=True)
     in_flight_max = 2 * IN_FLIGHT_MESSAGES_MAX + ATOMIC_PER_STREAM_MAX
     driver.fill(*["S.a"] * (in_flight_max + 6))
     driver.kill()
@@ -115,7 +115,7 @@ def test_only_what_may_not_have_been_carried_out_is_looked_at() -> None:
 
 def test_limits_that_were_written_down_hold_after_a_crash() -> None:
     """The settings are durable before what they make go is gone."""
-    driver = Driver(Storage.FILE)
+    driver = StreamDriver(Storage.FILE)
     driver.fill("S.a", "S.a", "S.b")
     fault = driver.disk.fail("write", JOURNAL, code=ENOSPC, times=None)
     with pytest.raises(StoreError):
@@ -126,7 +126,7 @@ def test_limits_that_were_written_down_hold_after_a_crash() -> None:
 
 
 def test_what_waited_and_was_in_no_log_has_not_happened() -> None:
-    driver = Driver(Storage.FILE)
+    driver = StreamDriver(Storage.FILE)
     driver.fill("S.a", "S.b")
     driver.hold()
     driver.delete(1)
@@ -137,7 +137,7 @@ def test_what_waited_and_was_in_no_log_has_not_happened() -> None:
 
 
 def test_a_disk_that_is_full_does_not_keep_a_stream_from_coming_back() -> None:
-    driver = Driver(Storage.FILE, max_msgs=1)
+    driver = StreamDriver(Storage.FILE, max_msgs=1)
     driver.fill("S.a")
     driver.hold()
     driver.fill("S.a")

@@ -6,7 +6,7 @@ import pytest
 
 from headwater.jetstream.config.stream_config import Storage
 from headwater.jetstream.streams.stream import Stream
-from tests.kit.stream_driver import BEGINNING_NS, Driver
+from tests.kit.stream_driver import BEGINNING_NS, StreamDriver
 from tests.unit.jetstream.conftest import Drive
 
 FAR_NS = BEGINNING_NS + 10**18
@@ -29,7 +29,7 @@ PLANTED: dict[str, Callable[[Stream], object]] = {
     "an id is remembered": lambda stream: stream.dedupe.add(b"id", 2, BEGINNING_NS),
     "the last id is another": lambda stream: setattr(stream, "last_id", b"id"),
     "the limits are others": lambda stream: stream._configure(
-        Driver(Storage.MEMORY, max_msgs=7).config
+        StreamDriver(Storage.MEMORY, max_msgs=7).config
     ),
     "a schedule is forgotten": lambda stream: stream.scheduling.forget([2]),
     "an expiry is set": lambda stream: stream.log.expiries.add(1, FAR_NS),
@@ -38,7 +38,7 @@ PLANTED: dict[str, Callable[[Stream], object]] = {
 
 @pytest.mark.parametrize("mutate", PLANTED.values(), ids=PLANTED)
 def test_a_change_without_a_record_shows(mutate: Callable[[Stream], object]) -> None:
-    driver = Driver(Storage.MEMORY, allow_msg_schedules=True)
+    driver = StreamDriver(Storage.MEMORY, allow_msg_schedules=True)
     driver.publish("S.a", b"x")
     headers = {"Nats_Schedule": "@at 2100-01-01T00:00:00Z", "Nats_Schedule_Target": "S.t"}
     driver.publish("S.s", b"x", **headers)
@@ -49,7 +49,7 @@ def test_a_change_without_a_record_shows(mutate: Callable[[Stream], object]) -> 
 
 
 def test_a_change_that_is_only_in_memory_does_not_outlive_a_restart() -> None:
-    driver = Driver(Storage.FILE)
+    driver = StreamDriver(Storage.FILE)
     driver.publish("S.a", b"x", Nats_Msg_Id="a")
     driver.stream.dedupe.set_window(0, driver.now_ns)
     with pytest.raises(AssertionError, match="the restart has changed ids"):

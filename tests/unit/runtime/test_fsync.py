@@ -1,49 +1,21 @@
 """Group commit: one sync at a time, everything written meanwhile shares the next."""
 
 import errno
-from collections.abc import Callable
 from random import Random
-from typing import Any
 
 from headwater.runtime.fsync import SyncDriver
 from headwater.store.log.message_log import Batch
 from headwater.store.store import Store, SyncMode, open_store
 from headwater.testing.disk import SimDisk
 from headwater.testing.entropy import SeededEntropy
+from tests.kit.hand_scheduler import HandScheduler
 
 AHEAD_BYTES_MAX = 5_000
 
 
-class Timer:
-    cancelled = False
+class SyncWorld:
+    """A store of three streams, and the driver of its syncs."""
 
-    def cancel(self) -> None:
-        self.cancelled = True
-
-
-class HandScheduler:
-    """Runs offloaded work when told, and timers never by themselves."""
-
-    def __init__(self) -> None:
-        self.work: list[tuple[Callable[[], Any], Callable[[Any], object]]] = []
-        self.timers: list[Callable[[], object]] = []
-
-    def call_soon(self, call: Callable[[], object]) -> Timer:
-        raise AssertionError("not used")
-
-    def call_later(self, delay_s: float, call: Callable[[], object]) -> Timer:
-        self.timers.append(call)
-        return Timer()
-
-    def offload(self, work: Callable[[], Any], done: Callable[[Any], object]) -> None:
-        self.work.append((work, done))
-
-    def finish_one(self) -> None:
-        work, done = self.work.pop(0)
-        done(work())
-
-
-class World:
     def __init__(self) -> None:
         self.disk = SimDisk()
         entropy = SeededEntropy(Random(1))
@@ -53,7 +25,7 @@ class World:
         self.logs = [
             self.store.create_stream(f"s{number}", mode=SyncMode.ALWAYS) for number in range(3)
         ]
-        self.scheduler = HandScheduler()
+        self.scheduler = HandScheduler(several_at_once=True)
         self.commits = 0
         self.problems: list[str] = []
         self.driver = SyncDriver(
@@ -69,34 +41,34 @@ class World:
 
 
 def test_nothing_is_confirmed_before_the_sync_returned() -> None:
-    world = World()
+    world = SyncWorld()
     world.write(0)
     assert world.logs[0].synced_sequence == 0
-    world.scheduler.finish_one()
+    world.scheduler.step()
     assert world.logs[0].synced_sequence == 1
     assert world.commits == 1
 
 
 def test_what_is_written_meanwhile_shares_the_next_sync() -> None:
-    world = World()
+    world = SyncWorld()
     world.write(0)
     for stream in (0, 1, 2, 1, 2):
         world.write(stream)
     assert len(world.scheduler.work) == 1
-    world.scheduler.finish_one()
+    world.scheduler.step()
     assert [log.synced_sequence for log in world.logs] == [1, 0, 0]
     assert len(world.scheduler.work) == 1
-    world.scheduler.finish_one()
+    world.scheduler.step()
     assert [log.synced_sequence for log in world.logs] == [2, 2, 2]
     assert world.scheduler.work == []
     assert world.commits == 2
 
 
 def test_a_failed_sync_confirms_nothing_and_takes_the_streams_offline() -> None:
-    world = World()
+    world = SyncWorld()
     world.write(0)
     world.disk.fail("sync", "*ahead*", code=errno.EIO)
-    world.scheduler.finish_one()
+    world.scheduler.step()
     assert world.logs[0].synced_sequence == 0
     assert world.commits == 0
     assert "write-ahead" in world.problems[0]
@@ -104,12 +76,12 @@ def test_a_failed_sync_confirms_nothing_and_takes_the_streams_offline() -> None:
 
 
 def test_the_interval_syncs_everything_and_begins_anew() -> None:
-    world = World()
+    world = SyncWorld()
     plain = world.store.create_stream("plain")
     plain.append(Batch([b"s"], [b""], [b"x"], [1]))
     world.driver.start()
-    world.scheduler.timers.pop(0)()
-    world.scheduler.finish_one()
+    world.scheduler.timers.pop(0).call()
+    world.scheduler.step()
     assert plain.synced_sequence == 1
     assert len(world.scheduler.timers) == 1
     world.driver.stop()
@@ -122,30 +94,30 @@ def batch(payload: bytes = b"x", count: int = 1) -> Batch:
     return Batch([b"s"] * count, [b""] * count, [payload] * count, [1] * count)
 
 
-def fill(world: World) -> None:
+def fill(world: SyncWorld) -> None:
     """Commit until the write-ahead file is full and a trim is begun."""
     while not world.scheduler.work:
         world.logs[0].append(batch(bytes(100), 20))
         world.driver.commit_wanted()
-        world.scheduler.finish_one()
+        world.scheduler.step()
 
 
-def ahead_files(world: World) -> list[str]:
+def ahead_files(world: SyncWorld) -> list[str]:
     return [path for path in world.disk.files() if "/ahead" in path]
 
 
 def test_commits_go_on_while_the_write_ahead_file_is_trimmed() -> None:
-    world = World()
+    world = SyncWorld()
     fill(world)
     before = world.commits
     trim = world.scheduler.work.pop()
     world.write(1)
-    world.scheduler.finish_one()
+    world.scheduler.step()
     assert world.commits == before + 1
     assert world.logs[1].synced_sequence == 1
     assert len(ahead_files(world)) == 2
     world.scheduler.work.append(trim)
-    world.scheduler.finish_one()
+    world.scheduler.step()
     assert len(ahead_files(world)) == 1
     world.disk.power_loss("strict")
     store = open_store(world.disk, "/store", SeededEntropy(Random(2)), "boot 2")
@@ -154,34 +126,34 @@ def test_commits_go_on_while_the_write_ahead_file_is_trimmed() -> None:
 
 
 def test_a_trim_that_fails_does_not_withhold_what_is_on_the_disk() -> None:
-    world = World()
+    world = SyncWorld()
     world.disk.fail("sync", "*/s1/segment*")
     world.logs[1].append(batch())
     fill(world)
     commits = world.commits
     assert world.logs[1].synced_sequence == 1
-    world.scheduler.finish_one()
+    world.scheduler.step()
     assert ["/s1: sync failed" in problem for problem in world.problems] == [True]
     assert world.logs[1].offline
     assert not world.logs[0].offline
     world.write(0)
-    world.scheduler.finish_one()
+    world.scheduler.step()
     assert world.commits > commits
     assert world.logs[0].synced_sequence == world.logs[0].last_sequence
 
 
-def begin_interval(world: World) -> None:
+def begin_interval(world: SyncWorld) -> None:
     world.driver.start()
-    world.scheduler.timers.pop(0)()
+    world.scheduler.timers.pop(0).call()
 
 
 def test_what_is_appended_to_an_async_stream_during_a_sync_is_kept() -> None:
-    world = World()
+    world = SyncWorld()
     loose = world.store.create_stream("loose", mode=SyncMode.ASYNC)
     loose.append(batch(b"before"))
     begin_interval(world)
     loose.append(batch(b"meanwhile"))
-    world.scheduler.finish_one()
+    world.scheduler.step()
     assert loose.synced_sequence == 1
     assert loose.written_sequence == 1
     loose.flush()
@@ -189,50 +161,50 @@ def test_what_is_appended_to_an_async_stream_during_a_sync_is_kept() -> None:
 
 
 def test_what_is_cut_off_and_written_anew_during_a_sync_is_not_said_to_be_synced() -> None:
-    world = World()
+    world = SyncWorld()
     plain = world.store.create_stream("plain")
     plain.append(batch(b"before", 3))
     begin_interval(world)
     plain.truncate(1)
     plain.append(batch(b"behind", 2))
-    world.scheduler.finish_one()
+    world.scheduler.step()
     assert plain.synced_sequence <= 1
     plain.sync()
     assert plain.synced_sequence == 3
 
 
 def test_entries_that_are_journalled_during_a_sync_are_committed_after_it() -> None:
-    world = World()
+    world = SyncWorld()
     log = world.logs[0]
     log.write_entries([(300, b"before")])
     begin_interval(world)
     log.write_entries([(300, b"meanwhile")])
-    world.scheduler.finish_one()
+    world.scheduler.step()
     assert not log.is_synced
     assert world.store.begin_commit()
 
 
 def test_files_that_go_during_a_sync_do_no_harm() -> None:
-    world = World()
+    world = SyncWorld()
     plain = world.store.create_stream("plain")
     plain.append(batch(bytes(1 << 20), 3))
     begin_interval(world)
     # Its only segment is removed, and the journal has a successor.
     plain.delete([1, 2, 3])
     plain.rewrite_journal([])
-    world.scheduler.finish_one()
+    world.scheduler.step()
     assert plain.offline == ""
     assert world.problems == []
     plain.append(batch())
 
 
 def test_who_wants_a_commit_is_told_also_where_the_interval_was_faster() -> None:
-    world = World()
+    world = SyncWorld()
     world.logs[0].append(batch())
     begin_interval(world)
-    world.scheduler.finish_one()
+    world.scheduler.step()
     assert world.logs[0].synced_sequence == 1
     world.driver.commit_wanted()
     assert world.commits == 0, "as ever, after who wants it has said so"
-    world.scheduler.finish_one()
+    world.scheduler.step()
     assert world.commits == 1

@@ -33,7 +33,7 @@ FEW_MESSAGES = 10
 CALLER_KIND = 300
 
 
-class World:
+class UpkeepWorld:
     """A store and its upkeep on a simulated disk."""
 
     def __init__(
@@ -117,8 +117,8 @@ def use(log: FileLog, count: int = 60) -> None:
     log.write_entries([(CALLER_KIND, b"kept")])
 
 
-def used_world(disk: SimDisk | None = None, modes: dict[str, SyncMode] = STREAMS) -> World:
-    world = World(disk, modes)
+def used_world(disk: SimDisk | None = None, modes: dict[str, SyncMode] = STREAMS) -> UpkeepWorld:
+    world = UpkeepWorld(disk, modes)
     for log in world.store.logs.values():
         append(log, 7)
     world.store.commit()
@@ -271,7 +271,7 @@ def test_reads_and_writes_go_on_all_the_while(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_what_callers_wrote_gives_way_to_what_is_still_true() -> None:
-    world = World(short_journal_bytes=100 * SHORT_JOURNAL_BYTES)
+    world = UpkeepWorld(short_journal_bytes=100 * SHORT_JOURNAL_BYTES)
     (log, *_) = world.store.logs.values()
     append(log, 5)
     turns = 0
@@ -299,7 +299,7 @@ def test_what_callers_wrote_gives_way_to_what_is_still_true() -> None:
 
 
 def test_much_that_is_still_true_is_not_written_anew_all_the_time() -> None:
-    world = World(short_journal_bytes=100 * SHORT_JOURNAL_BYTES)
+    world = UpkeepWorld(short_journal_bytes=100 * SHORT_JOURNAL_BYTES)
     (log, *_) = world.store.logs.values()
     kept = bytes(SHORT_CALLER_BYTES)
     log.caller_entries = lambda: [(CALLER_KIND, kept)]
@@ -321,7 +321,7 @@ def test_much_that_is_still_true_is_not_written_anew_all_the_time() -> None:
 
 
 def test_a_store_that_needs_nothing_is_let_be() -> None:
-    world = World()
+    world = UpkeepWorld()
     for log in world.store.logs.values():
         append(log, 5)
     settle(world.store)
@@ -339,7 +339,7 @@ def test_what_was_done_once_is_not_done_again(opened_by: str) -> None:
         if opened_by == "footers":
             for name in STREAMS:
                 world.disk.remove(f"{FOLDER}/streams/{name}/{CHECKPOINT_FILE}")
-        world = World(world.disk)
+        world = UpkeepWorld(world.disk)
         assert [log.compactable() for log in world.store.logs.values()] == [[]] * len(STREAMS)
         # There is no checkpoint then.
         assert bool(world.run()) == (opened_by == "footers")
@@ -366,13 +366,13 @@ def test_logs_take_turns() -> None:
 
 def test_a_look_at_very_many_logs_is_taken_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(upkeep, "LOGS_AT_A_TIME", 4)
-    world = World(modes={f"s{number}": SyncMode.INTERVAL for number in range(10)})
+    world = UpkeepWorld(modes={f"s{number}": SyncMode.INTERVAL for number in range(10)})
     delays = [world.pass_time() for _ in range(7)]
     assert delays == [LOOK_S, REST_S, REST_S, LOOK_S, REST_S, REST_S, LOOK_S]
 
 
 def test_messages_that_go_in_order_take_their_segment_with_them() -> None:
-    world = World(modes={"fifo": SyncMode.INTERVAL})
+    world = UpkeepWorld(modes={"fifo": SyncMode.INTERVAL})
     log = world.store.logs["fifo"]
     for _ in range(12):
         append(log, 5)
@@ -564,7 +564,7 @@ def promised_by(store: Store) -> Promised:
     }
 
 
-def keep_up_while_used(world: World, promised: Promised) -> None:
+def keep_up_while_used(world: UpkeepWorld, promised: Promised) -> None:
     """All there is to do, with some use in between; `promised` is what has to be there."""
     turns = iter(range(1000))
 

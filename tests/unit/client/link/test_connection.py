@@ -29,8 +29,8 @@ from tests.kit.credentials import Authority, OperatorTree, user_seed
 from tests.kit.link_peers import (
     INFO,
     WAIT_S_MAX,
-    Peer,
     Responder,
+    ScriptedPeer,
     running,
     settle,
     url_of,
@@ -399,7 +399,7 @@ def test_tls_is_not_given_up_if_the_server_has_none(program: Program, tmp_path: 
 )
 def test_no_word_goes_to_a_server_that_does_not_offer_the_tls_asked_for(login: Login) -> None:
     info = INFO.replace(b"}", b',"auth_required":true,"nonce":"bm9uY2U"}')
-    with Peer(info, "never") as peer:
+    with ScriptedPeer(info, "never") as peer:
         url = login.url.format(port=peer.port)
         with pytest.raises(LoginError, match="does not offer TLS") as caught:
             Connection(replace(login, url=url))

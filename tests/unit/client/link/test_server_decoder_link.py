@@ -15,7 +15,7 @@ from headwater.client.link.errors import (
     UnreachableError,
 )
 from headwater.client.link.login import Login, LoginError
-from tests.kit.link_peers import INFO, WAIT_S_MAX, Peer
+from tests.kit.link_peers import INFO, WAIT_S_MAX, ScriptedPeer
 
 PONG = b"PONG\r\n"
 SHORT_S = 0.2
@@ -26,7 +26,7 @@ STAY = "never said"
 """Wait for the client to leave."""
 
 
-def login_for(peer: Peer, retries: int = 0) -> Login:
+def login_for(peer: ScriptedPeer, retries: int = 0) -> Login:
     return Login(peer.url, retries=retries, connect_timeout_s=WAIT_S_MAX)
 
 
@@ -51,7 +51,7 @@ def login_for(peer: Peer, retries: int = 0) -> Login:
 def test_a_peer_that_is_no_server_in_working_order_is_unreachable(
     steps: tuple[bytes | str, ...], reason: str
 ) -> None:
-    with Peer(*steps) as peer:
+    with ScriptedPeer(*steps) as peer:
         with pytest.raises(UnreachableError, match=reason) as caught:
             Connection(login_for(peer, retries=1))
         assert f"url {peer.url}: 127.0.0.1:{peer.port}: " in str(caught.value)
@@ -61,7 +61,10 @@ def test_a_peer_that_is_no_server_in_working_order_is_unreachable(
 
 @pytest.mark.parametrize("steps", [(STAY,), (INFO, STAY), (b"INFO {", STAY)])
 def test_a_peer_that_says_nothing_is_unreachable(steps: tuple[bytes | str, ...]) -> None:
-    with Peer(*steps) as peer, pytest.raises(UnreachableError, match="did not answer in time"):
+    with (
+        ScriptedPeer(*steps) as peer,
+        pytest.raises(UnreachableError, match="did not answer in time"),
+    ):
         Connection(Login(peer.url, retries=0, connect_timeout_s=SHORT_S))
 
 
@@ -74,21 +77,21 @@ def test_a_peer_that_says_nothing_is_unreachable(steps: tuple[bytes | str, ...])
     ],
 )
 def test_a_refusal_is_final(text: str, reason: str) -> None:
-    with Peer(INFO, "PING\r\n", f"-ERR '{text}'\r\n".encode()) as peer:
+    with ScriptedPeer(INFO, "PING\r\n", f"-ERR '{text}'\r\n".encode()) as peer:
         with pytest.raises(RefusedError, match=reason):
             Connection(Login(peer.url, token="tok3n", retries=5))
         assert peer.visits == 1
 
 
 def test_an_error_before_the_greeting_is_a_refusal() -> None:
-    with Peer(b"-ERR 'maximum connections exceeded'\r\n") as peer:
+    with ScriptedPeer(b"-ERR 'maximum connections exceeded'\r\n") as peer:
         login = login_for(peer)
         with pytest.raises(RefusedError, match="maximum connections exceeded"):
             Connection(login)
 
 
 def test_nothing_is_said_in_the_clear_if_tls_is_wanted() -> None:
-    with Peer(INFO, STAY) as peer:
+    with ScriptedPeer(INFO, STAY) as peer:
         login = Login(peer.url, tls=True, user="ann", password="hunter2")
         with pytest.raises(LoginError, match=r"option tls: .* does not offer TLS"):
             Connection(login)
@@ -99,7 +102,7 @@ def test_nothing_is_said_in_the_clear_if_tls_is_wanted() -> None:
 @pytest.mark.parametrize("reply", [b"-ERR 'Secure Connection - TLS Required'\r\n", b""])
 def test_a_handshake_that_fails_is_told_with_the_address(reply: bytes) -> None:
     info = b'INFO {"tls_required":true}\r\n'
-    with Peer(info, "\x16\x03", reply) as peer:
+    with ScriptedPeer(info, "\x16\x03", reply) as peer:
         with pytest.raises(OperatingError, match=f"127.0.0.1:{peer.port}") as caught:
             Connection(login_for(peer))
         assert "\n" not in str(caught.value)
@@ -108,7 +111,7 @@ def test_a_handshake_that_fails_is_told_with_the_address(reply: bytes) -> None:
 
 def test_a_greeting_in_pieces() -> None:
     pieces = [INFO[at : at + 7] for at in range(0, len(INFO), 7)]
-    with Peer(*pieces, "PING\r\n", b"PO", b"NG\r\n", STAY) as peer:
+    with ScriptedPeer(*pieces, "PING\r\n", b"PO", b"NG\r\n", STAY) as peer:
         connection = Connection(login_for(peer))
         assert connection.info["server_id"] == "x"
         connection.close()
@@ -121,7 +124,7 @@ def test_a_greeting_in_pieces() -> None:
 @contextlib.contextmanager
 def subscribed(*steps: bytes | str) -> Iterator[Connection]:
     """A connection to a peer that, once there is a subscription, goes on with these steps."""
-    with Peer(*GREETING, *steps) as peer, Connection(login_for(peer)) as connection:
+    with ScriptedPeer(*GREETING, *steps) as peer, Connection(login_for(peer)) as connection:
         connection.subscribe("a")
         yield connection
 

@@ -12,7 +12,7 @@ from headwater.jetstream.api.operation import Request
 from headwater.jetstream.api.streams import StreamApi, StreamKeeper
 from headwater.jetstream.config.consumer_config import ConsumerConfig
 from headwater.store.log.message_log import StoreError
-from tests.kit.api_world import BEGINNING_NS, World
+from tests.kit.api_world import BEGINNING_NS, ApiWorld
 
 CREATED = "2027-01-15T08:00:00Z"
 INFO = (
@@ -41,7 +41,7 @@ def create_body(**config: object) -> bytes:
 
 
 def test_replies_that_describe_a_consumer() -> None:
-    world = World()
+    world = ApiWorld()
     assert world.ask_for_bytes("CONSUMER.CREATE.S.C", create_body()) == reply("create", f",{TOLD}")
     assert world.ask_for_bytes("CONSUMER.INFO.S.C") == reply("info", f",{TOLD}")
     assert world.ask_for_bytes("CONSUMER.RESET.S.C") == reply("reset", f',{TOLD},"reset_seq":1')
@@ -50,7 +50,7 @@ def test_replies_that_describe_a_consumer() -> None:
 
 
 def test_replies_that_do_not() -> None:
-    world = World()
+    world = ApiWorld()
     world.create("C", priority_policy="pinned_client", priority_groups=["g"])
     pages = f',"total":1,"offset":0,"limit":{NAMES_MAX},"consumers":["C"]'
     assert world.ask_for_bytes("CONSUMER.NAMES.S") == reply("names", pages)
@@ -59,7 +59,7 @@ def test_replies_that_do_not() -> None:
 
 
 def test_errors_tell_nothing_else() -> None:
-    world = World()
+    world = ApiWorld()
     missing = (404, 10014, "consumer not found")
     assert world.ask_for_bytes("CONSUMER.INFO.S.C") == refusal("info", *missing)
     assert world.ask_for_bytes("CONSUMER.DELETE.S.C") == refusal("delete", *missing)
@@ -74,7 +74,7 @@ def test_errors_tell_nothing_else() -> None:
 
 
 def test_a_pause_and_its_end() -> None:
-    world = World()
+    world = ApiWorld()
     world.create("C")
     body = b'{"pause_until":"2027-01-15T09:00:01+01:00"}'
     told = ',"paused":true,"pause_until":"2027-01-15T08:00:01Z","pause_remaining":1000000000'
@@ -88,7 +88,7 @@ def test_a_pause_and_its_end() -> None:
 
 
 def test_what_does_not_change_is_not_written() -> None:
-    world = World()
+    world = ApiWorld()
     world.create("C", ack_policy="explicit")
     assert world.changes == 1
     world.create("C", ack_policy="explicit")
@@ -99,7 +99,7 @@ def test_what_does_not_change_is_not_written() -> None:
 
 
 def test_a_drawn_name_is_not_in_the_configuration() -> None:
-    world = World()
+    world = ApiWorld()
     world.create("drawn001")
     made = world.ask("CONSUMER.CREATE.S", create_body())
     assert made is not None
@@ -109,7 +109,7 @@ def test_a_drawn_name_is_not_in_the_configuration() -> None:
 
 
 def test_a_name_that_is_no_text() -> None:
-    world = World()
+    world = ApiWorld()
     name = b"a\xff".decode(errors="surrogateescape")
     made = world.ask(f"CONSUMER.CREATE.S.{name}", create_body())
     assert made is not None
@@ -121,7 +121,7 @@ def test_a_name_that_is_no_text() -> None:
 
 @pytest.mark.parametrize(("call", "page"), [("NAMES", NAMES_MAX), ("LIST", LIST_MAX)])
 def test_pages(call: str, page: int) -> None:
-    world = World()
+    world = ApiWorld()
     for number in range(page + 1):
         world.create(f"{number:05}")
     first = world.ask(f"CONSUMER.{call}.S")
@@ -133,7 +133,7 @@ def test_pages(call: str, page: int) -> None:
 
 
 def test_the_account_counts_its_consumers() -> None:
-    world = World()
+    world = ApiWorld()
     world.create("C")
     world.create("D", direct=True, deliver_subject="d")
     info = world.ask("INFO")
@@ -158,7 +158,7 @@ def test_the_account_counts_its_consumers() -> None:
     ],
 )
 def test_the_store_fails(call: str, body: bytes, code: int, text: str) -> None:
-    world = World()
+    world = ApiWorld()
     groups = {"priority_policy": "pinned_client", "priority_groups": ["g"]}
     world.create("C", **groups)
     if call == "CREATE.S.C":
@@ -170,13 +170,13 @@ def test_the_store_fails(call: str, body: bytes, code: int, text: str) -> None:
 
 
 def test_reset_where_nobody_is() -> None:
-    world = World()
+    world = ApiWorld()
     assert world.ask_for_bytes("CONSUMER.RESET.S.C") is None
     assert world.ask_for_bytes("CONSUMER.RESET.T.C") is None
 
 
 def test_reset_not_below_a_start_time() -> None:
-    world = World()
+    world = ApiWorld()
     world.create("C", deliver_policy="by_start_time", opt_start_time="2056-01-01T00:00:00Z")
     world.stream.log.skip(3, BEGINNING_NS)
     world.stream.visible_sequence = 3
@@ -197,7 +197,7 @@ def header(identity: str) -> bytes:
 
 
 def test_whoever_copies_a_stream_is_told_which_it_is() -> None:
-    world = World()
+    world = ApiWorld()
     told, block = world.ask_with_header("CONSUMER.CREATE.S.D", SERVERS_OWN, b"")
     assert "error" not in told
     assert block == f"NATS/1.0\r\n{IDENTITY}\r\n\r\n".encode()
@@ -205,7 +205,7 @@ def test_whoever_copies_a_stream_is_told_which_it_is() -> None:
 
 
 def test_another_stream_of_the_same_name_is_refused() -> None:
-    world = World()
+    world = ApiWorld()
     told, block = world.ask_with_header("CONSUMER.CREATE.S.D", SERVERS_OWN, header("other"))
     assert told["error"] == {
         "code": 400,
@@ -218,7 +218,7 @@ def test_another_stream_of_the_same_name_is_refused() -> None:
 
 
 def test_a_reset_that_names_a_stream_is_told_which_it_is() -> None:
-    world = World()
+    world = ApiWorld()
     world.create("C")
     assert world.ask_with_header("CONSUMER.RESET.S.C", b"", b"")[1] == b""
     told, block = world.ask_with_header("CONSUMER.RESET.S.C", b"", header("other"))
@@ -227,7 +227,7 @@ def test_a_reset_that_names_a_stream_is_told_which_it_is() -> None:
 
 
 def test_a_stream_that_is_gone_is_not_told_of() -> None:
-    world = World()
+    world = ApiWorld()
     made = ConsumerCreateResponse(config=ConsumerConfig(direct=True))
     request = Request(["T", "D"], b"", lambda: None)
     assert (

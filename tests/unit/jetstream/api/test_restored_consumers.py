@@ -19,7 +19,7 @@ from headwater.store.log.message_log import Batch
 from headwater.store.recovery.opening import create_log, open_log
 from headwater.testing.disk import SimDisk
 from headwater.testing.entropy import SeededEntropy
-from tests.kit.api_world import BEGINNING_NS, World
+from tests.kit.api_world import BEGINNING_NS, ApiWorld
 from tests.kit.stream_driver import Surrounding
 
 STATE = {
@@ -38,13 +38,13 @@ def found(name: str, *, is_durable: bool = True, **config: Any) -> BackedUpConsu
     return decode_consumer(name, json.dumps({"config": chosen, "state": STATE}).encode())
 
 
-def admitted(world: World, *consumers: BackedUpConsumer) -> list[AdmittedConsumer]:
+def admitted(world: ApiWorld, *consumers: BackedUpConsumer) -> list[AdmittedConsumer]:
     api = StreamApi(world.account, cast(StreamKeeper, world))
     return admit(api, world.stream.config, consumers, BEGINNING_NS)
 
 
 def test_what_is_left_open_is_filled_in() -> None:
-    (one,) = admitted(World(server_max_ack_pending=7), found("C"))
+    (one,) = admitted(ApiWorld(server_max_ack_pending=7), found("C"))
     config = one.config
     assert (config.max_ack_pending, config.max_deliver, config.ack_wait) == (7, -1, 30 * 10**9)
     # Nobody asked for it: so nothing is put into the metadata.
@@ -52,7 +52,7 @@ def test_what_is_left_open_is_filled_in() -> None:
 
 
 def test_one_that_is_not_durable_stays_so_and_ends_when_nobody_uses_it() -> None:
-    (one,) = admitted(World(), found("C", is_durable=False))
+    (one,) = admitted(ApiWorld(), found("C", is_durable=False))
     assert (one.config.durable_name, one.config.inactive_threshold) == ("", 5 * 10**9)
 
 
@@ -78,16 +78,16 @@ def test_the_stream_may_not_have_them(
     stream: dict[str, Any], consumers: list[BackedUpConsumer], text: str
 ) -> None:
     with pytest.raises(ApiError) as raised:
-        admitted(World(stream), *consumers)
+        admitted(ApiWorld(stream), *consumers)
     assert raised.value.err_code == 10062
     assert raised.value.description == f"restore failed: failed to add consumer {text}"
 
 
 def test_what_is_written_down_comes_back_with_the_log() -> None:
     consumers = admitted(
-        World(), *(found(f"C{number}", description="d" * 2000) for number in range(200))
+        ApiWorld(), *(found(f"C{number}", description="d" * 2000) for number in range(200))
     )
-    fleeting = admitted(World(), found("M", mem_storage=True))
+    fleeting = admitted(ApiWorld(), found("M", mem_storage=True))
     disk = SimDisk()
     log = create_log(disk, "/s", SeededEntropy(Random(1)))
     log.append(Batch([b"s.a"] * 5, [b""] * 5, [b"x"] * 5, [BEGINNING_NS] * 5))

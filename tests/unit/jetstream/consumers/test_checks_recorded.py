@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.kit.api_world import World
+from tests.kit.api_world import ApiWorld
 from tests.kit.recorded.consumers import CALLS, answer, body_of
 from tests.kit.recorded.streams import Document, load
 
@@ -15,7 +15,7 @@ CASES = [
 
 @pytest.mark.parametrize(("case", "limits"), CASES)
 def test_the_answer_is_that_of_nats_server(case: Document, limits: dict[str, int]) -> None:
-    world = World(case.get("stream"), **limits)
+    world = ApiWorld(case.get("stream"), **limits)
     world.machine.listened.update(subject.encode() for subject in case.get("listeners", []))
     for call in case.get("before", []):
         reply = world.ask(f"CONSUMER.{call[0]}", body_of(call))

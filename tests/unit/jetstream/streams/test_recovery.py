@@ -6,7 +6,7 @@ from headwater.jetstream.config.stream_config import Storage
 from headwater.jetstream.streams.recovery import unfinished_batch
 from headwater.store.log.memory_log import MemoryLog
 from headwater.store.log.message_log import Batch
-from tests.kit.stream_driver import Driver, Publish
+from tests.kit.stream_driver import Publish, StreamDriver
 from tests.unit.jetstream.conftest import Drive
 
 
@@ -80,7 +80,7 @@ def test_an_empty_log_has_none() -> None:
 
 
 def test_a_restart_drops_what_a_crash_has_cut() -> None:
-    driver = Driver(Storage.FILE, allow_atomic=True)
+    driver = StreamDriver(Storage.FILE, allow_atomic=True)
     driver.fill("S.a")
     driver.stream.log.append(Batch([b"S.a"], [member(1)], [b"x"], [driver.now_ns]))
     driver.kill()
@@ -89,7 +89,7 @@ def test_a_restart_drops_what_a_crash_has_cut() -> None:
 
 
 def test_also_where_batches_are_not_allowed_any_more() -> None:
-    driver = Driver(Storage.FILE)
+    driver = StreamDriver(Storage.FILE)
     driver.stream.log.append(Batch([b"S.a"], [member(1)], [b"x"], [driver.now_ns]))
     driver.kill()
     assert driver.sequences == []
@@ -97,7 +97,7 @@ def test_also_where_batches_are_not_allowed_any_more() -> None:
 
 def test_what_was_cut_is_gone_for_good_before_anything_follows() -> None:
     """In the middle of a log nobody looks for half a batch."""
-    driver = Driver(Storage.FILE, allow_atomic=True)
+    driver = StreamDriver(Storage.FILE, allow_atomic=True)
     driver.stream.log.append(Batch([b"S.a"], [member(1)], [b"x"], [driver.now_ns]))
     driver.kill()
     [journal] = [path for path in driver.disk.files() if path.endswith("journal.hw")]

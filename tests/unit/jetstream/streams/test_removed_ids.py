@@ -9,20 +9,20 @@ from headwater.base.clock import NS_PER_S
 from headwater.jetstream.config.stream_config import Retention, Storage
 from headwater.jetstream.streams import removed_ids
 from headwater.store.log.file_log import FileLog
-from tests.kit.stream_driver import Driver, Publish
+from tests.kit.stream_driver import Publish, StreamDriver
 
 WINDOW_S: Final = 100
 
 
-def on_disk(**config: Any) -> Driver:
-    return Driver(Storage.FILE, duplicate_window=WINDOW_S * NS_PER_S, **config)
+def on_disk(**config: Any) -> StreamDriver:
+    return StreamDriver(Storage.FILE, duplicate_window=WINDOW_S * NS_PER_S, **config)
 
 
-def publish(driver: Driver, message_id: str, subject: str = "S.a", **headers: str) -> Any:
+def publish(driver: StreamDriver, message_id: str, subject: str = "S.a", **headers: str) -> Any:
     return driver.publish(subject, b"x", Nats_Msg_Id=message_id, **headers).document
 
 
-def rewritten(driver: Driver) -> None:
+def rewritten(driver: StreamDriver) -> None:
     """Have the journal written anew, as upkeep does now and then."""
     log = driver.stream.log
     assert isinstance(log, FileLog)
@@ -32,7 +32,7 @@ def rewritten(driver: Driver) -> None:
 
 
 # The ways out of a stream, for the message with the id "one"; each has a stream of its own.
-WAYS: Final[dict[str, tuple[dict[str, Any], Callable[[Driver], object]]]] = {
+WAYS: Final[dict[str, tuple[dict[str, Any], Callable[[StreamDriver], object]]]] = {
     "deleted": ({}, lambda driver: driver.delete(1)),
     "purged": ({}, lambda driver: driver.purge()),
     "purged by subject": ({}, lambda driver: driver.purge(b"S.a")),

@@ -5,7 +5,7 @@ import pytest
 from headwater.base.clock import NS_PER_S
 from headwater.jetstream.config.stream_config import Discard
 from headwater.jetstream.streams.publishing.batch_limits import OPEN_BYTES_MAX, BatchLimits
-from tests.kit.stream_driver import Answer, Driver, Publish
+from tests.kit.stream_driver import Answer, Publish, StreamDriver
 from tests.unit.jetstream.conftest import Drive
 
 
@@ -19,7 +19,7 @@ def member(
     return made | {name.replace("_", "-"): value for name, value in headers.items()}
 
 
-def send(driver: Driver, headers: dict[str, str], subject: str = "S.a") -> Answer:
+def send(driver: StreamDriver, headers: dict[str, str], subject: str = "S.a") -> Answer:
     return driver.publish_together([Publish(subject, b"x", headers)])[-1]
 
 

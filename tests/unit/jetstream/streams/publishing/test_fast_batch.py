@@ -11,7 +11,7 @@ from headwater.jetstream.streams.publishing.fast_batch import (
     is_fast,
     read_member,
 )
-from tests.kit.stream_driver import Driver, Publish
+from tests.kit.stream_driver import Publish, StreamDriver
 from tests.unit.jetstream.conftest import Drive
 
 START, APPEND, COMMIT, COMMIT_WITHOUT, PING = Operation
@@ -20,7 +20,7 @@ START, APPEND, COMMIT, COMMIT_WITHOUT, PING = Operation
 class Publisher:
     """Who publishes one batch."""
 
-    def __init__(self, driver: Driver, batch: str = "b", flow: int = 100, gap: str = "fail"):
+    def __init__(self, driver: StreamDriver, batch: str = "b", flow: int = 100, gap: str = "fail"):
         self._driver = driver
         self._words = f"{batch}.{flow}.{gap}"
 
@@ -33,7 +33,7 @@ class Publisher:
         return "\n".join(answer.text for answer in answers)
 
 
-def fast(drive: Drive, limits: BatchLimits | None = None, **config: object) -> Driver:
+def fast(drive: Drive, limits: BatchLimits | None = None, **config: object) -> StreamDriver:
     return drive(limits, allow_batched=True, **config)
 
 

@@ -9,7 +9,7 @@ from headwater.jetstream.errors import ApiError
 from headwater.jetstream.streams.schedules import due
 from headwater.jetstream.streams.schedules.due import IDS_FORGOTTEN_AFTER_NS, REFUSED_COPY_RETRY_NS
 from headwater.jetstream.streams.schedules.scheduling import GRACE_NS
-from tests.kit.stream_driver import BEGINNING_NS, Driver, Publish
+from tests.kit.stream_driver import BEGINNING_NS, Publish, StreamDriver
 from tests.unit.jetstream.conftest import Drive
 
 GRACE_S = GRACE_NS / NS_PER_S
@@ -20,7 +20,7 @@ def at(seconds: float) -> str:
     return f"@at {format_time(BEGINNING_NS + round(seconds * NS_PER_S))}"
 
 
-def schedule(driver: Driver, pattern: str, subject: str = "S.s", **headers: str) -> int:
+def schedule(driver: StreamDriver, pattern: str, subject: str = "S.s", **headers: str) -> int:
     """Store a schedule; returns the error."""
     named = {"Nats_Schedule": pattern, "Nats_Schedule_Target": "S.t", **headers}
     return driver.publish(subject, b"text", **named).error
