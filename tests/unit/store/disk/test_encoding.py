@@ -20,7 +20,7 @@ from headwater.store.disk.encoding import (
 from headwater.store.log.message_log import StoreError
 from headwater.testing.disk import PowerLost, SimDisk, SimFile
 from headwater.testing.entropy import SeededEntropy
-from tests.unit.store.encoded import (
+from tests.unit.store.disk.encoded import (
     PATH,
     WHOLE,
     blocks_of,

@@ -20,8 +20,8 @@ from headwater.server.configuration import keys as config_keys
 from headwater.server.configuration.keys import ConfigError
 from headwater.server.configuration.options import Options
 from headwater.server.configuration.reading import Table
-from tests.unit.server import key_probes as probes
-from tests.unit.server.key_probes import (
+from tests.unit.server.configuration import key_probes as probes
+from tests.unit.server.configuration.key_probes import (
     HEADERS,
     Probe,
     api,

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-GUIDE = Path(__file__).resolve().parents[3] / "docs" / "howto" / "spark.md"
+GUIDE = Path(__file__).resolve().parents[2] / "docs" / "howto" / "spark.md"
 LINK = re.compile(r"\[([^]]+)\]\((\S+/(test_\w+)\.py)\)")
 # The last column of every table of promises.
 EVIDENCE = "| shown by |"

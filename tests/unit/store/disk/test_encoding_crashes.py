@@ -24,7 +24,7 @@ from headwater.store.recovery.opening import create_log, open_log
 from headwater.testing.disk import Leftovers, Mode, PowerLost, SimDisk, crash_points
 from headwater.testing.disk_faults import Moment
 from headwater.testing.entropy import SeededEntropy
-from tests.unit.store.encoded import (
+from tests.unit.store.disk.encoded import (
     ENCODINGS,
     PATH,
     WHOLE,

@@ -8,7 +8,7 @@ from headwater.cli.streams.settings import SETTINGS
 from headwater.jetstream.config.stream_config import PersistMode, ReadConsistency, WriteConsistency
 from headwater.spark.options import Consistency
 
-PAGE: Final = (Path(__file__).resolve().parents[3] / "docs" / "consistency.md").read_text("utf-8")
+PAGE: Final = (Path(__file__).resolve().parents[2] / "docs" / "consistency.md").read_text("utf-8")
 LEVELS: Final = set(re.findall(r"\*\*(\w+)\*\*", PAGE.partition("## Messages")[0])) - {"level"}
 
 

@@ -14,7 +14,7 @@ from headwater.spark.jobs.pipeline_file import KINDS, SparkSettings, parse_pipel
 from headwater.spark.options import OptionError, SinkOptions, SourceOptions
 from headwater.spark.schema import COLUMNS
 
-HOWTO: Final = Path(__file__).resolve().parents[3] / "docs" / "howto"
+HOWTO: Final = Path(__file__).resolve().parents[2] / "docs" / "howto"
 PIPELINE: Final = (HOWTO / "pipeline.md").read_text("utf-8")
 SPARK: Final = (HOWTO / "spark.md").read_text("utf-8")
 

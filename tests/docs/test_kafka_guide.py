@@ -9,7 +9,7 @@ import pytest
 
 from headwater.spark.options import OptionError, SinkOptions, SourceOptions
 
-GUIDE: Final = Path(__file__).resolve().parents[3] / "docs" / "howto" / "from-kafka.md"
+GUIDE: Final = Path(__file__).resolve().parents[2] / "docs" / "howto" / "from-kafka.md"
 PARSERS: Final = {"Options for reading": SourceOptions, "Options for writing": SinkOptions}
 # An option of Spark itself.
 SPARKS: Final = "checkpointLocation"
