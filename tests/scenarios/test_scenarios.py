@@ -4,12 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.scenarios import script
+from tests.scenarios import outcome, script
 
-SCENARIOS = sorted(Path(__file__).parent.glob("*.txt"))
+FOLDER = Path(__file__).parent
+SCENARIOS = sorted(FOLDER.glob("*/*.txt"))
+ROOMS = ("core", "streams", "consumers", "recovery")
 
 
-@pytest.mark.parametrize("path", SCENARIOS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", SCENARIOS, ids=lambda path: f"{path.parent.name}-{path.stem}")
 def test_scenario(path: Path, rewrite: bool) -> None:
     written = path.read_text()
     happened = script.run(written)
@@ -19,16 +21,40 @@ def test_scenario(path: Path, rewrite: bool) -> None:
         assert happened == written
 
 
-def test_there_are_scenarios() -> None:
-    assert len(SCENARIOS) >= 12
+def test_each_room_has_scenarios() -> None:
+    assert {path.parent.name for path in SCENARIOS} == set(ROOMS)
+    assert len(SCENARIOS) >= 28
 
 
 @pytest.mark.parametrize("data", [b"a\r\nb\\n\x00\xff", b"x" * 100, b"{}", b""])
 def test_bytes_come_back_as_they_were_written(data: bytes) -> None:
-    assert script.unescaped(script.escaped(data)) == data
+    assert outcome.unescaped(outcome.escaped(data)) == data
 
 
 def test_a_wrong_outcome_is_found() -> None:
     text = "connect a\n  a < nothing like this\n"
     assert script.run(text) != text
     assert script.run(script.run(text)) == script.run(text)
+
+
+JETSTREAM = "server\n| jetstream: enabled\nconnect app\n"
+CREATE = 'app asks STREAM.CREATE.S {"name":"S","subjects":["s"],"max_age":2s}\n'
+
+
+def created(fields: str) -> str:
+    """The outcome of a creation, in a file that names these fields of the reply."""
+    return script.run(f"{JETSTREAM}{CREATE}  app < {fields}\n").splitlines()[-1].strip()
+
+
+def test_a_document_is_shown_by_the_fields_that_the_file_names() -> None:
+    named = '{"state":{"messages":7},"config":{"max_age":0,"unknown":1}}'
+    assert created(named) == 'app < {"state":{"messages":0},"config":{"max_age":2000000000}}'
+
+
+def test_a_document_of_which_nothing_is_named_is_shown_whole() -> None:
+    assert '"type":"io.nats.jetstream.api.v1.stream_create_response"' in created("anything")
+
+
+def test_an_error_is_shown_also_where_the_file_does_not_expect_it() -> None:
+    text = f'{JETSTREAM}app asks STREAM.INFO.S\n  app < {{"state":{{"messages":1}}}}\n'
+    assert '"err_code":10059' in script.run(text)
