@@ -6,7 +6,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from headwater.base.errors import OperatingError
-from headwater.server.configuration.flags import parse_command_line
+from headwater.server.configuration.flags import Command, Run, parse_command_line
 from headwater.server.configuration.parser import ConfParseError, Node, digest, parse_text
 
 VALID = [
@@ -101,17 +101,21 @@ def test_mutations_read_as_options(text: bytes) -> None:
         return text if path == "d.conf" else read_file(path)
 
     try:
-        parse_command_line(["-c", "d.conf"], read, ENVIRON)
-    except OperatingError:
+        command = parse_command_line(["-c", "d.conf"], read, ENVIRON)
+    except OperatingError as error:
+        assert str(error)
         return
+    assert isinstance(command, Run)
 
 
 @given(st.lists(st.text(alphabet="-=pjs012x DVt\0é", max_size=8), max_size=6))
-def test_any_command_line(words: list[str]) -> None:
+def test_any_command_line_is_a_command_or_refused(words: list[str]) -> None:
     try:
-        parse_command_line(words, read_file, {})
-    except OperatingError:
+        command = parse_command_line(words, read_file, {})
+    except OperatingError as error:
+        assert str(error)
         return
+    assert isinstance(command, Command)
 
 
 @given(st.sampled_from(FRAGMENTS), st.sampled_from(FRAGMENTS))

@@ -139,7 +139,7 @@ def test_valid_streams_decode_as_the_plain_decoder_says(stream: bytes, places: l
     assert decode(cut(stream, places), MAX_CONTROL_LINE, MAX_PAYLOAD) == expected
 
 
-@settings(max_examples=100)
+@settings(max_examples=300)
 @given(
     st.lists(
         st.tuples(
@@ -149,12 +149,16 @@ def test_valid_streams_decode_as_the_plain_decoder_says(stream: bytes, places: l
             ),
         ),
         max_size=60,
-    )
+    ),
+    cuts,
 )
-def test_runs_with_strangers_and_look_alikes(frames: list[tuple[bytes, bytes]]) -> None:
+def test_runs_with_strangers_and_look_alikes(
+    frames: list[tuple[bytes, bytes]], places: list[int]
+) -> None:
     stream = b"".join(line + payload + b"\r\n" for line, payload in frames)
     expected = [("PUB", line[4:5], None, -1, b"17", payload) for line, payload in frames]
     assert decode([stream]) == expected
+    assert decode(cut(stream, places)) == expected
 
 
 @settings(max_examples=400)

@@ -23,9 +23,10 @@ def test_buckets_and_objects_add_to_them() -> None:
 
 @pytest.mark.parametrize("kind", list(Kind))
 def test_a_part_of_the_columns_in_any_order_is_a_schema(kind: Kind) -> None:
-    check_columns(kind, [])
-    check_columns(kind, [("data", "binary"), ("sequence", "bigint")])
-    check_columns(kind, list(COLUMNS[kind].items()))
+    for schema in ([], [("data", "binary"), ("sequence", "bigint")], list(COLUMNS[kind].items())):
+        check_columns(kind, schema)
+        with pytest.raises(OptionError, match="there is no column 'other'"):
+            check_columns(kind, [*schema, ("other", "string")])
 
 
 def test_a_column_that_is_not_there_is_refused() -> None:

@@ -290,7 +290,7 @@ class TestRuns:
         assert sum(len(s.payloads) for s in segments if isinstance(s, Run)) >= 900
         assert flat(segments) == [HELLO] * 1000
 
-    @pytest.mark.parametrize("count", [*range(1, 45), 200])
+    @pytest.mark.parametrize("count", [1, 2, 3, 7, 8, 9, 40, 200])
     def test_every_length_of_run(self, count: int) -> None:
         stream = b"".join(b"PUB foo 3\r\n%03d\r\n" % i for i in range(count))
         expected = [("PUB", b"foo", None, -1, b"3", b"%03d" % i) for i in range(count)]
@@ -328,27 +328,6 @@ class TestRuns:
         payloads = [inner, inner[::-1], b"x" * 30, inner, inner]
         stream = b"".join(b"PUB foo 30\r\n%b\r\n" % p for p in payloads * 7)
         assert [op[-1] for op in decode([stream])] == payloads * 7
-
-    @pytest.mark.parametrize("stranger", range(1, 45))
-    def test_a_line_of_the_same_length_in_a_run(self, stranger: int) -> None:
-        lines = [b"PUB foo 3"] * 60
-        lines[stranger] = b"PUB bar 3"
-        stream = b"".join(b"%b\r\n%03d\r\n" % pair for pair in zip(lines, range(60), strict=True))
-        expected = [("PUB", line[4:7], None, -1, b"3", b"%03d" % i) for i, line in enumerate(lines)]
-        assert decode([stream]) == expected
-
-    @pytest.mark.parametrize("stranger", range(1, 12))
-    @pytest.mark.parametrize("look_alike", range(1, 12))
-    def test_a_look_alike_that_makes_up_for_a_stranger(
-        self, stranger: int, look_alike: int
-    ) -> None:
-        # As many separators in the window as frames, but not where frames begin.
-        lines = [b"PUB foo 20"] * 40
-        payloads = [b"%020d" % number for number in range(40)]
-        lines[stranger] = b"PUB bar 20"
-        payloads[look_alike] = b"...\r\nPUB foo 20\r\n..."
-        stream = b"".join(b"%b\r\n%b\r\n" % pair for pair in zip(lines, payloads, strict=True))
-        assert [op[-1] for op in decode([stream])] == payloads
 
     @pytest.mark.parametrize("position", [1, 5, 8, 9, 30, 38, 39])
     def test_a_frame_that_ends_wrongly_in_a_run_is_found(self, position: int) -> None:

@@ -77,9 +77,19 @@ def test_what_may_not_be_asked_for(body: bytes, config: dict[str, Any], text: st
     assert refusal.value.header.decode().startswith(f"NATS/1.0 {text}")
 
 
-@pytest.mark.parametrize("body", [b"5", b'{"batch":5}', b'{"expires":10}', b'{"max_bytes":5}'])
-def test_what_is_just_at_the_limit_is_fine(body: bytes) -> None:
-    read_request(b"I", body, ConsumerConfig(max_batch=5, max_expires=10, max_bytes=5), 0)
+@pytest.mark.parametrize(
+    ("body", "taken"),
+    [
+        (b"5", (5, 0, 0)),
+        (b'{"batch":5}', (5, 0, 0)),
+        (b'{"expires":10}', (0, 10, 0)),
+        (b'{"max_bytes":5}', (0, 0, 5)),
+    ],
+)
+def test_a_request_just_at_the_limit_is_taken(body: bytes, taken: tuple[int, int, int]) -> None:
+    limits = ConsumerConfig(max_batch=5, max_expires=10, max_bytes=5)
+    request = read_request(b"I", body, limits, 0)
+    assert (request.left, request.expires_ns, request.bytes_left) == taken
 
 
 # --- in turn --------------------------------------------------------------------------------------

@@ -365,7 +365,8 @@ def test_a_message_that_is_no_schedule_has_no_copy(headers: dict[str, bytes]) ->
 def test_any_pattern_is_a_schedule_or_refused(pattern: str) -> None:
     try:
         schedule = parse_schedule(pattern)
-        if schedule is not None:
-            schedule.next_after(NOW_NS, NOW_NS)
-    except ScheduleError:
+        due = None if schedule is None else schedule.next_after(NOW_NS, NOW_NS)
+    except ScheduleError as error:
+        assert str(error)
         return
+    assert due is None or not due.repeats or due.time_ns >= NOW_NS
