@@ -78,7 +78,7 @@ WITHOUT_A_UNIT_TEST: Final[Mapping[str, str]] = {
     "store/log": "batch_records log_check log_files log_sync memory_log",
     "store/recovery": "catalogue",
     "store/upkeep": "checkpoint_writing",
-    "testing": "clock disk_faults disk_folders entropy tcp trace",
+    "testing": "clock disk_faults disk_folders entropy pytest_plugin tcp trace",
     "testing/checkers": "delivery",
     "wire": "batch",
     "wire/credentials": "creds",

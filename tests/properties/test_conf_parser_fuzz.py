@@ -102,8 +102,7 @@ def test_mutations_read_as_options(text: bytes) -> None:
 
     try:
         command = parse_command_line(["-c", "d.conf"], read, ENVIRON)
-    except OperatingError as error:
-        assert str(error)
+    except OperatingError:
         return
     assert isinstance(command, Run)
 
@@ -112,8 +111,7 @@ def test_mutations_read_as_options(text: bytes) -> None:
 def test_any_command_line_is_a_command_or_refused(words: list[str]) -> None:
     try:
         command = parse_command_line(words, read_file, {})
-    except OperatingError as error:
-        assert str(error)
+    except OperatingError:
         return
     assert isinstance(command, Command)
 

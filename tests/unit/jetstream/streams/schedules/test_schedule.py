@@ -366,7 +366,6 @@ def test_any_pattern_is_a_schedule_or_refused(pattern: str) -> None:
     try:
         schedule = parse_schedule(pattern)
         due = None if schedule is None else schedule.next_after(NOW_NS, NOW_NS)
-    except ScheduleError as error:
-        assert str(error)
+    except ScheduleError:
         return
     assert due is None or not due.repeats or due.time_ns >= NOW_NS
