@@ -38,3 +38,17 @@ def asker(world: StoredWorld) -> Peer:
     peer.send(b"SUB inbox 9\r\n")
     peer.take()
     return peer
+
+
+def sync(world: StoredWorld) -> None:
+    """Let the disk do what is waited for, and nobody else anything."""
+    work, world.scheduler.offloaded = world.scheduler.offloaded, []
+    for call in work:
+        call()
+
+
+def is_held(world: StoredWorld) -> bool:
+    """Whether a change of the stream S takes long, and is not over."""
+    jetstream = world.node.jetstream
+    assert jetstream is not None
+    return jetstream.is_held("$G", "S")

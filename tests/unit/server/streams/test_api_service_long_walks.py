@@ -19,7 +19,7 @@ from headwater.store.log import file_log as log
 from headwater.store.log import memory_log as memory
 from headwater.store.log import message_log
 from headwater.testing.disk import SimDisk
-from tests.kit.long_requests import asker, finish, pass_turns, pushed, replies
+from tests.kit.long_requests import asker, finish, is_held, pass_turns, pushed, replies, sync
 from tests.kit.stored_world import StoredWorld, streaming
 from tests.kit.world import Peer
 
@@ -126,20 +126,6 @@ def walking(world: StoredWorld, walk: Walk) -> Peer:
             sync(world)
     assert is_held(world)
     return peer
-
-
-def sync(world: StoredWorld) -> None:
-    """Let the disk do what it is waited for, and nobody else anything."""
-    work, world.scheduler.offloaded = world.scheduler.offloaded, []
-    for call in work:
-        call()
-
-
-def is_held(world: StoredWorld) -> bool:
-    """Whether something takes long, and is not over."""
-    jetstream = world.node.jetstream
-    assert jetstream is not None
-    return jetstream.is_held("$G", "S")
 
 
 def messages(world: StoredWorld) -> int:

@@ -13,10 +13,9 @@ from headwater.jetstream.consumers import acknowledging
 from headwater.server.configuration.options import Options
 from headwater.store.index import subject_filter
 from headwater.store.log import message_log
-from tests.scenarios.world import Peer
-from tests.unit.server.stored_world import StoredWorld, streaming
-from tests.unit.server.test_held_streams import asker, finish, pass_turns, pushed
-from tests.unit.server.test_long_walks import is_held, sync
+from tests.kit.long_requests import asker, finish, is_held, pass_turns, pushed, sync
+from tests.kit.stored_world import StoredWorld, streaming
+from tests.kit.world import Peer
 
 COUNT = 40
 
