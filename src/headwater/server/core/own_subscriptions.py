@@ -1,14 +1,49 @@
-"""What the server itself listens for in accounts: subjects of streams, and requests.
+"""Subscriptions of the server itself: subjects of streams, and requests to its services.
 
-A subscription needs a client. The server has one of its own in every account, without a connection.
+A subscription needs a client. The server has clients of its own in every account, without a socket.
 """
 
 from collections.abc import Callable
-from typing import final
+from typing import Final, final
 
 from headwater.server.core.accounts import Account
 from headwater.server.core.client import Client, Handler, Subscription
 from headwater.server.core.ingest import Ingest
+from headwater.wire.decoder import ClientDecoder
+
+
+@final
+class ServerConnection:
+    """The connection of the server's own clients. It has no socket and writes nothing."""
+
+    __slots__ = ()
+
+    peer_host: Final = ""
+    peer_port: Final = 0
+
+    def write(self, data: bytes) -> None:
+        """Nobody reads."""
+
+    def buffered_bytes(self) -> int:
+        """Nothing waits."""
+        return 0
+
+    def pause_reading(self) -> None:
+        """Nothing arrives."""
+
+    def resume_reading(self) -> None:
+        """Nothing arrives."""
+
+    def close(self) -> None:
+        """There is nothing to close."""
+
+    def abort(self) -> None:
+        """There is nothing to close."""
+
+
+def own_client(cid: int, account: Account) -> Client:
+    """A client of the server itself in an account; its decoder is never fed."""
+    return Client(cid, ServerConnection(), ClientDecoder(0, 0), account)
 
 
 @final

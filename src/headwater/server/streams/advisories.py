@@ -33,7 +33,7 @@ from headwater.jetstream.consumers.machine import Consumer
 from headwater.jetstream.consumers.outbox import Event
 from headwater.server.core.accounts import Account
 from headwater.server.core.client import Client
-from headwater.server.system.events import new_event_id
+from headwater.server.identity import new_event_id
 
 if TYPE_CHECKING:
     from headwater.server.node import Node

@@ -37,7 +37,7 @@ from headwater.jetstream.streams.stream import Stream
 from headwater.server.core.accounts import Account
 from headwater.server.core.client import Client
 from headwater.server.core.ingest import RoomLimits
-from headwater.server.core.own_subscriptions import OwnSubscriptions
+from headwater.server.core.own_subscriptions import OwnSubscriptions, own_client
 from headwater.server.core.slice_turns import SliceTurns
 from headwater.server.streams.ack_inlet import AckInlet
 from headwater.server.streams.advisories import Advisories
@@ -56,11 +56,9 @@ from headwater.server.streams.resources import (
 )
 from headwater.server.streams.runner import StreamRunner, StreamRunners
 from headwater.server.streams.waiting_steps import Change
-from headwater.server.system.services import ServerConnection
 from headwater.store.log.memory_log import MemoryLog
 from headwater.store.log.message_log import ALL_SUBJECTS, MessageLog, StoreError
 from headwater.store.store import SyncMode, open_store
-from headwater.wire.decoder import ClientDecoder
 from headwater.wire.info import NATS_VERSION
 
 if TYPE_CHECKING:
@@ -191,9 +189,7 @@ class JetStream:
 
     def _new_client(self, account: Account) -> Client:
         """A client by which the server itself listens in an account."""
-        options = self._node.options
-        decoder = ClientDecoder(options.max_control_line, options.max_payload)
-        return Client(self._node.next_cid(), ServerConnection(), decoder, account)
+        return own_client(self._node.next_cid(), account)
 
     def _bring_back(self, key: str) -> None:
         account_name, _, name = key.partition(_OF)

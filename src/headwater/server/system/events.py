@@ -10,11 +10,10 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from headwater.base.clock import NS_PER_S
-from headwater.base.entropy import Entropy
-from headwater.base.ids import base62
 from headwater.server.configuration.options import Permissions, SubjectPermission
 from headwater.server.core.accounts import Account
 from headwater.server.core.client import Client
+from headwater.server.identity import new_event_id
 from headwater.server.monitoring.pages.accountz import Traffic, account_stat
 from headwater.server.monitoring.pages.documents import MsgBytes, View, round_trip_ns, timestamp
 from headwater.server.monitoring.pages.jsz import JetStreamPart, jetstream_part
@@ -39,8 +38,6 @@ ACCOUNT_CONNECTIONS_TYPE: Final = "io.nats.server.advisory.v1.account_connection
 # What a nats-server with JetStream says it can do: streams, binary snapshots, and raft traffic in
 # accounts of its own.
 JETSTREAM_FLAGS: Final = 0b111
-
-_ID_LENGTH: Final = 22
 
 
 class ServerIdentity(View, kw_only=True):
@@ -204,11 +201,6 @@ class Reply(View, kw_only=True):
     server: ServerIdentity
     data: object = UNSET
     error: ApiError | UnsetType = UNSET
-
-
-def new_event_id(entropy: Entropy) -> str:
-    """An id never given before, in the form of a NUID."""
-    return base62(entropy, _ID_LENGTH)
 
 
 def server_identity(node: "Node", seq: int) -> ServerIdentity:

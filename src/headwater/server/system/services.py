@@ -19,6 +19,8 @@ from headwater.server.configuration.options import GLOBAL_ACCOUNT
 from headwater.server.core import closing
 from headwater.server.core.accounts import Account
 from headwater.server.core.client import Client, Subscription
+from headwater.server.core.own_subscriptions import own_client
+from headwater.server.identity import new_event_id
 from headwater.server.monitoring.pages.absent import gatewayz, leafz, routez
 from headwater.server.monitoring.pages.accountz import (
     AccountStatzOptions,
@@ -40,12 +42,10 @@ from headwater.server.system.events import (
     account_connections,
     connect_event,
     disconnect_event,
-    new_event_id,
     server_identity,
     stats_event,
     user_info,
 )
-from headwater.wire.decoder import ClientDecoder
 
 if TYPE_CHECKING:
     from headwater.server.node import Node
@@ -161,35 +161,6 @@ _USER_INFO: Final = "$SYS.REQ.USER.INFO"
 
 
 @final
-class ServerConnection:
-    """The connection of the server's own clients: there is none, and nothing is written to it."""
-
-    __slots__ = ()
-
-    peer_host: Final = ""
-    peer_port: Final = 0
-
-    def write(self, data: bytes) -> None:
-        """Nobody reads."""
-
-    def buffered_bytes(self) -> int:
-        """Nothing waits."""
-        return 0
-
-    def pause_reading(self) -> None:
-        """Nothing arrives."""
-
-    def resume_reading(self) -> None:
-        """Nothing arrives."""
-
-    def close(self) -> None:
-        """There is nothing to close."""
-
-    def abort(self) -> None:
-        """There is nothing to close."""
-
-
-@final
 class SystemServices:
     """The services and events of one node. The node says what happens; this tells who listens."""
 
@@ -280,9 +251,7 @@ class SystemServices:
 
     def _offer(self, account: Account) -> None:
         """Subscribe to everything that may be asked in an account."""
-        options = self._node.options
-        decoder = ClientDecoder(options.max_control_line, options.max_payload)
-        client = Client(self._node.next_cid(), ServerConnection(), decoder, account)
+        client = own_client(self._node.next_cid(), account)
         self._clients[account] = client
         self._subscribe(client, _USER_INFO, self._answer_user_info)
         if account is self._system:

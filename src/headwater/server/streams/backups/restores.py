@@ -38,7 +38,7 @@ from headwater.jetstream.errors import ApiError
 from headwater.runtime.environment import TimerHandle
 from headwater.server.core.accounts import Account
 from headwater.server.core.client import Client, Subscription
-from headwater.server.system.events import new_event_id
+from headwater.server.identity import new_event_id
 from headwater.store.log.file_log import FileLog
 from headwater.store.log.log_sync import LogSync
 from headwater.store.log.message_log import MessageLog, StoreError

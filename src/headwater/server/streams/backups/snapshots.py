@@ -32,7 +32,7 @@ from headwater.jetstream.streams.stream import Stream
 from headwater.runtime.environment import TimerHandle
 from headwater.server.core.accounts import Account
 from headwater.server.core.client import Client, Subscription
-from headwater.server.system.events import new_event_id
+from headwater.server.identity import new_event_id
 
 if TYPE_CHECKING:
     from headwater.server.streams.backups.transfers import TransferWorld
