@@ -20,7 +20,7 @@ from headwater.runtime.environment import Environment, Listener
 from headwater.runtime.http import HttpConnection
 from headwater.server.configuration.options import Options
 from headwater.server.configuration.reload_plan import changed_options
-from headwater.server.core import closing
+from headwater.server.connections import closing
 from headwater.server.log import Log, Sink
 from headwater.server.monitoring.http import Monitor
 from headwater.server.node import Node

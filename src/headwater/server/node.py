@@ -21,13 +21,13 @@ from headwater.jetstream.config.api_level import API_LEVEL
 from headwater.runtime.environment import Environment, TimerHandle
 from headwater.server.auth.authentication import Authenticator, SlowCheck, Verdict
 from headwater.server.configuration.options import Options, UserOptions
-from headwater.server.core import closing
+from headwater.server.connections import closing
 from headwater.server.core.accounts import Account, Accounts
 from headwater.server.core.broker import Broker
 from headwater.server.core.budget import CONNECT_UNITS, OPERATION_UNITS, Budget
 from headwater.server.core.client import Client, Connection, Subscription
-from headwater.server.core.closed_clients import ClosedClients
-from headwater.server.core.intake import Intake
+from headwater.server.connections.closed_clients import ClosedClients
+from headwater.server.connections.intake import Intake
 from headwater.server.core.permissions import ConnectionPermissions
 from headwater.server.core.tracing import Tracer
 from headwater.server.identity import new_server_id

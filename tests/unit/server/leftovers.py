@@ -16,7 +16,7 @@ _WARM_ROUNDS: Final = 2
 
 # The disk of the simulation remembers every change for the case of a power loss, and a closed
 # connection leaves a record for /connz.
-_KEPT: Final = ("headwater.testing.", "headwater.server.core.closed_clients.")
+_KEPT: Final = ("headwater.testing.", "headwater.server.connections.closed_clients.")
 # Types that closures and bound methods are made of.
 _BUILTINS: Final = ("builtins.function", "builtins.cell", "builtins.method")
 

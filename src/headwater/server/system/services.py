@@ -16,7 +16,7 @@ from msgspec import UNSET, UnsetType
 
 from headwater.runtime.environment import TimerHandle
 from headwater.server.configuration.options import GLOBAL_ACCOUNT
-from headwater.server.core import closing
+from headwater.server.connections import closing
 from headwater.server.core.accounts import Account
 from headwater.server.core.client import Client, Subscription
 from headwater.server.core.own_subscriptions import own_client

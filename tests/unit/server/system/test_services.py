@@ -18,7 +18,7 @@ from headwater.server.configuration.options import (
     SubjectPermission,
     UserOptions,
 )
-from headwater.server.core import closing
+from headwater.server.connections import closing
 from headwater.server.system.services import STATSZ_INTERVAL_S
 from tests.kit.monitored_world import CORES, RSS_BYTES, monitored_world
 from tests.kit.world import Peer, World

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from headwater.server.configuration.options import GLOBAL_ACCOUNT
 from headwater.server.core.accounts import Account
 from headwater.server.core.client import Client, Subscription
-from headwater.server.core.closed_clients import ClosedClient, ClosedSubscription
+from headwater.server.connections.closed_clients import ClosedClient, ClosedSubscription
 from headwater.server.monitoring.pages.documents import (
     Refused,
     View,

@@ -3,8 +3,8 @@
 import pytest
 
 from headwater.server.configuration.options import Options
+from headwater.server.connections.closed_clients import CLOSED_SUBSCRIPTIONS_MAX
 from headwater.server.core import closed_clients
-from headwater.server.core.closed_clients import CLOSED_SUBSCRIPTIONS_MAX
 from tests.kit.world import World
 
 

@@ -1,0 +1,1 @@
+"""Connections of clients: accepted, logged in, kept alive, served in turns, closed."""
