@@ -68,13 +68,6 @@ KNOTS: Final[tuple[frozenset[str], ...]] = (
     ),
     frozenset(
         {
-            "headwater.server.monitoring.pages.absent",
-            "headwater.server.monitoring.pages.accountz",
-            "headwater.server.monitoring.pages.connz",
-            "headwater.server.monitoring.pages.healthz",
-            "headwater.server.monitoring.pages.jsz",
-            "headwater.server.monitoring.pages.subsz",
-            "headwater.server.monitoring.pages.varz",
             "headwater.server.node",
             "headwater.server.streams.ack_inlet",
             "headwater.server.streams.advisories",
@@ -85,8 +78,6 @@ KNOTS: Final[tuple[frozenset[str], ...]] = (
             "headwater.server.streams.consumer_runner",
             "headwater.server.streams.host",
             "headwater.server.streams.runner",
-            "headwater.server.system.events",
-            "headwater.server.system.services",
         }
     ),
 )

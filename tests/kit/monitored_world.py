@@ -1,6 +1,5 @@
 """The world of the server's tests, with a process to look at."""
 
-from dataclasses import replace
 from typing import Final
 
 from headwater.server.configuration.options import Options
@@ -37,6 +36,4 @@ class FixedProcess:
 
 def monitored_world(options: Options | None = None) -> World:
     """A server that can say what it costs the machine."""
-    world = World(options)
-    world.node.environment = replace(world.node.environment, process=FixedProcess())
-    return world
+    return World(options, process=FixedProcess())

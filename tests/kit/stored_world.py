@@ -1,7 +1,6 @@
 """The world of the server's tests, with a disk: streams live on it, and a test can break it."""
 
 import json
-from dataclasses import replace
 from typing import Any, Final
 
 from headwater.server.configuration.options import JetStreamOptions, Options
@@ -29,14 +28,16 @@ def streaming(**settings: Any) -> JetStreamOptions:
 class StoredWorld(World):
     """A node with a disk; `start` opens its streams as a server does."""
 
-    def __init__(self, options: Options | None = None, disk: SimDisk | None = None) -> None:
-        super().__init__(options or Options(jetstream=streaming()))
+    def __init__(
+        self, options: Options | None = None, disk: SimDisk | None = None, **environment: Any
+    ) -> None:
         self.disk = SimDisk() if disk is None else disk
-        self.node.environment = replace(
-            self.node.environment,
+        super().__init__(
+            options or Options(jetstream=streaming()),
             disk=self.disk,
             boot_id=self.disk.boot_id,
             process=FixedProcess(),
+            **environment,
         )
 
     def start(self) -> "StoredWorld":
@@ -65,4 +66,4 @@ class StoredWorld(World):
 
     def health(self, **options: Any) -> Health:
         """What /healthz says."""
-        return healthz(self.node, HealthzOptions(**options))
+        return healthz(self.node.facts, HealthzOptions(**options))

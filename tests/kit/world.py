@@ -272,9 +272,11 @@ class Peer:
 
 
 class World:
-    """One node and its clients."""
+    """One node and its clients; `environment` are parts of it that a test brings along."""
 
-    def __init__(self, options: Options | None = None, uptime_ns: int = UPTIME_NS) -> None:
+    def __init__(
+        self, options: Options | None = None, uptime_ns: int = UPTIME_NS, **environment: Any
+    ) -> None:
         self.clock = ManualClock(uptime_ns)
         self.scheduler = ManualScheduler(self.clock)
         self.log_lines: list[str] = []
@@ -282,18 +284,18 @@ class World:
         log.time_on = False
         log.trace_on = options is not None and options.trace
         nothing = cast(Any, None)
-        environment = Environment(
-            clock=self.clock,
-            entropy=SeededEntropy(),
-            files=nothing,
-            network=nothing,
-            scheduler=self.scheduler,
-            process=nothing,
-            disk=nothing,
-            boot_id="",
-            find_zone=nothing,
-        )
-        self.node = Node(options or Options(), environment, log)
+        parts: dict[str, Any] = {
+            "clock": self.clock,
+            "entropy": SeededEntropy(),
+            "files": nothing,
+            "network": nothing,
+            "scheduler": self.scheduler,
+            "process": nothing,
+            "disk": nothing,
+            "boot_id": "",
+            "find_zone": nothing,
+        }
+        self.node = Node(options or Options(), Environment(**parts | environment), log)
         self._connections = 0
 
     def open(self) -> Peer:

@@ -21,7 +21,8 @@ from headwater.server.configuration.options import (
     SubjectPermission,
     UserOptions,
 )
-from headwater.server.core import broker, crowd, intake
+from headwater.server.connections import intake
+from headwater.server.core import broker, crowd
 from headwater.subjects import index
 from headwater.wire import decoder
 from tests.kit.world import Peer, World
@@ -261,6 +262,6 @@ def test_whatever_clients_send_the_books_stay_in_order(
     for peer in peers:
         peer.connection.leave()
     world.settle()
-    assert world.node.clients == {}
+    assert world.node.roster.open == {}
     assert world.node.accounts.default.clients == {}
     assert subscriptions.count == of_the_server_itself

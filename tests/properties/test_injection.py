@@ -8,7 +8,6 @@ everything in the account, and the receivers of consumers get.
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from enum import Enum
 from types import UnionType
 from typing import Any, Final, NamedTuple, TypeAlias, Union, get_args, get_origin, get_type_hints
@@ -211,8 +210,7 @@ class Watched(StoredWorld):
 
     def __init__(self, disk: SimDisk | None = None) -> None:
         roomy = streaming(max_file_bytes=1 << 28, max_memory_bytes=1 << 28)
-        super().__init__(Options(jetstream=roomy, ping_interval_s=1e6), disk)
-        self.node.environment = replace(self.node.environment, find_zone=find_zone)
+        super().__init__(Options(jetstream=roomy, ping_interval_s=1e6), disk, find_zone=find_zone)
         self.start()
         self.looks_at_headers = True
         self.attacker = self.modern()

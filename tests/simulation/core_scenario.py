@@ -211,6 +211,6 @@ class CoreScenario:
         while True:
             alive = [await one.host.run(one.settled()) for one in self._participants()]
             server = self.server
-            if all(alive) and server is not None and len(server.node.clients) == len(alive):
+            if all(alive) and server is not None and len(server.node.roster.open) == len(alive):
                 return
             await asyncio.sleep(1)

@@ -137,7 +137,7 @@ class Server:
         options = self.options
         if options.http_port == 0:
             return
-        monitor = Monitor(self.node)
+        monitor = Monitor(self.node.facts, self.log)
         host = options.monitoring_host
         listener = await self._listen(
             host, options.http_port, lambda: HttpConnection(monitor.respond, self._http_connections)
@@ -231,7 +231,7 @@ class Server:
             return
         self.log.info("Entering lame duck mode, stop accepting new clients")
         self._client_listener.close()
-        if self.node.clients:
+        if self.node.roster.open:
             self.node.announce_lame_duck()
             await asyncio.sleep(self.options.lame_duck_grace_period_s)
             self.log.info("Closing existing clients")
@@ -241,7 +241,7 @@ class Server:
     async def _close_gently(self) -> None:
         options = self.options
         window_s = options.lame_duck_duration_s - options.lame_duck_grace_period_s
-        clients = [*self.node.clients.values()]
+        clients = [*self.node.roster.open.values()]
         step_s = min(max(window_s, 1.0) / max(len(clients), 1), LAME_DUCK_STEP_S_MAX)
         below = self._environment.entropy.below
         for position, client in enumerate(clients):

@@ -128,7 +128,7 @@ class _Process:
             heap,
             environment.scheduler,
             environment.process,
-            is_alone=lambda: not server.node.clients,
+            is_alone=lambda: not server.node.roster.open,
         )
         upkeep.start()
         await server.wait_stopped()

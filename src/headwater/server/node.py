@@ -22,16 +22,18 @@ from headwater.runtime.environment import Environment, TimerHandle
 from headwater.server.auth.authentication import Authenticator, SlowCheck, Verdict
 from headwater.server.configuration.options import Options, UserOptions
 from headwater.server.connections import closing
+from headwater.server.connections.intake import Intake
+from headwater.server.connections.roster import Roster
 from headwater.server.core.accounts import Account, Accounts
 from headwater.server.core.broker import Broker
 from headwater.server.core.budget import CONNECT_UNITS, OPERATION_UNITS, Budget
 from headwater.server.core.client import Client, Connection, Subscription
-from headwater.server.connections.closed_clients import ClosedClients
-from headwater.server.connections.intake import Intake
 from headwater.server.core.permissions import ConnectionPermissions
 from headwater.server.core.tracing import Tracer
 from headwater.server.identity import new_server_id
 from headwater.server.log import Log
+from headwater.server.monitoring.facts import Facts
+from headwater.server.settings import Settings
 from headwater.server.streams.host import JetStream
 from headwater.server.system.services import SystemServices
 from headwater.subjects.grammar import is_valid_pattern
@@ -80,14 +82,15 @@ class Node:
     """One server."""
 
     def __init__(self, options: Options, environment: Environment, log: Log) -> None:
-        self.options = options
+        started_wall_ns = environment.clock.wall_ns()
+        self.settings = Settings(options, started_wall_ns)
         self.environment = environment
         self.log = log
         self.server_id = new_server_id(environment.entropy)
-        self.started_wall_ns = environment.clock.wall_ns()
-        self.config_loaded_wall_ns = self.started_wall_ns
+        # A reload does not change the name.
+        self.name = options.server_name or self.server_id
         self.accounts = Accounts(options)
-        self.authenticator = Authenticator(options)
+        self.roster = Roster(options.max_closed_clients)
         self.intake = Intake(environment.scheduler, self)
         self.broker = Broker(
             environment.clock,
@@ -102,19 +105,35 @@ class Node:
         self.broker.door.report = log.error
         self.broker.stalls_publishers = not options.no_fast_producer_stall
         self._publish_lines = PublishLines()
-        self.clients: dict[int, Client] = {}
-        self.closed_clients = ClosedClients(options.max_closed_clients)
-        self.total_connections = 0
-        self.slow_consumers = 0
-        self.stale_connections = 0
         self.lame_duck = False
         self.client_port = options.port
-        # Monitoring requests answered, by path.
-        self.monitoring_requests: dict[str, int] = {}
-        self._last_cid = 0
-        self.system_services = SystemServices(self)
         # There once the store is open, if streams are wanted.
         self.jetstream: JetStream | None = None
+        service_clients: dict[Account, Client] = {}
+        self.facts = Facts(
+            server_id=self.server_id,
+            name=self.name,
+            started_wall_ns=started_wall_ns,
+            settings=self.settings,
+            clock=environment.clock,
+            process=environment.process,
+            accounts=self.accounts,
+            roster=self.roster,
+            counters=self.broker.counters,
+            get_info=self.info,
+            get_streams=lambda: self.jetstream,
+            get_lame_duck=lambda: self.lame_duck,
+            service_clients=service_clients,
+            requests={},
+        )
+        self.system_services = SystemServices(
+            self.facts, self.broker, environment, log, service_clients, self.close
+        )
+
+    @property
+    def options(self) -> Options:
+        """The options in force."""
+        return self.settings.options
 
     # --- streams -------------------------------------------------------------------------------
 
@@ -131,15 +150,9 @@ class Node:
 
     # --- identity ------------------------------------------------------------------------------
 
-    @property
-    def name(self) -> str:
-        """The configured name, or the id."""
-        return self.options.server_name or self.server_id
-
     def next_cid(self) -> int:
         """A connection id never given before."""
-        self._last_cid += 1
-        return self._last_cid
+        return self.roster.next_cid()
 
     def info(self) -> ServerInfo:
         """INFO as it is for everybody."""
@@ -154,7 +167,7 @@ class Node:
             host=host,
             port=port,
             headers=not options.no_header_support,
-            auth_required=self.authenticator.required,
+            auth_required=self.settings.authenticator.required,
             max_payload=options.max_payload,
             api_lvl=API_LEVEL,
             jetstream=self.jetstream is not None,
@@ -193,19 +206,19 @@ class Node:
         clock = self.environment.clock
         client.started_ns = client.last_in_ns = clock.monotonic_ns()
         client.started_wall_ns = client.last_activity_wall_ns = clock.wall_ns()
-        self.total_connections += 1
+        self.roster.total_connections += 1
         self.log.debug(f"{client.label} - Client connection created")
         client.traced = self.broker.tracer.wants(client)
         info = self._info_for(client)
-        info.auth_required = self.authenticator.announced
+        info.auth_required = self.settings.authenticator.announced
         self.broker.tell(client, info.encode())
         limit = self.options.max_connections
-        if limit < 0 or (limit > 0 and len(self.clients) >= limit):
+        if limit < 0 or (limit > 0 and len(self.roster.open) >= limit):
             self.log.error(f"{client.label} - {TOO_MANY_CONNECTIONS}")
             self.close(client, closing.MAX_CONNECTIONS, TOO_MANY_CONNECTIONS)
             return client
-        self.clients[client.cid] = client
-        if self.authenticator.required:
+        self.roster.open[client.cid] = client
+        if self.settings.authenticator.required:
             client.auth_timer = self._later(
                 self.options.auth_timeout_s, lambda: self._auth_timed_out(client)
             )
@@ -253,7 +266,7 @@ class Node:
     def close_all(self, reason: str) -> None:
         """End every connection."""
         self.system_services.shutting_down()
-        for client in [*self.clients.values()]:
+        for client in [*self.roster.open.values()]:
             self.close(client, reason)
 
     def forget(self, client: Client, reason: str) -> None:
@@ -269,12 +282,12 @@ class Node:
         client.connect.forget_secrets()
         if client.permissions is not None:
             client.permissions.forget()
-        self.closed_clients.add(client)
+        self.roster.closed.add(client)
         # A subscription leads back to its client: without this step neither would be freed.
         subscriptions, client.subscriptions = client.subscriptions, {}
         self._remove_subscriptions(client.account, [*subscriptions.values()])
         self._leave(client)
-        self.clients.pop(client.cid, None)
+        self.roster.open.pop(client.cid, None)
         self.log.debug(f"{client.label} - Client connection closed: {reason}")
         self.system_services.client_disconnected(client)
 
@@ -311,7 +324,7 @@ class Node:
         self.broker.counters.out_bytes += client.out_bytes
 
     def _slow_consumer(self, client: Client) -> None:
-        self.slow_consumers += 1
+        self.roster.slow_consumers += 1
         client.account.slow_consumers += 1
         self.log.info(
             f"{client.label} - Slow Consumer Detected: MaxPending of "
@@ -322,7 +335,7 @@ class Node:
 
     def _write_deadline(self, client: Client) -> None:
         client.write_timer = None
-        self.slow_consumers += 1
+        self.roster.slow_consumers += 1
         client.account.slow_consumers += 1
         self.log.info(
             f"{client.label} - Slow Consumer Detected: WriteDeadline of "
@@ -390,11 +403,11 @@ class Node:
         client.last_activity_wall_ns = clock.wall_ns()
 
     def _awaits_connect(self, client: Client) -> bool:
-        return self.authenticator.required and not client.connect_received
+        return self.settings.authenticator.required and not client.connect_received
 
     def _without_connect(self, client: Client) -> None:
         """The first operation is not CONNECT on a server that requires it."""
-        stand_in = self.authenticator.stand_in
+        stand_in = self.settings.authenticator.stand_in
         if stand_in is None:
             self._authorization_violation(client)
             return
@@ -419,7 +432,7 @@ class Node:
         client.connect_received = True
         client.headers = client.connect.headers and not self.options.no_header_support
         client.decoder.headers = client.headers
-        judged = self.authenticator.check(client.connect)
+        judged = self.settings.authenticator.check(client.connect)
         if isinstance(judged, SlowCheck):
             client.authenticating = True
             client.connection.pause_reading()
@@ -434,7 +447,7 @@ class Node:
         done: Callable[[Client, Verdict, Authenticator], None],
     ) -> None:
         """Check a password off the loop. A reload may come in between: `done` is told by whom."""
-        authenticator = self.authenticator
+        authenticator = self.settings.authenticator
         self.environment.scheduler.offload(
             check.work, lambda verdict: done(client, verdict, authenticator)
         )
@@ -443,8 +456,8 @@ class Node:
         """A password has been checked elsewhere; go on where the client was left."""
         if client.close_reason:
             return
-        if authenticator is not self.authenticator:
-            judged = self.authenticator.check(client.connect)
+        if authenticator is not self.settings.authenticator:
+            judged = self.settings.authenticator.check(client.connect)
             if isinstance(judged, SlowCheck):
                 self._judge_elsewhere(client, judged, self._judged)
                 return
@@ -675,7 +688,7 @@ class Node:
         )
         if rtt_stale or now_ns - client.last_in_ns >= interval_s * NS_PER_S:
             if client.pings_out + 1 > self.options.ping_max:
-                self.stale_connections += 1
+                self.roster.stale_connections += 1
                 self.log.debug(f"{client.label} - Stale Client Connection - Closing")
                 self.close(client, closing.STALE_CONNECTION, STALE_CONNECTION)
                 return
@@ -697,24 +710,22 @@ class Node:
     def reload(self, options: Options) -> None:
         """Take over new options, which the caller has checked to be reloadable."""
         old = self.options
-        self.options = options
-        self.config_loaded_wall_ns = self.environment.clock.wall_ns()
+        self.settings.replace(options, self.environment.clock.wall_ns())
         self.accounts.configure(options)
         self.system_services.accounts_changed()
         if self.jetstream is not None:
             self.jetstream.reload()
-        self.authenticator = Authenticator(options)
         self.broker.tracer = Tracer(self.log, options)
         self.broker.buffers.max_pending = options.max_pending
         if old.max_control_line != options.max_control_line:
             self._publish_lines.forget()
         self.broker.stalls_publishers = not options.no_fast_producer_stall
-        for client in [*self.clients.values()]:
+        for client in [*self.roster.open.values()]:
             self._apply_limits(client)
             self._recheck(client)
         limit = options.max_connections
         if limit:
-            for client in [*self.clients.values()][max(limit, 0) :]:
+            for client in [*self.roster.open.values()][max(limit, 0) :]:
                 self.close(client, closing.MAX_CONNECTIONS, TOO_MANY_CONNECTIONS)
         # nats-server does not tell of a new max_payload either; it holds all the same.
         if old.client_advertise != options.client_advertise:
@@ -725,22 +736,25 @@ class Node:
         if client.authenticating:
             return
         if not client.connect_received:
-            if self.authenticator.required and self.authenticator.stand_in is None:
+            if (
+                self.settings.authenticator.required
+                and self.settings.authenticator.stand_in is None
+            ):
                 self._authorization_violation(client)
             return
-        judged = self.authenticator.check(client.connect)
+        judged = self.settings.authenticator.check(client.connect)
         if isinstance(judged, SlowCheck):
             self._judge_elsewhere(client, judged, self._rechecked)
         else:
-            self._rechecked(client, judged, self.authenticator)
+            self._rechecked(client, judged, self.settings.authenticator)
 
     def _rechecked(self, client: Client, verdict: Verdict, authenticator: Authenticator) -> None:
         user = verdict.user
         # Another reload has had the client checked again.
-        if client.close_reason or authenticator is not self.authenticator:
+        if client.close_reason or authenticator is not self.settings.authenticator:
             return
         if user is None:
-            if client.username and self.authenticator.user(client.username) is None:
+            if client.username and self.settings.authenticator.user(client.username) is None:
                 # Removed: nats-server does not explain that.
                 self.close(client, closing.CLIENT_CLOSED)
             else:
@@ -760,7 +774,7 @@ class Node:
 
     def _send_to_all(self, info: ServerInfo) -> None:
         """INFO to every client that understands one it did not ask for."""
-        for client in self.clients.values():
+        for client in self.roster.open.values():
             if client.first_pong_sent and client.connect.protocol >= PROTOCOL_INFO:
                 self.broker.tell(client, self._addressed(info, client).encode())
 

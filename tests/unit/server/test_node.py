@@ -48,7 +48,7 @@ class TestFirstInfo:
 
     def test_no_two_clients_have_the_same_id(self, world: World) -> None:
         ids = [infos(world.open().take())[0]["client_id"] for _ in range(3)]
-        assert ids == [peer.cid for peer in world.node.clients.values()]
+        assert ids == [peer.cid for peer in world.node.roster.open.values()]
         assert len(set(ids)) == 3
 
     def test_says_that_credentials_are_needed(self, make_world: MakeWorld) -> None:
@@ -192,7 +192,7 @@ class TestConnect:
         answer = peer.ask(b"CONNECT %b\r\nPING\r\n" % connect_document(**fields))
         assert answer.startswith(b"PONG\r\n" if let_in else VIOLATION)
         assert (peer.reason == "") is let_in
-        assert len(world.node.clients) == let_in
+        assert len(world.node.roster.open) == let_in
 
     def test_a_second_connect_ends_all_subscriptions_and_changes_what_it_names(
         self, world: World
@@ -303,7 +303,7 @@ class TestSlowCheck:
         peer.world.settle()
         peer.world.finish_checks()
         assert peer.reason == "Client Closed"
-        assert peer.world.node.clients == {}
+        assert peer.world.node.roster.open == {}
         assert peer.world.node.accounts.default.clients == {}
 
     def test_the_time_for_connect_does_not_run_meanwhile(self, make_world: MakeWorld) -> None:
@@ -433,7 +433,7 @@ class TestPings:
         world.advance(0.3)
         assert peer.take() == b"-ERR 'Stale Connection'\r\n"
         assert peer.reason == "Stale Connection"
-        assert world.node.stale_connections == 1
+        assert world.node.roster.stale_connections == 1
 
     def test_an_answer_in_time_starts_the_count_again(self, make_world: MakeWorld) -> None:
         world = make_world(ping_interval_s=1.0, ping_max=2)
@@ -545,11 +545,11 @@ class TestConnections:
         peer.connection.leave()
         world.settle()
         node = world.node
-        assert node.clients == {}
+        assert node.roster.open == {}
         assert node.accounts.default.clients == {}
         assert node.accounts.default.index.count == before
         assert world.scheduler.waiting == waiting
-        assert [client.close_reason for client in node.closed_clients] == ["Client Closed"]
+        assert [client.close_reason for client in node.roster.closed] == ["Client Closed"]
 
     def test_closed_clients_are_remembered_up_to_a_limit(self, make_world: MakeWorld) -> None:
         world = make_world(max_closed_clients=3)
@@ -557,7 +557,7 @@ class TestConnections:
         for peer in peers:
             peer.connection.leave()
             world.settle()
-        closed = [client.cid for client in world.node.closed_clients]
+        closed = [client.cid for client in world.node.roster.closed]
         assert closed == [peer.client.cid for peer in peers[-3:]]
 
     def test_an_account_counts_a_connection_once(self, world: World) -> None:

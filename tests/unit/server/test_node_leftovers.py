@@ -73,7 +73,7 @@ def test_a_connection_that_the_server_closes_is_freed() -> None:
 async def gone(server: Server) -> None:
     """Every connection has ended, and the loop has let go of it."""
     # The end of a connection is no event that a test could wait for.
-    while server.node.clients or server._http_connections:  # noqa: ASYNC110
+    while server.node.roster.open or server._http_connections:  # noqa: ASYNC110
         await asyncio.sleep(0)
     for _ in range(4):
         await asyncio.sleep(0)
@@ -108,7 +108,7 @@ def test_a_closed_connection_leaves_one_record_for_connz() -> None:
         world.settle()
 
     assert left_behind(visit) == {}
-    assert len(world.node.closed_clients) == ROUNDS + 2
+    assert len(world.node.roster.closed) == ROUNDS + 2
 
 
 def end_by_error(peer: Peer) -> None:

@@ -257,7 +257,7 @@ class Client:
         """Whether the server is done with this client."""
         return self.close_reason != ""
 
-    # --- what monitoring shows; `server.connections.closed_clients` keeps as much of a dead one ----
+    # --- shown by monitoring; `ClosedClient` keeps as much of a connection that has ended --------
 
     @property
     def peer_host(self) -> str:

@@ -15,6 +15,8 @@ import msgspec
 
 from headwater.base.clock import NS_PER_S
 from headwater.runtime.http import HttpResponse
+from headwater.server.log import Log
+from headwater.server.monitoring.facts import Facts
 from headwater.server.monitoring.pages.absent import gatewayz, leafz, routez
 from headwater.server.monitoring.pages.accountz import (
     AccountStatzOptions,
@@ -30,7 +32,6 @@ from headwater.server.monitoring.pages.jsz import JszOptions, jsz
 from headwater.server.monitoring.pages.query import Query
 from headwater.server.monitoring.pages.subsz import SubszOptions, subsz
 from headwater.server.monitoring.pages.varz import varz
-from headwater.server.node import Node
 from headwater.wire.info import NATS_VERSION
 
 JSON: Final = "application/json"
@@ -50,12 +51,11 @@ _SUBSZ: Final = "/subsz"
 class Monitor:
     """Answers to GET on the monitoring port of one node."""
 
-    __slots__ = ("_node", "_pages", "requests")
+    __slots__ = ("_facts", "_log", "_pages")
 
-    def __init__(self, node: Node) -> None:
-        self._node = node
-        # Requests answered, by path.
-        self.requests: dict[str, int] = node.monitoring_requests
+    def __init__(self, facts: Facts, log: Log) -> None:
+        self._facts = facts
+        self._log = log
         self._pages: dict[str, Callable[[Query], HttpResponse]] = {
             _ROOT: self._index,
             "/varz": self._varz,
@@ -103,25 +103,26 @@ class Monitor:
 
     @property
     def _base_path(self) -> str:
-        path = self._node.options.http_base_path
+        path = self._facts.options.http_base_path
         return _cleaned(f"/{path}").rstrip("/")
 
     def _date(self) -> str:
-        seconds = self._node.environment.clock.wall_ns() // NS_PER_S
+        seconds = self._facts.now_ns // NS_PER_S
         return format_datetime(datetime.fromtimestamp(seconds, UTC), usegmt=True)
 
     def _count(self, path: str) -> None:
-        self.requests[path] = self.requests.get(path, 0) + 1
+        requests = self._facts.requests
+        requests[path] = requests.get(path, 0) + 1
 
     # --- pages ---------------------------------------------------------------------------------
 
     def _index(self, query: Query) -> HttpResponse:
         self._count(_ROOT)
-        return HttpResponse(200, HTML, index_page(self._node.name, NATS_VERSION, self._base_path))
+        return HttpResponse(200, HTML, index_page(self._facts.name, NATS_VERSION, self._base_path))
 
     def _varz(self, query: Query) -> HttpResponse:
         self._count("/varz")
-        return _document(varz(self._node, self.requests))
+        return _document(varz(self._facts))
 
     def _connz(self, query: Query) -> HttpResponse:
         auth = query.boolean("auth")
@@ -140,7 +141,7 @@ class Monitor:
             mqtt_client=query.text("mqtt_client"),
         )
         self._count("/connz")
-        return _document(connz(self._node, options))
+        return _document(connz(self._facts, options))
 
     def _subsz(self, query: Query) -> HttpResponse:
         self._count(_SUBSZ)
@@ -151,13 +152,13 @@ class Monitor:
             test=query.text("test"),
             account=query.text("acc"),
         )
-        return _document(subsz(self._node, options))
+        return _document(subsz(self._facts, options))
 
     def _healthz(self, query: Query) -> HttpResponse:
         self._count("/healthz")
         js_enabled = query.boolean("js-enabled")
         if js_enabled:
-            self._node.log.warn("Healthcheck: js-enabled deprecated, use js-enabled-only instead")
+            self._log.warn("Healthcheck: js-enabled deprecated, use js-enabled-only instead")
         options = HealthzOptions(
             js_enabled=js_enabled,
             js_enabled_only=query.boolean("js-enabled-only"),
@@ -168,38 +169,38 @@ class Monitor:
             stream=query.text("stream"),
             consumer=query.text("consumer"),
         )
-        health = healthz(self._node, options)
+        health = healthz(self._facts, options)
         if health.error:
-            self._node.log.warn(f'Healthcheck failed: "{health.error}"')
+            self._log.warn(f'Healthcheck failed: "{health.error}"')
         elif health.errors:
-            self._node.log.warn(f"Healthcheck failed: {len(health.errors)} errors")
+            self._log.warn(f"Healthcheck failed: {len(health.errors)} errors")
         document = msgspec.structs.replace(health, status_code=0)
         return HttpResponse(health.status_code, JSON, encode(document), _ANY_ORIGIN)
 
     def _accountz(self, query: Query) -> HttpResponse:
         self._count("/accountz")
-        return _document(accountz(self._node, AccountzOptions(account=query.text("acc"))))
+        return _document(accountz(self._facts, AccountzOptions(account=query.text("acc"))))
 
     def _accstatz(self, query: Query) -> HttpResponse:
         self._count("/accstatz")
         options = AccountStatzOptions(include_unused=query.boolean("unused"))
-        return _document(account_statz(self._node, options))
+        return _document(account_statz(self._facts, options))
 
     def _routez(self, query: Query) -> HttpResponse:
         query.subscriptions()
         self._count("/routez")
-        return _document(routez(self._node))
+        return _document(routez(self._facts))
 
     def _gatewayz(self, query: Query) -> HttpResponse:
         self._count("/gatewayz")
         query.subscriptions()
         query.boolean("accs")
-        return _document(gatewayz(self._node))
+        return _document(gatewayz(self._facts))
 
     def _leafz(self, query: Query) -> HttpResponse:
         self._count("/leafz")
         query.boolean("subs")
-        return _document(leafz(self._node))
+        return _document(leafz(self._facts))
 
     def _jsz(self, query: Query) -> HttpResponse:
         self._count("/jsz")
@@ -217,7 +218,7 @@ class Monitor:
             stream_leader_only=query.boolean("stream-leader-only"),
             account=query.text("acc"),
         )
-        return _document(jsz(self._node, options))
+        return _document(jsz(self._facts, options))
 
     def _ipqueuesz(self, query: Query) -> HttpResponse:
         """Queues between threads, of which there are none."""

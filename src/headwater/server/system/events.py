@@ -4,7 +4,7 @@ Only shapes and how they are filled; who is told, and when, is `headwater.server
 Fields are nats-server's, in its order (see `headwater.server.monitoring.pages.documents.View`).
 """
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -13,7 +13,7 @@ from headwater.base.clock import NS_PER_S
 from headwater.server.configuration.options import Permissions, SubjectPermission
 from headwater.server.core.accounts import Account
 from headwater.server.core.client import Client
-from headwater.server.identity import new_event_id
+from headwater.server.monitoring.facts import Facts
 from headwater.server.monitoring.pages.accountz import Traffic, account_stat
 from headwater.server.monitoring.pages.documents import MsgBytes, View, round_trip_ns, timestamp
 from headwater.server.monitoring.pages.jsz import JetStreamPart, jetstream_part
@@ -27,9 +27,6 @@ from headwater.server.monitoring.pages.varz import (
     subscriptions_in_all,
 )
 from headwater.wire.info import NATS_VERSION
-
-if TYPE_CHECKING:
-    from headwater.server.node import Node
 
 CONNECT_TYPE: Final = "io.nats.server.advisory.v1.client_connect"
 DISCONNECT_TYPE: Final = "io.nats.server.advisory.v1.client_disconnect"
@@ -203,22 +200,22 @@ class Reply(View, kw_only=True):
     error: ApiError | UnsetType = UNSET
 
 
-def server_identity(node: "Node", seq: int) -> ServerIdentity:
+def server_identity(facts: Facts, seq: int) -> ServerIdentity:
     """This server as it is now."""
-    options = node.options
+    options = facts.options
     return ServerIdentity(
-        name=node.name,
-        host=node.info().host,
-        id=node.server_id,
+        name=facts.name,
+        host=facts.info.host,
+        id=facts.server_id,
         domain=options.jetstream.domain,
         ver=NATS_VERSION,
         tags=tuple(options.server_tags),
         metadata=dict(sorted(options.server_metadata.items())) or UNSET,
         feature_flags=FeatureFlags(),
-        jetstream=node.jetstream is not None,
-        flags=0 if node.jetstream is None else JETSTREAM_FLAGS,
+        jetstream=facts.streams is not None,
+        flags=0 if facts.streams is None else JETSTREAM_FLAGS,
         seq=seq,
-        time=timestamp(node.environment.clock.wall_ns()),
+        time=timestamp(facts.now_ns),
     )
 
 
@@ -242,25 +239,27 @@ def client_identity(client: Client, stop: str = "") -> ClientIdentity:
     )
 
 
-def connect_event(node: "Node", client: Client, seq: int) -> ConnectEvent:
+def connect_event(facts: Facts, client: Client, seq: int, event_id: str) -> ConnectEvent:
     """A client is in its account."""
     return ConnectEvent(
         type=CONNECT_TYPE,
-        id=new_event_id(node.environment.entropy),
-        timestamp=timestamp(node.environment.clock.wall_ns()),
-        server=server_identity(node, seq),
+        id=event_id,
+        timestamp=timestamp(facts.now_ns),
+        server=server_identity(facts, seq),
         client=client_identity(client),
     )
 
 
-def disconnect_event(node: "Node", client: Client, seq: int, reason: str) -> DisconnectEvent:
+def disconnect_event(
+    facts: Facts, client: Client, seq: int, event_id: str, reason: str
+) -> DisconnectEvent:
     """A client has gone, or is about to be sent away."""
-    stopped_ns = client.stopped_wall_ns or node.environment.clock.wall_ns()
+    stopped_ns = client.stopped_wall_ns or facts.now_ns
     return DisconnectEvent(
         type=DISCONNECT_TYPE,
-        id=new_event_id(node.environment.entropy),
+        id=event_id,
         timestamp=timestamp(stopped_ns),
-        server=server_identity(node, seq),
+        server=server_identity(facts, seq),
         client=client_identity(client, timestamp(stopped_ns)),
         sent=MsgBytes(msgs=client.in_msgs, bytes=client.in_bytes),
         received=MsgBytes(msgs=client.out_msgs, bytes=client.out_bytes),
@@ -269,34 +268,34 @@ def disconnect_event(node: "Node", client: Client, seq: int, reason: str) -> Dis
 
 
 def account_connections(
-    node: "Node", account: Account, seq: int, event_id: str
+    facts: Facts, account: Account, seq: int, event_id: str
 ) -> AccountConnections:
     """How many connections an account has now."""
     return AccountConnections(
         type=ACCOUNT_CONNECTIONS_TYPE,
         id=event_id,
-        timestamp=timestamp(node.environment.clock.wall_ns()),
-        server=server_identity(node, seq),
+        timestamp=timestamp(facts.now_ns),
+        server=server_identity(facts, seq),
         **msgspec.structs.asdict(account_stat(account)),
     )
 
 
-def stats_event(node: "Node", seq: int) -> StatsEvent:
+def stats_event(facts: Facts, seq: int) -> StatsEvent:
     """The server in numbers."""
-    process = node.environment.process
-    received, sent = received_in_all(node), sent_in_all(node)
-    slow, stale = node.slow_consumers, node.stale_connections
+    process = facts.process
+    received, sent = received_in_all(facts), sent_in_all(facts)
+    slow, stale = facts.roster.slow_consumers, facts.roster.stale_connections
     return StatsEvent(
-        server=server_identity(node, seq),
+        server=server_identity(facts, seq),
         statsz=ServerStats(
-            start=timestamp(node.started_wall_ns),
+            start=timestamp(facts.started_wall_ns),
             mem=process.rss_bytes(),
             cores=process.cores(),
-            cpu=cpu_percent(node),
-            connections=len(node.clients),
-            total_connections=node.total_connections,
-            active_accounts=sum(1 for account in node.accounts.all() if account.clients),
-            subscriptions=subscriptions_in_all(node),
+            cpu=cpu_percent(facts),
+            connections=len(facts.roster.open),
+            total_connections=facts.roster.total_connections,
+            active_accounts=sum(1 for account in facts.accounts.all() if account.clients),
+            subscriptions=subscriptions_in_all(facts),
             sent=sent,
             sent_to_clients=sent,
             received=received,
@@ -305,9 +304,9 @@ def stats_event(node: "Node", seq: int) -> StatsEvent:
             slow_consumer_stats=KindCounts(clients=slow) if slow else UNSET,
             stale_connections=stale,
             stale_connection_stats=KindCounts(clients=stale) if stale else UNSET,
-            stalled_clients=node.broker.counters.stalled_clients,
+            stalled_clients=facts.counters.stalled_clients,
             active_servers=1,
-            jetstream=UNSET if node.jetstream is None else jetstream_part(node, with_folder=False),
+            jetstream=UNSET if facts.streams is None else jetstream_part(facts, with_folder=False),
             gomaxprocs=THREADS,
         ),
     )

@@ -8,21 +8,26 @@ and its relatives show; there alone events are published, and only when somebody
 Nothing here exists in a server without a system account.
 """
 
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, final
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple, final
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from headwater.runtime.environment import TimerHandle
+from headwater.runtime.environment import Environment, TimerHandle
 from headwater.server.configuration.options import GLOBAL_ACCOUNT
 from headwater.server.connections import closing
 from headwater.server.core.accounts import Account
+from headwater.server.core.broker import Broker
 from headwater.server.core.client import Client, Subscription
 from headwater.server.core.own_subscriptions import own_client
 from headwater.server.identity import new_event_id
+from headwater.server.log import Log
+from headwater.server.monitoring.facts import Facts
 from headwater.server.monitoring.pages.absent import gatewayz, leafz, routez
 from headwater.server.monitoring.pages.accountz import (
+    OWN_ACCOUNT_SERVICES,
+    USER_INFO,
     AccountStatzOptions,
     AccountzOptions,
     account_info,
@@ -46,9 +51,6 @@ from headwater.server.system.events import (
     stats_event,
     user_info,
 )
-
-if TYPE_CHECKING:
-    from headwater.server.node import Node
 
 # How often a server describes itself to those in the system account who listen.
 STATSZ_INTERVAL_S: Final = 10.0
@@ -95,90 +97,106 @@ class Service(NamedTuple):
     """A document that can be asked for."""
 
     options: type[Any]
-    view: Callable[["Node", Any], object]
+    view: Callable[[Facts, Any], object]
 
 
 class AccountService(NamedTuple):
     """A document about one account; None is not sent."""
 
     options: type[Any]
-    view: Callable[["Node", str, Any], object | None]
+    view: Callable[[Facts, str, Any], object | None]
 
 
-def _subsz_of(node: "Node", account: str, options: SubszOptions) -> object:
+def _subsz_of(facts: Facts, account: str, options: SubszOptions) -> object:
     options.subscriptions, options.account = True, account
-    return subsz(node, options)
+    return subsz(facts, options)
 
 
-def _connz_of(node: "Node", account: str, options: ConnzOptions) -> object:
+def _connz_of(facts: Facts, account: str, options: ConnzOptions) -> object:
     options.acc = account
-    return connz(node, options)
+    return connz(facts, options)
 
 
-def _statz_of(node: "Node", account: str, options: AccountStatzOptions) -> object | None:
+def _statz_of(facts: Facts, account: str, options: AccountStatzOptions) -> object | None:
     if account != _EVERY_ACCOUNT:
         options.accounts = (account,)
-    page = account_statz(node, options)
+    page = account_statz(facts, options)
     return page if page.account_statz or options.include_unused else None
 
 
 # Asked by `$SYS.REQ.SERVER.PING.<name>` of all servers and by `$SYS.REQ.SERVER.<id>.<name>` of one.
 _SERVER_SERVICES: Final = {
-    "VARZ": Service(NoOptions, lambda node, _: varz(node, node.monitoring_requests)),
+    "VARZ": Service(NoOptions, lambda facts, _: varz(facts)),
     "CONNZ": Service(ConnzOptions, connz),
     "SUBSZ": Service(SubszOptions, subsz),
     "ACCOUNTZ": Service(AccountzOptions, accountz),
     "HEALTHZ": Service(HealthzOptions, healthz),
-    "ROUTEZ": Service(NoOptions, lambda node, _: routez(node)),
-    "GATEWAYZ": Service(NoOptions, lambda node, _: gatewayz(node)),
-    "LEAFZ": Service(NoOptions, lambda node, _: leafz(node)),
+    "ROUTEZ": Service(NoOptions, lambda facts, _: routez(facts)),
+    "GATEWAYZ": Service(NoOptions, lambda facts, _: gatewayz(facts)),
+    "LEAFZ": Service(NoOptions, lambda facts, _: leafz(facts)),
     "JSZ": Service(JszOptions, jsz),
-    "IPQUEUESZ": Service(NoOptions, lambda node, _: {}),
-    "RAFTZ": Service(NoOptions, lambda node, _: {}),
+    "IPQUEUESZ": Service(NoOptions, lambda facts, _: {}),
+    "RAFTZ": Service(NoOptions, lambda facts, _: {}),
 }
 
-_CONNZ_OF: Final = AccountService(ConnzOptions, _connz_of)
-_STATZ_OF: Final = AccountService(AccountStatzOptions, _statz_of)
-
-# Asked by `$SYS.REQ.ACCOUNT.<account>.<name>`, in the system account.
+# Asked by `$SYS.REQ.ACCOUNT.<account>.<name>`, in the system account. Other accounts ask some of
+# them about themselves (`OWN_ACCOUNT_SERVICES`).
 _ACCOUNT_SERVICES: Final = {
-    "CONNZ": _CONNZ_OF,
-    "STATZ": _STATZ_OF,
+    "CONNZ": AccountService(ConnzOptions, _connz_of),
+    "STATZ": AccountService(AccountStatzOptions, _statz_of),
     "SUBSZ": AccountService(SubszOptions, _subsz_of),
-    "INFO": AccountService(NoOptions, lambda node, account, _: account_info(node, account)),
-    "LEAFZ": AccountService(NoOptions, lambda node, account, _: leafz(node)),
+    "INFO": AccountService(NoOptions, lambda facts, account, _: account_info(facts, account)),
+    "LEAFZ": AccountService(NoOptions, lambda facts, account, _: leafz(facts)),
     "JSZ": AccountService(JszOptions, jsz_of_account),
 }
-
-# Asked in any other account, always about that account.
-_OWN_ACCOUNT_SERVICES: Final = {
-    "$SYS.REQ.ACCOUNT.PING.CONNZ": ("CONNZ", _CONNZ_OF),
-    "$SYS.REQ.SERVER.PING.CONNZ": ("CONNZ", _CONNZ_OF),
-    "$SYS.REQ.ACCOUNT.PING.STATZ": ("STATZ", _STATZ_OF),
-}
-_JETSTREAM_API: Final = "$JS.API.>"
-_USER_INFO: Final = "$SYS.REQ.USER.INFO"
 
 
 @final
 class SystemServices:
-    """The services and events of one node. The node says what happens; this tells who listens."""
+    """The services and events of one server: told what happens, it tells those who listen."""
 
-    __slots__ = ("_clients", "_node", "_seq", "_statsz_timer", "_system")
+    __slots__ = (
+        "_accounts",
+        "_broker",
+        "_clients",
+        "_close",
+        "_entropy",
+        "_facts",
+        "_log",
+        "_scheduler",
+        "_seq",
+        "_statsz_timer",
+        "_system",
+    )
 
-    def __init__(self, node: "Node") -> None:
-        self._node = node
-        self._clients: dict[Account, Client] = {}
+    def __init__(
+        self,
+        facts: Facts,
+        broker: Broker,
+        environment: Environment,
+        log: Log,
+        clients: dict[Account, Client],
+        close: Callable[[Client, str], None],
+    ) -> None:
+        self._facts = facts
+        self._accounts = facts.accounts
+        self._broker = broker
+        self._entropy = environment.entropy
+        self._scheduler = environment.scheduler
+        self._log = log
+        self._close = close
+        # The server's own client in each account, by which it listens.
+        self._clients = clients
         self._system: Account | None = None
         self._seq = 0
         self._statsz_timer: TimerHandle | None = None
         self.accounts_changed()
 
-    # --- what the node tells -------------------------------------------------------------------
+    # --- what the connections tell -------------------------------------------------------------
 
     def accounts_changed(self) -> None:
         """Accounts were made, or are no longer there."""
-        accounts = self._node.accounts
+        accounts = self._accounts
         if accounts.system is not self._system:
             for account in [*self._clients]:
                 self._withdraw(account)
@@ -197,7 +215,9 @@ class SystemServices:
         """A client is in its account."""
         self._publish_connections(client.account)
         subject = f"$SYS.ACCOUNT.{client.account.name}.CONNECT"
-        self._publish(subject, lambda seq: connect_event(self._node, client, seq))
+        self._publish(
+            subject, lambda seq: connect_event(self._facts, client, seq, self._new_event_id())
+        )
         if client.account is self._system and self._statsz_timer is None:
             self._set_statsz_timer()
 
@@ -206,13 +226,13 @@ class SystemServices:
         reason = client.close_reason
         self._publish_connections(client.account)
         subject = f"$SYS.ACCOUNT.{client.account.name}.DISCONNECT"
-        self._publish(subject, lambda seq: disconnect_event(self._node, client, seq, reason))
+        self._publish_disconnect(subject, client, reason)
 
     def auth_failed(self, client: Client) -> None:
         """A client is going to be sent away for its credentials."""
-        subject = f"$SYS.SERVER.{self._node.server_id}.CLIENT.AUTH.ERR"
+        subject = f"$SYS.SERVER.{self._facts.server_id}.CLIENT.AUTH.ERR"
         reason = closing.AUTHENTICATION_VIOLATION
-        self._publish(subject, lambda seq: disconnect_event(self._node, client, seq, reason))
+        self._publish_disconnect(subject, client, reason)
 
     def lame_duck_entered(self) -> None:
         """The server wants its clients to go elsewhere."""
@@ -225,44 +245,22 @@ class SystemServices:
             self._statsz_timer.cancel()
             self._statsz_timer = None
 
-    # --- what monitoring asks ------------------------------------------------------------------
-
-    def subscriptions(self, account: Account) -> Iterator[Subscription]:
-        """The server's own subscriptions in an account."""
-        client = self._clients.get(account)
-        return iter(()) if client is None else iter(client.subscriptions.values())
-
-    def imports(self, account: Account) -> Iterator[tuple[str, str, str, bool]]:
-        """What an account sees of the system account.
-
-        The subject there and here, the system account's name, and whether it is told who asks.
-        """
-        if self._system is None:
-            return
-        system, name = self._system.name, account.name
-        if account is not self._system:
-            for subject, (service, _) in _OWN_ACCOUNT_SERVICES.items():
-                yield subject, f"$SYS.REQ.ACCOUNT.{name}.{service}", system, False
-            if self._node.jetstream is not None:
-                yield _JETSTREAM_API, _JETSTREAM_API, system, True
-        yield _USER_INFO, f"$SYS.REQ.USER.{name}.INFO", system, True
-
     # --- services ------------------------------------------------------------------------------
 
     def _offer(self, account: Account) -> None:
         """Subscribe to everything that may be asked in an account."""
-        client = own_client(self._node.next_cid(), account)
+        client = own_client(self._facts.roster.next_cid(), account)
         self._clients[account] = client
-        self._subscribe(client, _USER_INFO, self._answer_user_info)
+        self._subscribe(client, USER_INFO, self._answer_user_info)
         if account is self._system:
             self._offer_to_system(client)
             return
-        for subject, (_, service) in _OWN_ACCOUNT_SERVICES.items():
-            self._subscribe(client, subject, self._about_own_account(service))
+        for subject, name in OWN_ACCOUNT_SERVICES.items():
+            self._subscribe(client, subject, self._about_own_account(_ACCOUNT_SERVICES[name]))
 
     def _offer_to_system(self, client: Client) -> None:
         self._subscribe(client, "$SYS.REQ.SERVER.PING", self._answer_statsz)
-        server_id = self._node.server_id
+        server_id = self._facts.server_id
         for target in ("PING", server_id):
             self._subscribe(client, f"$SYS.REQ.SERVER.{target}.STATSZ", self._answer_statsz)
             self._subscribe(client, f"$SYS.REQ.SERVER.{target}.IDZ", self._answer_id)
@@ -298,7 +296,7 @@ class SystemServices:
     def _about_server(self, service: Service) -> Callable[[Request], None]:
         view = service.view
         return lambda request: self._answer(
-            request, service.options, lambda options: view(self._node, options)
+            request, service.options, lambda options: view(self._facts, options)
         )
 
     def _about_account(self, service: AccountService) -> Callable[[Request], None]:
@@ -306,7 +304,7 @@ class SystemServices:
 
         def serve(request: Request) -> None:
             name = request.subject.split(b".")[3].decode(errors="replace")
-            self._answer(request, service.options, lambda options: view(self._node, name, options))
+            self._answer(request, service.options, lambda options: view(self._facts, name, options))
 
         return serve
 
@@ -315,7 +313,7 @@ class SystemServices:
         return lambda request: self._answer(
             request,
             service.options,
-            lambda options: view(self._node, request.account.name, options),
+            lambda options: view(self._facts, request.account.name, options),
         )
 
     def _answer(
@@ -349,8 +347,8 @@ class SystemServices:
             self._reply(request, self._envelope(data=user_info(request.source)))
 
     def _answer_id(self, request: Request) -> None:
-        node = self._node
-        self._reply(request, ServerId(name=node.name, host=node.info().host, id=node.server_id))
+        facts = self._facts
+        self._reply(request, ServerId(name=facts.name, host=facts.info.host, id=facts.server_id))
 
     def _answer_statsz(self, request: Request) -> None:
         """Without a reply subject the answer goes to everybody who listens to such events."""
@@ -364,28 +362,28 @@ class SystemServices:
             self._reply(request, self._envelope(error=error))
             return
         if meant:
-            self._reply(request, stats_event(self._node, self._next_seq()))
+            self._reply(request, stats_event(self._facts, self._next_seq()))
 
     def _kick(self, request: Request) -> None:
         try:
             asked = _decoded(request.body, KickRequest)
         except msgspec.DecodeError as reason:
-            self._node.log.error(f"Error unmarshalling kick client request: {reason}")
+            self._log.error(f"Error unmarshalling kick client request: {reason}")
             return
-        client = self._node.clients.get(asked.cid)
+        client = self._facts.roster.open.get(asked.cid)
         if client is None:
             error = ApiError(code=_INTERNAL_ERROR, description="no such client or leafnode id")
             self._reply(request, self._envelope(error=error))
             return
         self._reply(request, self._envelope())
-        self._node.close(client, closing.KICKED)
+        self._close(client, closing.KICKED)
 
     def _is_meant(self, wanted: ServerFilter) -> bool:
         """Whether a request that names servers names this one."""
-        options = self._node.options
+        options = self._facts.options
         for name, own in (
-            (wanted.server_name, self._node.name),
-            (wanted.host, self._node.info().host),
+            (wanted.server_name, self._facts.name),
+            (wanted.host, self._facts.info.host),
             (wanted.cluster, ""),
         ):
             if name and (name != own if wanted.exact_match else name not in own):
@@ -395,14 +393,14 @@ class SystemServices:
         return all(tag.lower() in options.server_tags for tag in wanted.tags)
 
     def _envelope(self, data: object = UNSET, error: ApiError | UnsetType = UNSET) -> Reply:
-        server = server_identity(self._node, self._next_seq())
+        server = server_identity(self._facts, self._next_seq())
         return Reply(server=server, data=data, error=error)
 
     def _reply(self, request: Request, document: object) -> None:
         subject = request.reply
         if subject is not None:
             route = request.account.index.match(subject)
-            self._node.broker.send(route, subject, None, encode(document))
+            self._broker.send(route, subject, None, encode(document))
 
     # --- events --------------------------------------------------------------------------------
 
@@ -418,33 +416,37 @@ class SystemServices:
         name = subject.encode()
         route = self._system.index.match(name)
         if route.size:
-            self._node.broker.send(route, name, None, encode(event(self._next_seq())))
+            self._broker.send(route, name, None, encode(event(self._next_seq())))
+
+    def _publish_disconnect(self, subject: str, client: Client, reason: str) -> None:
+        self._publish(
+            subject,
+            lambda seq: disconnect_event(self._facts, client, seq, self._new_event_id(), reason),
+        )
 
     def _publish_connections(self, account: Account) -> None:
         """One event under its old and its new name; there is none about the global account."""
         if account.name == GLOBAL_ACCOUNT or not self._has_audience:
             return
-        event_id = new_event_id(self._node.environment.entropy)
+        event_id = self._new_event_id()
         for subject in (
             f"$SYS.SERVER.ACCOUNT.{account.name}.CONNS",
             f"$SYS.ACCOUNT.{account.name}.SERVER.CONNS",
         ):
             self._publish(
-                subject, lambda seq: account_connections(self._node, account, seq, event_id)
+                subject, lambda seq: account_connections(self._facts, account, seq, event_id)
             )
 
     def _publish_identity(self, event: str) -> None:
-        subject = f"$SYS.SERVER.{self._node.server_id}.{event}"
-        self._publish(subject, lambda seq: server_identity(self._node, seq))
+        subject = f"$SYS.SERVER.{self._facts.server_id}.{event}"
+        self._publish(subject, lambda seq: server_identity(self._facts, seq))
 
     def _publish_stats(self) -> None:
-        subject = f"$SYS.SERVER.{self._node.server_id}.STATSZ"
-        self._publish(subject, lambda seq: stats_event(self._node, seq))
+        subject = f"$SYS.SERVER.{self._facts.server_id}.STATSZ"
+        self._publish(subject, lambda seq: stats_event(self._facts, seq))
 
     def _set_statsz_timer(self) -> None:
-        self._statsz_timer = self._node.environment.scheduler.call_later(
-            STATSZ_INTERVAL_S, self._statsz_due
-        )
+        self._statsz_timer = self._scheduler.call_later(STATSZ_INTERVAL_S, self._statsz_due)
 
     def _statsz_due(self) -> None:
         """Goes on for as long as there is anybody in the system account."""
@@ -452,6 +454,9 @@ class SystemServices:
         if self._has_audience:
             self._publish_stats()
             self._set_statsz_timer()
+
+    def _new_event_id(self) -> str:
+        return new_event_id(self._entropy)
 
     def _next_seq(self) -> int:
         self._seq += 1

@@ -96,7 +96,7 @@ def closed_ones_remembered(options: Options) -> object:
     for _ in range(2):
         world.open().connection.leave()
         world.settle()
-    return len(world.node.closed_clients)
+    return len(world.node.roster.closed)
 
 
 def pings_in_quarter_minute(options: Options) -> object:
@@ -148,7 +148,7 @@ def cached_routes(options: Options) -> object:
     world = World(options)
     peer = world.modern()
     peer.send(b"SUB a.> 1\r\n" + publish("a.b.c") + publish("a.c.d"))
-    return subsz(world.node, SubszOptions()).num_cache
+    return subsz(world.node.facts, SubszOptions()).num_cache
 
 
 def traced(*said: bytes, **connect: object) -> Probe:
@@ -205,7 +205,7 @@ def told_by_varz(*keys: str) -> Probe:
     """The values on /varz of settings that are for people to read."""
 
     def probe(options: Options) -> object:
-        page = varz(monitored_world(options).node, {})
+        page = varz(monitored_world(options).node.facts)
         return [getattr(page, key) for key in keys]
 
     return probe
@@ -213,7 +213,7 @@ def told_by_varz(*keys: str) -> Probe:
 
 def told_by_jsz(*keys: str) -> Probe:
     def probe(options: Options) -> object:
-        page = jsz(StoredWorld(options).start().node, JszOptions(config=True))
+        page = jsz(StoredWorld(options).start().node.facts, JszOptions(config=True))
         return [getattr(page.config, key, getattr(page.limits, key, None)) for key in keys]
 
     return probe
@@ -223,7 +223,8 @@ def page_at(path: str) -> Probe:
     """Whether there is a page of the monitor at a path."""
 
     def probe(options: Options) -> object:
-        return Monitor(monitored_world(options).node).respond(path).status
+        node = monitored_world(options).node
+        return Monitor(node.facts, node.log).respond(path).status
 
     return probe
 

@@ -170,11 +170,11 @@ class TestEnds:
         flooder.push(pings(4 * PINGS_PER_TURN) + b"PUB last 2\r\nhi\r\n")
         flooder.connection.leave()
         world.scheduler.run_turn()
-        assert flooder.client.cid in world.node.clients
+        assert flooder.client.cid in world.node.roster.open
         world.settle()
         assert other.take() == b"MSG last 1 2\r\nhi\r\n"
         assert flooder.reason == "Client Closed"
-        assert flooder.client.cid not in world.node.clients
+        assert flooder.client.cid not in world.node.roster.open
 
     def test_a_violation_ends_the_connection_and_its_backlog(
         self, world: World, flooder: Peer, other: Peer

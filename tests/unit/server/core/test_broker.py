@@ -8,7 +8,8 @@ from headwater.server.configuration.options import (
     SubjectPermission,
     UserOptions,
 )
-from headwater.server.core import crowd, intake, out_buffers
+from headwater.server.connections import intake
+from headwater.server.core import crowd, out_buffers
 from tests.kit.world import Peer, World
 from tests.unit.server.conftest import MakeWorld
 
@@ -422,7 +423,7 @@ class TestSlowConsumers:
         assert slow.connection.ended == "aborted"
         assert healthy.take().count(b"MSG") == 5
         assert healthy.reason == source.reason == ""
-        assert world.node.slow_consumers == 1
+        assert world.node.roster.slow_consumers == 1
         assert b"-ERR" not in slow.take()
 
     def test_exactly_at_the_limit_it_stays(self, make_world: MakeWorld) -> None:

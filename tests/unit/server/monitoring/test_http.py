@@ -89,7 +89,7 @@ class Site:
 
     def __init__(self, options: Options | None = None) -> None:
         self.world = monitored_world(options)
-        self.monitor = Monitor(self.world.node)
+        self.monitor = Monitor(self.world.node.facts, self.world.node.log)
 
     def get(self, target: str) -> HttpResponse:
         return self.monitor.respond(target)

@@ -481,8 +481,8 @@ class TestEvents:
 
 class TestBeingInvisible:
     def test_the_servers_own_clients_are_no_connections(self, world: World) -> None:
-        assert world.node.clients == {}
-        assert world.node.total_connections == 0
+        assert world.node.roster.open == {}
+        assert world.node.roster.total_connections == 0
         assert all(not account.clients for account in world.node.accounts.all())
 
     def test_a_service_is_no_subscription_of_the_client(self, world: World) -> None:

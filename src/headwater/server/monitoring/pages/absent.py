@@ -4,12 +4,8 @@ nats-server answers these requests whether the feature is configured or not; an 
 asks all of them gets from us what it gets from a nats-server on its own.
 """
 
-from typing import TYPE_CHECKING
-
+from headwater.server.monitoring.facts import Facts
 from headwater.server.monitoring.pages.documents import View, timestamp
-
-if TYPE_CHECKING:
-    from headwater.server.node import Node
 
 
 class Routez(View, kw_only=True):
@@ -40,24 +36,27 @@ class Leafz(View, kw_only=True):
     leafs: list[object]
 
 
-def routez(node: "Node") -> Routez:
+def routez(facts: Facts) -> Routez:
     """No routes."""
     return Routez(
-        server_id=node.server_id, server_name=node.name, now=_now(node), num_routes=0, routes=[]
+        server_id=facts.server_id,
+        server_name=facts.name,
+        now=timestamp(facts.now_ns),
+        num_routes=0,
+        routes=[],
     )
 
 
-def gatewayz(node: "Node") -> Gatewayz:
+def gatewayz(facts: Facts) -> Gatewayz:
     """No gateways."""
     return Gatewayz(
-        server_id=node.server_id, now=_now(node), outbound_gateways={}, inbound_gateways={}
+        server_id=facts.server_id,
+        now=timestamp(facts.now_ns),
+        outbound_gateways={},
+        inbound_gateways={},
     )
 
 
-def leafz(node: "Node") -> Leafz:
+def leafz(facts: Facts) -> Leafz:
     """No leaf nodes."""
-    return Leafz(server_id=node.server_id, now=_now(node), leafnodes=0, leafs=[])
-
-
-def _now(node: "Node") -> str:
-    return timestamp(node.environment.clock.wall_ns())
+    return Leafz(server_id=facts.server_id, now=timestamp(facts.now_ns), leafnodes=0, leafs=[])

@@ -1,15 +1,14 @@
 """/accountz and /accstatz: accounts, what is in them and what went through them."""
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator
+from typing import Final
 
 from msgspec import UNSET, UnsetType
 
 from headwater.server.core.accounts import Account
+from headwater.server.monitoring.facts import Facts
 from headwater.server.monitoring.pages.documents import MsgBytes, Refused, View, timestamp
 from headwater.server.monitoring.pages.subsz import IndexStats, index_stats
-
-if TYPE_CHECKING:
-    from headwater.server.node import Node
 
 # nats-server's table, by name. Ours has one more, for an extension that is nowhere to be seen
 # unless it is used.
@@ -24,6 +23,16 @@ DOMAIN_MAPPINGS: Final = (
     ("SERVER.>", "$JS.API."),
     ("STREAM.>", "$JS.API."),
 )
+
+
+# Services that any account may ask about itself: the subject, and the name in the system account.
+OWN_ACCOUNT_SERVICES: Final = {
+    "$SYS.REQ.ACCOUNT.PING.CONNZ": "CONNZ",
+    "$SYS.REQ.SERVER.PING.CONNZ": "CONNZ",
+    "$SYS.REQ.ACCOUNT.PING.STATZ": "STATZ",
+}
+USER_INFO: Final = "$SYS.REQ.USER.INFO"
+_JETSTREAM_API: Final = "$JS.API.>"
 
 
 class AccountzOptions(View, kw_only=True):
@@ -119,61 +128,76 @@ class AccountStatz(View, kw_only=True):
     account_statz: list[AccountStat]
 
 
-def accountz(node: "Node", options: AccountzOptions) -> Accountz:
+def accountz(facts: Facts, options: AccountzOptions) -> Accountz:
     """All accounts, or one of them. Raises Refused for one that does not exist."""
-    system = node.accounts.system
+    system = facts.accounts.system
     page = Accountz(
-        server_id=node.server_id,
-        now=timestamp(node.environment.clock.wall_ns()),
+        server_id=facts.server_id,
+        now=timestamp(facts.now_ns),
         system_account="" if system is None else system.name,
     )
     if options.account:
-        page.account_detail = account_info(node, options.account)
+        page.account_detail = account_info(facts, options.account)
     else:
-        page.accounts = tuple(account.name for account in node.accounts.all())
+        page.accounts = tuple(account.name for account in facts.accounts.all())
     return page
 
 
-def account_info(node: "Node", name: str) -> AccountInfo:
+def account_info(facts: Facts, name: str) -> AccountInfo:
     """One account in full. Raises Refused if it does not exist."""
-    account = node.accounts.get(name)
+    account = facts.accounts.get(name)
     if account is None:
         raise Refused(f"Account {name} does not exist")
+    streams = facts.streams
     return AccountInfo(
         account_name=account.name,
-        update_time=timestamp(node.config_loaded_wall_ns),
-        is_system=account is node.accounts.system,
+        update_time=timestamp(facts.settings.loaded_wall_ns),
+        is_system=account is facts.accounts.system,
         expired=False,
         complete=True,
-        jetstream_enabled=node.jetstream is not None and name in node.jetstream.accounts,
+        jetstream_enabled=streams is not None and name in streams.accounts,
         leafnode_connections=0,
         client_connections=len(account.clients),
         subscriptions=account.index.count,
-        mappings=_mappings(node, account),
-        imports=tuple(
-            ServiceImport(
-                subject=service,
-                account=system_account,
-                to=local,
-                local_subject=local,
-                type="service",
-                invalid=False,
-                share=shares_identity,
-                tracking=False,
-            )
-            for local, service, system_account, shares_identity in node.system_services.imports(
-                account
-            )
-        ),
+        mappings=_mappings(facts, account),
+        imports=tuple(_imports(facts, account)),
         name_tag=account.name,
         sublist_stats=index_stats([account]),
     )
 
 
-def _mappings(node: "Node", account: Account) -> dict[str, tuple[Mapping, ...]] | UnsetType:
+def _imports(facts: Facts, account: Account) -> Iterator[ServiceImport]:
+    """The services of the system account that an account sees."""
+    system = facts.accounts.system
+    if system is None:
+        return
+    if account is not system:
+        for subject, service in OWN_ACCOUNT_SERVICES.items():
+            to = f"$SYS.REQ.ACCOUNT.{account.name}.{service}"
+            yield _import(system, subject, to, shares_identity=False)
+        if facts.streams is not None:
+            yield _import(system, _JETSTREAM_API, _JETSTREAM_API, shares_identity=True)
+    to = f"$SYS.REQ.USER.{account.name}.INFO"
+    yield _import(system, USER_INFO, to, shares_identity=True)
+
+
+def _import(system: Account, local: str, service: str, shares_identity: bool) -> ServiceImport:
+    return ServiceImport(
+        subject=service,
+        account=system.name,
+        to=local,
+        local_subject=local,
+        type="service",
+        invalid=False,
+        share=shares_identity,
+        tracking=False,
+    )
+
+
+def _mappings(facts: Facts, account: Account) -> dict[str, tuple[Mapping, ...]] | UnsetType:
     """The names that a domain gives to the API of JetStream."""
-    domain = node.options.jetstream.domain
-    if node.jetstream is None or not domain or account is node.accounts.system:
+    domain = facts.options.jetstream.domain
+    if facts.streams is None or not domain or account is facts.accounts.system:
         return UNSET
     return {
         f"$JS.{domain}.API.{family}": (Mapping(subject=prefix + family, weight=100),)
@@ -181,17 +205,17 @@ def _mappings(node: "Node", account: Account) -> dict[str, tuple[Mapping, ...]] 
     }
 
 
-def account_statz(node: "Node", options: AccountStatzOptions) -> AccountStatz:
+def account_statz(facts: Facts, options: AccountStatzOptions) -> AccountStatz:
     """The accounts asked for, or all."""
     wanted = options.accounts
     accounts = [
         account
-        for account in node.accounts.all()
+        for account in facts.accounts.all()
         if (not wanted or account.name in wanted) and (options.include_unused or account.clients)
     ]
     return AccountStatz(
-        server_id=node.server_id,
-        now=timestamp(node.environment.clock.wall_ns()),
+        server_id=facts.server_id,
+        now=timestamp(facts.now_ns),
         account_statz=[account_stat(account) for account in accounts],
     )
 

@@ -1,12 +1,13 @@
 """/connz: connections, open and closed, with what they said, did and subscribed to."""
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from headwater.server.configuration.options import GLOBAL_ACCOUNT
+from headwater.server.connections.closed_clients import ClosedClient, ClosedSubscription
 from headwater.server.core.accounts import Account
 from headwater.server.core.client import Client, Subscription
-from headwater.server.connections.closed_clients import ClosedClient, ClosedSubscription
+from headwater.server.monitoring.facts import Facts
 from headwater.server.monitoring.pages.documents import (
     Refused,
     View,
@@ -17,9 +18,6 @@ from headwater.server.monitoring.pages.documents import (
     uptime,
 )
 from headwater.subjects.grammar import FULL, collide
-
-if TYPE_CHECKING:
-    from headwater.server.node import Node
 
 LIST_SIZE: Final = 1024
 
@@ -111,13 +109,13 @@ class Connz(View, kw_only=True):
     connections: list[ConnInfo] | None
 
 
-def connz(node: "Node", options: ConnzOptions) -> Connz:
+def connz(facts: Facts, options: ConnzOptions) -> Connz:
     """The page that was asked for. Raises Refused."""
     _check(options)
-    now_ns = node.environment.clock.wall_ns()
+    now_ns = facts.now_ns
     limit = 1 if options.cid else options.limit if options.limit > 0 else LIST_SIZE
     page = Connz(
-        server_id=node.server_id,
+        server_id=facts.server_id,
         now=timestamp(now_ns),
         num_connections=0,
         total=0,
@@ -125,15 +123,15 @@ def connz(node: "Node", options: ConnzOptions) -> Connz:
         limit=limit,
         connections=[],
     )
-    account = node.accounts.get(options.acc)
+    account = facts.accounts.get(options.acc)
     if options.acc and account is None:
         # As nats-server answers for an account it has never heard of.
         page.server_id, page.connections = "", None
         return page
-    opened = _open_clients(node, options, account)
-    closed = _closed_clients(node, options)
+    opened = _open_clients(facts, options, account)
+    closed = _closed_clients(facts, options)
     page.total = len(opened) + len(closed)
-    chosen = _choose(node, options, opened, closed)
+    chosen = _choose(facts, options, opened, closed)
     ascending, key = _sort_key(options.sort, now_ns)
     chosen.sort(key=_by_cid)
     chosen.sort(key=key, reverse=not ascending)
@@ -171,25 +169,25 @@ def _check(options: ConnzOptions) -> None:
         raise Refused("filter by subject only valid with account filtering")
 
 
-def _open_clients(node: "Node", options: ConnzOptions, account: Account | None) -> list[Client]:
+def _open_clients(facts: Facts, options: ConnzOptions, account: Account | None) -> list[Client]:
     if options.state == STATE_CLOSED:
         return []
-    return list(node.clients.values() if account is None else account.clients)
+    return list(facts.roster.open.values() if account is None else account.clients)
 
 
-def _closed_clients(node: "Node", options: ConnzOptions) -> list[ClosedClient]:
+def _closed_clients(facts: Facts, options: ConnzOptions) -> list[ClosedClient]:
     if options.state == STATE_OPEN:
         return []
     wanted = options.acc
-    return [client for client in node.closed_clients if wanted in ("", client.account_name)]
+    return [client for client in facts.roster.closed if wanted in ("", client.account_name)]
 
 
 def _choose(
-    node: "Node", options: ConnzOptions, opened: list[Client], closed: list[ClosedClient]
+    facts: Facts, options: ConnzOptions, opened: list[Client], closed: list[ClosedClient]
 ) -> list[Shown]:
     """Apply the filters that do not change the total."""
     if options.cid:
-        found = node.clients.get(options.cid) if options.state != STATE_CLOSED else None
+        found = facts.roster.open.get(options.cid) if options.state != STATE_CLOSED else None
         if found is not None:
             return [found]
         closed = [client for client in closed if client.cid == options.cid][:1]

@@ -5,15 +5,13 @@ not there for it.
 """
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from headwater.go.quoting import quote
+from headwater.server.core.accounts import Accounts
+from headwater.server.monitoring.facts import Facts, Streams
 from headwater.server.monitoring.pages.documents import View
 from headwater.store.store import LOST_STREAM
-
-if TYPE_CHECKING:
-    from headwater.server.node import Node
-    from headwater.server.streams.host import JetStream
 
 OK: Final = 200
 BAD_REQUEST: Final = 400
@@ -64,47 +62,48 @@ class Health(View, kw_only=True):
     errors: tuple[HealthError, ...] = ()
 
 
-def healthz(node: "Node", options: HealthzOptions) -> Health:
+def healthz(facts: Facts, options: HealthzOptions) -> Health:
     """The verdict on this server."""
     if options.stream and not options.account:
         return _bad_request(options, _missing("account", "stream"))
     if options.consumer and not options.stream:
         return _bad_request(options, _missing("stream", "consumer"))
-    if node.lame_duck:
+    if facts.is_lame_duck:
         text = "failed to be ready for connections after 1ms: server"
         error = HealthError(type=_CONNECTION_TYPE, error=text)
         return _unwell(options, NOT_READY, _ERROR, [error])
-    if options.js_server_only or not node.options.jetstream.enabled:
+    if options.js_server_only or not facts.options.jetstream.enabled:
         return _WELL
-    if node.jetstream is None:
+    streams = facts.streams
+    if streams is None:
         text = "jetstream not enabled (10076)"
         error = HealthError(type=_JETSTREAM_TYPE, error=text)
         return _unwell(options, UNAVAILABLE, _NOT_AVAILABLE, [error])
-    if node.jetstream.offline:
-        text = f"JetStream can not write: {node.jetstream.offline}"
+    if streams.offline:
+        text = f"JetStream can not write: {streams.offline}"
         error = HealthError(type=_JETSTREAM_TYPE, error=text)
         return _unwell(options, UNAVAILABLE, _NOT_AVAILABLE, [error])
     if options.js_enabled_only or options.js_enabled:
         return _WELL
-    return _verdict_on_streams(node, node.jetstream, options)
+    return _verdict_on_streams(facts.accounts, streams, options)
 
 
 _WELL: Final = Health(status="ok", status_code=OK)
 
 
-def _verdict_on_streams(node: "Node", jetstream: "JetStream", options: HealthzOptions) -> Health:
+def _verdict_on_streams(accounts: Accounts, streams: Streams, options: HealthzOptions) -> Health:
     account, stream = options.account, options.stream
-    lost = jetstream.lost_streams()
-    every = [*jetstream.stored_streams(), *lost]
+    lost = streams.lost_streams()
+    every = [*streams.stored_streams(), *lost]
     of_account = [each for each in every if account in ("", each[0])]
     stored = [each for each in of_account if stream in ("", each[1])]
-    errors = [*_problems_of_all(jetstream)]
+    errors = [*_problems_of_all(streams)]
     errors += [_lost(*each) for each in stored if each in lost]
     errors += [
         error
         for owner, name in stored
         if (owner, name) not in lost
-        for error in _problems(node, jetstream, owner, name)
+        for error in _problems(accounts, streams, owner, name)
     ]
     missing = None
     if account and not of_account:
@@ -113,7 +112,7 @@ def _verdict_on_streams(node: "Node", jetstream: "JetStream", options: HealthzOp
     elif stream and not stored:
         text = f"JetStream stream {quote(stream)} not found on account {quote(account)}"
         missing = HealthError(type=_STREAM_TYPE, account=account, stream=stream, error=text)
-    elif _is_consumer_missing(jetstream, options) and (options.details or not errors):
+    elif _is_consumer_missing(streams, options) and (options.details or not errors):
         text = (
             f"JetStream consumer {quote(options.consumer)} not found for stream {quote(stream)} "
             f"on account {quote(account)}"
@@ -130,31 +129,31 @@ def _verdict_on_streams(node: "Node", jetstream: "JetStream", options: HealthzOp
     return _unwell(options, UNAVAILABLE, _NOT_AVAILABLE, errors) if errors else _WELL
 
 
-def _is_consumer_missing(jetstream: "JetStream", options: HealthzOptions) -> bool:
+def _is_consumer_missing(streams: Streams, options: HealthzOptions) -> bool:
     """Whether a consumer is asked for that is not there."""
-    account = jetstream.accounts.get(options.account)
+    account = streams.accounts.get(options.account)
     stream = None if account is None else account.streams.get(options.stream)
     named = options.consumer
     return bool(named) and (stream is None or named not in stream.consumers.by_name)
 
 
-def _problems_of_all(jetstream: "JetStream") -> Iterator[HealthError]:
+def _problems_of_all(streams: Streams) -> Iterator[HealthError]:
     """Problems of the disk and the files that all streams share."""
-    if jetstream.full:
-        text = f"JetStream refuses messages: {jetstream.full}"
+    if streams.full:
+        text = f"JetStream refuses messages: {streams.full}"
         yield HealthError(type=_JETSTREAM_TYPE, error=text)
-    if jetstream.file_problem:
-        text = f"JetStream's files: {jetstream.file_problem}"
+    if streams.file_problem:
+        text = f"JetStream's files: {streams.file_problem}"
         yield HealthError(type=_JETSTREAM_TYPE, error=text)
 
 
-def _problems(node: "Node", jetstream: "JetStream", owner: str, name: str) -> Iterator[HealthError]:
+def _problems(accounts: Accounts, streams: Streams, owner: str, name: str) -> Iterator[HealthError]:
     """What is wrong with one stream on the disk."""
-    if node.accounts.get(owner) is None:
+    if accounts.get(owner) is None:
         text = f"JetStream account '{owner}' could not be resolved"
         yield HealthError(type=_ACCOUNT_TYPE, account=owner, error=text)
         return
-    account = jetstream.accounts.get(owner)
+    account = streams.accounts.get(owner)
     stream = None if account is None else account.streams.get(name)
     if stream is None:
         text = f"JetStream stream '{owner} > {name}' could not be recovered"
@@ -163,7 +162,7 @@ def _problems(node: "Node", jetstream: "JetStream", owner: str, name: str) -> It
         text = f"JetStream stream '{owner} > {name}' write error: {stream.log.offline}"
         yield HealthError(type=_STREAM_TYPE, account=owner, stream=name, error=text)
     else:
-        damage = jetstream.damage_of(owner, name)
+        damage = streams.damage_of(owner, name)
         if damage:
             text = f"JetStream stream '{owner} > {name}' is damaged: {damage}"
             yield HealthError(type=_STREAM_TYPE, account=owner, stream=name, error=text)

@@ -4,7 +4,7 @@ Consumers, raft groups and other servers are in the options because tools ask fo
 its own leads all it has.
 """
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -17,11 +17,10 @@ from headwater.jetstream.config.stream_config import Storage
 from headwater.jetstream.consumers.machine import Consumer
 from headwater.jetstream.streams.publishing.batch_limits import BatchLimits
 from headwater.jetstream.streams.stream import Stream
+from headwater.server.configuration.options import JetStreamOptions
+from headwater.server.monitoring.facts import Facts, Streams
 from headwater.server.monitoring.pages.documents import Filtered, Refused, View, timestamp
-
-if TYPE_CHECKING:
-    from headwater.server.node import Node
-    from headwater.server.streams.host import JetStream
+from headwater.server.streams.resources import Resources
 
 LIST_SIZE: Final = 1024
 # Go's -1, in a field that has no sign.
@@ -157,56 +156,59 @@ class Jsz(View, kw_only=True):
     total: int
 
 
-def jsz(node: "Node", options: JszOptions) -> Jsz:
+def jsz(facts: Facts, options: JszOptions) -> Jsz:
     """JetStream now. Raises Refused."""
-    now = timestamp(node.environment.clock.wall_ns())
-    jetstream = node.jetstream
+    now = timestamp(facts.now_ns)
+    jetstream = facts.streams
     if jetstream is None:
         if options.leader_only:
             raise Filtered("filtered response: not leader")
-        return _disabled(node.server_id, now)
+        return _disabled(facts.server_id, now)
     stats = _stats(jetstream)
     streams = [stream for each in jetstream.accounts.values() for stream in each.streams.values()]
     return Jsz(
         **msgspec.structs.asdict(stats),
-        server_id=node.server_id,
+        server_id=facts.server_id,
         now=now,
-        config=_config(node, jetstream),
-        limits=_limits(node),
+        config=_config(facts.options.jetstream, jetstream.resources),
+        limits=_limits(facts.options.jetstream),
         streams=len(streams),
         streams_leader=len(streams) or UNSET if options.raft else UNSET,
         consumers=sum(len(stream.consumers.shown) for stream in streams),
         messages=sum(stream.log.messages for stream in streams),
         bytes=stats.memory + stats.storage,
         account_details=tuple(
-            _account_detail(node, each, options) for each in _wanted(jetstream, options)
+            _account_detail(facts, each, options) for each in _wanted(jetstream, options)
         )
         or UNSET,
         total=len(jetstream.accounts),
     )
 
 
-def jsz_of_account(node: "Node", name: str, options: JszOptions) -> AccountDetail:
+def jsz_of_account(facts: Facts, name: str, options: JszOptions) -> AccountDetail:
     """One account. Raises Refused if it has no JetStream."""
-    if node.jetstream is None:
+    jetstream = facts.streams
+    if jetstream is None:
         raise Refused("jetstream not enabled")
-    if node.accounts.get(name) is None:
+    if facts.accounts.get(name) is None:
         raise Refused(f'account "{name}" not found')
-    account = node.jetstream.accounts.get(name)
+    account = jetstream.accounts.get(name)
     if account is None:
         raise Refused(f'account "{name}" not jetstream enabled')
-    return _account_detail(node, account, options)
+    return _account_detail(facts, account, options)
 
 
-def jetstream_part(node: "Node", with_folder: bool = True) -> JetStreamPart:
+def jetstream_part(facts: Facts, with_folder: bool = True) -> JetStreamPart:
     """What other documents say of JetStream; nothing if there is none."""
-    jetstream = node.jetstream
+    jetstream = facts.streams
     if jetstream is None:
         return JetStreamPart()
-    config = _config(node, jetstream)
+    config = _config(facts.options.jetstream, jetstream.resources)
     if not with_folder:
         config.store_dir = ""
-    return JetStreamPart(config=config, stats=_stats(jetstream), limits=_limits(node))
+    return JetStreamPart(
+        config=config, stats=_stats(jetstream), limits=_limits(facts.options.jetstream)
+    )
 
 
 def _disabled(server_id: str, now: str) -> Jsz:
@@ -234,11 +236,11 @@ def _disabled(server_id: str, now: str) -> Jsz:
     )
 
 
-def _stats(jetstream: "JetStream") -> Stats:
+def _stats(jetstream: Streams) -> Stats:
     accounts = jetstream.accounts.values()
     return Stats(
-        memory=jetstream.used_bytes(Storage.MEMORY),
-        storage=jetstream.used_bytes(Storage.FILE),
+        memory=jetstream.usage.used(Storage.MEMORY),
+        storage=jetstream.usage.used(Storage.FILE),
         reserved_memory=jetstream.usage.reserved(Storage.MEMORY),
         reserved_storage=jetstream.usage.reserved(Storage.FILE),
         accounts=len(accounts),
@@ -251,8 +253,7 @@ def _stats(jetstream: "JetStream") -> Stats:
     )
 
 
-def _config(node: "Node", jetstream: "JetStream") -> Config:
-    options, resources = node.options.jetstream, jetstream.resources
+def _config(options: JetStreamOptions, resources: Resources) -> Config:
     return Config(
         max_memory=resources.max_memory_bytes,
         max_storage=resources.max_storage_bytes,
@@ -267,8 +268,7 @@ def _config(node: "Node", jetstream: "JetStream") -> Config:
     )
 
 
-def _limits(node: "Node") -> Limits:
-    options = node.options.jetstream
+def _limits(options: JetStreamOptions) -> Limits:
     batches, usual = options.batches, BatchLimits()
     return Limits(
         max_request_batch=options.max_request_batch,
@@ -284,7 +284,7 @@ def _limits(node: "Node") -> Limits:
     )
 
 
-def _wanted(jetstream: "JetStream", options: JszOptions) -> list[JetStreamAccount]:
+def _wanted(jetstream: Streams, options: JszOptions) -> list[JetStreamAccount]:
     """The accounts to show in full; one that is named goes before everything else."""
     named = jetstream.accounts.get(options.account)
     if named is not None:
@@ -300,7 +300,7 @@ def _wanted(jetstream: "JetStream", options: JszOptions) -> list[JetStreamAccoun
     return accounts[offset : offset + limit]
 
 
-def _account_detail(node: "Node", account: JetStreamAccount, options: JszOptions) -> AccountDetail:
+def _account_detail(facts: Facts, account: JetStreamAccount, options: JszOptions) -> AccountDetail:
     streams = account.streams.values() if options.streams or options.consumer else ()
     return AccountDetail(
         name=account.name,
@@ -312,7 +312,7 @@ def _account_detail(node: "Node", account: JetStreamAccount, options: JszOptions
         accounts=0,
         ha_assets=0,
         api=ApiStats(level=0, total=account.api_total, errors=account.api_errors),
-        stream_detail=tuple(_stream_detail(node, stream, options) for stream in streams),
+        stream_detail=tuple(_stream_detail(facts, stream, options) for stream in streams),
     )
 
 
@@ -320,26 +320,26 @@ def _unsigned(limit: int) -> int:
     return limit if limit >= 0 else _NO_LIMIT
 
 
-def _stream_detail(node: "Node", stream: Stream, options: JszOptions) -> StreamDetail:
+def _stream_detail(facts: Facts, stream: Stream, options: JszOptions) -> StreamDetail:
     return StreamDetail(
         name=stream.name,
         created=timestamp(stream.created_ns),
-        cluster=Leader(leader=node.name),
+        cluster=Leader(leader=facts.name),
         config=msgspec.Raw(write(stream.config)) if options.config else UNSET,
         state=msgspec.Raw(write(stream.state())),
-        consumer_detail=_consumer_details(node, stream.consumers.shown, options),
-        direct_consumer_detail=_consumer_details(node, stream.consumers.direct, options)
+        consumer_detail=_consumer_details(facts, stream.consumers.shown, options),
+        direct_consumer_detail=_consumer_details(facts, stream.consumers.direct, options)
         if options.direct_consumer
         else UNSET,
     )
 
 
 def _consumer_details(
-    node: "Node", consumers: list[Consumer], options: JszOptions
+    facts: Facts, consumers: list[Consumer], options: JszOptions
 ) -> tuple[msgspec.Raw, ...] | UnsetType:
     if not options.consumer:
         return UNSET
-    now_ns = node.environment.clock.wall_ns()
+    now_ns = facts.now_ns
     details = [document(each.info(now_ns)) for each in consumers]
     if not options.config:
         for each in details:

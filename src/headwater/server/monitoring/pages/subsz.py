@@ -1,18 +1,16 @@
 """/subsz: subscriptions of all accounts, in numbers and one by one."""
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import msgspec
 
 from headwater.server.core.accounts import Account
 from headwater.server.core.client import Subscription
+from headwater.server.monitoring.facts import Facts
 from headwater.server.monitoring.pages.connz import SubDetail, subscription_detail
 from headwater.server.monitoring.pages.documents import Refused, View, number, timestamp
 from headwater.subjects.grammar import is_valid_literal, matches
-
-if TYPE_CHECKING:
-    from headwater.server.node import Node
 
 LIST_SIZE: Final = 1024
 
@@ -63,14 +61,16 @@ class Subsz(View, kw_only=True):
     subscriptions_list: tuple[SubDetail, ...] = ()
 
 
-def subsz(node: "Node", options: SubszOptions) -> Subsz:
+def subsz(facts: Facts, options: SubszOptions) -> Subsz:
     """The page that was asked for. Raises Refused."""
     if options.test and not is_valid_literal(options.test.encode()):
         raise Refused(f"invalid test subject, must be valid publish subject: {options.test}")
-    accounts = [account for account in node.accounts.all() if options.account in ("", account.name)]
+    accounts = [
+        account for account in facts.accounts.all() if options.account in ("", account.name)
+    ]
     page = Subsz(
-        server_id=node.server_id,
-        now=timestamp(node.environment.clock.wall_ns()),
+        server_id=facts.server_id,
+        now=timestamp(facts.now_ns),
         **msgspec.structs.asdict(index_stats(accounts)),
         total=0,
         offset=max(options.offset, 0),
@@ -80,7 +80,7 @@ def subsz(node: "Node", options: SubszOptions) -> Subsz:
         found = [
             sub
             for account in accounts
-            for sub in _subscriptions(node, account)
+            for sub in _subscriptions(facts, account)
             if not options.test or matches(sub.subject, options.test.encode())
         ]
         page.total = len(found)
@@ -108,8 +108,10 @@ def index_stats(accounts: list[Account]) -> IndexStats:
     )
 
 
-def _subscriptions(node: "Node", account: Account) -> Iterator[Subscription]:
+def _subscriptions(facts: Facts, account: Account) -> Iterator[Subscription]:
     """Those of the server's own services first, then those of clients, oldest first."""
-    yield from node.system_services.subscriptions(account)
+    services = facts.service_clients.get(account)
+    if services is not None:
+        yield from services.subscriptions.values()
     for client in account.clients:
         yield from client.subscriptions.values()

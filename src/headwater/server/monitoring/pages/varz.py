@@ -1,17 +1,15 @@
 """/varz: the server itself, in numbers."""
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
 from headwater import __version__
 from headwater.base.clock import NS_PER_S
+from headwater.server.monitoring.facts import Facts
 from headwater.server.monitoring.pages.documents import MsgBytes, View, number, timestamp, uptime
 from headwater.server.monitoring.pages.jsz import JetStreamPart, jetstream_part
-
-if TYPE_CHECKING:
-    from headwater.server.node import Node
 
 # Time for a TLS handshake; shown also by servers without TLS.
 TLS_TIMEOUT_S: Final = 2
@@ -124,13 +122,13 @@ class Varz(View, kw_only=True, omit_defaults=False):
     headwater: str = __version__
 
 
-def varz(node: "Node", requests: dict[str, int]) -> Varz:
-    """The server now. `requests` counts monitoring requests by path."""
-    options = node.options
-    info = node.info()
-    process = node.environment.process
-    now_ns = node.environment.clock.wall_ns()
-    received, sent = received_in_all(node), sent_in_all(node)
+def varz(facts: Facts) -> Varz:
+    """The server now."""
+    options = facts.options
+    info = facts.info
+    process = facts.process
+    now_ns = facts.now_ns
+    received, sent = received_in_all(facts), sent_in_all(facts)
     return Varz(
         server_id=info.server_id,
         server_name=info.server_name,
@@ -141,7 +139,7 @@ def varz(node: "Node", requests: dict[str, int]) -> Varz:
         host=info.host,
         port=info.port,
         # INFO leaves it out where a no_auth_user stands in; /varz does not.
-        auth_required=node.authenticator.required or UNSET,
+        auth_required=facts.settings.authenticator.required or UNSET,
         connect_urls=info.connect_urls or UNSET,
         max_connections=options.max_connections,
         max_subscriptions=options.max_subscriptions or UNSET,
@@ -154,16 +152,16 @@ def varz(node: "Node", requests: dict[str, int]) -> Varz:
         max_control_line=options.max_control_line,
         max_payload=options.max_payload,
         max_pending=options.max_pending,
-        jetstream=jetstream_part(node),
+        jetstream=jetstream_part(facts),
         write_deadline=round(options.write_deadline_s * NS_PER_S),
-        start=timestamp(node.started_wall_ns),
+        start=timestamp(facts.started_wall_ns),
         now=timestamp(now_ns),
-        uptime=uptime(now_ns - node.started_wall_ns),
+        uptime=uptime(now_ns - facts.started_wall_ns),
         mem=process.rss_bytes(),
         cores=process.cores(),
-        cpu=cpu_percent(node),
-        connections=len(node.clients),
-        total_connections=node.total_connections,
+        cpu=cpu_percent(facts),
+        connections=len(facts.roster.open),
+        total_connections=facts.roster.total_connections,
         in_msgs=received.msgs,
         in_bytes=received.bytes,
         in_client_msgs=received.msgs,
@@ -172,42 +170,42 @@ def varz(node: "Node", requests: dict[str, int]) -> Varz:
         out_bytes=sent.bytes,
         out_client_msgs=sent.msgs,
         out_client_bytes=sent.bytes,
-        slow_consumers=node.slow_consumers,
-        stale_connections=node.stale_connections,
-        stalled_clients=node.broker.counters.stalled_clients,
-        subscriptions=subscriptions_in_all(node),
-        http_req_stats=dict(sorted(requests.items())),
-        config_load_time=timestamp(node.config_loaded_wall_ns),
+        slow_consumers=facts.roster.slow_consumers,
+        stale_connections=facts.roster.stale_connections,
+        stalled_clients=facts.counters.stalled_clients,
+        subscriptions=subscriptions_in_all(facts),
+        http_req_stats=dict(sorted(facts.requests.items())),
+        config_load_time=timestamp(facts.settings.loaded_wall_ns),
         config_digest=options.config_digest,
         tags=list(options.server_tags) or UNSET,
         metadata=dict(sorted(options.server_metadata.items())) or UNSET,
-        system_account=UNSET if node.accounts.system is None else node.accounts.system.name,
-        slow_consumer_stats=KindCounts(clients=node.slow_consumers),
-        stale_connection_stats=KindCounts(clients=node.stale_connections),
+        system_account=UNSET if facts.accounts.system is None else facts.accounts.system.name,
+        slow_consumer_stats=KindCounts(clients=facts.roster.slow_consumers),
+        stale_connection_stats=KindCounts(clients=facts.roster.stale_connections),
     )
 
 
-def received_in_all(node: "Node") -> MsgBytes:
+def received_in_all(facts: Facts) -> MsgBytes:
     """What clients, present and past, sent to this server."""
-    counters = node.broker.counters
+    counters = facts.counters
     return MsgBytes(msgs=counters.in_msgs, bytes=counters.in_bytes)
 
 
-def sent_in_all(node: "Node") -> MsgBytes:
+def sent_in_all(facts: Facts) -> MsgBytes:
     """What this server sent to clients, present and past."""
-    counters = node.broker.counters
-    live = node.clients.values()
+    counters = facts.counters
+    live = facts.roster.open.values()
     return MsgBytes(
         msgs=counters.out_msgs + sum(client.out_msgs for client in live),
         bytes=counters.out_bytes + sum(client.out_bytes for client in live),
     )
 
 
-def subscriptions_in_all(node: "Node") -> int:
+def subscriptions_in_all(facts: Facts) -> int:
     """Subscriptions of clients and of the server's own services."""
-    return sum(account.index.count for account in node.accounts.all())
+    return sum(account.index.count for account in facts.accounts.all())
 
 
-def cpu_percent(node: "Node") -> int | float:
+def cpu_percent(facts: Facts) -> int | float:
     """Processor time, to the tenth of a percent."""
-    return number(round(node.environment.process.cpu_percent(), 1))
+    return number(round(facts.process.cpu_percent(), 1))

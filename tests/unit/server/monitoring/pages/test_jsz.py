@@ -78,7 +78,7 @@ def test_streams_of_an_account_that_is_gone_are_told_and_kept() -> None:
 class TestJsz:
     def test_lists_accounts_by_name(self) -> None:
         world = StoredWorld(Options(jetstream=streaming(), accounts=ACCOUNTS)).start()
-        page = jsz(world.node, JszOptions(accounts=True))
+        page = jsz(world.node.facts, JszOptions(accounts=True))
         assert isinstance(page.account_details, tuple)
         assert [detail.name for detail in page.account_details] == ["A", "B"]
         assert [detail.reserved_memory for detail in page.account_details] == [2**64 - 1, 5]
@@ -90,34 +90,38 @@ class TestJsz:
     def test_of_an_account_without_streams(self, account: str, reason: str) -> None:
         world = StoredWorld(Options(jetstream=streaming(), accounts=ACCOUNTS)).start()
         with pytest.raises(Refused, match=reason):
-            jsz_of_account(world.node, account, JszOptions())
+            jsz_of_account(world.node.facts, account, JszOptions())
 
     def test_streams_are_described_in_the_words_of_the_api(self) -> None:
         world = StoredWorld().start()
         world.create("ORDERS", description="<b>")
-        page = encode(jsz(world.node, JszOptions(streams=True, config=True)))
+        page = encode(jsz(world.node.facts, JszOptions(streams=True, config=True)))
         assert b'"description":"\\u003cb\\u003e"' in page
         assert b'"state":{"messages":0' in page
 
     def test_events_do_not_tell_where_files_are(self) -> None:
         world = StoredWorld().start()
-        assert FOLDER.encode() in encode(jetstream_part(world.node))
-        assert FOLDER.encode() not in encode(jetstream_part(world.node, with_folder=False))
+        assert FOLDER.encode() in encode(jetstream_part(world.node.facts))
+        assert FOLDER.encode() not in encode(jetstream_part(world.node.facts, with_folder=False))
 
     def test_no_page_has_the_key(self) -> None:
         world = StoredWorld(Options(jetstream=streaming(encryption_key="tops3cret"))).start()
-        assert b"tops3cret" not in encode(jsz(world.node, JszOptions(streams=True, config=True)))
+        assert b"tops3cret" not in encode(
+            jsz(world.node.facts, JszOptions(streams=True, config=True))
+        )
 
     def test_consumers_are_described_without_their_configuration_unless_asked(self) -> None:
         world = ConsumerWorld().with_stream()
         for name in ("B", "A"):
             world.consumer(name)
-        plain = encode(jsz(world.node, JszOptions(consumer=True)))
+        plain = encode(jsz(world.node.facts, JszOptions(consumer=True)))
         assert plain.index(b'"name":"A"') < plain.index(b'"name":"B"')
         assert b'"ack_policy"' not in plain
-        assert b'"ack_policy"' in encode(jsz(world.node, JszOptions(consumer=True, config=True)))
-        assert b'"consumer_detail"' not in encode(jsz(world.node, JszOptions(streams=True)))
-        assert jsz(world.node, JszOptions()).consumers == 2
+        assert b'"ack_policy"' in encode(
+            jsz(world.node.facts, JszOptions(consumer=True, config=True))
+        )
+        assert b'"consumer_detail"' not in encode(jsz(world.node.facts, JszOptions(streams=True)))
+        assert jsz(world.node.facts, JszOptions()).consumers == 2
 
 
 def test_the_health_of_a_consumer_is_that_it_is_there() -> None:
