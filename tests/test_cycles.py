@@ -38,13 +38,6 @@ KNOTS: Final[tuple[frozenset[str], ...]] = (
     ),
     frozenset(
         {
-            "headwater.server.core.accounts",
-            "headwater.server.core.client",
-            "headwater.server.core.ingest",
-        }
-    ),
-    frozenset(
-        {
             "headwater.spark.jobs.archive.delta_log",
             "headwater.spark.jobs.archive.log",
             "headwater.spark.jobs.archive.parquet_directory",

@@ -4,63 +4,13 @@ Every subscription lives in exactly one account's index and every publish is mat
 so isolation is where things are kept and not a check that could be forgotten.
 """
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, final
+from typing import TypeAlias, final
 
-from headwater.server.configuration.options import GLOBAL_ACCOUNT, AccountLimits, Options
-from headwater.subjects.index import SubscriptionIndex
+from headwater.server.configuration.options import GLOBAL_ACCOUNT, Options
+from headwater.server.core.client import Client, Subscription
+from headwater.server.core.subject_space import SubjectSpace
 
-if TYPE_CHECKING:
-    from headwater.server.core.client import Client, Subscription
-
-
-@final
-class Account:
-    """One subject space and the connections in it."""
-
-    __slots__ = (
-        "clients",
-        "in_bytes",
-        "in_msgs",
-        "index",
-        "limits",
-        "name",
-        "out_bytes",
-        "out_msgs",
-        "slow_consumers",
-        "total_connections",
-        "watched",
-    )
-
-    def __init__(self, name: str, caching: bool = True) -> None:
-        self.name = name
-        self.limits = AccountLimits()
-        self.index: SubscriptionIndex[Subscription] = SubscriptionIndex(caching)
-        self.clients: dict[Client, None] = {}
-        self.total_connections = 0
-        self.in_msgs = 0
-        self.in_bytes = 0
-        self.out_msgs = 0
-        self.out_bytes = 0
-        self.slow_consumers = 0
-        # Who wants to know when somebody begins or ends to listen to a subject, by subject.
-        self.watched: dict[bytes, dict[object, Callable[[], object]]] = {}
-
-    def watch(self, subject: bytes, who: object, changed: Callable[[], object]) -> None:
-        """Have `changed` called whenever a subscription to just this subject comes or goes."""
-        self.watched.setdefault(subject, {})[who] = changed
-
-    def unwatch(self, subject: bytes, who: object) -> None:
-        """Call it no longer."""
-        watchers = self.watched.get(subject, {})
-        watchers.pop(who, None)
-        if not watchers:
-            self.watched.pop(subject, None)
-
-    def interest_changed(self, subject: bytes) -> None:
-        """A subscription came or went."""
-        for changed in [*self.watched.get(subject, {}).values()]:
-            changed()
+Account: TypeAlias = SubjectSpace[Client, Subscription]
 
 
 @final
@@ -94,7 +44,7 @@ class Accounts:
             names.append(options.system_account)
         for name in names:
             if name not in self._by_name:
-                self._by_name[name] = Account(name, not options.disable_sublist_cache)
+                self._by_name[name] = SubjectSpace(name, not options.disable_sublist_cache)
         for account in options.accounts:
             self._by_name[account.name].limits = account.limits
         self.system = self._by_name.get(options.system_account)

@@ -29,11 +29,10 @@ from headwater.server.core.budget import (
     RUN_DELIVERIES_PER_UNIT,
     Budget,
 )
-from headwater.server.core.client import Client, Subscription
+from headwater.server.core.client import Client, Inlet, Subscription
 from headwater.server.core.crowd import SLICE_DELIVERIES_MAX, Crowds, Message
 from headwater.server.core.frame_door import FrameDoor
 from headwater.server.core.holding import Holding
-from headwater.server.core.ingest import Ingest
 from headwater.server.core.out_buffers import OutBuffers
 from headwater.server.core.reserved_subjects import (
     ACK_FAMILY,
@@ -122,7 +121,7 @@ class Broker:
         self._unsubscribe = unsubscribe
         self._flush_planned = False
         # Streams that were published to in this turn.
-        self._ingests: list[Ingest] = []
+        self._ingests: list[Inlet] = []
         # What is done when everything that came in this turn has been taken in.
         self._last_works: list[Callable[[], object]] = []
         # The budget of the connection that is served now.
@@ -297,7 +296,7 @@ class Broker:
                 self._answer_no_responders(source, subjects[position], replies[position])
         return True
 
-    def _ingest(self, ingest: Ingest, source: Client | None) -> Incoming:
+    def _ingest(self, ingest: Inlet, source: Client | None) -> Incoming:
         """The inlet of a stream, which is processed when the turn ends."""
         if not ingest.waiting:
             ingest.waiting = True

@@ -6,17 +6,15 @@ the loop (`headwater.server.core.broker`).
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, Protocol, final
+from typing import Final, Protocol, final
 
-from headwater.server.core.accounts import Account
-from headwater.server.core.ingest import Ingest
+from headwater.jetstream.streams.publishing.decision import Incoming
+from headwater.runtime.environment import TimerHandle
 from headwater.server.core.permissions import ConnectionPermissions
+from headwater.server.core.subject_space import SubjectSpace
 from headwater.wire.batch import Segment
 from headwater.wire.decoder import ClientDecoder
 from headwater.wire.info import ConnectOptions
-
-if TYPE_CHECKING:
-    from headwater.runtime.environment import TimerHandle
 
 # The limit of a subscription that has ended: routes in hand may still have it.
 ENDED: Final = -1
@@ -52,6 +50,21 @@ class Connection(Protocol):
 
     def abort(self) -> None:
         """Close at once, dropping what is queued."""
+        ...
+
+
+class Inlet(Protocol):
+    """The place where publishes for a stream are gathered until the turn ends."""
+
+    # Whether anything was gathered in this turn.
+    waiting: bool
+    incoming: Incoming
+    # Clients whose publishes were gathered, in order, and where those of each begin.
+    publishers: list["Client"]
+    starts: list[int]
+
+    def process(self) -> None:
+        """Have the publishes taken into the stream."""
         ...
 
 
@@ -98,7 +111,7 @@ class Subscription:
         # A shorter way for many requests, if there is one.
         self.answer_all: BatchHandler | None = None
         # The stream whose subject this is, if it is one.
-        self.ingest: Ingest | None = None
+        self.ingest: Inlet | None = None
         # What stands between the subject and the size in a MSG line without reply.
         self.tail = b" %b " % sid
         self.delivered = 0
@@ -182,7 +195,11 @@ class Client:
     )
 
     def __init__(
-        self, cid: int, connection: Connection, decoder: ClientDecoder, account: Account
+        self,
+        cid: int,
+        connection: Connection,
+        decoder: ClientDecoder,
+        account: "SubjectSpace[Client, Subscription]",
     ) -> None:
         self.cid = cid
         self.connection = connection

@@ -4,13 +4,11 @@ A stream holds only so many that it has not answered (`Room`); a publish beyond 
 """
 
 from enum import Enum
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, final
+from typing import Final, NamedTuple, Protocol, final
 
 from headwater.jetstream.streams.publishing.decision import Incoming
+from headwater.server.core.client import Client
 from headwater.wire.headers import status_block
-
-if TYPE_CHECKING:
-    from headwater.server.core.client import Client
 
 TOO_MANY_REQUESTS: Final = status_block(429, "Too Many Requests")
 

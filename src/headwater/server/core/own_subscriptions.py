@@ -7,8 +7,7 @@ from collections.abc import Callable
 from typing import Final, final
 
 from headwater.server.core.accounts import Account
-from headwater.server.core.client import Client, Handler, Subscription
-from headwater.server.core.ingest import Ingest
+from headwater.server.core.client import Client, Handler, Inlet, Subscription
 from headwater.wire.decoder import ClientDecoder
 
 
@@ -60,7 +59,7 @@ class OwnSubscriptions:
         """Have messages on a subject handled as they come."""
         return self._insert(Subscription(self._client(account), subject, None, b"", handler))
 
-    def take_in(self, account: Account, subject: bytes, ingest: Ingest) -> Subscription:
+    def take_in(self, account: Account, subject: bytes, ingest: Inlet) -> Subscription:
         """Have messages on a subject gathered for a stream."""
         sub = Subscription(self._client(account), subject, None, b"")
         sub.ingest = ingest
