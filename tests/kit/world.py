@@ -169,7 +169,7 @@ class FakeConnection:
         self._buffer += data
         if len(self._buffer) > WRITE_HIGH_BYTES and not self._above_high:
             self._above_high = True
-            self._tell(lambda node, client: node.unwritable(client))
+            self._tell(lambda node, client: node.connections.unwritable(client))
 
     def buffered_bytes(self) -> int:
         return len(self._buffer)
@@ -206,7 +206,7 @@ class FakeConnection:
         self._buffer.clear()
         if self._above_high:
             self._above_high = False
-            self._tell(lambda node, client: node.writable(client))
+            self._tell(lambda node, client: node.connections.writable(client))
 
     def deliver(self, data: bytes) -> None:
         """The peer has sent this; the server gets it when it reads."""
@@ -214,7 +214,7 @@ class FakeConnection:
         if self.unread and self.reading and not self.ended:
             arrived = bytes(self.unread)
             self.unread.clear()
-            self._tell(lambda node, client: node.receive(client, arrived))
+            self._tell(lambda node, client: node.connections.receive(client, arrived))
 
     def leave(self) -> None:
         """The peer closes the connection."""
@@ -226,7 +226,7 @@ class FakeConnection:
         self._scheduler.call_soon(self._lost)
 
     def _lost(self) -> None:
-        self._tell(lambda node, client: node.lost(client))
+        self._tell(lambda node, client: node.connections.lost(client))
         # As a real connection: what it leads to leads back to it.
         self.node = self.client = None
 
@@ -303,7 +303,7 @@ class World:
         self._connections += 1
         connection = FakeConnection(self.scheduler, 40_000 + self._connections)
         connection.node = self.node
-        client = connection.client = self.node.accept(connection)
+        client = connection.client = self.node.connections.accept(connection)
         self.settle()
         return Peer(connection, client, self)
 

@@ -125,10 +125,10 @@ class Server:
     async def _listen_for_clients(self) -> None:
         options = self.options
         listener = await self._listen(
-            options.host, options.port, lambda: ClientConnection(self.node)
+            options.host, options.port, lambda: ClientConnection(self.node.connections)
         )
         self._client_listener = listener
-        self.client_port = self.node.client_port = listener.port
+        self.client_port = self.node.announcements.client_port = listener.port
         self.log.info(
             f"Listening for client connections on {_bracketed(options.host)}:{listener.port}"
         )
@@ -227,7 +227,7 @@ class Server:
 
     async def lame_duck(self) -> None:
         """Accept nobody new, send clients away gently over time, then stop."""
-        if self.node.lame_duck or self._client_listener is None:
+        if self.node.announcements.is_lame_duck or self._client_listener is None:
             return
         self.log.info("Entering lame duck mode, stop accepting new clients")
         self._client_listener.close()
@@ -249,7 +249,7 @@ class Server:
                 # Between half a step and a step, so that several servers do not move in time.
                 jitter_s = below(int(step_s / 2 * NS_PER_S) + 1) / NS_PER_S
                 await asyncio.sleep(step_s / 2 + jitter_s)
-            self.node.close(client, closing.SERVER_SHUTDOWN)
+            self.node.connections.close(client, closing.SERVER_SHUTDOWN)
 
     def reload(self, options: Options) -> None:
         """Take over a changed configuration; refuses, in the log, what needs a restart."""

@@ -282,7 +282,7 @@ class TestSlowCheck:
 
     def test_bytes_that_arrive_all_the_same_are_not_acted_on(self, make_world: MakeWorld) -> None:
         peer = self.started(make_world, "wrong")
-        peer.world.node.receive(peer.client, b"SUB > 1\r\nPUB foo 1\r\nx\r\nPING\r\n")
+        peer.world.node.connections.receive(peer.client, b"SUB > 1\r\nPUB foo 1\r\nx\r\nPING\r\n")
         peer.world.settle()
         assert peer.take() == b""
         assert peer.client.subscriptions == {}
@@ -531,7 +531,7 @@ class TestConnections:
     )
     def test_why_one_is_gone(self, world: World, was_broken: bool, reason: str) -> None:
         peer = world.modern()
-        world.node.lost(peer.client, was_broken)
+        world.node.connections.lost(peer.client, was_broken)
         assert peer.reason == reason
 
     def test_below_zero_nobody_is_let_in(self, make_world: MakeWorld) -> None:

@@ -1,6 +1,8 @@
-"""Why a connection ended, in the words /connz uses."""
+"""The reasons for which connections end, in the words of /connz."""
 
-from typing import Final
+from typing import Final, Protocol
+
+from headwater.server.core.client import Client
 
 CLIENT_CLOSED: Final = "Client Closed"
 AUTHENTICATION_TIMEOUT: Final = "Authentication Timeout"
@@ -19,3 +21,11 @@ MAX_CONTROL_LINE: Final = "Maximum Control Line Exceeded"
 SERVER_SHUTDOWN: Final = "Server Shutdown"
 NO_RESPONDERS_NEED_HEADERS: Final = "No Responders Requires Headers"
 KICKED: Final = "Kicked"
+
+
+class Close(Protocol):
+    """The call that ends a connection."""
+
+    def __call__(self, client: Client, reason: str, error_text: str = "") -> None:
+        """End a connection; the error, if any, is the last text that the client reads."""
+        ...

@@ -87,12 +87,12 @@ class Intake:
             return
         if client.is_held_back:
             # Reading is paused; a loop may still hand over what it had already read.
-            client.reads.append(data)
+            client.backlog.reads.append(data)
         elif self._spent >= TURN_UNITS:
-            client.reads.append(data)
+            client.backlog.reads.append(data)
             self._enqueue(client, self._newcomers)
         else:
-            client.segments = client.decoder.feed(data)
+            client.backlog.segments = client.decoder.feed(data)
             self._spent += len(data) // BYTES_PER_UNIT
             is_alone = not (self._queue or self._newcomers)
             self._serve(client, TURN_UNITS - self._spent if is_alone else SLICE_UNITS)
@@ -111,14 +111,14 @@ class Intake:
 
         A client that is not authenticated yet has nothing performed any more.
         """
-        if client.authenticating or not client.has_backlog:
+        if client.session.waits or not client.has_backlog:
             self._performer.forget(client, reason)
         else:
-            client.lost_reason = reason
+            client.backlog.lost_reason = reason
             self.resume(client)
 
     def _enqueue(self, client: Client, queue: deque[Client]) -> None:
-        client.is_queued = True
+        client.backlog.is_queued = True
         client.connection.pause_reading()
         queue.append(client)
         self._plan_turn()
@@ -130,8 +130,8 @@ class Intake:
 
     def _release(self, client: Client) -> None:
         """A client has no backlog: its socket is read again, if it has one."""
-        if client.lost_reason:
-            self._performer.forget(client, client.lost_reason)
+        if client.backlog.lost_reason:
+            self._performer.forget(client, client.backlog.lost_reason)
         else:
             client.connection.resume_reading()
 
@@ -164,7 +164,7 @@ class Intake:
 
     def _serve_first(self, queue: deque[Client], slice_units: int) -> None:
         client = queue.popleft()
-        client.is_queued = False
+        client.backlog.is_queued = False
         if client.close_reason or client.awaited:
             return
         is_alone = not (self._queue or self._newcomers)
@@ -174,10 +174,10 @@ class Intake:
 
     def _serve(self, client: Client, units: int) -> None:
         """Perform a client's backlog until it is empty, or the budget spent, or it has to wait."""
-        budget = self._budget
+        budget, backlog = self._budget, client.backlog
         budget.units = units
         try:
-            while client.segments or self._decode_some(client, budget):
+            while backlog.segments or self._decode_some(client, budget):
                 if not self._perform_some(client, budget):
                     break
             else:
@@ -191,29 +191,30 @@ class Intake:
     def _perform_some(self, client: Client, budget: Budget) -> bool:
         """Perform the operations that are decoded; False if the client has to wait, or is gone."""
         perform = self._performer.perform
-        segments = client.segments
-        client.segments = []
+        backlog = client.backlog
+        segments = backlog.segments
+        backlog.segments = []
         for done, segment in enumerate(segments, start=1):
             if budget.units <= 0 or client.is_held_back:
-                client.segments = segments[done - 1 :]
+                backlog.segments = segments[done - 1 :]
                 return False
             rest = perform(client, segment, budget)
             if client.close_reason:
                 return False
             if rest is not None:
-                client.segments = [rest, *segments[done:]]
+                backlog.segments = [rest, *segments[done:]]
                 return False
         return not client.is_held_back
 
     def _decode_some(self, client: Client, budget: Budget) -> bool:
         """Decode the next part of the oldest read; False if there is none."""
-        decoder = client.decoder
+        decoder, backlog = client.decoder, client.backlog
         if decoder.stopped:
-            client.segments = decoder.feed(b"")
+            backlog.segments = decoder.feed(b"")
             return True
-        if not client.reads:
+        if not backlog.reads:
             return False
-        data = client.reads.pop(0)
+        data = backlog.reads.pop(0)
         budget.charge(len(data) // BYTES_PER_UNIT)
-        client.segments = decoder.feed(data)
+        backlog.segments = decoder.feed(data)
         return True

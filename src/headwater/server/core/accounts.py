@@ -37,6 +37,23 @@ class Accounts:
         """The account of that name."""
         return self._by_name.get(name)
 
+    def move(self, client: Client, account: Account) -> None:
+        """Put a client into an account, out of the one it was in."""
+        if client in account.clients:
+            return
+        client.account.clients.pop(client, None)
+        client.account = account
+        client.is_system = account is self.system
+        account.clients[client] = None
+        account.total_connections += 1
+
+    def leave(self, client: Client) -> None:
+        """Take a client out of its account, which keeps its counts."""
+        account = client.account
+        account.clients.pop(client, None)
+        account.out_msgs += client.out_msgs
+        account.out_bytes += client.out_bytes
+
     def configure(self, options: Options) -> None:
         """Create what the options name. Accounts no longer named stay until they are empty."""
         names = [GLOBAL_ACCOUNT, *(account.name for account in options.accounts)]

@@ -80,8 +80,8 @@ class Counters:
 class Broker:
     """The router of one server.
 
-    `unsubscribe` is called when a subscription reaches its limit, `overflow` when more than
-    `max_pending` bytes wait for a client, `resume` when a stalled publisher may go on.
+    `overflow` is called when more than `max_pending` bytes wait for a client, `resume` when a
+    stalled publisher may go on.
     """
 
     __slots__ = (
@@ -94,7 +94,6 @@ class Broker:
         "_last_works",
         "_resume",
         "_scheduler",
-        "_unsubscribe",
         "buffers",
         "counters",
         "crowds",
@@ -111,14 +110,12 @@ class Broker:
         scheduler: Scheduler,
         tracer: Tracer,
         max_pending: int,
-        unsubscribe: Callable[[Subscription], None],
         overflow: Callable[[Client], None],
         resume: Callable[[Client], None],
     ) -> None:
         self._clock = clock
         self._entropy = entropy
         self._scheduler = scheduler
-        self._unsubscribe = unsubscribe
         self._flush_planned = False
         # Streams that were published to in this turn.
         self._ingests: list[Inlet] = []
@@ -585,7 +582,7 @@ class Broker:
             return False
         sub.delivered += 1
         if sub.limit and sub.delivered >= sub.limit:
-            self._unsubscribe(sub)
+            self.end_subscription(sub)
         if sub.handler is not None:
             began_ns = self._clock.monotonic_ns()
             causes, self._causes = self._causes, self._causes if source is None else (source,)
@@ -615,6 +612,17 @@ class Broker:
         if target.congested and source is not None:
             self._stall(source)
         return True
+
+    def end_subscription(self, sub: Subscription) -> None:
+        """End a subscription of a client that stays."""
+        client = sub.client
+        if client.traced:
+            self.tracer.unsubscribed(sub)
+        if client.subscriptions.pop(sub.sid, None) is not None:
+            sub.end()
+            client.account.index.remove(sub.subject, sub.queue, sub)
+            if client.account.watched:
+                client.account.interest_changed(sub.subject)
 
     def _accepts(self, source: Client | None, sub: Subscription, subject: bytes) -> bool:
         target = sub.client
@@ -729,16 +737,14 @@ class Broker:
 
     def _stall(self, source: Client) -> None:
         """Read no more from a publisher for a moment, so that its receivers can catch up."""
-        if source.stalled or not self.stalls_publishers or source.close_reason:
+        if source.is_stalled or not self.stalls_publishers or source.close_reason:
             return
-        source.stalled = True
         self.counters.stalled_clients += 1
         source.connection.pause_reading()
-        source.stall_timer = self._scheduler.call_later(STALL_S, lambda: self._end_stall(source))
+        source.timers.stall = self._scheduler.call_later(STALL_S, lambda: self._end_stall(source))
 
     def _end_stall(self, source: Client) -> None:
-        source.stalled = False
-        source.stall_timer = None
+        source.timers.stall = None
         self._resume(source)
 
     def _count_in(self, source: Client, messages: int, size: int) -> None:

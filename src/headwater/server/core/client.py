@@ -8,6 +8,7 @@ the loop (`headwater.server.core.broker`).
 from collections.abc import Callable
 from typing import Final, Protocol, final
 
+from headwater.go.quoting import quote
 from headwater.jetstream.streams.publishing.decision import Incoming
 from headwater.runtime.environment import TimerHandle
 from headwater.server.core.permissions import ConnectionPermissions
@@ -15,6 +16,7 @@ from headwater.server.core.subject_space import SubjectSpace
 from headwater.wire.batch import Segment
 from headwater.wire.decoder import ClientDecoder
 from headwater.wire.info import ConnectOptions
+from headwater.wire.session import Session
 
 # The limit of a subscription that has ended: routes in hand may still have it.
 ENDED: Final = -1
@@ -142,55 +144,150 @@ class Subscription:
 
 
 @final
+class Backlog:
+    """Bytes and operations that a client sent and the server has not performed, in order."""
+
+    __slots__ = ("is_queued", "lost_reason", "reads", "segments")
+
+    def __init__(self) -> None:
+        # Bytes that were read and not decoded, and operations not performed.
+        self.reads: list[bytes] = []
+        self.segments: list[Segment] = []
+        # The backlog waits for its turn.
+        self.is_queued = False
+        # The reason for which the connection was lost while there was a backlog.
+        self.lost_reason = ""
+
+    def clear(self) -> None:
+        """Forget the bytes and operations."""
+        self.reads, self.segments = [], []
+
+
+@final
+class Liveness:
+    """The times at which a client was heard and pinged, and its round trip."""
+
+    __slots__ = (
+        "last_activity_wall_ns",
+        "last_in_ns",
+        "ping_sent_ns",
+        "pings_out",
+        "rtt_ns",
+        "started_ns",
+        "started_wall_ns",
+        "stopped_wall_ns",
+    )
+
+    def __init__(self) -> None:
+        self.started_ns = 0
+        self.started_wall_ns = 0
+        self.stopped_wall_ns = 0
+        self.last_activity_wall_ns = 0
+        self.last_in_ns = 0
+        self.ping_sent_ns = 0
+        # Pings that were not answered.
+        self.pings_out = 0
+        self.rtt_ns = 0
+
+    def start(self, now_ns: int, wall_ns: int) -> None:
+        """The connection was made."""
+        self.started_ns = self.last_in_ns = now_ns
+        self.started_wall_ns = self.last_activity_wall_ns = wall_ns
+
+    def measure_connect(self, now_ns: int, wall_ns: int) -> None:
+        """CONNECT came, which a client sends in answer to INFO."""
+        self.last_activity_wall_ns = wall_ns
+        self.rtt_ns = max(1, now_ns - self.started_ns)
+
+    def measure_pong(self, now_ns: int) -> None:
+        """PONG came. One that no ping asked for is measured from the beginning, as CONNECT is."""
+        self.pings_out = 0
+        self.rtt_ns = max(1, now_ns - (self.ping_sent_ns or self.started_ns))
+
+    def needs_ping(self, now_ns: int, silence_ns_max: float, rtt_age_ns_max: float) -> bool:
+        """Whether the client was silent for too long, or its round trip was measured long ago."""
+        is_old = self.ping_sent_ns == 0 or now_ns - self.ping_sent_ns > rtt_age_ns_max
+        return is_old or now_ns - self.last_in_ns >= silence_ns_max
+
+    def count_ping(self, now_ns: int) -> None:
+        """A ping is sent."""
+        self.ping_sent_ns = now_ns
+        self.pings_out += 1
+
+
+@final
+class Timers:
+    """The timers of one client that are running."""
+
+    __slots__ = ("auth", "ping", "stall", "write")
+
+    def __init__(self) -> None:
+        # CONNECT has to come before this.
+        self.auth: TimerHandle | None = None
+        # The next look at the client's silence.
+        self.ping: TimerHandle | None = None
+        # The client is held back as a publisher until this.
+        self.stall: TimerHandle | None = None
+        # The queued bytes have to be taken before this.
+        self.write: TimerHandle | None = None
+
+    def cancel_auth(self) -> None:
+        """CONNECT came."""
+        if self.auth is not None:
+            self.auth.cancel()
+            self.auth = None
+
+    def cancel_write(self) -> None:
+        """The queued bytes were taken."""
+        if self.write is not None:
+            self.write.cancel()
+            self.write = None
+
+    def cancel_all(self) -> None:
+        """The client is gone."""
+        for timer in (self.auth, self.ping, self.stall, self.write):
+            if timer is not None:
+                timer.cancel()
+        self.auth = self.ping = self.stall = self.write = None
+
+
+@final
 class Client:
-    """One connection and everything known of it."""
+    """One connection and everything known of it.
+
+    Fields that are used for every message stand here; the others are grouped by their owner:
+    `session` and `username` belong to the login, `liveness` to the pings, `backlog` to the intake.
+    """
 
     __slots__ = (
         "account",
-        "auth_timer",
-        "authenticating",
         "awaited",
+        "backlog",
         "cid",
         "close_reason",
         "congested",
         "connect",
-        "connect_received",
         "connection",
         "decoder",
         "dirty",
-        "first_pong_sent",
         "guarded",
         "headers",
         "in_bytes",
         "in_msgs",
-        "is_queued",
         "is_system",
         "label",
-        "last_activity_wall_ns",
-        "last_in_ns",
-        "lost_reason",
-        "max_payload",
+        "liveness",
         "max_subscriptions",
         "no_responders",
         "out",
         "out_bytes",
         "out_msgs",
         "permissions",
-        "ping_sent_ns",
-        "ping_timer",
-        "pings_out",
-        "reads",
-        "rtt_ns",
-        "segments",
-        "stall_timer",
-        "stalled",
-        "started_ns",
-        "started_wall_ns",
-        "stopped_wall_ns",
+        "session",
         "subscriptions",
+        "timers",
         "traced",
         "username",
-        "write_timer",
         "written_bytes",
     )
 
@@ -206,22 +303,15 @@ class Client:
         self.decoder = decoder
         self.account = account
         self.connect = ConnectOptions()
-        self.connect_received = False
-        self.authenticating = False
-        # The backlog: bytes that were read and not decoded, and operations not performed, in order.
-        self.reads: list[bytes] = []
-        self.segments: list[Segment] = []
-        # The backlog waits for its turn.
-        self.is_queued = False
-        # The connection was lost for this reason while there was a backlog.
-        self.lost_reason = ""
-        self.first_pong_sent = False
+        self.session = Session()
+        self.liveness = Liveness()
+        self.backlog = Backlog()
+        self.timers = Timers()
         self.username = ""
         self.permissions: ConnectionPermissions | None = None
         self.headers = False
         self.no_responders = False
-        # The server's limits, or the account's where they are lower; 0 subscriptions is no limit.
-        self.max_payload = decoder.max_payload
+        # The server's limit, or the account's where it is lower; 0 is no limit.
         self.max_subscriptions = 0
         # Whether the account is the system account.
         self.is_system = False
@@ -234,8 +324,6 @@ class Client:
         self.congested = False
         # Every frame to this client is logged.
         self.traced = False
-        # This client is held back as a publisher.
-        self.stalled = False
         # Pieces of work that this client caused, and waits for before anything else is done for it.
         self.awaited = 0
         self.close_reason = ""
@@ -246,35 +334,59 @@ class Client:
         self.out_bytes = 0
         # `out_bytes` when `out` was last written.
         self.written_bytes = 0
-        self.started_ns = 0
-        self.started_wall_ns = 0
-        self.stopped_wall_ns = 0
-        self.last_activity_wall_ns = 0
-        self.last_in_ns = 0
-        self.ping_sent_ns = 0
-        self.pings_out = 0
-        self.rtt_ns = 0
-        self.auth_timer: TimerHandle | None = None
-        self.ping_timer: TimerHandle | None = None
-        self.stall_timer: TimerHandle | None = None
-        self.write_timer: TimerHandle | None = None
 
     @property
     def has_backlog(self) -> bool:
         """Whether the client sent operations that have not been performed."""
-        return bool(self.segments or self.reads) or self.decoder.stopped
+        backlog = self.backlog
+        return bool(backlog.segments or backlog.reads) or self.decoder.stopped
+
+    @property
+    def is_stalled(self) -> bool:
+        """Whether the client is held back as a publisher."""
+        return self.timers.stall is not None
 
     @property
     def is_held_back(self) -> bool:
         """Whether the client has to wait before more of its operations are performed."""
-        return self.is_queued or self.authenticating or self.stalled or self.awaited > 0
+        return (
+            self.backlog.is_queued
+            or self.session.waits
+            or self.timers.stall is not None
+            or self.awaited > 0
+        )
 
     @property
     def is_closed(self) -> bool:
         """Whether the server is done with this client."""
         return self.close_reason != ""
 
+    @property
+    def max_payload(self) -> int:
+        """The largest payload that the client may publish."""
+        return self.decoder.max_payload
+
     # --- shown by monitoring; `ClosedClient` keeps as much of a connection that has ended --------
+
+    @property
+    def started_wall_ns(self) -> int:
+        """The time at which the connection was made."""
+        return self.liveness.started_wall_ns
+
+    @property
+    def stopped_wall_ns(self) -> int:
+        """The time at which the connection ended; 0 while it is open."""
+        return self.liveness.stopped_wall_ns
+
+    @property
+    def last_activity_wall_ns(self) -> int:
+        """The time of the last operation of the client's own accord."""
+        return self.liveness.last_activity_wall_ns
+
+    @property
+    def rtt_ns(self) -> int:
+        """The last round trip that was measured."""
+        return self.liveness.rtt_ns
 
     @property
     def peer_host(self) -> str:
@@ -334,9 +446,19 @@ class Client:
         for subscription in self.subscriptions.values():
             subscription.settle()
 
-    def cancel_timers(self) -> None:
-        """Nothing more happens to this client on its own."""
-        for timer in (self.auth_timer, self.ping_timer, self.stall_timer, self.write_timer):
-            if timer is not None:
-                timer.cancel()
-        self.auth_timer = self.ping_timer = self.stall_timer = self.write_timer = None
+    def relabel(self) -> None:
+        """Add the client's version, language, name and user to its label in the log."""
+        connect = self.connect
+        said = ":".join(
+            part
+            for part in (connect.version and f"v{connect.version}", connect.lang, connect.name)
+            if part
+        )
+        label = f"{self.connection.peer_host}:{self.connection.peer_port} - cid:{self.cid}"
+        if said:
+            label += f" - {quote(said)}"
+        user = "token" if connect.auth_token else ""
+        user = f"user:{connect.user}" if connect.user else user
+        if user:
+            label += f" - {quote(f'{self.account.name}/{user}')}"
+        self.label = label

@@ -3,6 +3,7 @@
 import pytest
 
 from headwater.server.configuration.options import Options, UserOptions
+from headwater.server.connections.subscribing import REMOVED_SUBSCRIPTIONS_MAX
 from headwater.server.core.budget import (
     BYTES_PER_UNIT,
     NEWCOMER_UNITS,
@@ -12,7 +13,6 @@ from headwater.server.core.budget import (
     TURN_UNITS,
 )
 from headwater.server.core.client import Subscription
-from headwater.server.node import REMOVED_SUBSCRIPTIONS_MAX
 from tests.kit.world import Peer, World
 from tests.unit.server.conftest import MakeWorld
 
@@ -189,7 +189,7 @@ class TestEnds:
         self, world: World, flooder: Peer
     ) -> None:
         flooder.push(pings(4 * PINGS_PER_TURN))
-        world.node.close(flooder.client, "Server Shutdown")
+        world.node.connections.close(flooder.client, "Server Shutdown")
         world.settle()
         assert not flooder.client.has_backlog
         assert pongs(flooder) <= PINGS_PER_TURN
@@ -198,7 +198,7 @@ class TestEnds:
         world = World(Options(users=(UserOptions("app", BCRYPT_HASH),)))
         peer = world.open()
         peer.push(b'CONNECT {"user":"app","pass":"wrong"}\r\n')
-        peer.world.node.receive(peer.client, b"SUB > 1\r\n")
+        peer.world.node.connections.receive(peer.client, b"SUB > 1\r\n")
         assert peer.client.is_held_back
         assert peer.client.subscriptions == {}
         world.finish_checks()
@@ -216,7 +216,7 @@ class TestEnds:
         source.send(large * 2)
         source.push(b"PUB foo 1\r\nx\r\nPING\r\nPUB foo 1\r\ny\r\n" * 3)
         world.settle()
-        assert source.client.stalled
+        assert source.client.is_stalled
         assert source.client.has_backlog
         slow.connection.start_reading()
         world.advance(0.1)

@@ -549,7 +549,7 @@ class TestClosedInBetween:
         source = world.modern()
         source.push(pub(b"foo") * 3)
         gone.connection.leave()
-        world.node.lost(gone.client)
+        world.node.connections.lost(gone.client)
         source.push(pub(b"foo") * 3)
         world.settle()
         assert stays.take() == msg(b"foo", b"1") * 6

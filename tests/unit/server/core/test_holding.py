@@ -14,7 +14,7 @@ from tests.kit.world import Peer, World
 
 @pytest.fixture
 def holding(world: World) -> Holding:
-    return Holding(world.node.intake.resume)
+    return Holding(world.node.connections.intake.resume)
 
 
 class TestHolding:
@@ -128,7 +128,7 @@ class TestRequestsThatWaitForAStream:
         peer.take()
         begin_long_look(stored)
         peer.push(info_of(b"") * (DEFERRED_MAX + 1))
-        while peer.client.segments and not peer.client.awaited:
+        while peer.client.backlog.segments and not peer.client.awaited:
             stored.scheduler.run_turn()
         assert peer.client.awaited == 1
         stored.settle()

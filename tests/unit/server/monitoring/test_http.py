@@ -342,7 +342,7 @@ def three(site: Site) -> list[Peer]:
     peers[2].send(b"PUB foo 5\r\nhello\r\n")
     peers[1].send(b"PUB x 1\r\na\r\nPUB foo 2\r\nhi\r\n")
     for peer, rtt_ns in zip(peers, (5_000_000, 1_000_000, 9_000_000), strict=True):
-        peer.client.rtt_ns = rtt_ns
+        peer.client.liveness.rtt_ns = rtt_ns
     return peers
 
 
@@ -390,7 +390,7 @@ class TestConnz:
         peers = three(site)
         if sort in ("last", "idle"):
             for number, peer in enumerate(peers):
-                peer.client.last_activity_wall_ns = number
+                peer.client.liveness.last_activity_wall_ns = number
         expected = [peers[number].client.cid for number in order]
         assert site.cids(f"sort={sort}") == expected
         assert site.cids(f"sort={sort}&limit=1&offset=1") == expected[1:2]

@@ -1,0 +1,129 @@
+"""INFO: the texts by which a server describes itself to its clients.
+
+A client gets INFO when it connects, once more after its first PING, and whenever the server has
+something new to tell: another address, or that it is about to stop.
+"""
+
+from collections.abc import Callable
+from typing import final
+
+from headwater import __version__
+from headwater.jetstream.config.api_level import API_LEVEL
+from headwater.server.connections.roster import Roster
+from headwater.server.core.accounts import Accounts
+from headwater.server.core.broker import Broker
+from headwater.server.core.client import Client
+from headwater.server.settings import Settings
+from headwater.wire.info import NATS_VERSION, PROTOCOL_INFO, ServerInfo
+
+
+@final
+class Announcements:
+    """INFO of one server, for everybody and for each client."""
+
+    __slots__ = (
+        "_accounts",
+        "_broker",
+        "_has_streams",
+        "_name",
+        "_roster",
+        "_server_id",
+        "_settings",
+        "client_port",
+        "is_lame_duck",
+    )
+
+    def __init__(
+        self,
+        server_id: str,
+        name: str,
+        settings: Settings,
+        accounts: Accounts,
+        roster: Roster,
+        broker: Broker,
+        has_streams: Callable[[], bool],
+    ) -> None:
+        self._server_id = server_id
+        self._name = name
+        self._settings = settings
+        self._accounts = accounts
+        self._roster = roster
+        self._broker = broker
+        self._has_streams = has_streams
+        # The port that clients connect to, known once the server listens.
+        self.client_port = settings.options.port
+        # Whether clients have been told to go elsewhere.
+        self.is_lame_duck = False
+
+    def info(self) -> ServerInfo:
+        """INFO without the fields that differ from client to client."""
+        options = self._settings.options
+        host, port = self._advertised_address()
+        return ServerInfo(
+            server_id=self._server_id,
+            server_name=self._name,
+            version=NATS_VERSION,
+            proto=PROTOCOL_INFO,
+            go="python",
+            host=host,
+            port=port,
+            headers=not options.no_header_support,
+            auth_required=self._settings.authenticator.required,
+            max_payload=options.max_payload,
+            api_lvl=API_LEVEL,
+            jetstream=self._has_streams(),
+            domain=options.jetstream.domain,
+            headwater=__version__,
+        )
+
+    def greet(self, client: Client) -> None:
+        """Send the first INFO of a connection."""
+        info = _addressed(self.info(), client)
+        info.auth_required = self._settings.authenticator.announced
+        self._broker.tell(client, info.encode())
+
+    def confirm_connect(self, client: Client) -> None:
+        """Send INFO after the first PING: it names the account that the client is in."""
+        if client.connect.protocol < PROTOCOL_INFO:
+            return
+        info = _addressed(self.info(), client)
+        info.connect_info = True
+        info.remote_account = client.account.name
+        info.acc_is_sys = client.account is self._accounts.system
+        self._broker.tell(client, info.encode())
+
+    def enter_lame_duck_mode(self) -> None:
+        """Tell clients to go elsewhere."""
+        self.is_lame_duck = True
+        info = self.info()
+        info.ldm = True
+        self._send_to_all(info)
+
+    def announce_address(self) -> None:
+        """Tell clients of another advertised address."""
+        self._send_to_all(self.info())
+
+    def _send_to_all(self, info: ServerInfo) -> None:
+        """Send INFO to every client that understands INFO it did not ask for."""
+        for client in self._roster.open.values():
+            if client.session.is_greeted and client.connect.protocol >= PROTOCOL_INFO:
+                self._broker.tell(client, _addressed(info, client).encode())
+
+    def _advertised_address(self) -> tuple[str, int]:
+        """The address that clients are told: the listener's, unless options name another."""
+        options = self._settings.options
+        advertised = options.client_advertise
+        if not advertised:
+            return options.host, self.client_port
+        host, _, port = advertised.rpartition(":")
+        if not port.isdigit() or not host or (":" in host and not host.endswith("]")):
+            return advertised, self.client_port
+        return host.strip("[]"), int(port)
+
+
+def _addressed(info: ServerInfo, client: Client) -> ServerInfo:
+    """INFO with the fields of one client filled in."""
+    info.client_id = client.cid
+    info.client_ip = client.connection.peer_host
+    info.max_payload = client.max_payload
+    return info
