@@ -84,8 +84,7 @@ TRANSITIONS: Final[dict[State, dict[Event, State]]] = {
         Event.CONNECT: State.AUTHENTICATING,
         Event.CLOSE: State.CLOSED,
     },
-    # The connection of a client that was closed may be lost afterwards.
-    State.CLOSED: {Event.CLOSE: State.CLOSED},
+    State.CLOSED: {},
 }
 
 # The treatment of CONNECT, and of every other operation.

@@ -169,7 +169,7 @@ class Intake:
             return
         is_alone = not (self._queue or self._newcomers)
         self._serve(client, TURN_UNITS - self._spent if is_alone else slice_units)
-        if not client.has_backlog and not client.is_held_back:
+        if not (client.close_reason or client.has_backlog or client.is_held_back):
             self._release(client)
 
     def _serve(self, client: Client, units: int) -> None:

@@ -185,6 +185,15 @@ class TestEnds:
         assert flooder.client.has_backlog is False
         assert other.take() == b""
 
+    def test_a_client_that_left_is_closed_once_for_a_violation_in_its_backlog(
+        self, world: World, flooder: Peer
+    ) -> None:
+        flooder.push(pings(4 * PINGS_PER_TURN) + b"NONSENSE\r\n")
+        flooder.connection.leave()
+        world.settle()
+        (closed,) = world.node.roster.closed
+        assert closed.close_reason == flooder.reason == "Protocol Violation"
+
     def test_a_server_that_closes_a_client_drops_its_backlog(
         self, world: World, flooder: Peer
     ) -> None:
