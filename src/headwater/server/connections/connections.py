@@ -23,7 +23,7 @@ from headwater.server.core.budget import CONNECT_UNITS, OPERATION_UNITS, Budget
 from headwater.server.core.client import Client, Connection
 from headwater.server.log import Log
 from headwater.server.settings import Settings
-from headwater.wire import encoder
+from headwater.wire import frames
 from headwater.wire.batch import (
     ClientError,
     Connect,
@@ -159,7 +159,7 @@ class Connections:
         if client.close_reason:
             return
         if error_text:
-            self._broker.tell(client, encoder.error(error_text))
+            self._broker.tell(client, frames.error(error_text))
         self._broker.buffers.flush_client(client)
         if client.close_reason:
             return
@@ -280,7 +280,7 @@ class Connections:
 
     def _answer_ping(self, client: Client) -> None:
         self._note_activity(client)
-        self._broker.tell(client, encoder.PONG)
+        self._broker.tell(client, frames.PONG)
         session = client.session
         if session.state is State.CONNECTED and not session.is_greeted:
             session.is_greeted = True

@@ -24,7 +24,7 @@ from headwater.server.core.client import Client
 from headwater.server.core.permissions import ConnectionPermissions
 from headwater.server.log import Log
 from headwater.server.settings import Settings
-from headwater.wire import encoder
+from headwater.wire import frames
 from headwater.wire.info import PROTOCOL_INFO
 from headwater.wire.session import Event, State
 
@@ -178,7 +178,7 @@ class Login:
         client.settle()
         client.relabel()
         if connect.verbose:
-            self._broker.tell(client, encoder.OK)
+            self._broker.tell(client, frames.OK)
 
     # --- accounts ------------------------------------------------------------------------------
 

@@ -15,7 +15,7 @@ from headwater.server.core.broker import Broker
 from headwater.server.core.client import Client
 from headwater.server.log import Log
 from headwater.server.settings import Settings
-from headwater.wire import encoder
+from headwater.wire import frames
 
 STALE_CONNECTION: Final = "Stale Connection"
 
@@ -103,5 +103,5 @@ class Pings:
                 self._close(client, closing.STALE_CONNECTION, STALE_CONNECTION)
                 return
             liveness.count_ping(now_ns)
-            self._broker.tell(client, encoder.PING)
+            self._broker.tell(client, frames.PING)
         self._set_timer(client, interval_s)

@@ -13,7 +13,7 @@ from headwater.server.core.client import Client, Subscription
 from headwater.server.log import Log
 from headwater.server.settings import Settings
 from headwater.subjects.grammar import is_valid_pattern
-from headwater.wire import encoder
+from headwater.wire import frames
 from headwater.wire.batch import Subscribe, Unsubscribe
 
 TOO_MANY_SUBSCRIPTIONS: Final = "maximum subscriptions exceeded"
@@ -69,13 +69,13 @@ class Subscribing:
             if client.account.watched:
                 client.account.interest_changed(subject)
         if client.connect.verbose:
-            self._broker.tell(client, encoder.OK)
+            self._broker.tell(client, frames.OK)
 
     def unsubscribe(self, client: Client, segment: Unsubscribe) -> None:
         """Perform UNSUB: end a subscription, now or after some more messages."""
         sub = client.subscriptions.get(segment.sid)
         if client.connect.verbose:
-            self._broker.tell(client, encoder.OK)
+            self._broker.tell(client, frames.OK)
         if sub is None:
             return
         if segment.limit > sub.delivered:

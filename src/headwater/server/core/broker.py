@@ -45,7 +45,7 @@ from headwater.server.core.reserved_subjects import (
 from headwater.server.core.tracing import Tracer
 from headwater.subjects.grammar import is_valid_literal
 from headwater.subjects.index import Route
-from headwater.wire import encoder
+from headwater.wire import frames
 from headwater.wire.batch import NO_HEADERS, Publishes, Run
 
 CRLF: Final = b"\r\n"
@@ -538,7 +538,7 @@ class Broker:
         """Append messages of a stream to one plain subscription."""
         target = sub.client
         self.buffers.touch(target)
-        target.out.append(encoder.stored_messages(sub.tail, subjects, replies, headers, payloads))
+        target.out.append(frames.stored_messages(sub.tail, subjects, replies, headers, payloads))
         sub.delivered += len(subjects)
         target.out_msgs += len(subjects)
         target.out_bytes += sum(map(len, payloads)) + sum(map(len, headers))
@@ -563,12 +563,12 @@ class Broker:
             )
             return False
         if source.connect.verbose:
-            self.tell(source, encoder.OK)
+            self.tell(source, frames.OK)
         return True
 
     def refuse(self, client: Client, text: str) -> None:
         """Send -ERR without closing."""
-        self.tell(client, encoder.error(text))
+        self.tell(client, frames.error(text))
 
     # --- one receiver --------------------------------------------------------------------------
 
@@ -602,7 +602,7 @@ class Broker:
         if reply is not None and target.permissions is not None:
             self._track_reply(target, reply)
         kind = b"MSG" if header_size < 0 else b"HMSG"
-        line = encoder.message_line(kind, subject, sub.sid, reply, size)
+        line = frames.message_line(kind, subject, sub.sid, reply, size)
         if target.traced:
             self.tracer.delivered(target, line, header_size, payload)
         target.out += (line, payload, CRLF)
@@ -664,7 +664,7 @@ class Broker:
             self._stall(source)
         data = encoded.get(sub.sid)
         if data is None:
-            data = encoded[sub.sid] = encoder.run_of_messages(run, sub.sid, payloads)
+            data = encoded[sub.sid] = frames.run_of_messages(run, sub.sid, payloads)
         target.out.append(data)
         sub.delivered += len(payloads)
         target.out_msgs += len(payloads)
@@ -696,7 +696,7 @@ class Broker:
     def _answer_no_responders(self, source: Client, subject: bytes, reply: bytes) -> None:
         for sub in source.account.index.match(reply).plain:
             if sub.client is source and not source.close_reason:
-                self.tell(source, encoder.no_responders(reply, sub.sid, subject))
+                self.tell(source, frames.no_responders(reply, sub.sid, subject))
                 return
 
     # --- out-buffers ---------------------------------------------------------------------------

@@ -30,7 +30,7 @@ from headwater.server.core.client import Client, Subscription
 from headwater.server.core.holding import Holding
 from headwater.server.core.out_buffers import DELIVERY_BYTES, OutBuffers
 from headwater.subjects.index import Route
-from headwater.wire import encoder
+from headwater.wire import frames
 
 # Deliveries of one turn, which take about 2 ms. Copying counts too: so many bytes are a delivery.
 SLICE_DELIVERIES_MAX: Final = 8_192
@@ -273,7 +273,7 @@ class Crowds:
                 buffers.add_waiting(waiting_bytes)
                 continue
             is_taken = True
-            target.out.append(encoder.copies_of_message(begin, [*map(_tail_of, mine)], end))
+            target.out.append(frames.copies_of_message(begin, [*map(_tail_of, mine)], end))
             for sub in mine:
                 sub.delivered += 1
             target.out_msgs += len(mine)

@@ -20,7 +20,7 @@ from headwater.server.core.broker import Broker
 from headwater.server.core.client import Client
 from headwater.server.core.ingest import Ingest, size_of
 from headwater.server.streams.consumer_runner import ConsumerRunner
-from headwater.wire.encoder import no_responders_block
+from headwater.wire.frames import no_responders_block
 
 # How accounts are named in the longer form of a reply subject.
 HASH_SIZE: Final = 8
