@@ -3,16 +3,12 @@
     pull, ack, interest, publish ─▶ Consumer ─▶ Outbox ─▶ broker
                                         └─▶ records ─▶ journal, with the next write
 
-`ConsumerRunner` runs the consumers of one stream, `ConsumerTimers` knows for all of a server when
-one of them has something to do on its own. A consumer sends a bounded part of what it has per turn,
-and only as fast as its receivers read.
+A consumer sends a bounded part of what it has per turn, and only as fast as its receivers read.
 """
 
 from collections.abc import Callable, Iterable
-from heapq import heapify, heappop, heappush
 from typing import Final, final
 
-from headwater.base.clock import NS_PER_S
 from headwater.base.sliced import Sliced, Work
 from headwater.jetstream.advisories import Action
 from headwater.jetstream.consumers.acks import AckAddress
@@ -20,13 +16,14 @@ from headwater.jetstream.consumers.machine import Consumer
 from headwater.jetstream.consumers.outbox import Messages, Outbox
 from headwater.jetstream.consumers.records import ConsumerDeleted
 from headwater.jetstream.streams.stream import Stream
-from headwater.runtime.environment import Scheduler, TimerHandle
+from headwater.runtime.environment import Scheduler
 from headwater.server.core.accounts import Account
 from headwater.server.core.broker import Broker
 from headwater.server.core.client import Client
 from headwater.server.core.holding import Waiting
 from headwater.server.core.out_buffers import UNREAD_LOOK_S
 from headwater.server.streams.advisories import Advisories
+from headwater.server.streams.due_times import DueTimes
 from headwater.store.log.message_log import DiskFullError, StoreError
 
 # Acknowledgements that nobody waits for are in the journal after this, if nothing is written first.
@@ -39,100 +36,6 @@ DUE_MAX: Final = 64
 # as clients send in a tenth of a second. A client that sends more waits until the change is made.
 HELD_MAX: Final = 65_536
 HELD_BYTES_MAX: Final = 8 * 1024 * 1024
-# Entries that do not count are removed when there are this many, and more than of those that do.
-STALE_MAX: Final = 16
-
-
-@final
-class ConsumerTimers:
-    """When the consumers of a server have something to do without being asked."""
-
-    __slots__ = (
-        "_by_number",
-        "_heap",
-        "_now_ns",
-        "_number",
-        "_planned",
-        "_scheduler",
-        "_timer",
-        "_timer_ns",
-    )
-
-    def __init__(self, scheduler: Scheduler, now_ns: Callable[[], int]) -> None:
-        self._scheduler = scheduler
-        self._now_ns = now_ns
-        # Times and numbers, and by number whose they are: a time that does not count any more holds
-        # no consumer, and with it no deleted stream, until it has come.
-        self._heap: list[tuple[int, int]] = []
-        self._by_number: dict[int, tuple[Consumer, ConsumerRunner]] = {}
-        # The earliest entry that counts of each consumer.
-        self._planned: dict[Consumer, tuple[int, int]] = {}
-        self._number = 0
-        self._timer: TimerHandle | None = None
-        self._timer_ns = 0
-
-    def note(self, consumer: Consumer, runner: "ConsumerRunner") -> None:
-        """Something about a consumer has changed."""
-        planned = self._planned.get(consumer)
-        due_ns = 0 if consumer.is_gone else consumer.next_due_ns()
-        if not consumer.is_gone and (not due_ns or (planned is not None and planned[0] <= due_ns)):
-            # A consumer that is planned at all is looked at too early, and then again.
-            return
-        if planned is not None:
-            del self._planned[consumer], self._by_number[planned[1]]
-        if consumer.is_gone:
-            self._forget_stale()
-            return
-        self._number += 1
-        self._planned[consumer] = due_ns, self._number
-        self._by_number[self._number] = consumer, runner
-        heappush(self._heap, (due_ns, self._number))
-        self._forget_stale()
-        self._set_timer()
-
-    def stop(self) -> None:
-        """Nothing happens on its own any more."""
-        if self._timer is not None:
-            self._timer.cancel()
-        self._heap.clear()
-        self._by_number.clear()
-        self._planned.clear()
-
-    def _forget_stale(self) -> None:
-        """Keep entries that do not count from filling the memory until their time has come."""
-        if len(self._heap) > 2 * len(self._planned) + STALE_MAX:
-            self._heap = [entry for entry in self._heap if entry[1] in self._by_number]
-            heapify(self._heap)
-
-    def _set_timer(self) -> None:
-        due_ns = self._heap[0][0]
-        if self._timer is not None:
-            if self._timer_ns <= due_ns:
-                return
-            self._timer.cancel()
-        self._timer_ns = due_ns
-        delay_s = max((due_ns - self._now_ns()) / NS_PER_S, TIMER_S_MIN)
-        self._timer = self._scheduler.call_later(delay_s, self._fire)
-
-    def _fire(self) -> None:
-        self._timer = None
-        now_ns = self._now_ns()
-        try:
-            for consumer, runner in self._take_due(now_ns):
-                runner.run_due(consumer, now_ns)
-        finally:
-            if self._heap:
-                self._set_timer()
-
-    def _take_due(self, now_ns: int) -> list[tuple[Consumer, "ConsumerRunner"]]:
-        """Those for which the time has come, each once and not too many, in order."""
-        due: list[tuple[Consumer, ConsumerRunner]] = []
-        while self._heap and self._heap[0][0] <= now_ns and len(due) < DUE_MAX:
-            whose = self._by_number.pop(heappop(self._heap)[1], None)
-            if whose is not None:
-                del self._planned[whose[0]]
-                due.append(whose)
-        return due
 
 
 @final
@@ -167,7 +70,7 @@ class ConsumerRunner:
         broker: Broker,
         advisories: Advisories,
         scheduler: Scheduler,
-        timers: ConsumerTimers,
+        timers: DueTimes[Consumer],
         now_ns: Callable[[], int],
         when_sure: Callable[[Callable[[], object]], object],
         change: Callable[[Callable[[], object]], object],
@@ -247,7 +150,7 @@ class ConsumerRunner:
             consumer.push.set_active(self._is_bound(consumer), now_ns)
             # Who made it is told of it first.
             self._go_on(consumer)
-        self._timers.note(consumer, self)
+        self._plan_timer(consumer)
 
     def changed(self, consumer: Consumer, old_subject: bytes) -> None:
         """A consumer has another configuration than it had."""
@@ -268,7 +171,7 @@ class ConsumerRunner:
         consumer.end(is_deleted, out)
         if consumer.push is not None:
             self._account.unwatch(consumer.push.subject, consumer)
-        self._timers.note(consumer, self)
+        self._plan_timer(consumer)
         self._going_on.discard(consumer)
         self._carry_out(consumer, out)
 
@@ -392,6 +295,18 @@ class ConsumerRunner:
             return
         self._do(consumer, lambda: consumer.run_due(now_ns, out), out)
 
+    def _plan_timer(self, consumer: Consumer) -> None:
+        """Have the timer of a consumer follow it; one that is planned too early is looked at."""
+        timers = self._timers
+        if consumer.is_gone:
+            timers.cancel(consumer)
+            return
+        due_ns = consumer.next_due_ns()
+        if due_ns:
+            planned = timers.planned.get(consumer)
+            if planned is None or due_ns < planned[0]:
+                timers.plan(consumer, due_ns, self.run_due)
+
     def removing(self, consumer: Consumer) -> Work[None]:
         """Remove all there is of a consumer, some at a time, as part of a change of the stream.
 
@@ -491,7 +406,7 @@ class ConsumerRunner:
         consumers = self._stream.consumers
         if not consumer.is_gone:
             consumers.note_hunger(consumer)
-            self._timers.note(consumer, self)
+            self._plan_timer(consumer)
         if consumers.has_unwritten:
             self._plan_flush()
         self._settle()

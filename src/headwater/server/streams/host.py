@@ -109,7 +109,7 @@ class JetStream:
             self._store.abandon()
             raise StoreError(f"{self.resources.folder} can not be written: {self._store.offline}")
         self.advisories = Advisories(node)
-        self._runners = StreamRunners(
+        self.runners = StreamRunners(
             self._store,
             environment,
             self.broker,
@@ -136,7 +136,7 @@ class JetStream:
         for key in self._store.stream_names():
             self._bring_back(key)
         self._bodies.clear()
-        self._runners.start()
+        self.runners.start()
 
     def _announce(self) -> None:
         options, log = self._node.options.jetstream, self._node.log
@@ -233,22 +233,22 @@ class JetStream:
 
     def end_consumers(self) -> None:
         """Tell those who wait for messages that the server ends."""
-        self._runners.end_consumers()
+        self.runners.end_consumers()
         self.broker.flush()
 
     def stop(self) -> None:
         """Close every stream in order."""
         self._transfers.stop()
-        self._runners.stop()
+        self.runners.stop()
         try:
             self._store.close()
         except StoreError as error:
-            self._runners.failed(str(error))
+            self.runners.failed(str(error))
 
     @property
     def is_busy(self) -> bool:
         """Whether the disk is being waited for; the store must not be closed meanwhile."""
-        return self._runners.is_busy
+        return self.runners.is_busy
 
     @property
     def offline(self) -> str:
@@ -258,12 +258,12 @@ class JetStream:
     @property
     def full(self) -> str:
         """Why messages are refused for now, since when, and what to do; empty if they are not."""
-        return self._runners.disk.reason
+        return self.runners.disk.reason
 
     @property
     def file_problem(self) -> str:
         """The problem of the files that all streams share; empty if there is none."""
-        return self._runners.files.problem
+        return self.runners.files.problem
 
     def lost_streams(self) -> list[tuple[str, str]]:
         """Account and name of streams that somebody has removed while no server looked."""
@@ -418,9 +418,9 @@ class JetStream:
     def _run(
         self, home: Account, account: JetStreamAccount, stream: Stream, mode: SyncMode | None
     ) -> None:
-        runner = StreamRunner(self._runners, home, account, stream, mode)
+        runner = StreamRunner(self.runners, home, account, stream, mode)
         account.add(stream)
-        self._runners.add(runner)
+        self.runners.add(runner)
         self._listen_for(runner)
         runner.consumers.start()
 
@@ -437,13 +437,13 @@ class JetStream:
 
     def recording(self, account: JetStreamAccount, stream: Stream, record: Record) -> Work[None]:
         """Write a record down and apply it, some at a time, as part of a change."""
-        runner = self._runners.of(account.name, stream.name)
+        runner = self.runners.of(account.name, stream.name)
         yield from runner.recording(record)
-        self._runners.note_due(runner)
+        self.runners.note_due(runner)
 
     def stream_changed(self, account: JetStreamAccount, stream: Stream, old: StreamConfig) -> None:
         """A stream may listen for other subjects now."""
-        runner = self._runners.of(account.name, stream.name)
+        runner = self.runners.of(account.name, stream.name)
         account.reconfigured(stream, old)
         if runner.mode is not None and stream.config.compression is not old.compression:
             compresses = stream.config.compression is Compression.S2
@@ -455,11 +455,11 @@ class JetStream:
 
     def change(self, account_name: str, stream_name: str, change: Change) -> None:
         """Have a stream changed in its turn."""
-        self._runners.of(account_name, stream_name).change(change)
+        self.runners.of(account_name, stream_name).change(change)
 
     def when_free(self, account_name: str, stream_name: str, look: Callable[[], object]) -> None:
         """Look at a stream, which need not be there, when nobody is in the midst of changing it."""
-        runner = self._runners.find(account_name, stream_name)
+        runner = self.runners.find(account_name, stream_name)
         if runner is None:
             look()
         else:
@@ -468,11 +468,11 @@ class JetStream:
     @property
     def slices(self) -> SliceTurns:
         """The turns in which long work is done."""
-        return self._runners.slices
+        return self.runners.slices
 
     def is_held(self, account_name: str, stream_name: str) -> bool:
         """Whether somebody is in the midst of changing a stream."""
-        runner = self._runners.find(account_name, stream_name)
+        runner = self.runners.find(account_name, stream_name)
         return runner is not None and runner.is_held
 
     # --- keeping consumers ---------------------------------------------------------------------
@@ -507,7 +507,7 @@ class JetStream:
 
     def consumers_of(self, account_name: str, stream_name: str) -> ConsumerRunner | None:
         """Who runs the consumers of a stream, if it is there."""
-        runner = self._runners.find(account_name, stream_name)
+        runner = self.runners.find(account_name, stream_name)
         return None if runner is None else runner.consumers
 
     def create_consumer(
@@ -519,7 +519,7 @@ class JetStream:
         now_ns: int,
     ) -> Work[Consumer]:
         """Make a consumer and let it work."""
-        runner = self._runners.of(account.name, stream.name)
+        runner = self.runners.of(account.name, stream.name)
         start_sequence, lasts_until = yield from starting(stream, config)
         # The consumer will ask how many messages it is to deliver.
         patterns = config.patterns or (ALL_SUBJECTS,)
@@ -537,7 +537,7 @@ class JetStream:
         self, account: JetStreamAccount, stream: Stream, consumer: Consumer, config: ConsumerConfig
     ) -> Work[None]:
         """Have a consumer go on with another configuration."""
-        runner = self._runners.of(account.name, stream.name)
+        runner = self.runners.of(account.name, stream.name)
         if config.patterns != consumer.config.patterns:
             patterns = config.patterns or (ALL_SUBJECTS,)
             yield from stream.log.counting(patterns, consumer.cursor.sequence)
@@ -553,13 +553,13 @@ class JetStream:
         self, account: JetStreamAccount, stream: Stream, consumer: Consumer
     ) -> Work[None]:
         """Remove all there is of a consumer."""
-        yield from self._runners.of(account.name, stream.name).consumers.removing(consumer)
+        yield from self.runners.of(account.name, stream.name).consumers.removing(consumer)
 
     def reset_consumer(
         self, account: JetStreamAccount, stream: Stream, consumer: Consumer, sequence: int
     ) -> Work[None]:
         """Have a consumer begin again at a sequence of its stream."""
-        runner = self._runners.of(account.name, stream.name)
+        runner = self.runners.of(account.name, stream.name)
         yield from stream.log.counting(consumer.patterns, sequence)
         yield from runner.recording(ConsumerReset(consumer.name, sequence))
         runner.consumers.deliver(consumer)
@@ -568,7 +568,7 @@ class JetStream:
         self, account: JetStreamAccount, stream: Stream, consumer: Consumer, group: str
     ) -> None:
         """Let another client of a group have its turn."""
-        self._runners.of(account.name, stream.name).consumers.unpin(consumer)
+        self.runners.of(account.name, stream.name).consumers.unpin(consumer)
 
     def _take_acks(self, account: Account) -> None:
         """Hear what clients of an account say of messages they got."""
@@ -583,11 +583,11 @@ class JetStream:
 
     def reads_of(self, account_name: str, stream_name: str) -> AwaitedReads:
         """The reads that wait for a stream."""
-        return self._runners.of(account_name, stream_name).reads
+        return self.runners.of(account_name, stream_name).reads
 
     def delete_stream(self, account: JetStreamAccount, stream: Stream) -> None:
         """Stop listening for a stream and remove it."""
-        runner = self._runners.pop(account.name, stream.name)
+        runner = self.runners.pop(account.name, stream.name)
         self._stop_listening(runner)
         runner.give_up_walk()
         runner.refuse_waiting(ApiError.of(error_codes.STREAM_NOT_FOUND))
@@ -596,7 +596,7 @@ class JetStream:
         stream.retire()
         runner.reads.give_up()
         self._transfers.stream_gone(stream)
-        self._runners.empty(stream.abandon())
+        self.runners.empty(stream.abandon())
         try:
             if runner.mode is None:
                 stream.log.close()
@@ -649,9 +649,9 @@ class JetStream:
         """Something was written to such a log: what is held back for it must not grow."""
         mode = self._mode_of(config)
         if mode is SyncMode.ALWAYS:
-            self._runners.commit_wanted()
+            self.runners.commit_wanted()
         elif mode is SyncMode.ASYNC:
-            self._runners.flush_wanted()
+            self.runners.flush_wanted()
 
     def admit_consumers(
         self, account: JetStreamAccount, config: StreamConfig, found: Sequence[BackedUpConsumer]

@@ -16,7 +16,6 @@ What requests ask for is not known here.
 
 from collections import deque
 from collections.abc import Callable
-from heapq import heapify, heappop, heappush
 from typing import Final, final
 
 from headwater.base.clock import NS_PER_S
@@ -24,12 +23,13 @@ from headwater.base.emptying import Container, emptying
 from headwater.base.sliced import Sliced, Work, at_once
 from headwater.jetstream import error_codes
 from headwater.jetstream.account import JetStreamAccount
+from headwater.jetstream.consumers.machine import Consumer
 from headwater.jetstream.errors import ApiError
 from headwater.jetstream.records import Published, Record
 from headwater.jetstream.streams.publishing.decision import Decision, Incoming
 from headwater.jetstream.streams.publishing.in_flight import IN_FLIGHT_MESSAGES_MAX
 from headwater.jetstream.streams.stream import Stream
-from headwater.runtime.environment import Environment, TimerHandle
+from headwater.runtime.environment import Environment
 from headwater.runtime.file_watch import FileWatch
 from headwater.runtime.fsync import SyncDriver
 from headwater.runtime.upkeep import Upkeep
@@ -41,8 +41,9 @@ from headwater.server.core.slice_turns import SliceTurns
 from headwater.server.log import Log
 from headwater.server.streams.advisories import Advisories
 from headwater.server.streams.awaited_reads import AwaitedReads
-from headwater.server.streams.consumer_runner import ConsumerRunner, ConsumerTimers
+from headwater.server.streams.consumer_runner import DUE_MAX, TIMER_S_MIN, ConsumerRunner
 from headwater.server.streams.disk_watch import DiskWatch
+from headwater.server.streams.due_times import DueTimes
 from headwater.server.streams.waiting_steps import Change, Step, WaitingSteps
 from headwater.store.log.file_log import FileLog
 from headwater.store.log.message_log import DiskFullError, StoreError
@@ -74,7 +75,6 @@ class StreamRunner:
         "consumers",
         "ingest",
         "mode",
-        "noted_due_ns",
         "reads",
         "stream",
         "subscriptions",
@@ -123,8 +123,6 @@ class StreamRunner:
         self._walk: Sliced[None] | None = None
         # What was due and waits: until it takes effect, the same would be found again.
         self._due: Decision | None = None
-        # When there was something to do as far as is known; 0 for never.
-        self.noted_due_ns = 0
 
     def process(self, ingest: Ingest) -> None:
         """Take in what was published in this turn."""
@@ -548,9 +546,6 @@ class StreamRunners:
         self._by_key: dict[tuple[str, str], StreamRunner] = {}
         # Those of which something waits for a commit.
         self._awaiting: dict[StreamRunner, None] = {}
-        # Those for which there will be something to do: when, a number, and who.
-        self._due_times: list[tuple[int, int, StreamRunner]] = []
-        self._dues_noted = 0
         self._store = store
         self._clock = environment.clock
         self.scheduler = environment.scheduler
@@ -562,14 +557,17 @@ class StreamRunners:
         self._upkeep = Upkeep(store, self.scheduler, self.failed)
         self.files = FileWatch(store, self.scheduler, self.failed)
         self.disk = DiskWatch(store.room, self.scheduler, self.now_ns, self)
-        self.consumer_timers = ConsumerTimers(self.scheduler, self.now_ns)
+        self.timers: DueTimes[StreamRunner] = DueTimes(
+            self.scheduler, self.now_ns, delay_s_min=DUE_S_MIN, delay_s_max=DUE_S_MAX
+        )
+        self.consumer_timers: DueTimes[Consumer] = DueTimes(
+            self.scheduler, self.now_ns, delay_s_min=TIMER_S_MIN, turn_max=DUE_MAX
+        )
         self._commits = 0
         # Who wants a commit while one is told of, or at the end, is noted and waits for the next.
         self._is_telling = False
         self._is_stopped = False
         self._is_commit_wanted = False
-        self._due_timer: TimerHandle | None = None
-        self._due_ns = 0
 
     # --- life ----------------------------------------------------------------------------------
 
@@ -594,8 +592,7 @@ class StreamRunners:
         self.consumer_timers.stop()
         for runner in self._by_key.values():
             runner.reads.give_up()
-        if self._due_timer is not None:
-            self._due_timer.cancel()
+        self.timers.stop()
         # From here on no sync begins beside the loop: the files are closed next.
         self._is_stopped = True
         self._is_commit_wanted = True
@@ -636,10 +633,7 @@ class StreamRunners:
         """A stream runs no longer."""
         runner = self._by_key.pop((account_name, stream_name))
         self._awaiting.pop(runner, None)
-        runner.noted_due_ns = 0
-        # Its time may be years away.
-        self._due_times = [each for each in self._due_times if each[2] is not runner]
-        heapify(self._due_times)
+        self.timers.cancel(runner)
         return runner
 
     def empty(self, containers: list[Container]) -> None:
@@ -724,42 +718,14 @@ class StreamRunners:
     def note_due(self, runner: StreamRunner) -> None:
         """A stream may have to let something go at another time than known."""
         due_ns = runner.next_due_ns()
-        if not due_ns or 0 < runner.noted_due_ns <= due_ns:
-            # Where it was thought to be earlier, it is looked at then.
-            return
-        runner.noted_due_ns = due_ns
-        self._dues_noted += 1
-        heappush(self._due_times, (due_ns, self._dues_noted, runner))
-        if self._due_timer is None or due_ns < self._due_ns:
-            self._set_due_timer(due_ns)
+        if due_ns:
+            planned = self.timers.planned.get(runner)
+            # A stream that is planned too early is looked at then.
+            if planned is None or due_ns < planned[0]:
+                self.timers.plan(runner, due_ns, self._run_due)
 
-    def _set_due_timer(self, due_ns: int) -> None:
-        if self._due_timer is not None:
-            self._due_timer.cancel()
-        self._due_ns = due_ns
-        delay_s = min(max((due_ns - self.now_ns()) / NS_PER_S, DUE_S_MIN), DUE_S_MAX)
-        self._due_timer = self.scheduler.call_later(delay_s, self._run_due)
-
-    def _run_due(self) -> None:
-        self._due_timer = None
-        now_ns = self.now_ns()
-        for runner in self._take_due(now_ns):
-            due_ns = runner.next_due_ns()
-            if due_ns and due_ns <= now_ns:
-                runner.run_due(now_ns)
-            self.note_due(runner)
-        # The timer may have been set for one of them, and another one be earlier.
-        next_ns = self._due_times[0][0] if self._due_times else 0
-        if next_ns and (self._due_timer is None or next_ns < self._due_ns):
-            self._set_due_timer(next_ns)
-
-    def _take_due(self, now_ns: int) -> list[StreamRunner]:
-        """Those for which the time has come, in order."""
-        due = []
-        while self._due_times and self._due_times[0][0] <= now_ns:
-            due_ns, _, runner = heappop(self._due_times)
-            # Otherwise it was found to be earlier since, or the stream is gone.
-            if runner.noted_due_ns == due_ns:
-                runner.noted_due_ns = 0
-                due.append(runner)
-        return due
+    def _run_due(self, runner: StreamRunner, now_ns: int) -> None:
+        due_ns = runner.next_due_ns()
+        if due_ns and due_ns <= now_ns:
+            runner.run_due(now_ns)
+        self.note_due(runner)

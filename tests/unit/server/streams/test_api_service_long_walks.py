@@ -294,7 +294,7 @@ def test_a_consumer_that_nobody_uses_goes_in_slices() -> None:
     world = begun(walk._replace(consumers=(consumer,)))
     jetstream = world.node.jetstream
     assert jetstream is not None
-    runner = jetstream._runners.of("$G", "S")
+    runner = jetstream.runners.of("$G", "S")
     other = asker(world)
     runner.consumers.run_due(runner.stream.consumers.find("C"), jetstream.now_ns() + 2 * 10**9)
     assert is_held(world)
@@ -339,8 +339,8 @@ def test_what_a_deleted_stream_held_is_freed_in_slices(
     world = begun(Walk("", None, 0), storage)
     jetstream = world.node.jetstream
     assert jetstream is not None
-    names = jetstream._runners.of("$G", "S").stream.log.index.subjects.names
-    ids = jetstream._runners.of("$G", "S").stream.dedupe._ids
+    names = jetstream.runners.of("$G", "S").stream.log.index.subjects.names
+    ids = jetstream.runners.of("$G", "S").stream.dedupe._ids
     other = asker(world)
     pushed(other, "$JS.API.STREAM.DELETE.S")
     pass_turns(world, 1)

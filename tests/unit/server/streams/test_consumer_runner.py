@@ -16,8 +16,8 @@ from headwater.server.core.out_buffers import UNREAD_LOOK_S
 from headwater.server.streams.consumer_runner import (
     DUE_MAX,
     JOURNAL_S_MAX,
-    STALE_MAX,
 )
+from headwater.server.streams.due_times import STALE_MAX
 from headwater.server.streams.runner import StreamRunner
 from headwater.store.log.file_log import FileLog
 from tests.kit.consumer_world import (
@@ -389,9 +389,8 @@ def test_what_is_due_for_many_at_once_is_done_in_several_turns(world: ConsumerWo
         world.consumer(f"C{number}")
         world.pull(f"C{number}", f"inbox.{number}", batch=1, expires=NS)
     peer = receiver(world)
-    timers = world.jetstream._runners.consumer_timers
     world.clock.passed_ns += 2 * NS
-    timers._fire()
+    world.advance(0)
     peer.send(b"PING\r\n")
     assert len(world.taken()) == DUE_MAX
     world.advance(0.1)
@@ -442,8 +441,8 @@ def test_entries_of_timers_that_do_not_count_do_not_pile_up(world: ConsumerWorld
     for _ in range(10 * STALE_MAX):
         world.pull("C", batch=1, expires=3600 * NS)
         world.publish(1)
-    timers = world.jetstream._runners.consumer_timers
-    assert len(timers._heap) <= STALE_MAX + 2
+    timers = world.jetstream.runners.consumer_timers
+    assert timers.entries <= STALE_MAX + 2
 
 
 # --- the end ------------------------------------------------------------------------------------
@@ -488,7 +487,7 @@ def test_consumers_leave_nothing_behind(world: ConsumerWorld) -> None:
         world.advance(JOURNAL_S_MAX)
 
     cycle()
-    account, timers = account_of(world), world.jetstream._runners.consumer_timers
+    account, timers = account_of(world), world.jetstream.runners.consumer_timers
     subscriptions, waiting = account.index.count, world.scheduler.waiting
     for _ in range(1000):
         cycle()
@@ -496,8 +495,8 @@ def test_consumers_leave_nothing_behind(world: ConsumerWorld) -> None:
     assert account.index.count == subscriptions
     assert world.scheduler.waiting <= waiting + 1
     assert account.watched == {}
-    assert timers._planned == {}
-    assert len(timers._heap) <= STALE_MAX
+    assert timers.planned == {}
+    assert timers.entries <= STALE_MAX
     runner = world.runner()
     assert (runner._going_on, runner._asked) == (set(), {})
     assert not world.stream().consumers.has_unwritten
@@ -525,7 +524,7 @@ def test_streams_with_consumers_leave_nothing_behind() -> None:
     assert account.index.count == subscriptions
     assert world.scheduler.waiting <= waiting + 1
     assert account.watched == {}
-    assert world.jetstream._runners._due_times == []
+    assert world.jetstream.runners.timers.entries == 0
     gc.collect()
     living = sum(isinstance(each, StreamRunner) for each in gc.get_objects())
     assert living <= 2 * STALE_MAX
