@@ -26,12 +26,6 @@ KNOTS: Final[tuple[frozenset[str], ...]] = (
     ),
     frozenset(
         {
-            "headwater.jetstream.api.operation",
-            "headwater.jetstream.api.streams",
-        }
-    ),
-    frozenset(
-        {
             "headwater.spark.jobs.archive.job",
             "headwater.spark.jobs.archive.query",
         }

@@ -1,14 +1,11 @@
 """One call of the API: how it is asked, who answers it, and with what kind of reply."""
 
 from collections.abc import Callable, Generator
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, Generic, NamedTuple, TypeVar
 
 from headwater.base.sliced import Work
 from headwater.jetstream.advisories import ClientDocument
 from headwater.jetstream.api.documents import Response
-
-if TYPE_CHECKING:
-    from headwater.jetstream.api.streams import StreamApi
 
 # As many words as one likes: a filter of any length.
 ANY_NUMBER: Final = 1 << 30
@@ -30,11 +27,14 @@ class Request(NamedTuple):
         return self.words[0]
 
 
+# The API of an account, which operations are called with.
+Api = TypeVar("Api")
+
 # An answer that is found some at a time.
 Answering = Work[Response]
 
 
-class Operation(NamedTuple):
+class Operation(NamedTuple, Generic[Api]):
     """A call. An `answer` may raise ApiError: then the reply is of its kind and has the error.
 
     A reply that was returned with an error in it is told to the client all the same, but does not
@@ -42,7 +42,7 @@ class Operation(NamedTuple):
     all: who would have to give it is not there.
     """
 
-    answer: Callable[["StreamApi", Request], Response | Answering | None]
+    answer: Callable[[Api, Request], Response | Answering | None]
     response: type[Response]
     # How many words follow its name in the subject.
     words_min: int = 1
@@ -52,11 +52,11 @@ class Operation(NamedTuple):
     # Whether it is refused before anything is looked at where there is no cluster.
     needs_cluster: bool = False
     # The header of a reply, where it may have one.
-    header: Callable[["StreamApi", Request, Response], bytes] | None = None
+    header: Callable[[Api, Request, Response], bytes] | None = None
     # What is looked at first and may be refused even where the API is older than is asked for.
-    looks_first: Callable[["StreamApi", Request], object] | None = None
+    looks_first: Callable[[Api, Request], object] | None = None
 
-    def answering(self, api: "StreamApi", request: Request) -> Work[Response | None]:
+    def answering(self, api: Api, request: Request) -> Work[Response | None]:
         """The answer, found at once or some at a time."""
         answer = self.answer(api, request)
         return (yield from answer) if isinstance(answer, Generator) else answer

@@ -63,12 +63,12 @@ def _refuse(_: StreamApi, __: Request) -> NoReturn:
     raise ApiError.of(error_codes.CLUSTER_REQUIRED)
 
 
-def _clustered(response: type[Response], words: int = 1) -> Operation:
+def _clustered(response: type[Response], words: int = 1) -> Operation[StreamApi]:
     """A call that only makes sense where servers are many."""
     return Operation(_refuse, response, words, words, needs_cluster=True)
 
 
-OPERATIONS: Final = {
+OPERATIONS: Final[dict[str, Operation[StreamApi]]] = {
     **STREAM_OPERATIONS,
     **CONSUMER_OPERATIONS,
     "STREAM.LEADER.STEPDOWN": _clustered(StreamLeaderStepDownResponse),
@@ -81,7 +81,7 @@ OPERATIONS: Final = {
 }
 
 
-def find_operation(subject: str) -> tuple[Operation, list[str]] | None:
+def find_operation(subject: str) -> tuple[Operation[StreamApi], list[str]] | None:
     """The call that a subject is, and the words that follow its name."""
     words = subject.split(".")
     for length in range(min(len(words), _NAME_WORDS_MAX), 0, -1):

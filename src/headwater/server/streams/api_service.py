@@ -225,7 +225,7 @@ class JetStreamApi:
         self,
         account: Account,
         name: str,
-        operation: Operation,
+        operation: Operation[StreamApi],
         request: Request,
         reply_to: ReplyTo,
     ) -> None:
@@ -273,7 +273,7 @@ class JetStreamApi:
     def _begin_answer(
         self,
         account: Account,
-        operation: Operation,
+        operation: Operation[StreamApi],
         request: Request,
         header: bytes,
         reply_to: ReplyTo,
@@ -303,7 +303,7 @@ class JetStreamApi:
     def _change(
         self,
         account: Account,
-        operation: Operation,
+        operation: Operation[StreamApi],
         request: Request,
         header: bytes,
         reply_to: ReplyTo,
@@ -370,7 +370,7 @@ class JetStreamApi:
     # --- answers -------------------------------------------------------------------------------
 
     def _answering(
-        self, account: Account, operation: Operation, request: Request, header: bytes
+        self, account: Account, operation: Operation[StreamApi], request: Request, header: bytes
     ) -> Work[tuple[Response | None, bool]]:
         """The reply to a call, if it has one, and whether the call is told as an advisory."""
         api = self._apis.get(account.name)
@@ -427,7 +427,7 @@ class JetStreamApi:
         source: Client | None,
         subject: bytes,
         reply: bytes | None,
-        operation: Operation,
+        operation: Operation[StreamApi],
         request: Request,
         response: Response | None,
         is_told: bool,
