@@ -11,15 +11,15 @@ import msgspec
 from headwater.base.clock import NS_PER_S
 from headwater.base.sliced import Work, at_once
 from headwater.go.json import read, write
-from headwater.jetstream.account import AccountLimits, JetStreamAccount, Usage
+from headwater.jetstream.account import AccountLimits, JetStreamAccount
 from headwater.jetstream.api.documents import ErrorDocument, Response
+from headwater.jetstream.api.keepers import ApiSettings, Keepers
 from headwater.jetstream.api.operation import Request
 from headwater.jetstream.api.router import find_operation
-from headwater.jetstream.api.streams import StreamApi, StreamKeeper
+from headwater.jetstream.api.streams import StreamApi
 from headwater.jetstream.config.consumer_config import ConsumerConfig
 from headwater.jetstream.config.stream_checks.checks import Surroundings, normalised
 from headwater.jetstream.config.stream_config import (
-    Storage,
     StreamConfig,
     StreamRequest,
     with_required_level,
@@ -34,6 +34,7 @@ from headwater.jetstream.consumers.records import (
 )
 from headwater.jetstream.errors import ApiError
 from headwater.jetstream.records import Record
+from headwater.jetstream.server_room import ServerRoom, Usage
 from headwater.jetstream.streams.publishing.batch_limits import BatchLimits, BatchRoom
 from headwater.jetstream.streams.stream import Stream
 from headwater.store.log.memory_log import MemoryLog
@@ -44,65 +45,51 @@ from tests.kit.recorded.streams import ORACLE_VERSION, Document
 BEGINNING_NS: Final = 1_800_000_000 * NS_PER_S
 
 
-class Machine:
-    """What a stream and its account know of the server."""
-
-    max_payload = 1024 * 1024
-    domain = ""
-
-    def __init__(self) -> None:
-        self.entropy = SeededEntropy(labelled_dice(1, "world"))
-        self.batch_room = BatchRoom(BatchLimits())
-        self.usage = Usage()
-        # The subjects somebody listens to.
-        self.listened: set[bytes] = set()
-
-    def find_zone(self, name: str) -> None:
-        """There are no zones here."""
-
-    def has_interest(self, subject: bytes) -> bool:
-        return subject in self.listened
-
-    def check_server_room(self, storage: Storage) -> None:
-        """There is room."""
-
-    def check_account_room(self, storage: Storage, size: int) -> None:
-        """There is room."""
-
-
 class ApiWorld:
     """The keeper of one stream, and who asks its API."""
 
-    server_version = ORACLE_VERSION
-    server_name = "world"
-    strict = True
-    duplicate_window_max_ns = 0
-
     def __init__(self, stream: Document | None = None, **limits: int) -> None:
-        self.machine = Machine()
-        self.max_ack_pending = limits.get("server_max_ack_pending", 0)
-        self.max_request_batch = limits.get("server_max_request_batch", 0)
-        self.default_max_consumers = limits.get("default_max_consumers", -1)
         self.now = BEGINNING_NS
         # How often anything of a consumer was changed.
         self.changes = 0
         # What goes wrong with the next change.
         self.failure: StoreError | None = None
         self._drawn = 0
+        # The subjects somebody listens to.
+        self.listened: set[bytes] = set()
+        room = ServerRoom(
+            max_payload=1024 * 1024,
+            domain="",
+            entropy=SeededEntropy(labelled_dice(1, "world")),
+            find_zone=lambda _: None,
+            batch_room=BatchRoom(BatchLimits()),
+            usage=Usage(),
+            check_storage=lambda _: None,
+            has_listener=lambda _, subject: subject in self.listened,
+        )
         self.account = JetStreamAccount(
             "A",
             AccountLimits(
                 max_consumers=limits.get("account_max_consumers", -1),
                 max_ack_pending=limits.get("account_max_ack_pending", -1),
             ),
-            cast(Any, self.machine),
+            room,
         )
         asked = {"name": "S", "subjects": ["s.>"], **(stream or {})}
         request = read(json.dumps(asked).encode(), StreamRequest, strict=True)
         config = normalised(with_required_level(request.over(None)), False, Surroundings())
-        self.stream = Stream(config, MemoryLog(1), self.now, cast(Any, self.machine))
+        self.stream = Stream(config, MemoryLog(1), self.now, self.account)
         self.account.add(self.stream)
-        self._api = StreamApi(self.account, cast(StreamKeeper, self))
+        settings = ApiSettings(
+            server_name="world",
+            server_version=ORACLE_VERSION,
+            strict=True,
+            max_ack_pending=limits.get("server_max_ack_pending", 0),
+            max_request_batch=limits.get("server_max_request_batch", 0),
+            default_max_consumers=limits.get("default_max_consumers", -1),
+        )
+        keepers = Keepers(cast(Any, self), cast(Any, self), self, cast(Any, self), self.now_ns)
+        self.api = StreamApi(self.account, keepers, settings)
 
     def ask(self, subject: str, body: bytes = b"") -> Document | None:
         """The reply to a call of the API; None is silence."""
@@ -125,12 +112,12 @@ class ApiWorld:
         operation, words = found
         request = Request(words, body, lambda: None, header)
         try:
-            response = at_once(operation.answering(self._api, request))
+            response = at_once(operation.answering(self.api, request))
         except ApiError as error:
             response = operation.response(error=ErrorDocument.of(error))
         if response is None or operation.header is None:
             return response, b""
-        return response, operation.header(self._api, request, response)
+        return response, operation.header(self.api, request, response)
 
     def create(self, name: str, **config: Any) -> Document:
         """Have a consumer made, or made another; the reply."""
@@ -147,9 +134,6 @@ class ApiWorld:
     def generate_name(self) -> str:
         self._drawn += 1
         return f"drawn{self._drawn:03}"
-
-    def has_interest(self, account: JetStreamAccount, subject: bytes) -> bool:
-        return self.machine.has_interest(subject)
 
     def check_reservation(
         self, account: JetStreamAccount, config: StreamConfig, old: StreamConfig | None

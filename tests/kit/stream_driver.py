@@ -28,6 +28,7 @@ from headwater.jetstream.records import (
     Record,
     Removed,
 )
+from headwater.jetstream.server_room import ServerRoom, Usage
 from headwater.jetstream.streams.file import encode_body
 from headwater.jetstream.streams.publishing.batch_limits import BatchLimits, BatchRoom
 from headwater.jetstream.streams.publishing.decision import Decision, Incoming
@@ -92,33 +93,39 @@ def incoming_of(messages: Sequence[Publish]) -> Incoming:
 class Surrounding:
     """The server and account around a stream, which refuse what they are told to refuse."""
 
-    max_payload = MAX_PAYLOAD
-
     def __init__(self, limits: BatchLimits) -> None:
-        self.domain = ""
-        self.entropy = SeededEntropy(labelled_dice(1, "stream"))
-        self.batch_room = BatchRoom(limits)
+        self.server = ServerRoom(
+            max_payload=MAX_PAYLOAD,
+            domain="",
+            entropy=SeededEntropy(labelled_dice(1, "stream")),
+            find_zone=_find_zone,
+            batch_room=BatchRoom(limits),
+            usage=Usage(),
+            check_storage=self._check_storage,
+            has_listener=lambda _, subject: self.has_interest(subject),
+        )
         self.server_refusal: ApiError | None = None
         self.account_refusal: ApiError | None = None
         # The subjects nobody listens to.
         self.unheard: set[bytes] = set()
 
-    def find_zone(self, name: str) -> tzinfo | None:
-        try:
-            return ZoneInfo(name)
-        except (ZoneInfoNotFoundError, ValueError):
-            return None
-
     def has_interest(self, subject: bytes) -> bool:
         return subject not in self.unheard
 
-    def check_server_room(self, storage: Storage) -> None:
+    def _check_storage(self, storage: Storage) -> None:
         if self.server_refusal is not None:
             raise self.server_refusal
 
     def check_account_room(self, storage: Storage, size: int) -> None:
         if self.account_refusal is not None:
             raise self.account_refusal
+
+
+def _find_zone(name: str) -> tzinfo | None:
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError):
+        return None
 
 
 class StreamDriver:

@@ -32,12 +32,12 @@ not yet recorded may be repeated with the same delivery count.
 import pytest
 
 from headwater.base.sliced import Work
+from headwater.jetstream.account import JetStreamAccount
 from headwater.jetstream.consumers.collection import Consumers
 from headwater.jetstream.consumers.delivery import Delivery
 from headwater.jetstream.consumers.outbox import Outbox
 from headwater.jetstream.consumers.redelivery import Deadlines
 from headwater.jetstream.consumers.retention import InterestCounts
-from headwater.server.streams.host import JetStream
 from headwater.server.streams.runner import StreamRunner
 from headwater.testing import World, seeds
 from tests.simulation.consumer_scenario import (
@@ -105,7 +105,7 @@ def _no_deadlines_after_a_restart(patch: pytest.MonkeyPatch) -> None:
 
 
 def _waiting_clients_are_never_released(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(JetStream, "has_listener", lambda self, account_name, subject: True)
+    patch.setattr(JetStreamAccount, "has_interest", lambda self, subject: True)
 
 
 def _no_memory_of_who_needs_what(patch: pytest.MonkeyPatch) -> None:

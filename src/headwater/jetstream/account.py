@@ -6,17 +6,15 @@ them: whoever lets a stream work calls `settle` afterwards.
 
 from bisect import bisect_left, insort
 from collections.abc import Iterator, Mapping
-from typing import Protocol, final
+from typing import final
 
 import msgspec
 
-from headwater.base.entropy import Entropy
 from headwater.jetstream import error_codes
 from headwater.jetstream.config.stream_config import Storage, StreamConfig
 from headwater.jetstream.config.stream_subjects import StreamSubjects
 from headwater.jetstream.errors import ApiError
-from headwater.jetstream.streams.publishing.batch_limits import BatchRoom
-from headwater.jetstream.streams.schedules.schedule import ZoneFinder
+from headwater.jetstream.server_room import ServerRoom, Usage
 from headwater.jetstream.streams.stream import Stream
 
 NO_LIMIT = -1
@@ -37,68 +35,6 @@ class AccountLimits(msgspec.Struct, frozen=True, kw_only=True):
     def bytes_max(self, storage: Storage) -> int:
         """What streams of this kind of storage may hold together."""
         return self.max_memory if storage is Storage.MEMORY else self.max_storage
-
-
-@final
-class Usage:
-    """Bytes by kind of storage: what streams hold, and what they have set aside."""
-
-    __slots__ = ("_file_reserved", "_file_used", "_memory_reserved", "_memory_used")
-
-    def __init__(self) -> None:
-        self._file_used = 0
-        self._file_reserved = 0
-        self._memory_used = 0
-        self._memory_reserved = 0
-
-    def used(self, storage: Storage) -> int:
-        """What messages count."""
-        return self._memory_used if storage is Storage.MEMORY else self._file_used
-
-    def reserved(self, storage: Storage) -> int:
-        """What the limits of streams add up to."""
-        return self._memory_reserved if storage is Storage.MEMORY else self._file_reserved
-
-    def add(self, storage: Storage, used: int, reserved: int) -> None:
-        """So much more, or less."""
-        if storage is Storage.MEMORY:
-            self._memory_used += used
-            self._memory_reserved += reserved
-        else:
-            self._file_used += used
-            self._file_reserved += reserved
-
-
-class ServerRoom(Protocol):
-    """What all accounts of a server share."""
-
-    @property
-    def max_payload(self) -> int: ...
-
-    @property
-    def domain(self) -> str: ...
-
-    @property
-    def entropy(self) -> Entropy: ...
-
-    @property
-    def find_zone(self) -> ZoneFinder: ...
-
-    @property
-    def batch_room(self) -> BatchRoom: ...
-
-    @property
-    def usage(self) -> Usage:
-        """What all accounts use together; each adds its own."""
-        ...
-
-    def has_listener(self, account_name: str, subject: bytes) -> bool:
-        """Whether anybody in an account listens to a subject."""
-        ...
-
-    def check_server_room(self, storage: Storage) -> None:
-        """Raises ApiError if the server has no room left for this kind of storage."""
-        ...
 
 
 @final
@@ -126,7 +62,6 @@ class JetStreamAccount:
 
     __slots__ = (
         "_counted",
-        "_room",
         "_usage",
         "api_errors",
         "api_total",
@@ -134,14 +69,15 @@ class JetStreamAccount:
         "limits",
         "name",
         "names",
+        "server",
         "streams",
         "subjects",
     )
 
-    def __init__(self, name: str, limits: AccountLimits, room: ServerRoom) -> None:
+    def __init__(self, name: str, limits: AccountLimits, server: ServerRoom) -> None:
         self.name = name
         self.limits = limits
-        self._room = room
+        self.server = server
         self.streams: dict[str, Stream] = {}
         self.configs = StreamConfigs(self.streams)
         # In order, for those who ask for pages of them.
@@ -188,7 +124,7 @@ class JetStreamAccount:
 
     def _count(self, storage: Storage, used: int, reserved: int) -> None:
         self._usage.add(storage, used, reserved)
-        self._room.usage.add(storage, used, reserved)
+        self.server.usage.add(storage, used, reserved)
 
     def used_bytes(self, storage: Storage) -> int:
         """What the messages of this kind of storage count."""
@@ -207,38 +143,9 @@ class JetStreamAccount:
 
     # --- what streams ask their host -----------------------------------------------------------
 
-    @property
-    def max_payload(self) -> int:
-        """What the server takes in one message."""
-        return self._room.max_payload
-
-    @property
-    def domain(self) -> str:
-        """The domain of the server, empty if it has none."""
-        return self._room.domain
-
-    @property
-    def entropy(self) -> Entropy:
-        """Dice, for subjects that are drawn."""
-        return self._room.entropy
-
-    @property
-    def find_zone(self) -> ZoneFinder:
-        """What the machine knows of time zones."""
-        return self._room.find_zone
-
-    @property
-    def batch_room(self) -> BatchRoom:
-        """The room for batches, which all accounts share."""
-        return self._room.batch_room
-
     def has_interest(self, subject: bytes) -> bool:
         """Whether anybody in the account listens to a subject."""
-        return self._room.has_listener(self.name, subject)
-
-    def check_server_room(self, storage: Storage) -> None:
-        """Raises ApiError if the server is full."""
-        self._room.check_server_room(storage)
+        return self.server.has_listener(self.name, subject)
 
     def check_account_room(self, storage: Storage, size: int) -> None:
         """Raises ApiError if the account would use more than it may."""

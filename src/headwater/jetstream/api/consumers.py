@@ -100,7 +100,7 @@ def _making(
     if config.num_replicas > 1:
         raise ApiError.of(error_codes.STREAM_REPLICAS_NOT_SUPPORTED)
     stream = api.account.stream(asked.stream_name)
-    config = as_it_sources(config, stream.config, api.keeper.generate_name)
+    config = as_it_sources(config, stream.config, api.keepers.consumers.generate_name)
     if config.direct or config.sourcing:
         check_identity(stream, header)
     consumer = stream.consumers.by_name.get(config.durable_name or config.name)
@@ -148,14 +148,12 @@ def _adding(
     if action is ConsumerAction.UPDATE:
         raise ApiError.of(error_codes.CONSUMER_DOES_NOT_EXIST)
     config = check_addition(config, around)
-    keeper = api.keeper
+    keeper, now_ns = api.keepers.consumers, api.keepers.now_ns()
     name = config.durable_name or config.name
     while not name or name in stream.consumers.by_name:
         name = keeper.generate_name()
     try:
-        return (
-            yield from keeper.create_consumer(api.account, stream, name, config, keeper.now_ns())
-        )
+        return (yield from keeper.create_consumer(api.account, stream, name, config, now_ns))
     except StoreError as error:
         raise ApiError.of(error_codes.CONSUMER_CREATE, err=STORE_FAILED) from error
 
@@ -168,14 +166,8 @@ def _changing(
     action: ConsumerAction,
     around: ConsumerSurroundings,
 ) -> Work[None]:
-    account, keeper = api.account, api.keeper
-    config = check_change(
-        consumer.config,
-        config,
-        action,
-        around,
-        lambda subject: keeper.has_interest(account, subject),
-    )
+    account, keeper = api.account, api.keepers.consumers
+    config = check_change(consumer.config, config, action, around, account.has_interest)
     if config == consumer.config:
         return
     try:
@@ -192,11 +184,11 @@ def surroundings(
     return ConsumerSurroundings(
         stream=stream,
         consumers=consumers,
-        server_max_ack_pending=api.keeper.max_ack_pending,
-        server_max_request_batch=api.keeper.max_request_batch,
+        server_max_ack_pending=api.settings.max_ack_pending,
+        server_max_request_batch=api.settings.max_request_batch,
         account_max_ack_pending=limits.max_ack_pending,
         account_max_consumers=limits.max_consumers,
-        default_max_consumers=api.keeper.default_max_consumers,
+        default_max_consumers=api.settings.default_max_consumers,
     )
 
 
@@ -231,7 +223,7 @@ def list_consumers(api: StreamApi, request: Request) -> Answering:
     stream = api.account.stream(request.stream_name)
     found = _shown_names(stream)
     offset = min(max(asked.offset, 0), len(found))
-    now_ns, consumers = api.keeper.now_ns(), stream.consumers.by_name
+    now_ns, consumers = api.keepers.now_ns(), stream.consumers.by_name
     streams = api.account.streams
     # Consumers may go meanwhile, and the stream with all of them.
     documents = (
@@ -254,8 +246,8 @@ def _shown_names(stream: Stream) -> list[str]:
 
 
 def _info(api: StreamApi, consumer: Consumer) -> ConsumerInfo:
-    described: ConsumerInfo = consumer.info(api.keeper.now_ns())
-    version = api.keeper.server_version
+    described: ConsumerInfo = consumer.info(api.keepers.now_ns())
+    version = api.settings.server_version
     described.config = with_server_metadata(described.config, version, API_LEVEL)
     return described
 
@@ -268,7 +260,7 @@ def delete(api: StreamApi, request: Request) -> Answering:
     _check_empty(api, request)
     stream, consumer = _found(api, request)
     try:
-        yield from api.keeper.delete_consumer(api.account, stream, consumer)
+        yield from api.keepers.consumers.delete_consumer(api.account, stream, consumer)
     except StoreError as error:
         raise ApiError.of(error_codes.STREAM_GENERAL_ERROR, err=str(error)) from error
     return ConsumerDeleteResponse(success=True)
@@ -282,12 +274,12 @@ def pause(api: StreamApi, request: Request) -> Answering:
     config = with_required_level(msgspec.structs.replace(consumer.config, pause_until=until))
     if config != consumer.config:
         try:
-            yield from api.keeper.update_consumer(api.account, stream, consumer, config)
+            yield from api.keepers.consumers.update_consumer(api.account, stream, consumer, config)
         except StoreError as error:
             raise ApiError.of(error_codes.CONSUMER_STORE_FAILED, err=str(error)) from error
     if until is None:
         return ConsumerPauseResponse()
-    remaining_ns = max(until.unix_ns - api.keeper.now_ns(), 0)
+    remaining_ns = max(until.unix_ns - api.keepers.now_ns(), 0)
     return ConsumerPauseResponse(
         paused=remaining_ns > 0, pause_until=until.text, pause_remaining=remaining_ns
     )
@@ -316,7 +308,7 @@ def unpin(api: StreamApi, request: Request) -> Response:
     if asked.group not in consumer.config.priority_groups:
         raise ApiError.of(error_codes.CONSUMER_INVALID_PRIORITY_GROUP)
     try:
-        api.keeper.unpin_consumer(api.account, stream, consumer, asked.group)
+        api.keepers.consumers.unpin_consumer(api.account, stream, consumer, asked.group)
     except StoreError as error:
         raise ApiError.of(error_codes.STREAM_OFFLINE_REASON, err=str(error)) from error
     return ConsumerUnpinResponse()
@@ -336,7 +328,7 @@ def _resetting(api: StreamApi, request: Request, stream: Stream, consumer: Consu
     try:
         asked = read_single_request(request.body, ResetRequest) if request.body else ResetRequest()
         sequence = _reset_sequence(api, stream, consumer, asked.seq)
-        yield from api.keeper.reset_consumer(api.account, stream, consumer, sequence)
+        yield from api.keepers.consumers.reset_consumer(api.account, stream, consumer, sequence)
     except ApiError as error:
         response.error = ErrorDocument.of(error)
         return response
@@ -359,7 +351,7 @@ def reset_header(api: StreamApi, request: Request, response: Response) -> bytes:
 def _reset_sequence(api: StreamApi, stream: Stream, consumer: Consumer, asked: int) -> int:
     """Where a consumer begins again; never with what its policy has kept from it."""
     if asked == 0:
-        described: ConsumerInfo = consumer.info(api.keeper.now_ns())
+        described: ConsumerInfo = consumer.info(api.keepers.now_ns())
         return described.ack_floor.stream_seq + 1
     config = consumer.config
     policy = config.deliver_policy

@@ -6,7 +6,7 @@ needs files, timers or subscriptions is asked of a StreamKeeper.
 """
 
 from bisect import bisect_right
-from typing import Final, Protocol, TypeVar, final
+from typing import Final, TypeVar, final
 
 import msgspec
 
@@ -15,7 +15,6 @@ from headwater.go.json import JsonError, read
 from headwater.go.times import format_time
 from headwater.jetstream import error_codes
 from headwater.jetstream.account import JetStreamAccount
-from headwater.jetstream.advisories import ClientDocument
 from headwater.jetstream.api.documents import (
     LIST_MAX,
     NAMES_MAX,
@@ -48,6 +47,7 @@ from headwater.jetstream.api.documents import (
     StreamUpdateResponse,
     describe,
 )
+from headwater.jetstream.api.keepers import ApiSettings, Keepers
 from headwater.jetstream.api.long_details import (
     Written,
     writing_counts,
@@ -76,7 +76,6 @@ from headwater.jetstream.api.snapshot import (
 )
 from headwater.jetstream.config.api_level import API_LEVEL
 from headwater.jetstream.config.consumer_checks.changes import check_stream_limits
-from headwater.jetstream.config.consumer_config import ConsumerConfig
 from headwater.jetstream.config.stream_checks.checks import (
     Surroundings,
     check_addable,
@@ -90,9 +89,8 @@ from headwater.jetstream.config.stream_config import (
     StreamRequest,
     with_server_metadata,
 )
-from headwater.jetstream.consumers.machine import Consumer
 from headwater.jetstream.errors import ApiError
-from headwater.jetstream.records import Configured, Purged, Record, Removed
+from headwater.jetstream.records import Configured, Purged, Removed
 from headwater.jetstream.request_bodies import read_request
 from headwater.jetstream.streams.stream import Stream
 from headwater.store.log.message_log import ALL_SUBJECTS, StoreError
@@ -108,147 +106,21 @@ _JSON_SPACE: Final = b" \t\r\n"
 T = TypeVar("T", bound=msgspec.Struct)
 
 
-class ConsumerKeeper(Protocol):
-    """The part of the server that makes consumers, runs them and lets them go.
-
-    A change of a consumer raises StoreError. It may take long, so it is made some at a time, and
-    the stream is held meanwhile.
-    """
-
-    @property
-    def max_ack_pending(self) -> int:
-        """What the server lets a consumer have unacknowledged; zero is no limit."""
-        ...
-
-    @property
-    def max_request_batch(self) -> int:
-        """What the server lets one pull ask for; zero is no limit."""
-        ...
-
-    @property
-    def default_max_consumers(self) -> int:
-        """How many a stream may have where neither it nor its account says; -1 is no limit."""
-        ...
-
-    def generate_name(self) -> str:
-        """A name for a consumer that was not given one."""
-        ...
-
-    def has_interest(self, account: JetStreamAccount, subject: bytes) -> bool:
-        """Whether anybody in an account listens to a subject."""
-        ...
-
-    def create_consumer(
-        self,
-        account: JetStreamAccount,
-        stream: Stream,
-        name: str,
-        config: ConsumerConfig,
-        now_ns: int,
-    ) -> Work[Consumer]:
-        """Make a consumer and let it work. A name it got from the server is not in `config`."""
-        ...
-
-    def update_consumer(
-        self, account: JetStreamAccount, stream: Stream, consumer: Consumer, config: ConsumerConfig
-    ) -> Work[None]:
-        """Have a consumer go on with another configuration."""
-        ...
-
-    def delete_consumer(
-        self, account: JetStreamAccount, stream: Stream, consumer: Consumer
-    ) -> Work[None]:
-        """Remove all there is of a consumer."""
-        ...
-
-    def reset_consumer(
-        self, account: JetStreamAccount, stream: Stream, consumer: Consumer, sequence: int
-    ) -> Work[None]:
-        """Have a consumer begin again at a sequence of its stream."""
-        ...
-
-    def unpin_consumer(
-        self, account: JetStreamAccount, stream: Stream, consumer: Consumer, group: str
-    ) -> None:
-        """Let another client of a group have its turn."""
-        ...
-
-
-class StreamKeeper(ConsumerKeeper, Protocol):
-    """Who makes streams, runs them and lets them go."""
-
-    @property
-    def server_name(self) -> str: ...
-
-    @property
-    def server_version(self) -> str: ...
-
-    @property
-    def strict(self) -> bool: ...
-
-    @property
-    def duplicate_window_max_ns(self) -> int: ...
-
-    def now_ns(self) -> int: ...
-
-    def bytes_max(self, storage: Storage) -> int:
-        """The bytes that all accounts together may store."""
-        ...
-
-    def check_reservation(
-        self, account: JetStreamAccount, config: StreamConfig, old: StreamConfig | None
-    ) -> None:
-        """Raises ApiError if server or account can not set aside what a stream asks for."""
-        ...
-
-    def create_stream(self, account: JetStreamAccount, config: StreamConfig) -> Stream:
-        """Make a stream and begin to listen for it. Raises StoreError."""
-        ...
-
-    def recording(self, account: JetStreamAccount, stream: Stream, record: Record) -> Work[None]:
-        """Write a record down and apply it, some at a time; the stream is held meanwhile. Raises
-        StoreError."""
-        ...
-
-    def stream_changed(self, account: JetStreamAccount, stream: Stream, old: StreamConfig) -> None:
-        """A stream has another configuration: it may listen for other subjects."""
-        ...
-
-    def delete_stream(self, account: JetStreamAccount, stream: Stream) -> None:
-        """Stop listening and remove all there is of a stream. Raises StoreError."""
-        ...
-
-    def begin_snapshot(
-        self,
-        account: JetStreamAccount,
-        stream: Stream,
-        request: SnapshotRequest,
-        state: StreamState,
-        client: ClientDocument | None,
-    ) -> None:
-        """Send a stream, in the `state` it has, after the reply. Raises ApiError."""
-        ...
-
-    def begin_restore(
-        self, account: JetStreamAccount, config: StreamConfig, client: ClientDocument | None
-    ) -> str:
-        """Wait for a backup; the subject its chunks go to. Raises ApiError."""
-        ...
-
-
 @final
 class StreamApi:
     """Answers for one account."""
 
-    __slots__ = ("account", "keeper")
+    __slots__ = ("account", "keepers", "settings")
 
-    def __init__(self, account: JetStreamAccount, keeper: StreamKeeper) -> None:
+    def __init__(self, account: JetStreamAccount, keepers: Keepers, settings: ApiSettings) -> None:
         self.account = account
-        self.keeper = keeper
+        self.keepers = keepers
+        # A reload of the configuration may bring others.
+        self.settings = settings
 
     def read(self, body: bytes, kind: type[T]) -> T:
         """The request in a body. Raises ApiError."""
-        request = read_request(body, kind, self.keeper.strict)
+        request = read_request(body, kind, self.settings.strict)
         check_sizes(request)
         return request
 
@@ -276,7 +148,7 @@ class StreamApi:
             streams=len(account.streams),
             consumers=sum(len(stream.consumers) for stream in account.streams.values()),
             limits=AccountLimitsDocument(**{name: getattr(limits, name) for name in names}),
-            domain=account.domain,
+            domain=account.server.domain,
             api=ApiStats(level=API_LEVEL, total=account.api_total, errors=account.api_errors),
             server_limits=self._server_limits() if asked.server_limits else None,
         )
@@ -286,7 +158,7 @@ class StreamApi:
 
         def of(storage: Storage) -> int | None:
             has_own = self.account.limits.bytes_max(storage) >= 0
-            return None if has_own else self.keeper.bytes_max(storage)
+            return None if has_own else self.keepers.storage.bytes_max(storage)
 
         return ServerLimitsDocument(max_memory=of(Storage.MEMORY), max_storage=of(Storage.FILE))
 
@@ -304,7 +176,7 @@ class StreamApi:
         if stream is None:
             refuse_what_can_not_run(config)
             try:
-                stream = self.keeper.create_stream(account, config)
+                stream = self.keepers.streams.create_stream(account, config)
             except StoreError as error:
                 raise ApiError.of(error_codes.STREAM_CREATE, err=str(error)) from error
         response = StreamCreateResponse(did_create=True)
@@ -321,11 +193,11 @@ class StreamApi:
             raise ApiError.of(error_codes.STREAM_NOT_FOUND)
         refuse_what_can_not_run(config)
         try:
-            record = Configured(config, self.keeper.now_ns())
-            yield from self.keeper.recording(self.account, stream, record)
+            record = Configured(config, self.keepers.now_ns())
+            yield from self.keepers.streams.recording(self.account, stream, record)
         except StoreError as error:
             raise ApiError.of(error_codes.STREAM_UPDATE, err=str(error)) from error
-        self.keeper.stream_changed(self.account, stream, old)
+        self.keepers.streams.stream_changed(self.account, stream, old)
         response = StreamUpdateResponse()
         describe(response, self._info(stream, with_domain=True))
         return response
@@ -336,7 +208,7 @@ class StreamApi:
             raise ApiError.of(error_codes.NOT_EMPTY_REQUEST)
         stream = self.account.stream(request.stream_name)
         try:
-            self.keeper.delete_stream(self.account, stream)
+            self.keepers.streams.delete_stream(self.account, stream)
         except StoreError as error:
             raise ApiError.of(error_codes.STREAM_DELETE, err=str(error)) from error
         return StreamDeleteResponse(success=True)
@@ -354,7 +226,7 @@ class StreamApi:
             deleted = yield from _detail_deleted(stream)
         # The rest is told as it is when the details are known.
         info = self._info(self.account.stream(request.stream_name), with_domain=True)
-        info.cluster = ClusterInfo(leader=self.keeper.server_name)
+        info.cluster = ClusterInfo(leader=self.settings.server_name)
         if info.state is not None:
             info.state.subjects = subjects
             if info.state.num_deleted:
@@ -404,9 +276,9 @@ class StreamApi:
             raise ApiError.of(error_codes.STREAM_PURGE_FAILED, err="stream purge not permitted")
         before = stream.log.messages
         pattern = asked.filter.encode(errors="surrogateescape") or ALL_SUBJECTS
-        record = Purged(pattern, asked.seq, asked.keep, self.keeper.now_ns())
+        record = Purged(pattern, asked.seq, asked.keep, self.keepers.now_ns())
         try:
-            yield from self.keeper.recording(self.account, stream, record)
+            yield from self.keepers.streams.recording(self.account, stream, record)
         except StoreError as error:
             raise _offline(error) from error
         return StreamPurgeResponse(success=True, purged=before - stream.log.messages)
@@ -420,7 +292,7 @@ class StreamApi:
         check_snapshot(asked)
         state = self._state(stream)
         client = request.describe_client()
-        self.keeper.begin_snapshot(self.account, stream, asked, state, client)
+        self.keepers.backups.begin_snapshot(self.account, stream, asked, state, client)
         return SnapshotResponse(config=stream.config, state=state)
 
     def restore(self, request: Request) -> Response:
@@ -431,16 +303,16 @@ class StreamApi:
         config = check_restore(asked, request.stream_name, self._surroundings())
         refuse_what_can_not_run(config)
         self._check_stream_count()
-        self.keeper.check_reservation(self.account, config, None)
+        self.keepers.storage.check_reservation(self.account, config, None)
         check_free(self.account, config.name)
         client = request.describe_client()
-        subject = self.keeper.begin_restore(self.account, config, client)
+        subject = self.keepers.backups.begin_restore(self.account, config, client)
         return RestoreResponse(deliver_subject=subject)
 
     def check_restorable(self, config: StreamConfig) -> None:
         """Raises ApiError if there may be no such stream by now, whatever has been restored."""
         check_free(self.account, config.name)
-        self.keeper.check_reservation(self.account, config, None)
+        self.keepers.storage.check_reservation(self.account, config, None)
         try:
             self._check_stream_count()
             check_addable(config, self._surroundings())
@@ -487,7 +359,7 @@ class StreamApi:
             return MessageDeleteResponse(error=ErrorDocument.of(_not_deletable(stream, asked.seq)))
         record = Removed([asked.seq], erase=not asked.no_erase)
         try:
-            yield from self.keeper.recording(self.account, stream, record)
+            yield from self.keepers.streams.recording(self.account, stream, record)
         except StoreError as error:
             raise _offline(error) from error
         return MessageDeleteResponse(success=True)
@@ -514,11 +386,11 @@ class StreamApi:
             max_bytes_required=limits.max_bytes_required,
             memory_max_stream_bytes=limits.memory_max_stream_bytes,
             store_max_stream_bytes=limits.storage_max_stream_bytes,
-            duplicate_window_max_ns=self.keeper.duplicate_window_max_ns,
+            duplicate_window_max_ns=self.settings.duplicate_window_max_ns,
         )
 
     def _check_room(self, config: StreamConfig, old: StreamConfig | None) -> None:
-        self.keeper.check_reservation(self.account, config, old)
+        self.keepers.storage.check_reservation(self.account, config, old)
         if old is not None:
             consumers = self.account.stream(config.name).consumers
             check_stream_limits(old, config, consumers.by_name)
@@ -534,13 +406,13 @@ class StreamApi:
     ) -> StreamInfo:
         config = stream.config
         if with_server:
-            config = with_server_metadata(config, self.keeper.server_version, API_LEVEL)
+            config = with_server_metadata(config, self.settings.server_version, API_LEVEL)
         return StreamInfo(
             config=config,
             created=format_time(stream.created_ns),
             state=self._state(stream),
-            domain=self.account.domain if with_domain else "",
-            ts=format_time(self.keeper.now_ns()),
+            domain=self.account.server.domain if with_domain else "",
+            ts=format_time(self.keepers.now_ns()),
         )
 
 

@@ -188,7 +188,7 @@ class Acknowledging:
         percent = self._sample_percent
         consumer = self._consumer
         if percent <= 0 or (
-            percent < _PERCENT and consumer.stream.host.entropy.below(_PERCENT) > percent
+            percent < _PERCENT and consumer.stream.host.server.entropy.below(_PERCENT) > percent
         ):
             return
         sequence = address.stream_sequence

@@ -130,11 +130,13 @@ class Consumer:
             self.pulls.gate = gate
         elif self.push is None:
             prefix = FLOW_PREFIX + f"{stream.name}.{self.name}.".encode(errors="surrogateescape")
-            self.push = Push(config, prefix, host.entropy)
+            self.push = Push(config, prefix, host.server.entropy)
         else:
             self.push.configure(config)
         self._pause_ends_ns = config.pause_until_ns or 0
-        burst = stream.config.max_msg_size if stream.config.max_msg_size > 0 else host.max_payload
+        burst = stream.config.max_msg_size
+        if burst <= 0:
+            burst = host.server.max_payload
         self.pace = pace_of(config, burst, stream.visible_sequence)
 
     def placing(self) -> Work[None]:
@@ -577,7 +579,7 @@ class Consumer:
 
     def pin(self, group: str, now_ns: int, out: Outbox) -> str:
         """Pin it to a new client."""
-        pin_id = base62(self.stream.host.entropy, PIN_ID_SIZE)
+        pin_id = base62(self.stream.host.server.entropy, PIN_ID_SIZE)
         self.record(Pinned(self.name, pin_id, now_ns))
         self.keep_pinned(now_ns)
         out.events.append(ClientPinned(group, pin_id))

@@ -84,7 +84,7 @@ def first_unsure(stream: "Stream") -> int:
     What was carried out is in the journal, in order, and in a checkpoint all is that was carried
     out before it. So only what was in flight then, and what came after, has to be looked at.
     """
-    log, limits = stream.log, stream.host.batch_room.limits
+    log, limits = stream.log, stream.host.server.batch_room.limits
     # One turn may begin just below the limit, and bring as much again, and all open batches.
     open_messages_max = limits.messages_max * (limits.per_stream_max or ATOMIC_PER_STREAM_MAX)
     in_flight_max = 2 * IN_FLIGHT_MESSAGES_MAX + open_messages_max

@@ -18,7 +18,6 @@ from typing import Final, Protocol, final
 import msgspec
 
 from headwater.base.emptying import Container
-from headwater.base.entropy import Entropy
 from headwater.base.invariants import check
 from headwater.base.sliced import Work, at_once
 from headwater.go.json import write
@@ -37,6 +36,7 @@ from headwater.jetstream.records import (
     Record,
     Removed,
 )
+from headwater.jetstream.server_room import ServerRoom
 from headwater.jetstream.streams.dedupe import DedupeWindow, id_in, ids_in
 from headwater.jetstream.streams.file import encode_body
 from headwater.jetstream.streams.limits import (
@@ -49,7 +49,6 @@ from headwater.jetstream.streams.limits import (
 )
 from headwater.jetstream.streams.publishing.admission import Admission
 from headwater.jetstream.streams.publishing.atomic_batch import AtomicBatches
-from headwater.jetstream.streams.publishing.batch_limits import BatchRoom
 from headwater.jetstream.streams.publishing.checks import (
     ID_LINES,
     DuplicateError,
@@ -99,29 +98,13 @@ _MESSAGE_RECORDS: Final = (Published, Passed)
 
 
 class Host(Protocol):
-    """What a stream has to know of the server and the account it lives in."""
+    """The account that a stream lives in, as far as the stream has to know it."""
 
     @property
-    def max_payload(self) -> int: ...
-
-    @property
-    def domain(self) -> str: ...
-
-    @property
-    def entropy(self) -> Entropy: ...
-
-    @property
-    def find_zone(self) -> ZoneFinder: ...
-
-    @property
-    def batch_room(self) -> BatchRoom: ...
+    def server(self) -> ServerRoom: ...
 
     def has_interest(self, subject: bytes) -> bool:
         """Whether anybody listens to a subject."""
-        ...
-
-    def check_server_room(self, storage: Storage) -> None:
-        """Raises ApiError if the server has no room left for this kind of storage."""
         ...
 
     def check_account_room(self, storage: Storage, size: int) -> None:
@@ -148,9 +131,9 @@ class Stream(StreamView):
         self.is_behind = False
         # Records the log has and that are not yet visible.
         self.in_flight = InFlight(log)
-        self.atomic_batches = AtomicBatches(self, host.batch_room)
-        self.fast_batches = FastBatches(self, host.batch_room)
-        self.scheduling = Scheduling(host.find_zone)
+        self.atomic_batches = AtomicBatches(self, host.server.batch_room)
+        self.fast_batches = FastBatches(self, host.server.batch_room)
+        self.scheduling = Scheduling(host.server.find_zone)
         self.due = DueWork(self)
         # Which rules of the configuration are not carried out, and why: sentences for the log.
         self.set_aside: list[str] = []
@@ -182,7 +165,7 @@ class Stream(StreamView):
         )
         # Whether a message may depend on what is in others.
         self.looks_at_contents = config.allow_msg_counter or config.allow_msg_schedules
-        domain = self.host.domain
+        domain = self.host.server.domain
         said = b'"domain":%b,' % write(domain) if domain else b""
         self._ack_begins = b'{"stream":%b,%b"seq":' % (write(self.name), said)
         # Whether a message without headers, or with a new id, can come in without a look at it.
@@ -400,18 +383,18 @@ class Stream(StreamView):
     @property
     def max_payload(self) -> int:
         """What the server takes in one message."""
-        return self.host.max_payload
+        return self.host.server.max_payload
 
     def transformed(self, subject: bytes) -> bytes:
         """The subject a message is stored under."""
         if self._transform is None:
             return subject
-        return self._transform.apply(subject, self.host.entropy) or subject
+        return self._transform.apply(subject, self.host.server.entropy) or subject
 
     @property
     def find_zone(self) -> ZoneFinder:
         """What the machine knows of time zones."""
-        return self.host.find_zone
+        return self.host.server.find_zone
 
     def has_interest(self, subject: bytes) -> bool:
         """Whether a message is kept at all: an interest stream keeps what a consumer waits for."""
@@ -421,7 +404,7 @@ class Stream(StreamView):
 
     def check_server_limits(self) -> None:
         """Raises ApiError if the server is full."""
-        self.host.check_server_room(self.config.storage)
+        self.host.server.check_storage(self.config.storage)
 
     def server_refusal(self) -> ApiError | None:
         """Why the server takes nothing, if it does not."""
@@ -449,7 +432,7 @@ class Stream(StreamView):
         """A message as it is republished, if it is."""
         if self.republisher is None:
             return None
-        dice = self.host.entropy
+        dice = self.host.server.entropy
         return self.republisher.message(subject, header, body, sequence, last, now_ns, dice)
 
     # --- what is due ---------------------------------------------------------------------------

@@ -24,6 +24,7 @@ from headwater.jetstream.api.documents import (
     StreamInfoResponse,
     SystemResponse,
 )
+from headwater.jetstream.api.keepers import ApiSettings
 from headwater.jetstream.api.message_get import (
     LEVEL_REQUIRED,
     awaited_sequence,
@@ -151,7 +152,12 @@ class JetStreamApi:
 
     def admit(self, state: JetStreamAccount) -> None:
         """From now on an account has JetStream."""
-        self._apis[state.name] = StreamApi(state, self._jetstream)
+        self._apis[state.name] = self._jetstream.new_api(state)
+
+    def configure(self, settings: ApiSettings) -> None:
+        """Answer by the settings of a reloaded configuration."""
+        for api in self._apis.values():
+            api.settings = settings
 
     # --- who handles a message -----------------------------------------------------------------
 

@@ -12,10 +12,11 @@ from headwater.base.ids import base62
 from headwater.base.invariants import check
 from headwater.base.sliced import Work
 from headwater.jetstream import error_codes
-from headwater.jetstream.account import JetStreamAccount, Usage
+from headwater.jetstream.account import JetStreamAccount
 from headwater.jetstream.advisories import Action, ClientDocument
 from headwater.jetstream.api import restored_consumers
 from headwater.jetstream.api.documents import StreamCreateResponse, StreamState
+from headwater.jetstream.api.keepers import ApiSettings, Keepers
 from headwater.jetstream.api.restored_consumers import AdmittedConsumer
 from headwater.jetstream.api.snapshot import SnapshotRequest
 from headwater.jetstream.api.streams import StreamApi
@@ -31,6 +32,7 @@ from headwater.jetstream.consumers.records import (
 )
 from headwater.jetstream.errors import ApiError
 from headwater.jetstream.records import Record
+from headwater.jetstream.server_room import ServerRoom, Usage
 from headwater.jetstream.streams.file import StreamBody, decode_body, encode_body
 from headwater.jetstream.streams.publishing.batch_limits import BatchRoom
 from headwater.jetstream.streams.stream import Stream
@@ -85,9 +87,18 @@ class JetStream:
         self.resources = resources_of(options, environment)
         self.limits = ServerLimits(node.options, self.resources)
         self.limits.check_accounts()
-        self.entropy = environment.entropy
-        self.find_zone = environment.find_zone
-        self.batch_room = BatchRoom(options.batches)
+        self._entropy = environment.entropy
+        self._room = ServerRoom(
+            max_payload=node.options.max_payload,
+            domain=options.domain,
+            entropy=environment.entropy,
+            find_zone=environment.find_zone,
+            batch_room=BatchRoom(options.batches),
+            usage=self.limits.usage,
+            check_storage=self.limits.check_room,
+            has_listener=self._has_listener,
+        )
+        self._keepers = Keepers(self.limits, self, self, self, self.now_ns)
         self.accounts: dict[str, JetStreamAccount] = {}
         # Those in which requests are heard, with JetStream or without.
         self._listening: set[Account] = set()
@@ -160,6 +171,8 @@ class JetStream:
         options, log = self._node.options, self._node.log
         self.resources = self.resources.raised(options.jetstream)
         self.limits.configure(options, self.resources)
+        self._room.max_payload = options.max_payload
+        self._api.configure(self._api_settings())
         for name, state in self.accounts.items():
             limits = self.limits.of_account(name)
             if limits is None:
@@ -183,7 +196,7 @@ class JetStream:
         limits = self.limits.of_account(account.name)
         if limits is None or account is self._node.accounts.system:
             return None
-        state = self.accounts[account.name] = JetStreamAccount(account.name, limits, self)
+        state = self.accounts[account.name] = JetStreamAccount(account.name, limits, self._room)
         self._take_acks(account)
         return state
 
@@ -303,34 +316,9 @@ class JetStream:
     # --- what all accounts share ---------------------------------------------------------------
 
     @property
-    def max_payload(self) -> int:
-        """What the server takes in one message."""
-        return self._node.options.max_payload
-
-    @property
     def domain(self) -> str:
         """The domain of the server."""
-        return self._node.options.jetstream.domain
-
-    @property
-    def server_name(self) -> str:
-        """The server's name."""
-        return self._node.name
-
-    @property
-    def server_version(self) -> str:
-        """The version clients are told."""
-        return NATS_VERSION
-
-    @property
-    def strict(self) -> bool:
-        """Whether unknown fields in requests are refused."""
-        return self._node.options.jetstream.strict
-
-    @property
-    def duplicate_window_max_ns(self) -> int:
-        """The longest window a stream may have; 0 for no limit."""
-        return self._node.options.jetstream.duplicate_window_max_ns
+        return self._room.domain
 
     @property
     def usage(self) -> Usage:
@@ -341,9 +329,21 @@ class JetStream:
         """What all accounts store."""
         return self.usage.used(storage)
 
-    def check_server_room(self, storage: Storage) -> None:
-        """Raises ApiError if the server stores as much as it may."""
-        self.limits.check_room(storage)
+    def new_api(self, account: JetStreamAccount) -> StreamApi:
+        """The API of an account."""
+        return StreamApi(account, self._keepers, self._api_settings())
+
+    def _api_settings(self) -> ApiSettings:
+        options = self._node.options.jetstream
+        return ApiSettings(
+            server_name=self._node.name,
+            server_version=NATS_VERSION,
+            strict=options.strict,
+            duplicate_window_max_ns=options.duplicate_window_max_ns,
+            max_ack_pending=options.max_ack_pending,
+            max_request_batch=options.max_request_batch,
+            default_max_consumers=options.default_max_consumers or DEFAULT_MAX_CONSUMERS,
+        )
 
     # --- keeping streams -----------------------------------------------------------------------
 
@@ -371,15 +371,6 @@ class JetStream:
         if body is None:
             body = self._bodies[data] = decode_body(data, key)
         return body
-
-    def check_reservation(
-        self, account: JetStreamAccount, config: StreamConfig, old: StreamConfig | None
-    ) -> None:
-        """Raises ApiError if a stream asks for more than server or account have left."""
-        if old is None:
-            self.limits.check_new(account, config)
-        else:
-            self.limits.check_change(account, config, old)
 
     def create_stream(self, account: JetStreamAccount, config: StreamConfig) -> Stream:
         """Make a stream and begin to listen for it."""
@@ -477,31 +468,11 @@ class JetStream:
 
     # --- keeping consumers ---------------------------------------------------------------------
 
-    @property
-    def max_ack_pending(self) -> int:
-        """What the server lets a consumer have unacknowledged; zero is no limit."""
-        return self._node.options.jetstream.max_ack_pending
-
-    @property
-    def max_request_batch(self) -> int:
-        """What the server lets one pull ask for; zero is no limit."""
-        return self._node.options.jetstream.max_request_batch
-
-    @property
-    def default_max_consumers(self) -> int:
-        """How many a stream may have where neither it nor its account says; -1 is no limit."""
-        return self._node.options.jetstream.default_max_consumers or DEFAULT_MAX_CONSUMERS
-
     def generate_name(self) -> str:
         """A name for a consumer that was not given one."""
-        return base62(self.entropy, CONSUMER_NAME_SIZE)
+        return base62(self._entropy, CONSUMER_NAME_SIZE)
 
-    def has_interest(self, account: JetStreamAccount, subject: bytes) -> bool:
-        """Whether anybody in an account listens to a subject."""
-        return self.has_listener(account.name, subject)
-
-    def has_listener(self, account_name: str, subject: bytes) -> bool:
-        """The same by the account's name."""
+    def _has_listener(self, account_name: str, subject: bytes) -> bool:
         account = self._node.accounts.get(account_name)
         return account is not None and account.index.match(subject).fan_out > 0
 
@@ -626,17 +597,13 @@ class JetStream:
         """Wait for a backup; the subject its chunks go to."""
         return self._transfers.begin_restore(self._home_of(account), account, config, client)
 
-    def bytes_max(self, storage: Storage) -> int:
-        """The bytes that all accounts together may store."""
-        return self.limits.bytes_max(storage)
-
     def room_left(self, storage: Storage) -> int:
         """How many bytes more all accounts together may store."""
-        return self.limits.bytes_max(storage) - self.usage.used(storage)
+        return self.limits.room_left(storage)
 
     def check_restorable(self, account: JetStreamAccount, config: StreamConfig) -> None:
         """Raises ApiError if no such stream may be made now."""
-        StreamApi(account, self).check_restorable(config)
+        self.new_api(account).check_restorable(config)
 
     def stage_stream(
         self, account: JetStreamAccount, config: StreamConfig, first_sequence: int
@@ -657,7 +624,7 @@ class JetStream:
         self, account: JetStreamAccount, config: StreamConfig, found: Sequence[BackedUpConsumer]
     ) -> list[AdmittedConsumer]:
         """The consumers of a backup as the stream is to have them."""
-        return restored_consumers.admit(StreamApi(account, self), config, found, self.now_ns())
+        return restored_consumers.admit(self.new_api(account), config, found, self.now_ns())
 
     def adopt_stream(
         self,
@@ -690,4 +657,4 @@ class JetStream:
 
     def describe_restored(self, account: JetStreamAccount, stream: Stream) -> StreamCreateResponse:
         """What whoever restored a stream is told of it."""
-        return StreamApi(account, self).restored(stream)
+        return self.new_api(account).restored(stream)

@@ -7,9 +7,10 @@ left, as in nats-server.
 from typing import final
 
 from headwater.jetstream import error_codes
-from headwater.jetstream.account import AccountLimits, JetStreamAccount, Usage
+from headwater.jetstream.account import AccountLimits, JetStreamAccount
 from headwater.jetstream.config.stream_config import Storage, StreamConfig
 from headwater.jetstream.errors import ApiError, ErrorCode
+from headwater.jetstream.server_room import Usage
 from headwater.server.configuration.options import GLOBAL_ACCOUNT, Options
 from headwater.server.streams.resources import ResourceError, Resources
 
@@ -18,7 +19,7 @@ from headwater.server.streams.resources import ResourceError, Resources
 class ServerLimits:
     """What the options allow, and what all accounts together use of it."""
 
-    __slots__ = ("_by_account", "_resources", "usage")
+    __slots__ = ("_by_account", "resources", "usage")
 
     def __init__(self, options: Options, resources: Resources) -> None:
         self.usage = Usage()
@@ -27,7 +28,7 @@ class ServerLimits:
 
     def configure(self, options: Options, resources: Resources) -> None:
         """Hold whatever comes against these."""
-        self._resources = resources
+        self.resources = resources
         self._by_account = {
             account.name: account.jetstream
             for account in options.accounts
@@ -43,7 +44,7 @@ class ServerLimits:
 
     def bytes_max(self, storage: Storage) -> int:
         """What all accounts together may store."""
-        resources = self._resources
+        resources = self.resources
         if storage is Storage.MEMORY:
             return resources.max_memory_bytes
         return resources.max_storage_bytes
@@ -66,21 +67,27 @@ class ServerLimits:
         if self.usage.used(storage) > self.bytes_max(storage):
             raise ApiError.of(error_codes.INSUFFICIENT_RESOURCES)
 
-    def check_new(self, account: JetStreamAccount, config: StreamConfig) -> None:
-        """Raises ApiError if there is no room for another stream."""
-        _check_consumers(account, config)
-        wanted = config.max_bytes if config.max_bytes >= 0 else 1
-        reserved = account.reserved_bytes(config.storage) + wanted
-        self._check(account, config.storage, reserved, wanted)
+    def room_left(self, storage: Storage) -> int:
+        """How many bytes more all accounts together may store."""
+        return self.bytes_max(storage) - self.usage.used(storage)
 
-    def check_change(
-        self, account: JetStreamAccount, config: StreamConfig, old: StreamConfig
+    def check_reservation(
+        self, account: JetStreamAccount, config: StreamConfig, old: StreamConfig | None
     ) -> None:
-        """Raises ApiError if a stream would set aside more than there is."""
-        _check_consumers(account, config)
-        before, after = max(old.max_bytes, 0), max(config.max_bytes, 0)
-        reserved = account.reserved_bytes(config.storage) - before + after
-        self._check(account, config.storage, reserved, max(after - before, 0))
+        """Raises ApiError if a stream would set aside more than server or account have left.
+
+        `old` is the configuration that a stream has already; None for a new one.
+        """
+        if 0 < account.limits.max_consumers < config.max_consumers:
+            raise ApiError.of(error_codes.MAXIMUM_CONSUMERS_LIMIT)
+        reserved = account.reserved_bytes(config.storage)
+        if old is None:
+            # A new stream without a limit needs a single byte that is left.
+            added = config.max_bytes if config.max_bytes >= 0 else 1
+            self._check(account, config.storage, reserved + added, added)
+        else:
+            added = max(config.max_bytes, 0) - max(old.max_bytes, 0)
+            self._check(account, config.storage, reserved + added, max(added, 0))
 
     def _check(
         self, account: JetStreamAccount, storage: Storage, account_bytes: int, added_bytes: int
@@ -97,8 +104,3 @@ def _exceeded(storage: Storage) -> ErrorCode:
     if storage is Storage.MEMORY:
         return error_codes.MEMORY_RESOURCES_EXCEEDED
     return error_codes.STORAGE_RESOURCES_EXCEEDED
-
-
-def _check_consumers(account: JetStreamAccount, config: StreamConfig) -> None:
-    if 0 < account.limits.max_consumers < config.max_consumers:
-        raise ApiError.of(error_codes.MAXIMUM_CONSUMERS_LIMIT)

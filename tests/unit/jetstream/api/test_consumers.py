@@ -1,7 +1,6 @@
 """The consumer API: replies to the byte, pages, and what is told when the store fails."""
 
 import json
-from typing import cast
 
 import pytest
 
@@ -9,7 +8,6 @@ from headwater.jetstream.api.consumer_documents import ConsumerCreateResponse
 from headwater.jetstream.api.consumers import creation_header
 from headwater.jetstream.api.documents import LIST_MAX, NAMES_MAX
 from headwater.jetstream.api.operation import Request
-from headwater.jetstream.api.streams import StreamApi, StreamKeeper
 from headwater.jetstream.config.consumer_config import ConsumerConfig
 from headwater.store.log.message_log import StoreError
 from tests.kit.api_world import BEGINNING_NS, ApiWorld
@@ -230,6 +228,4 @@ def test_a_stream_that_is_gone_is_not_told_of() -> None:
     world = ApiWorld()
     made = ConsumerCreateResponse(config=ConsumerConfig(direct=True))
     request = Request(["T", "D"], b"", lambda: None)
-    assert (
-        creation_header(StreamApi(world.account, cast(StreamKeeper, world)), request, made) == b""
-    )
+    assert creation_header(world.api, request, made) == b""

@@ -2,12 +2,11 @@
 
 import json
 from random import Random
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
 from headwater.jetstream.api.restored_consumers import AdmittedConsumer, admit, write_down
-from headwater.jetstream.api.streams import StreamApi, StreamKeeper
 from headwater.jetstream.backup.consumer_document import decode_consumer
 from headwater.jetstream.backup.consumers import BackedUpConsumer
 from headwater.jetstream.config.stream_config import StreamConfig
@@ -39,8 +38,7 @@ def found(name: str, *, is_durable: bool = True, **config: Any) -> BackedUpConsu
 
 
 def admitted(world: ApiWorld, *consumers: BackedUpConsumer) -> list[AdmittedConsumer]:
-    api = StreamApi(world.account, cast(StreamKeeper, world))
-    return admit(api, world.stream.config, consumers, BEGINNING_NS)
+    return admit(world.api, world.stream.config, consumers, BEGINNING_NS)
 
 
 def test_what_is_left_open_is_filled_in() -> None:

@@ -62,7 +62,7 @@ def test_a_stream_without_acks_answers_nothing(drive: Drive) -> None:
 
 def test_an_ack_tells_the_domain_and_a_refusal_does_not(drive: Drive) -> None:
     driver = drive()
-    driver.host.domain = "hub"
+    driver.host.server.domain = "hub"
     driver.update()
     assert driver.publish("S.a").text == '{"stream":"S","domain":"hub","seq":1}'
     refused = driver.publish("S.a", Nats_Expected_Stream="OTHER")

@@ -16,7 +16,7 @@ CASES = [
 @pytest.mark.parametrize(("case", "limits"), CASES)
 def test_the_answer_is_that_of_nats_server(case: Document, limits: dict[str, int]) -> None:
     world = ApiWorld(case.get("stream"), **limits)
-    world.machine.listened.update(subject.encode() for subject in case.get("listeners", []))
+    world.listened.update(subject.encode() for subject in case.get("listeners", []))
     for call in case.get("before", []):
         reply = world.ask(f"CONSUMER.{call[0]}", body_of(call))
         assert reply is None or "error" not in reply

@@ -240,12 +240,14 @@ def test_a_stream_has_a_limit_of_open_batches(drive: Drive) -> None:
 
 def test_a_server_has_a_limit_of_open_batches(drive: Drive) -> None:
     driver = drive(BatchLimits(total_max=1), allow_atomic=True)
-    assert driver.host.batch_room.atomic.begin(0), "a batch of another stream"
+    assert driver.host.server.batch_room.atomic.begin(0), "a batch of another stream"
     assert send(driver, member(1)).error == 10210
-    driver.host.batch_room.atomic.end()
+    driver.host.server.batch_room.atomic.end()
     send(driver, member(1))
     driver.stream.retire()
-    assert driver.host.batch_room.atomic.begin(0), "a stream that ends leaves no batch behind"
+    assert driver.host.server.batch_room.atomic.begin(0), (
+        "a stream that ends leaves no batch behind"
+    )
 
 
 def test_a_silent_batch_is_given_up(drive: Drive) -> None:
@@ -274,7 +276,7 @@ def test_an_open_batch_does_not_outlive_a_restart(drive: Drive) -> None:
 def test_open_batches_may_hold_so_many_bytes_and_no_more(drive: Drive) -> None:
     driver = drive(allow_atomic=True)
     size = len(b"S.a") + len(Publish("S.a", b"", member(1)).header_block) + len(b"x")
-    room = driver.host.batch_room
+    room = driver.host.server.batch_room
     assert room.take_bytes(OPEN_BYTES_MAX - 2 * size)
     assert send(driver, member(1, batch="a")).text == ""
     assert send(driver, member(1, batch="b")).text == ""
@@ -290,4 +292,4 @@ def test_batches_of_a_stream_that_ends_hold_nothing(drive: Drive) -> None:
     driver = drive(allow_atomic=True)
     send(driver, member(1))
     driver.stream.retire()
-    assert driver.host.batch_room.take_bytes(OPEN_BYTES_MAX)
+    assert driver.host.server.batch_room.take_bytes(OPEN_BYTES_MAX)

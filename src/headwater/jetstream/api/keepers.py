@@ -1,0 +1,147 @@
+"""The parts of a server that the API hands its requests to once they are checked.
+
+The API validates a request and writes the reply. Logs, timers, subscriptions and connections belong
+to these keepers. An operation that may take long is a `Work`: it is done in slices, and the stream
+is held in between, so that no client sees half of it.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple, Protocol
+
+import msgspec
+
+from headwater.base.sliced import Work
+from headwater.jetstream.account import JetStreamAccount
+from headwater.jetstream.advisories import ClientDocument
+from headwater.jetstream.api.documents import StreamState
+from headwater.jetstream.api.snapshot import SnapshotRequest
+from headwater.jetstream.config.consumer_config import ConsumerConfig
+from headwater.jetstream.config.stream_config import Storage, StreamConfig
+from headwater.jetstream.consumers.machine import Consumer
+from headwater.jetstream.records import Record
+from headwater.jetstream.streams.stream import Stream
+
+
+class ApiSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """The settings of a server that its replies depend on."""
+
+    server_name: str
+    server_version: str
+    # Whether unknown fields of a request are refused.
+    strict: bool
+    # The longest duplicate window of a stream; zero is no limit.
+    duplicate_window_max_ns: int = 0
+    # The most messages a consumer may have unacknowledged; zero is no limit.
+    max_ack_pending: int = 0
+    # The most messages one pull may ask for; zero is no limit.
+    max_request_batch: int = 0
+    # The most consumers of a stream, where neither stream nor account says; -1 is no limit.
+    default_max_consumers: int = -1
+
+
+class StorageKeeper(Protocol):
+    """Knows how much of the machine streams may use."""
+
+    def bytes_max(self, storage: Storage) -> int:
+        """The bytes that all accounts together may store."""
+        ...
+
+    def check_reservation(
+        self, account: JetStreamAccount, config: StreamConfig, old: StreamConfig | None
+    ) -> None:
+        """Raises ApiError if server or account cannot set aside what a stream asks for."""
+        ...
+
+
+class StreamKeeper(Protocol):
+    """Creates, changes and deletes streams. Its operations raise StoreError."""
+
+    def create_stream(self, account: JetStreamAccount, config: StreamConfig) -> Stream:
+        """Create a stream and subscribe to its subjects."""
+        ...
+
+    def recording(self, account: JetStreamAccount, stream: Stream, record: Record) -> Work[None]:
+        """Append a record to a stream and apply it."""
+        ...
+
+    def stream_changed(self, account: JetStreamAccount, stream: Stream, old: StreamConfig) -> None:
+        """Follow a stream that has another configuration than `old` now."""
+        ...
+
+    def delete_stream(self, account: JetStreamAccount, stream: Stream) -> None:
+        """Remove a stream with its subscriptions, consumers and files."""
+        ...
+
+
+class ConsumerKeeper(Protocol):
+    """Creates, changes and deletes consumers. Its operations raise StoreError."""
+
+    def generate_name(self) -> str:
+        """A random name for a consumer whose request has none."""
+        ...
+
+    def create_consumer(
+        self,
+        account: JetStreamAccount,
+        stream: Stream,
+        name: str,
+        config: ConsumerConfig,
+        now_ns: int,
+    ) -> Work[Consumer]:
+        """Create a consumer. A name that the server has generated is not in `config`."""
+        ...
+
+    def update_consumer(
+        self, account: JetStreamAccount, stream: Stream, consumer: Consumer, config: ConsumerConfig
+    ) -> Work[None]:
+        """Give a consumer another configuration."""
+        ...
+
+    def delete_consumer(
+        self, account: JetStreamAccount, stream: Stream, consumer: Consumer
+    ) -> Work[None]:
+        """Remove a consumer with its state."""
+        ...
+
+    def reset_consumer(
+        self, account: JetStreamAccount, stream: Stream, consumer: Consumer, sequence: int
+    ) -> Work[None]:
+        """Have a consumer deliver from a sequence of its stream on."""
+        ...
+
+    def unpin_consumer(
+        self, account: JetStreamAccount, stream: Stream, consumer: Consumer, group: str
+    ) -> None:
+        """Have a priority group pin another client."""
+        ...
+
+
+class BackupKeeper(Protocol):
+    """Sends and receives backups of streams. Its operations raise ApiError."""
+
+    def begin_snapshot(
+        self,
+        account: JetStreamAccount,
+        stream: Stream,
+        request: SnapshotRequest,
+        state: StreamState,
+        client: ClientDocument | None,
+    ) -> None:
+        """Send a stream, in the `state` it has, after the reply."""
+        ...
+
+    def begin_restore(
+        self, account: JetStreamAccount, config: StreamConfig, client: ClientDocument | None
+    ) -> str:
+        """Wait for the chunks of a backup. Returns the subject that they are sent to."""
+        ...
+
+
+class Keepers(NamedTuple):
+    """The keepers of one server, and its clock."""
+
+    storage: StorageKeeper
+    streams: StreamKeeper
+    consumers: ConsumerKeeper
+    backups: BackupKeeper
+    now_ns: Callable[[], int]

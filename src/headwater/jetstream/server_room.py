@@ -1,0 +1,65 @@
+"""The values of a server that all its accounts and streams read.
+
+A server makes one `ServerRoom` and hands it to each of its accounts; a stream reads it through the
+account it lives in. A reload of the configuration writes the fields that may change.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import final
+
+from headwater.base.entropy import Entropy
+from headwater.jetstream.config.stream_config import Storage
+from headwater.jetstream.streams.publishing.batch_limits import BatchRoom
+from headwater.jetstream.streams.schedules.schedule import ZoneFinder
+
+
+@final
+class Usage:
+    """Bytes by kind of storage: what streams hold, and what they have set aside."""
+
+    __slots__ = ("_file_reserved", "_file_used", "_memory_reserved", "_memory_used")
+
+    def __init__(self) -> None:
+        self._file_used = 0
+        self._file_reserved = 0
+        self._memory_used = 0
+        self._memory_reserved = 0
+
+    def used(self, storage: Storage) -> int:
+        """What messages count."""
+        return self._memory_used if storage is Storage.MEMORY else self._file_used
+
+    def reserved(self, storage: Storage) -> int:
+        """What the limits of streams add up to."""
+        return self._memory_reserved if storage is Storage.MEMORY else self._file_reserved
+
+    def add(self, storage: Storage, used: int, reserved: int) -> None:
+        """So much more, or less."""
+        if storage is Storage.MEMORY:
+            self._memory_used += used
+            self._memory_reserved += reserved
+        else:
+            self._file_used += used
+            self._file_reserved += reserved
+
+
+@final
+@dataclass(slots=True, kw_only=True)
+class ServerRoom:
+    """What the accounts of one server share."""
+
+    # The largest message that the server accepts, in bytes. A reload may change it.
+    max_payload: int
+    # Empty if the server is in no domain.
+    domain: str
+    entropy: Entropy
+    find_zone: ZoneFinder
+    # Limits the batches of all streams together.
+    batch_room: BatchRoom
+    # The bytes of all accounts; each account adds its own.
+    usage: Usage
+    # Raises ApiError if the server has no room left for a kind of storage.
+    check_storage: Callable[[Storage], None]
+    # Tells by account and subject whether a client is subscribed.
+    has_listener: Callable[[str, bytes], bool]
