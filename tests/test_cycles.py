@@ -53,20 +53,6 @@ KNOTS: Final[tuple[frozenset[str], ...]] = (
             "headwater.jetstream.streams.stream",
         }
     ),
-    frozenset(
-        {
-            "headwater.server.node",
-            "headwater.server.streams.ack_inlet",
-            "headwater.server.streams.advisories",
-            "headwater.server.streams.api_service",
-            "headwater.server.streams.backups.restores",
-            "headwater.server.streams.backups.snapshots",
-            "headwater.server.streams.backups.transfers",
-            "headwater.server.streams.consumer_runner",
-            "headwater.server.streams.host",
-            "headwater.server.streams.runner",
-        }
-    ),
 )
 
 Graph = Mapping[str, frozenset[str]]

@@ -6,7 +6,7 @@ from typing import Any, Final, NamedTuple
 from headwater.jetstream.streams.stream import Stream
 from headwater.server.configuration.options import GLOBAL_ACCOUNT, Options
 from headwater.server.streams.consumer_runner import ConsumerRunner
-from headwater.server.streams.host import JetStream
+from headwater.server.streams.host import StreamHost
 from headwater.testing.disk import SimDisk
 from tests.kit.stored_world import StoredWorld, streaming
 from tests.kit.world import Peer
@@ -122,7 +122,7 @@ class ConsumerWorld(StoredWorld):
             self.finish_checks()
 
     @property
-    def jetstream(self) -> JetStream:
+    def jetstream(self) -> StreamHost:
         assert self.node.jetstream is not None
         return self.node.jetstream
 
@@ -132,7 +132,7 @@ class ConsumerWorld(StoredWorld):
 
     def runner(self, stream: str = "S") -> ConsumerRunner:
         """Who runs the consumers of a stream."""
-        found = self.jetstream.consumers_of(GLOBAL_ACCOUNT, stream)
+        found = self.jetstream.runners.find_consumers(GLOBAL_ACCOUNT, stream)
         assert found is not None
         return found
 

@@ -51,4 +51,4 @@ def is_held(world: StoredWorld) -> bool:
     """Whether a change of the stream S takes long, and is not over."""
     jetstream = world.node.jetstream
     assert jetstream is not None
-    return jetstream.is_held("$G", "S")
+    return jetstream.runners.is_held("$G", "S")

@@ -23,7 +23,8 @@ from headwater.server.identity import new_server_id
 from headwater.server.log import Log
 from headwater.server.monitoring.facts import Facts
 from headwater.server.settings import Settings
-from headwater.server.streams.host import JetStream
+from headwater.server.streams.advisories import ServerTitle
+from headwater.server.streams.host import StreamHost
 from headwater.server.system.services import SystemServices
 
 
@@ -43,7 +44,7 @@ class Node:
         self.accounts = Accounts(options)
         self.roster = Roster(options.max_closed_clients)
         # There once the store is open, if streams are wanted.
-        self.jetstream: JetStream | None = None
+        self.jetstream: StreamHost | None = None
         self.broker = Broker(
             clock,
             environment.entropy,
@@ -76,7 +77,7 @@ class Node:
             roster=self.roster,
             counters=self.broker.counters,
             get_info=self.announcements.info,
-            get_streams=lambda: self.jetstream,
+            get_streams=lambda: None if self.jetstream is None else self.jetstream.facts,
             get_lame_duck=lambda: self.announcements.is_lame_duck,
             service_clients=service_clients,
             requests={},
@@ -113,7 +114,16 @@ class Node:
 
     def open_jetstream(self) -> None:
         """Open the store and bring back its streams. Raises OperatingError."""
-        self.jetstream = JetStream(self)
+        title = ServerTitle(self.name, self.server_id, self.options.jetstream.domain)
+        self.jetstream = StreamHost(
+            self.options,
+            self.environment,
+            self.log,
+            self.broker,
+            self.accounts,
+            title,
+            self.next_cid,
+        )
         self.jetstream.start()
 
     def close_jetstream(self) -> None:
@@ -141,7 +151,7 @@ class Node:
         self.accounts.configure(options)
         self.system_services.accounts_changed()
         if self.jetstream is not None:
-            self.jetstream.reload()
+            self.jetstream.reload(options)
         self.broker.tracer = Tracer(self.log, options)
         self.broker.buffers.max_pending = options.max_pending
         self.broker.stalls_publishers = not options.no_fast_producer_stall

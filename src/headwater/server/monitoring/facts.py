@@ -6,10 +6,8 @@ Facts that come and go with a reload or with JetStream are read through `setting
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Protocol
 
 from headwater.base.clock import Clock
-from headwater.jetstream.account import JetStreamAccount, Usage
 from headwater.runtime.environment import Process
 from headwater.server.configuration.options import Options
 from headwater.server.connections.roster import Roster
@@ -17,54 +15,8 @@ from headwater.server.core.accounts import Account, Accounts
 from headwater.server.core.broker import Counters
 from headwater.server.core.client import Client
 from headwater.server.settings import Settings
-from headwater.server.streams.resources import Resources
+from headwater.server.streams.facts import StreamFacts
 from headwater.wire.info import ServerInfo
-
-
-class Streams(Protocol):
-    """The streams of a server, as far as pages show them."""
-
-    @property
-    def accounts(self) -> Mapping[str, JetStreamAccount]:
-        """Every account with JetStream, by name."""
-        ...
-
-    @property
-    def usage(self) -> Usage:
-        """The bytes that all accounts use and have reserved."""
-        ...
-
-    @property
-    def resources(self) -> Resources:
-        """The folder and the bytes that streams may use."""
-        ...
-
-    @property
-    def offline(self) -> str:
-        """The reason why nothing can be written; empty if it can."""
-        ...
-
-    @property
-    def full(self) -> str:
-        """The reason why messages are refused for now; empty if they are not."""
-        ...
-
-    @property
-    def file_problem(self) -> str:
-        """The problem of the files that all streams share; empty if there is none."""
-        ...
-
-    def stored_streams(self) -> list[tuple[str, str]]:
-        """Account and name of every stream that has files."""
-        ...
-
-    def lost_streams(self) -> list[tuple[str, str]]:
-        """Account and name of every stream whose files are gone."""
-        ...
-
-    def damage_of(self, account: str, name: str) -> str:
-        """The problems of the files of a stream; empty if there are none."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +33,7 @@ class Facts:
     roster: Roster
     counters: Counters
     get_info: Callable[[], ServerInfo]
-    get_streams: Callable[[], Streams | None]
+    get_streams: Callable[[], StreamFacts | None]
     get_lame_duck: Callable[[], bool]
     # The clients by which the server itself offers services, by account.
     service_clients: Mapping[Account, Client]
@@ -104,7 +56,7 @@ class Facts:
         return self.get_info()
 
     @property
-    def streams(self) -> Streams | None:
+    def streams(self) -> StreamFacts | None:
         """The streams of the server; None without JetStream."""
         return self.get_streams()
 

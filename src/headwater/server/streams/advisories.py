@@ -6,8 +6,10 @@ are about, except that abandoned batches are told to the system account too.
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, final
+from typing import NamedTuple, final
 
+from headwater.base.clock import Clock
+from headwater.base.entropy import Entropy
 from headwater.go.json import write
 from headwater.go.times import format_time
 from headwater.jetstream.advisories import (
@@ -31,23 +33,40 @@ from headwater.jetstream.consumers.advisories import (
 )
 from headwater.jetstream.consumers.machine import Consumer
 from headwater.jetstream.consumers.outbox import Event
-from headwater.server.core.accounts import Account
+from headwater.server.core.accounts import Account, Accounts
+from headwater.server.core.broker import Broker
 from headwater.server.core.client import Client
 from headwater.server.identity import new_event_id
 
-if TYPE_CHECKING:
-    from headwater.server.node import Node
+
+class ServerTitle(NamedTuple):
+    """The names of the server in whose name advisories are sent."""
+
+    name: str
+    id: str
+    # Empty if the server is in no domain.
+    domain: str
 
 
 @final
 class Advisories:
-    """Tells what happens to the streams of one server."""
+    """Publishes the advisories of one server."""
 
-    __slots__ = ("_domain", "_node")
+    __slots__ = ("_accounts", "_broker", "_clock", "_entropy", "_server")
 
-    def __init__(self, node: "Node") -> None:
-        self._node = node
-        self._domain = node.options.jetstream.domain
+    def __init__(
+        self,
+        server: ServerTitle,
+        accounts: Accounts,
+        broker: Broker,
+        clock: Clock,
+        entropy: Entropy,
+    ) -> None:
+        self._server = server
+        self._accounts = accounts
+        self._broker = broker
+        self._clock = clock
+        self._entropy = entropy
 
     def tell(self, account: Account, subject: str, advisory: Callable[[Heading], Advisory]) -> None:
         """Send an advisory to those in an account who listen for it."""
@@ -55,11 +74,8 @@ class Advisories:
         route = account.index.match(name)
         if not route.size:
             return
-        environment = self._node.environment
-        heading = Heading(
-            new_event_id(environment.entropy), format_time(environment.clock.wall_ns())
-        )
-        self._node.broker.send(route, name, None, write(advisory(heading)))
+        heading = Heading(new_event_id(self._entropy), format_time(self._clock.wall_ns()))
+        self._broker.send(route, name, None, write(advisory(heading)))
 
     def stream_action(self, account: Account, stream_name: str, action: Action) -> None:
         """A stream was created, changed or deleted."""
@@ -68,7 +84,7 @@ class Advisories:
             account,
             stream_subject(event, stream_name),
             lambda heading: StreamActionAdvisory(
-                **heading._asdict(), stream=stream_name, action=word, domain=self._domain
+                **heading._asdict(), stream=stream_name, action=word, domain=self._server.domain
             ),
         )
 
@@ -84,7 +100,7 @@ class Advisories:
                 stream=consumer.stream.name,
                 consumer=consumer.name,
                 action=word,
-                domain=self._domain,
+                domain=self._server.domain,
             ),
         )
 
@@ -93,12 +109,12 @@ class Advisories:
         self.tell(
             account,
             consumer_subject("PAUSE", consumer),
-            lambda heading: pause_advisory(heading, consumer, is_paused, self._domain),
+            lambda heading: pause_advisory(heading, consumer, is_paused, self._server.domain),
         )
 
     def consumer_event(self, account: Account, consumer: Consumer, event: Event) -> None:
         """A consumer has something to tell."""
-        subject, advisory = advisory_of(consumer, event, account.name, self._domain)
+        subject, advisory = advisory_of(consumer, event, account.name, self._server.domain)
         self.tell(account, subject, advisory)
 
     def api_called(
@@ -110,12 +126,12 @@ class Advisories:
             AUDIT_SUBJECT,
             lambda heading: ApiAudit(
                 **heading._asdict(),
-                server=self._node.name,
+                server=self._server.name,
                 client=self.describe(source),
                 subject=subject.decode(errors="replace"),
                 request=body.decode(errors="replace"),
                 response=response.decode(),
-                domain=self._domain,
+                domain=self._server.domain,
             ),
         )
 
@@ -127,12 +143,12 @@ class Advisories:
         make = partial(
             BatchAbandonedAdvisory,
             stream=stream_name,
-            domain=self._domain,
+            domain=self._server.domain,
             batch=batch_id.decode(errors="replace"),
             reason=reason,
         )
         self.tell(account, subject, lambda heading: make(**heading._asdict()))
-        system = self._node.accounts.system
+        system = self._accounts.system
         if system is not None and system is not account:
             self.tell(
                 system, subject, lambda heading: make(**heading._asdict(), account=account.name)
@@ -142,13 +158,13 @@ class Advisories:
         """The disk is full, which concerns every account: messages are refused in all of them."""
         make = partial(
             OutOfStorageAdvisory,
-            server=self._node.name,
-            server_id=self._node.server_id,
-            domain=self._domain,
+            server=self._server.name,
+            server_id=self._server.id,
+            domain=self._server.domain,
             since=format_time(since_ns),
             reason=reason,
         )
-        for account in self._node.accounts.all():
+        for account in self._accounts.all():
             self.tell(account, OUT_OF_STORAGE_SUBJECT, lambda heading: make(**heading._asdict()))
 
     def describe(self, client: Client | None) -> ClientDocument | None:
@@ -166,7 +182,7 @@ class Advisories:
             lang=connect.lang,
             ver=connect.version,
             rtt=client.rtt_ns,
-            server=self._node.name,
+            server=self._server.name,
             kind="Client",
             client_type="nats",
         )

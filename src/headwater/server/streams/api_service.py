@@ -10,12 +10,11 @@ subject, for those families of subjects that nats-server maps; so they are told 
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Final, TypeAlias, final
+from typing import Final, TypeAlias, final
 
 from headwater.base.sliced import Sliced, Work
 from headwater.go.json import write
 from headwater.jetstream import error_codes
-from headwater.jetstream.account import JetStreamAccount
 from headwater.jetstream.api.documents import (
     AccountInfoResponse,
     AccountPurgeResponse,
@@ -47,14 +46,11 @@ from headwater.server.core.holding import Deferred
 from headwater.server.core.own_subscriptions import OwnSubscriptions
 from headwater.server.streams.advisories import Advisories
 from headwater.server.streams.many_replies import ManyReplies
+from headwater.server.streams.runner import StreamRunners
 from headwater.server.streams.waiting_steps import Change
 from headwater.store.log.message_log import StoreError
 from headwater.subjects.grammar import FULL, STAR
 from headwater.wire.headers import value_of
-
-if TYPE_CHECKING:
-    from headwater.server.node import Node
-    from headwater.server.streams.host import JetStream
 
 # Sends the reply to a call, if it has one, and tells about the call as an advisory if so said.
 ReplyTo: TypeAlias = Callable[[Response | None, bool], object]
@@ -115,49 +111,66 @@ _ACCOUNT_CALLS: Final = "ACCOUNT."
 
 
 @final
-class JetStreamApi:
-    """Answers the calls of all accounts of a server."""
+class ApiService:
+    """Answers the calls of all accounts of a server, until `stop`."""
 
-    __slots__ = ("_advisories", "_apis", "_deferred", "_jetstream", "_node", "_subscriptions")
+    __slots__ = (
+        "_advisories",
+        "_apis",
+        "_broker",
+        "_deferred",
+        "_domain",
+        "_is_stopped",
+        "_runners",
+        "_scheduler",
+        "_subscriptions",
+    )
 
     def __init__(
         self,
-        node: "Node",
-        jetstream: "JetStream",
+        runners: StreamRunners,
         subscriptions: OwnSubscriptions,
         advisories: Advisories,
+        domain: str,
     ) -> None:
-        self._node = node
-        self._jetstream = jetstream
+        self._runners = runners
+        self._broker = runners.broker
+        self._scheduler = runners.scheduler
         self._subscriptions = subscriptions
         self._advisories = advisories
+        self._domain = domain
         self._apis: dict[str, StreamApi] = {}
-        self._deferred = Deferred(node.broker.holding, DEFERRED_MAX, DEFERRED_BYTES_MAX)
+        self._deferred = Deferred(self._broker.holding, DEFERRED_MAX, DEFERRED_BYTES_MAX)
+        self._is_stopped = False
 
-    def listen(self, account: Account, state: JetStreamAccount | None) -> None:
-        """Begin to answer in an account; it has no `state` if it has no JetStream."""
-        if state is not None:
-            self.admit(state)
-        is_system = account is self._node.accounts.system
+    def listen(self, account: Account, is_system: bool) -> None:
+        """Answer calls in an account, with JetStream or without."""
         answer = self._system_handler(account) if is_system else self._handler(account)
         sub = self._subscriptions.serve(account, API_PREFIX + b">", answer)
         if not is_system:
             sub.answer_all = partial(self._answer_lasts, account)
-        domain = self._jetstream.domain
-        if domain:
-            prefix = b"$JS.%b.API." % domain.encode()
+        if self._domain:
+            prefix = b"$JS.%b.API." % self._domain.encode()
             for family, plain in _MAPPED:
                 forward = self._forwarder(account, prefix, plain)
                 self._subscriptions.serve(account, prefix + family, forward)
 
-    def admit(self, state: JetStreamAccount) -> None:
-        """From now on an account has JetStream."""
-        self._apis[state.name] = self._jetstream.new_api(state)
+    def add(self, api: StreamApi) -> None:
+        """Answer for an account that has JetStream from now on."""
+        self._apis[api.account.name] = api
+
+    def api_of(self, account_name: str) -> StreamApi:
+        """The API of an account that has JetStream."""
+        return self._apis[account_name]
 
     def configure(self, settings: ApiSettings) -> None:
         """Answer by the settings of a reloaded configuration."""
         for api in self._apis.values():
             api.settings = settings
+
+    def stop(self) -> None:
+        """Leave calls that wait for a later turn unanswered: the streams are closed."""
+        self._is_stopped = True
 
     # --- who handles a message -----------------------------------------------------------------
 
@@ -171,7 +184,7 @@ class JetStreamApi:
         ) -> None:
             if subject.startswith(prefix):
                 mapped = plain + subject[len(prefix) :]
-                self._node.broker.forward(source, account, mapped, reply, header_size, payload)
+                self._broker.forward(source, account, mapped, reply, header_size, payload)
 
         return handle
 
@@ -203,7 +216,7 @@ class JetStreamApi:
             name = subject[len(API_PREFIX) :].decode(errors="surrogateescape")
             header, body = _split(payload, header_size)
             # A request sees what was published before it.
-            self._node.broker.process_ingests()
+            self._broker.process_ingests()
             if name.startswith(_PULL):
                 return self._pull(account, name.removeprefix(_PULL), reply, header, body)
             if name.startswith(_UNATTENDED):
@@ -246,7 +259,7 @@ class JetStreamApi:
         elif name.startswith(_CHANGES) or (name.startswith(_INFO) and request.body):
             self._change(account, operation, request, header, reply_to)
         elif request.words and not name.startswith(_DELETE):
-            self._jetstream.when_free(account.name, request.stream_name, answer)
+            self._runners.when_free(account.name, request.stream_name, answer)
         else:
             answer()
 
@@ -271,10 +284,10 @@ class JetStreamApi:
         """Do something in the next turn, if JetStream is still there then."""
 
         def do() -> None:
-            if self._node.jetstream is self._jetstream:
+            if not self._is_stopped:
                 call()
 
-        self._node.environment.scheduler.call_soon(do)
+        self._scheduler.call_soon(do)
 
     def _begin_answer(
         self,
@@ -286,7 +299,7 @@ class JetStreamApi:
     ) -> None:
         answering = Sliced(self._answering(account, operation, request, header))
         stream_name = request.stream_name if request.words else ""
-        when_free = partial(self._jetstream.when_free, account.name, stream_name)
+        when_free = partial(self._runners.when_free, account.name, stream_name)
         self._go_on(answering, when_free, reply_to)
 
     def _go_on(
@@ -301,10 +314,10 @@ class JetStreamApi:
             return
 
         def go_on() -> None:
-            if self._node.jetstream is self._jetstream:
+            if not self._is_stopped:
                 when_free(lambda: self._go_on(answering, when_free, reply_to))
 
-        self._jetstream.slices.add(go_on)
+        self._runners.slices.add(go_on)
 
     def _change(
         self,
@@ -334,9 +347,7 @@ class JetStreamApi:
                 reply_to(operation.response(error=ErrorDocument.of(error)), True)
 
         only_looks = operation.response is StreamInfoResponse
-        self._jetstream.change(
-            account.name,
-            request.stream_name,
+        self._runners.of(account.name, request.stream_name).change(
             Change(
                 lambda: Sliced(making()),
                 lambda: reply_to(*made[0]),
@@ -353,9 +364,9 @@ class JetStreamApi:
         api = self._apis.get(account.name)
         stream = None if api is None else api.account.streams.get(stream_name)
         if stream is None or sequence <= stream.visible_sequence:
-            self._jetstream.when_free(account.name, stream_name, answer)
+            self._runners.when_free(account.name, stream_name, answer)
         else:
-            self._jetstream.reads_of(account.name, stream_name).add(sequence, answer)
+            self._runners.of(account.name, stream_name).reads.add(sequence, answer)
 
     def _system_handler(self, account: Account) -> Handler:
         def handle(
@@ -418,10 +429,10 @@ class JetStreamApi:
         api = self._apis.get(name)
         if api is None:
             return AccountPurgeResponse(initiated=True)
-        self._node.broker.process_ingests()
+        self._broker.process_ingests()
         try:
             for stream in [*api.account.streams.values()]:
-                self._jetstream.delete_stream(api.account, stream)
+                api.keepers.streams.delete_stream(api.account, stream)
         except StoreError as failure:
             error = ApiError.of(error_codes.STREAM_DELETE, err=str(failure))
             return AccountPurgeResponse(error=ErrorDocument.of(error))
@@ -468,7 +479,7 @@ class JetStreamApi:
     ) -> bool:
         """Let a client wait at a consumer; False if there is none of that name."""
         stream_name, _, consumer_name = name.partition(".")
-        runner = self._jetstream.consumers_of(account.name, stream_name)
+        runner = self._runners.find_consumers(account.name, stream_name)
         consumer = None if runner is None else runner.find(consumer_name)
         if runner is None or consumer is None:
             return False
@@ -498,14 +509,14 @@ class JetStreamApi:
             key and STAR not in key and FULL not in key for _, _, key in asked
         ):
             return None
-        broker = self._node.broker
+        broker = self._broker
         broker.process_ingests()
         streams = {
             name: self._direct_stream(account, name.decode(errors="surrogateescape"), "DIRECT")
             for name in {name for name, _, _ in asked}
         }
         if any(
-            stream and self._jetstream.is_held(account.name, stream.name)
+            stream and self._runners.is_held(account.name, stream.name)
             for stream in streams.values()
         ):
             return None
@@ -570,21 +581,21 @@ class JetStreamApi:
         self, account: Account, stream: Stream, subject: str, reply: bytes, body: bytes
     ) -> None:
         """Send what answers a read."""
-        max_pending = self._node.options.max_pending
+        max_pending = self._broker.buffers.max_pending
         if subject:
             key = subject.encode(errors="surrogateescape")
             replies = get_direct_by_subject(stream, key, body, max_pending)
         else:
             replies = get_direct(stream, body, max_pending)
         ManyReplies(
-            self._node.broker,
-            self._node.environment.scheduler,
-            self._jetstream.slices,
+            self._broker,
+            self._scheduler,
+            self._runners.slices,
             account,
             reply,
             replies,
             lambda: self._is_there(account, stream),
-            lambda: not self._jetstream.is_held(account.name, stream.name),
+            lambda: not self._runners.is_held(account.name, stream.name),
         ).send()
 
     def _is_there(self, account: Account, stream: Stream) -> bool:
@@ -594,7 +605,7 @@ class JetStreamApi:
 
     def _send(self, account: Account, subject: bytes, payload: bytes, header: bytes = b"") -> None:
         route = account.index.match(subject)
-        self._node.broker.send(route, subject, None, payload, header)
+        self._broker.send(route, subject, None, payload, header)
 
 
 def _split(payload: bytes, header_size: int) -> tuple[bytes, bytes]:

@@ -629,6 +629,24 @@ class StreamRunners:
         """The runner of a stream, if it is there."""
         return self._by_key.get((account_name, stream_name))
 
+    def find_consumers(self, account_name: str, stream_name: str) -> ConsumerRunner | None:
+        """The runner of a stream's consumers, if the stream is there."""
+        runner = self._by_key.get((account_name, stream_name))
+        return None if runner is None else runner.consumers
+
+    def is_held(self, account_name: str, stream_name: str) -> bool:
+        """Whether a stream is being changed; one that is not there is not."""
+        runner = self._by_key.get((account_name, stream_name))
+        return runner is not None and runner.is_held
+
+    def when_free(self, account_name: str, stream_name: str, look: Callable[[], object]) -> None:
+        """Look at a stream, which need not be there, when nobody is in the midst of changing it."""
+        runner = self._by_key.get((account_name, stream_name))
+        if runner is None:
+            look()
+        else:
+            runner.when_free(look)
+
     def pop(self, account_name: str, stream_name: str) -> StreamRunner:
         """A stream runs no longer."""
         runner = self._by_key.pop((account_name, stream_name))

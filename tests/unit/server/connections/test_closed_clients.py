@@ -5,7 +5,6 @@ import pytest
 from headwater.server.configuration.options import Options
 from headwater.server.connections import closed_clients
 from headwater.server.connections.closed_clients import CLOSED_SUBSCRIPTIONS_MAX
-from headwater.server.core import closed_clients
 from tests.kit.world import World
 
 

@@ -222,7 +222,7 @@ class TestAcksThatWaitForAStream:
     ) -> None:
         busy, subjects = fetched(acked, b"A", HELD_MAX)
         other, others = fetched(acked, b"B", HELD_MAX)
-        runner = acked.node.jetstream.consumers_of("$G", "A")  # type: ignore[union-attr]
+        runner = acked.node.jetstream.runners.find_consumers("$G", "A")  # type: ignore[union-attr]
         assert runner is not None
         runner.hold()
         busy.push(acks(subjects, payload))
@@ -240,7 +240,7 @@ class TestAcksThatWaitForAStream:
         assert ack_pending(acked, "A") == 0
 
     def test_pulls_of_a_consumer_wait_as_one(self, acked: StoredWorld) -> None:
-        runner = acked.node.jetstream.consumers_of("$G", "A")  # type: ignore[union-attr]
+        runner = acked.node.jetstream.runners.find_consumers("$G", "A")  # type: ignore[union-attr]
         assert runner is not None
         peer = acked.modern()
         peer.send(b"SUB in 1\r\n")
@@ -259,7 +259,7 @@ class TestAcksThatWaitForAStream:
         config = {"durable_name": "P", "deliver_subject": "to", "ack_policy": "none"}
         body = {"stream_name": "A", "config": config}
         acked.request("$JS.API.CONSUMER.CREATE.A.P", body)
-        runner = acked.node.jetstream.consumers_of("$G", "A")  # type: ignore[union-attr]
+        runner = acked.node.jetstream.runners.find_consumers("$G", "A")  # type: ignore[union-attr]
         assert runner is not None
         peer = acked.modern()
         runner.hold()

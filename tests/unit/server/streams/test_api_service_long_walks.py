@@ -296,7 +296,9 @@ def test_a_consumer_that_nobody_uses_goes_in_slices() -> None:
     assert jetstream is not None
     runner = jetstream.runners.of("$G", "S")
     other = asker(world)
-    runner.consumers.run_due(runner.stream.consumers.find("C"), jetstream.now_ns() + 2 * 10**9)
+    runner.consumers.run_due(
+        runner.stream.consumers.find("C"), jetstream.runners.now_ns() + 2 * 10**9
+    )
     assert is_held(world)
     other.push(b"PING\r\n")
     pass_turns(world)

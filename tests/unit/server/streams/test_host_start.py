@@ -3,7 +3,7 @@
 import pytest
 
 from headwater.jetstream.streams import file as stream_file
-from headwater.server.streams import host as jetstream
+from headwater.server.streams import stream_store
 from tests.kit.stored_world import StoredWorld
 
 
@@ -18,7 +18,7 @@ def test_the_configuration_of_each_stream_is_read_once(monkeypatch: pytest.Monke
         read.append(name)
         return stream_file.decode_body(data, name)
 
-    monkeypatch.setattr(jetstream, "decode_body", counted)
+    monkeypatch.setattr(stream_store, "decode_body", counted)
     after = world.after_restart().start()
     assert sorted(read) == ["$G/A", "$G/B", "$G/C"]
     assert after.request("$JS.API.STREAM.INFO.B")["config"]["compression"] == "s2"

@@ -9,8 +9,9 @@ from typing import Final
 
 from headwater.go.quoting import quote
 from headwater.server.core.accounts import Accounts
-from headwater.server.monitoring.facts import Facts, Streams
+from headwater.server.monitoring.facts import Facts
 from headwater.server.monitoring.pages.documents import View
+from headwater.server.streams.facts import StreamFacts
 from headwater.store.store import LOST_STREAM
 
 OK: Final = 200
@@ -91,7 +92,9 @@ def healthz(facts: Facts, options: HealthzOptions) -> Health:
 _WELL: Final = Health(status="ok", status_code=OK)
 
 
-def _verdict_on_streams(accounts: Accounts, streams: Streams, options: HealthzOptions) -> Health:
+def _verdict_on_streams(
+    accounts: Accounts, streams: StreamFacts, options: HealthzOptions
+) -> Health:
     account, stream = options.account, options.stream
     lost = streams.lost_streams()
     every = [*streams.stored_streams(), *lost]
@@ -129,7 +132,7 @@ def _verdict_on_streams(accounts: Accounts, streams: Streams, options: HealthzOp
     return _unwell(options, UNAVAILABLE, _NOT_AVAILABLE, errors) if errors else _WELL
 
 
-def _is_consumer_missing(streams: Streams, options: HealthzOptions) -> bool:
+def _is_consumer_missing(streams: StreamFacts, options: HealthzOptions) -> bool:
     """Whether a consumer is asked for that is not there."""
     account = streams.accounts.get(options.account)
     stream = None if account is None else account.streams.get(options.stream)
@@ -137,7 +140,7 @@ def _is_consumer_missing(streams: Streams, options: HealthzOptions) -> bool:
     return bool(named) and (stream is None or named not in stream.consumers.by_name)
 
 
-def _problems_of_all(streams: Streams) -> Iterator[HealthError]:
+def _problems_of_all(streams: StreamFacts) -> Iterator[HealthError]:
     """Problems of the disk and the files that all streams share."""
     if streams.full:
         text = f"JetStream refuses messages: {streams.full}"
@@ -147,7 +150,9 @@ def _problems_of_all(streams: Streams) -> Iterator[HealthError]:
         yield HealthError(type=_JETSTREAM_TYPE, error=text)
 
 
-def _problems(accounts: Accounts, streams: Streams, owner: str, name: str) -> Iterator[HealthError]:
+def _problems(
+    accounts: Accounts, streams: StreamFacts, owner: str, name: str
+) -> Iterator[HealthError]:
     """What is wrong with one stream on the disk."""
     if accounts.get(owner) is None:
         text = f"JetStream account '{owner}' could not be resolved"

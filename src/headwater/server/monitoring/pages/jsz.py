@@ -18,8 +18,9 @@ from headwater.jetstream.consumers.machine import Consumer
 from headwater.jetstream.streams.publishing.batch_limits import BatchLimits
 from headwater.jetstream.streams.stream import Stream
 from headwater.server.configuration.options import JetStreamOptions
-from headwater.server.monitoring.facts import Facts, Streams
+from headwater.server.monitoring.facts import Facts
 from headwater.server.monitoring.pages.documents import Filtered, Refused, View, timestamp
+from headwater.server.streams.facts import StreamFacts
 from headwater.server.streams.resources import Resources
 
 LIST_SIZE: Final = 1024
@@ -236,7 +237,7 @@ def _disabled(server_id: str, now: str) -> Jsz:
     )
 
 
-def _stats(jetstream: Streams) -> Stats:
+def _stats(jetstream: StreamFacts) -> Stats:
     accounts = jetstream.accounts.values()
     return Stats(
         memory=jetstream.usage.used(Storage.MEMORY),
@@ -284,7 +285,7 @@ def _limits(options: JetStreamOptions) -> Limits:
     )
 
 
-def _wanted(jetstream: Streams, options: JszOptions) -> list[JetStreamAccount]:
+def _wanted(jetstream: StreamFacts, options: JszOptions) -> list[JetStreamAccount]:
     """The accounts to show in full; one that is named goes before everything else."""
     named = jetstream.accounts.get(options.account)
     if named is not None:

@@ -6,19 +6,13 @@ everybody else have theirs.
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, final
+from typing import Final, final
 
 import msgspec
 
 from headwater.base.clock import NS_PER_S
 from headwater.go.json import write
-from headwater.go.times import format_time
-from headwater.jetstream.advisories import (
-    ClientDocument,
-    SnapshotCompleteAdvisory,
-    SnapshotCreateAdvisory,
-    stream_subject,
-)
+from headwater.jetstream.advisories import SnapshotCompleteAdvisory, SnapshotCreateAdvisory
 from headwater.jetstream.api.documents import StreamState
 from headwater.jetstream.api.snapshot import (
     NO_FLOW,
@@ -29,13 +23,8 @@ from headwater.jetstream.api.snapshot import (
 )
 from headwater.jetstream.backup.writing import BackupWriter
 from headwater.jetstream.streams.stream import Stream
-from headwater.runtime.environment import TimerHandle
-from headwater.server.core.accounts import Account
-from headwater.server.core.client import Client, Subscription
-from headwater.server.identity import new_event_id
-
-if TYPE_CHECKING:
-    from headwater.server.streams.backups.transfers import TransferWorld
+from headwater.server.core.client import Client
+from headwater.server.streams.backups.exchange import Exchange, TransferServer
 
 _ACK_PREFIX: Final = "$JS.SNAPSHOT.ACK"
 # Whoever asked may still be about to listen.
@@ -48,125 +37,94 @@ class Snapshot:
     """One snapshot on its way out. `ended` is called when it is over, however it ends."""
 
     __slots__ = (
-        "_account",
-        "_ack",
-        "_client",
+        "_clock",
         "_consumers",
         "_deliver",
+        "_exchange",
         "_had_interest",
+        "_log",
         "_request",
         "_sender",
-        "_started_ns",
         "_state",
-        "_timer",
-        "_turn",
         "_waiting_until_ns",
-        "_world",
         "ended",
         "stream",
     )
 
     def __init__(
         self,
-        world: "TransferWorld",
-        account: Account,
+        server: TransferServer,
+        exchange: Exchange,
         stream: Stream,
         request: SnapshotRequest,
         state: StreamState,
-        client: ClientDocument | None,
         ended: Callable[["Snapshot"], object],
     ) -> None:
-        self._world = world
-        self._account = account
+        self._clock = server.clock
+        self._log = server.log
+        self._exchange = exchange
         self.stream = stream
         self._request = request
         self._state = state
-        self._client = client
         self.ended = ended
         # As many as there are now, also if some go before they are reached; not the server's own.
         self._consumers = [] if request.no_consumers else stream.consumers.shown
         self._deliver = request.deliver_subject.encode(errors="surrogateescape")
-        self._started_ns = world.clock.wall_ns()
-        self._waiting_until_ns = world.clock.monotonic_ns() + INTEREST_WAIT_NS
+        self._waiting_until_ns = self._clock.monotonic_ns() + INTEREST_WAIT_NS
         self._had_interest = False
         self._sender: SnapshotSender | None = None
-        self._ack: Subscription | None = None
-        self._timer: TimerHandle | None = None
-        # The call that will go on, if one is planned. The first comes after the reply.
-        self._turn: TimerHandle | None = world.scheduler.call_soon(self._announce)
+        # The first turn comes after the reply.
+        exchange.plan_turn(self._announce)
 
     # --- beginning -----------------------------------------------------------------------------
 
     def _announce(self) -> None:
-        self._world.log(f"Starting snapshot for stream '{self._title}'")
-        self._world.advisories.tell(
-            self._account,
-            stream_subject("SNAPSHOT_CREATE", self.stream.name),
-            lambda heading: SnapshotCreateAdvisory(
-                **heading._asdict(),
-                stream=self.stream.name,
-                state=self._state,
-                client=self._client,
-                domain=self._world.domain,
-            ),
-        )
+        self._log.info(f"Starting snapshot for {self._exchange.title}")
+        self._exchange.advise("SNAPSHOT_CREATE", SnapshotCreateAdvisory, state=self._state)
         self._await_interest()
 
-    @property
-    def _title(self) -> str:
-        return f"{self._account.name} > {self.stream.name}"
-
-    def _is_listened_to(self) -> bool:
-        return self._account.index.match(self._deliver).size > 0
+    def _has_subscriber(self) -> bool:
+        return self._exchange.account.index.match(self._deliver).size > 0
 
     def _await_interest(self) -> None:
-        """Begin when somebody listens, or in any case after a while."""
-        self._turn = None
-        world = self._world
-        now_ns = world.clock.monotonic_ns()
-        self._had_interest = self._is_listened_to()
+        """Begin when a client is subscribed, or in any case after a while."""
+        now_ns = self._clock.monotonic_ns()
+        self._had_interest = self._has_subscriber()
         if not self._had_interest and now_ns < self._waiting_until_ns:
-            self._turn = world.scheduler.call_later(INTEREST_LOOK_S, self._await_interest)
+            self._exchange.plan_turn(self._await_interest, INTEREST_LOOK_S)
             return
-        subject = f"{_ACK_PREFIX}.{self.stream.name}.{new_event_id(world.entropy)}".encode()
+        exchange = self._exchange
+        subject = exchange.new_subject(_ACK_PREFIX).encode()
         state = msgspec.structs.replace(self._state, consumer_count=len(self._consumers))
         source = BackupWriter(
-            self.stream.log, write(state), state.last_seq, self._started_ns, self._consumers
+            self.stream.log, write(state), state.last_seq, exchange.started_ns, self._consumers
         )
         self._sender = SnapshotSender(self._request, source, subject, now_ns)
-        self._ack = world.subscriptions.serve(self._account, subject + b".>", self._acknowledged)
-        self._go_on()
+        exchange.subscribe(subject + b".>", self._acknowledged)
+        self._send_chunks()
 
     # --- sending -------------------------------------------------------------------------------
 
-    def _go_on(self) -> None:
-        """Send what can be sent in this turn."""
-        self._turn = None
+    def _send_chunks(self) -> None:
+        """Send the chunks of this turn."""
         sender = self._sender
         if sender is None or sender.is_over:
             return
-        now_ns = self._world.clock.monotonic_ns()
-        if self._had_interest and not self._is_listened_to():
+        now_ns = self._clock.monotonic_ns()
+        if self._had_interest and not self._has_subscriber():
             self._give_up(NO_INTEREST)
             return
         for message in sender.send(now_ns):
             self._send(message)
         if sender.is_over:
-            self._end()
+            self._conclude(sender.error)
         elif sender.can_send:
-            self._plan_turn()
-        elif self._timer is None:
-            self._watch(now_ns)
-
-    def _plan_turn(self) -> None:
-        if self._turn is None:
-            self._turn = self._world.scheduler.call_soon(self._go_on)
+            self._exchange.plan_turn(self._send_chunks)
+        elif not self._exchange.has_deadline:
+            self._exchange.set_deadline(sender.deadline_ns, self._look_at_deadline)
 
     def _send(self, message: Outgoing) -> None:
-        route = self._account.index.match(self._deliver)
-        self._world.broker.send(
-            route, self._deliver, message.reply, message.payload, message.header
-        )
+        self._exchange.send(self._deliver, message.payload, message.reply, message.header)
 
     def _acknowledged(
         self,
@@ -178,72 +136,43 @@ class Snapshot:
     ) -> None:
         if self._sender is not None:
             self._sender.acknowledged()
-            self._plan_turn()
-
-    def _watch(self, now_ns: int) -> None:
-        """See to it that it ends if no acknowledgement comes any more."""
-        if self._sender is not None:
-            delay_s = max(self._sender.deadline_ns - now_ns, 0) / NS_PER_S
-            self._timer = self._world.scheduler.call_later(delay_s, self._look_at_deadline)
+            self._exchange.plan_turn(self._send_chunks)
 
     def _look_at_deadline(self) -> None:
-        self._timer = None
+        """Give up if no acknowledgement has come for too long."""
         sender = self._sender
         if sender is None or sender.is_over:
             return
-        now_ns = self._world.clock.monotonic_ns()
-        if sender.can_send or now_ns < sender.deadline_ns:
-            self._watch(now_ns)
+        if sender.can_send or self._clock.monotonic_ns() < sender.deadline_ns:
+            self._exchange.set_deadline(sender.deadline_ns, self._look_at_deadline)
             return
-        is_gone = self._had_interest and not self._is_listened_to()
+        is_gone = self._had_interest and not self._has_subscriber()
         self._give_up(NO_INTEREST if is_gone else NO_FLOW)
 
     # --- the end -------------------------------------------------------------------------------
 
-    def stream_gone(self) -> None:
-        """The stream was deleted."""
+    def stream_deleted(self) -> None:
+        """End the snapshot of a stream that was deleted."""
         self._give_up("stream was deleted")
 
     def _give_up(self, reason: str) -> None:
-        if self._sender is None:
-            # Nobody was sent anything: there is nobody to tell but those who listen for advisories.
+        sender = self._sender
+        if sender is None:
+            # No chunk was sent: only subscribers of advisories are told.
             self._conclude(reason)
-        elif not self._sender.is_over:
-            self._send(self._sender.give_up(reason))
-            self._end()
+        elif not sender.is_over:
+            self._send(sender.give_up(reason))
+            self._conclude(sender.error)
 
     def stop(self) -> None:
-        """The server stops."""
-        for timer in (self._turn, self._timer):
-            if timer is not None:
-                timer.cancel()
-        self._turn = self._timer = None
-        if self._ack is not None:
-            self._world.subscriptions.end(self._ack)
-            self._ack = None
-
-    def _end(self) -> None:
-        self._conclude("" if self._sender is None else self._sender.error)
+        """Send no more, because the server stops."""
+        self._exchange.close()
 
     def _conclude(self, error: str) -> None:
         self.stop()
         self.ended(self)
-        world = self._world
-        end_ns = world.clock.wall_ns()
         if error:
-            world.warn(f"Snapshot for stream '{self._title}' failed: {error}")
+            self._log.warn(f"Snapshot for {self._exchange.title} failed: {error}")
         else:
-            world.log(f"Completed snapshot for stream '{self._title}'")
-        world.advisories.tell(
-            self._account,
-            stream_subject("SNAPSHOT_COMPLETE", self.stream.name),
-            lambda heading: SnapshotCompleteAdvisory(
-                **heading._asdict(),
-                stream=self.stream.name,
-                start=format_time(self._started_ns),
-                end=format_time(end_ns),
-                client=self._client,
-                domain=world.domain,
-                error=error,
-            ),
-        )
+            self._log.info(f"Completed snapshot for {self._exchange.title}")
+        self._exchange.advise_end("SNAPSHOT_COMPLETE", SnapshotCompleteAdvisory, error=error)

@@ -69,7 +69,7 @@ def test_streams_of_an_account_that_is_gone_are_told_and_kept() -> None:
     assert world.node.jetstream is not None
     owner = world.node.jetstream.accounts["A"]
     config = StreamConfig(name="ORDERS", subjects=("orders",), num_replicas=1)
-    world.node.jetstream.create_stream(owner, config)
+    world.node.jetstream.streams.create_stream(owner, config)
     after = world.after_restart(Options(jetstream=streaming())).start()
     assert after.health().error == "JetStream account 'A' could not be resolved"
     assert any(path.startswith(f"{FOLDER}/streams") for path in after.disk.files())

@@ -1,0 +1,121 @@
+"""Logs that are filled from backups, until they are streams.
+
+A staged log has a file that says that it is no stream yet. A crash leaves the file behind, and the
+next start removes the log.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import final
+
+from headwater.jetstream import error_codes
+from headwater.jetstream.account import JetStreamAccount
+from headwater.jetstream.api import restored_consumers
+from headwater.jetstream.api.documents import StreamCreateResponse
+from headwater.jetstream.api.restore import check_free
+from headwater.jetstream.api.restored_consumers import AdmittedConsumer
+from headwater.jetstream.api.streams import StreamApi
+from headwater.jetstream.backup.consumers import BackedUpConsumer
+from headwater.jetstream.config.stream_config import Storage, StreamConfig
+from headwater.jetstream.errors import ApiError
+from headwater.jetstream.streams.stream import Stream
+from headwater.server.streams.hosted_streams import HostedStreams
+from headwater.server.streams.limits import ServerLimits
+from headwater.server.streams.runner import StreamRunners
+from headwater.server.streams.stream_store import StreamStore
+from headwater.store.log.message_log import MessageLog
+from headwater.store.store import SyncMode
+
+
+@final
+class Staging:
+    """Makes streams of logs that were filled from backups."""
+
+    __slots__ = ("_api_of", "_files", "_limits", "_runners", "_streams")
+
+    def __init__(
+        self,
+        files: StreamStore,
+        limits: ServerLimits,
+        runners: StreamRunners,
+        streams: HostedStreams,
+        api_of: Callable[[str], StreamApi],
+    ) -> None:
+        self._files = files
+        self._limits = limits
+        self._runners = runners
+        self._streams = streams
+        self._api_of = api_of
+
+    def memory_left(self) -> int:
+        """The bytes of memory that streams may still use; not below zero."""
+        return max(self._limits.room_left(Storage.MEMORY), 0)
+
+    def check_creatable(self, account: JetStreamAccount, config: StreamConfig) -> None:
+        """Raises ApiError if no stream of this configuration may be created now."""
+        check_free(account, config.name)
+        self._api_of(account.name).check_restorable(config)
+
+    def check_room(self, account: JetStreamAccount, storage: Storage, byte_count: int) -> None:
+        """Raises ApiError if account or server may not store so many bytes more."""
+        if (
+            0 <= account.limits.bytes_max(storage) < account.used_bytes(storage) + byte_count
+            or self._limits.room_left(storage) < byte_count
+        ):
+            raise ApiError.of(
+                error_codes.MEMORY_RESOURCES_EXCEEDED
+                if storage is Storage.MEMORY
+                else error_codes.STORAGE_RESOURCES_EXCEEDED
+            )
+
+    def stage_log(
+        self, account: JetStreamAccount, config: StreamConfig, first_sequence: int
+    ) -> MessageLog:
+        """Create a log that is no stream yet. Raises StoreError."""
+        return self._files.stage_log(account.name, config, self._runners.now_ns(), first_sequence)
+
+    def is_staged(self, account: JetStreamAccount, name: str) -> bool:
+        """Whether a log of that name is being filled."""
+        return self._files.is_staged(account.name, name)
+
+    def flush_written(self, config: StreamConfig) -> None:
+        """Have the writes to a staged log reach the disk, so that what is held back stays small."""
+        mode = self._files.mode_of(config)
+        if mode is SyncMode.ALWAYS:
+            self._runners.commit_wanted()
+        elif mode is SyncMode.ASYNC:
+            self._runners.flush_wanted()
+
+    def admit_consumers(
+        self, account: JetStreamAccount, config: StreamConfig, found: Sequence[BackedUpConsumer]
+    ) -> list[AdmittedConsumer]:
+        """The consumers of a backup as the stream is to have them. Raises ApiError."""
+        api = self._api_of(account.name)
+        return restored_consumers.admit(api, config, found, self._runners.now_ns())
+
+    def adopt_log(
+        self,
+        account: JetStreamAccount,
+        config: StreamConfig,
+        log: MessageLog,
+        created_ns: int,
+        consumers: Sequence[AdmittedConsumer],
+    ) -> Stream:
+        """Make a stream of a staged log. Without a time it was created now. Raises StoreError."""
+        now_ns = self._runners.now_ns()
+        created_ns = created_ns or now_ns
+        self._files.finish_log(account.name, config, log, created_ns)
+        stream = Stream(config, log, created_ns, account)
+        for consumer in consumers:
+            stream.consumers.adopt(consumer.entries)
+        # As in nats-server, what was published before the backup does not count as a duplicate.
+        stream.recover(now_ns, with_ids=False)
+        self._streams.add_created(account, stream)
+        return stream
+
+    def discard_log(self, account: JetStreamAccount, config: StreamConfig, log: MessageLog) -> None:
+        """Remove a staged log. Raises StoreError."""
+        self._files.discard_log(account.name, config, log)
+
+    def describe_restored(self, account: JetStreamAccount, stream: Stream) -> StreamCreateResponse:
+        """The reply to the end of a restore."""
+        return self._api_of(account.name).restored(stream)

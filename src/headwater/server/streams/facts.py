@@ -1,0 +1,71 @@
+"""The facts about streams that monitoring reports: usage, limits, and the state of disk and files.
+
+Nothing here changes anything.
+"""
+
+from collections.abc import Mapping
+from typing import final
+
+from headwater.jetstream.account import JetStreamAccount
+from headwater.jetstream.server_room import Usage
+from headwater.server.streams.limits import ServerLimits
+from headwater.server.streams.resources import Resources
+from headwater.server.streams.runner import StreamRunners
+from headwater.server.streams.stream_store import StreamStore
+
+
+@final
+class StreamFacts:
+    """What a server says of its streams. A problem is a text, and empty where there is none."""
+
+    __slots__ = ("_files", "_limits", "_runners", "accounts")
+
+    def __init__(
+        self,
+        accounts: Mapping[str, JetStreamAccount],
+        limits: ServerLimits,
+        files: StreamStore,
+        runners: StreamRunners,
+    ) -> None:
+        # The accounts that have JetStream, by name.
+        self.accounts = accounts
+        self._limits = limits
+        self._files = files
+        self._runners = runners
+
+    @property
+    def usage(self) -> Usage:
+        """The bytes of all accounts together."""
+        return self._limits.usage
+
+    @property
+    def resources(self) -> Resources:
+        """The part of the machine that streams may use."""
+        return self._limits.resources
+
+    @property
+    def offline(self) -> str:
+        """The reason why no stream can be written."""
+        return self._files.store.offline
+
+    @property
+    def full(self) -> str:
+        """The reason why messages are refused for now, since when, and what to do."""
+        return self._runners.disk.reason
+
+    @property
+    def file_problem(self) -> str:
+        """The problem of the files that all streams share."""
+        return self._runners.files.problem
+
+    def stored_streams(self) -> list[tuple[str, str]]:
+        """Account and name of every stream that has files, whether it runs or not."""
+        return [*self._files.stored_streams()]
+
+    def lost_streams(self) -> list[tuple[str, str]]:
+        """Account and name of every stream whose files were removed while no server was running."""
+        return [*self._files.lost_streams()]
+
+    def damage_of(self, account: str, name: str) -> str:
+        """The problems of the files of a stream that is not offline."""
+        return self._files.damage_of(account, name)

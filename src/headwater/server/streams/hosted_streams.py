@@ -1,0 +1,125 @@
+"""The streams that run on a server: created, changed and deleted as the API asks.
+
+A stream that runs has a log, a runner and subscriptions for its subjects. How a runner drives its
+stream is `headwater.server.streams.runner`; how requests are answered is
+`headwater.server.streams.api_service`.
+"""
+
+from collections.abc import Callable
+from typing import final
+
+from headwater.base.sliced import Work
+from headwater.jetstream import error_codes
+from headwater.jetstream.account import JetStreamAccount
+from headwater.jetstream.advisories import Action
+from headwater.jetstream.config.stream_config import StreamConfig
+from headwater.jetstream.errors import ApiError
+from headwater.jetstream.records import Record
+from headwater.jetstream.streams.stream import Stream
+from headwater.server.core.accounts import Account
+from headwater.server.core.own_subscriptions import OwnSubscriptions
+from headwater.server.streams.advisories import Advisories
+from headwater.server.streams.runner import StreamRunner, StreamRunners
+from headwater.server.streams.stream_store import StreamStore
+
+
+@final
+class HostedStreams:
+    """Runs the streams of all accounts. `stream_deleted` is told of each that is deleted."""
+
+    __slots__ = (
+        "_advisories",
+        "_files",
+        "_home_of",
+        "_runners",
+        "_stream_deleted",
+        "_subscriptions",
+    )
+
+    def __init__(
+        self,
+        files: StreamStore,
+        runners: StreamRunners,
+        subscriptions: OwnSubscriptions,
+        advisories: Advisories,
+        home_of: Callable[[str], Account],
+        stream_deleted: Callable[[Stream], object],
+    ) -> None:
+        self._files = files
+        self._runners = runners
+        self._subscriptions = subscriptions
+        self._advisories = advisories
+        self._home_of = home_of
+        self._stream_deleted = stream_deleted
+
+    def create_stream(self, account: JetStreamAccount, config: StreamConfig) -> Stream:
+        """Create a stream and subscribe to its subjects. Raises ApiError and StoreError."""
+        if self._files.is_staged(account.name, config.name):
+            raise ApiError.of(error_codes.STREAM_NAME_EXIST)
+        now_ns = self._runners.now_ns()
+        log = self._files.create_log(account.name, config, now_ns, config.first_seq)
+        stream = Stream(config, log, now_ns, account)
+        self.add_created(account, stream)
+        return stream
+
+    def add_created(self, account: JetStreamAccount, stream: Stream) -> None:
+        """Run a stream that was not there before, and send the advisory of its creation."""
+        home = self.run(account, stream)
+        self._advisories.stream_action(home, stream.name, Action.CREATE)
+
+    def run(self, account: JetStreamAccount, stream: Stream) -> Account:
+        """Run a stream that was created or recovered. Returns the account of its subjects."""
+        home = self._home_of(account.name)
+        mode = self._files.mode_of(stream.config)
+        runner = StreamRunner(self._runners, home, account, stream, mode)
+        account.add(stream)
+        self._runners.add(runner)
+        self._subscribe(runner)
+        runner.consumers.start()
+        return home
+
+    def _subscribe(self, runner: StreamRunner) -> None:
+        runner.subscriptions = [
+            self._subscriptions.take_in(runner.account, subject.encode(), runner.ingest)
+            for subject in runner.stream.config.subjects
+        ]
+
+    def _unsubscribe(self, runner: StreamRunner) -> None:
+        for sub in runner.subscriptions:
+            self._subscriptions.end(sub)
+        runner.subscriptions = []
+
+    def recording(self, account: JetStreamAccount, stream: Stream, record: Record) -> Work[None]:
+        """Append a record to a stream and apply it, in slices, as part of a change."""
+        runner = self._runners.of(account.name, stream.name)
+        yield from runner.recording(record)
+        self._runners.note_due(runner)
+
+    def stream_changed(self, account: JetStreamAccount, stream: Stream, old: StreamConfig) -> None:
+        """Follow a stream that has another configuration than `old` now."""
+        runner = self._runners.of(account.name, stream.name)
+        account.reconfigured(stream, old)
+        if stream.config.compression is not old.compression:
+            self._files.set_compression(account.name, stream.config)
+        if stream.config.subjects != old.subjects:
+            self._unsubscribe(runner)
+            self._subscribe(runner)
+        self._advisories.stream_action(runner.account, stream.name, Action.MODIFY)
+
+    def delete_stream(self, account: JetStreamAccount, stream: Stream) -> None:
+        """Remove a stream with its subscriptions, consumers and files. Raises StoreError."""
+        runner = self._runners.pop(account.name, stream.name)
+        self._unsubscribe(runner)
+        runner.give_up_walk()
+        runner.refuse_waiting(ApiError.of(error_codes.STREAM_NOT_FOUND))
+        runner.consumers.end_all(is_deleted=True)
+        account.remove(stream)
+        stream.retire()
+        runner.reads.give_up()
+        self._stream_deleted(stream)
+        self._runners.empty(stream.abandon())
+        try:
+            self._files.remove_log(account.name, stream.config, stream.log)
+        finally:
+            runner.end()
+        self._advisories.stream_action(runner.account, stream.name, Action.DELETE)

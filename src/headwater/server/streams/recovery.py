@@ -1,0 +1,59 @@
+"""Streams brought back from the store when a server starts, and the log lines about them.
+
+A stream that cannot be opened is reported and kept: its files may hold what another version, or
+another key, can read. Only a log that a restore has not filled to its end is removed.
+"""
+
+from headwater.jetstream.account import JetStreamAccount
+from headwater.jetstream.streams.stream import Stream
+from headwater.server.log import Log
+from headwater.server.streams.stream_store import StreamKey, StreamStore
+from headwater.store.log.message_log import StoreError
+
+
+def recover_stream(
+    files: StreamStore,
+    key: StreamKey,
+    account: JetStreamAccount | None,
+    now_ns: int,
+    log: Log,
+    has_encryption_key: bool,
+) -> Stream | None:
+    """The stream of a stored log, as it was; None if there is none to run."""
+    if account is None:
+        log.warn(f"Stream {key} belongs to an account without JetStream: it is kept")
+        return None
+    stored = files.store.logs.get(str(key))
+    if stored is None:
+        reason = files.store.unreadable.get(str(key), "")
+        log.error(f"Stream {key} can not be opened: {reason}")
+        return None
+    if has_encryption_key and not files.store.is_encrypted(str(key)):
+        log.warn(f"Stream {key} was made without a key and stays unencrypted")
+    try:
+        body = files.body_of(key, stored)
+        if body.unfinished:
+            log.warn(f"Stream {key} was not restored to its end: it is removed")
+            files.store.remove_stream(str(key))
+            return None
+    except StoreError as error:
+        log.error(str(error))
+        return None
+    stream = Stream(body.config, stored, body.created_ns, account)
+    try:
+        stream.recover(now_ns)
+    except StoreError as error:
+        log.error(f"Stream {key} can not be opened: {error}")
+        return None
+    if stored.offline:
+        log.error(f"Stream {key} can be read only: {stored.offline}")
+    return stream
+
+
+def report_recovered(files: StreamStore, key: StreamKey, stream: Stream, log: Log) -> None:
+    """Write to the log what recovery has found in the files of a stream that runs again."""
+    for finding in files.store.logs[str(key)].findings.reported:
+        log.warn(f"Stream {key}: {finding}")
+    for reason in stream.set_aside:
+        log.error(f"Stream {key}: {reason}")
+    log.info(f"  Restored {stream.log.messages} messages for stream '{key.account} > {key.stream}'")
