@@ -8,7 +8,7 @@ import pytest
 
 from headwater.base.clock import NS_PER_S
 from headwater.server.streams.due_times import STALE_MAX, DueTimes
-from tests.unit.runtime.hand_scheduler import HandScheduler, HandTimer
+from tests.kit.hand_scheduler import HandScheduler, HandTimer
 
 MIN_S: Final = 0.01
 
