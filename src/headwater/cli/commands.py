@@ -20,7 +20,7 @@ import click
 
 from headwater import __version__
 from headwater.base.quantities import duration_text
-from headwater.cli.api.model import Message, StreamTally, Target
+from headwater.cli.connection.target import Message, StreamTally, Target
 from headwater.cli.messaging import pubsub
 from headwater.cli.messaging.stream_publish import publish_to_streams
 from headwater.cli.shell import render

@@ -49,7 +49,7 @@ class ApiName(click.ParamType[str]):
         self, ctx: click.Context, param: click.Parameter, incomplete: str
     ) -> list[CompletionItem]:
         # Only a shell that completes a command line needs it.
-        from headwater.cli.shell.completion import completed_names
+        from headwater.cli.api.completion import completed_names
 
         stream = ctx.params.get("stream") if self.name == "consumer" else None
         is_new = ctx.info_name == "add" and param.name == "name"

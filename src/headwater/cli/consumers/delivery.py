@@ -26,7 +26,7 @@ from nats.aio.subscription import Subscription
 
 from headwater.base.quantities import duration_text
 from headwater.cli.api.client import ApiRefused, Document, JetStreamApi
-from headwater.cli.api.model import Message, Tally
+from headwater.cli.connection.target import Message, Tally
 from headwater.cli.consumers.settings import UNACKNOWLEDGED
 from headwater.cli.messaging.pubsub import Session
 from headwater.cli.shell.exits import CommandFailed

@@ -17,7 +17,7 @@ from headwater.cli.api.command import (
     document,
     now,
 )
-from headwater.cli.api.model import Tally
+from headwater.cli.connection.target import Tally
 from headwater.cli.consumers import render
 from headwater.cli.consumers.delivery import (
     ACK,

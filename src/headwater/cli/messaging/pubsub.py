@@ -19,9 +19,9 @@ from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 
 from headwater.base.quantities import duration_text
-from headwater.cli.api.connection_failures import not_connected, reason
-from headwater.cli.api.login_client import LoginClient, LoginRefused
-from headwater.cli.api.model import Message, Tally, Target
+from headwater.cli.connection.failures import not_connected, reason
+from headwater.cli.connection.login_client import LoginClient, LoginRefused
+from headwater.cli.connection.target import Message, Tally, Target
 from headwater.cli.shell.exits import CommandFailed, ExitCode
 
 T = TypeVar("T")

@@ -13,7 +13,7 @@ from typing import Any, Final
 from nats.aio.msg import Msg
 
 from headwater.cli.api.advice import advice_on
-from headwater.cli.api.model import Message, StreamTally, Target
+from headwater.cli.connection.target import Message, StreamTally, Target
 from headwater.cli.messaging.pubsub import (
     NO_RESPONDERS_STATUS,
     PROGRESS_EVERY_MESSAGES,

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from headwater.base.errors import OperatingError
-from headwater.cli.api.connection_failures import UNKNOWN_HOST_ADVICE
+from headwater.cli.connection.failures import UNKNOWN_HOST_ADVICE
 from headwater.cli.shell.exits import CommandFailed, ExitCode
 from headwater.cli.shell.render import count_text, size_text
 from headwater.client.link.api import STREAM_NOT_FOUND, JetStream

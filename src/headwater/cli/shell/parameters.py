@@ -10,8 +10,8 @@ from typing import Any, Final, TypeVar
 
 import click
 
-from headwater.cli.api.connection_failures import login_failure
-from headwater.cli.api.model import Target
+from headwater.cli.connection.failures import login_failure
+from headwater.cli.connection.target import Target
 from headwater.cli.shell.units import NANOSECONDS_PER_SECOND, parse_duration_ns
 from headwater.client.link.login import LoginError
 

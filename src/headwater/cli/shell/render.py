@@ -16,7 +16,7 @@ from rich.text import Text
 
 from headwater.base.quantities import duration_text
 from headwater.base.quantities import size_text as size_text
-from headwater.cli.api.model import Message, StreamTally, Tally
+from headwater.cli.connection.target import Message, StreamTally, Tally
 from headwater.cli.shell.exits import CommandFailed
 
 SUBJECT_STYLE: Final = "bold cyan"

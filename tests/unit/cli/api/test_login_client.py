@@ -11,8 +11,8 @@ import click
 import pytest
 from nats.aio.client import Client
 
-from headwater.cli.api.login_client import LoginClient
-from headwater.cli.api.model import Target
+from headwater.cli.connection.login_client import LoginClient
+from headwater.cli.connection.target import Target
 from headwater.cli.commands import headwater, run
 from headwater.cli.messaging.pubsub import Session
 from headwater.cli.pipeline.checks import server_checks

@@ -12,7 +12,7 @@ import pytest
 from nats.aio.msg import Msg
 
 from headwater.cli.api.client import DEFAULT_PREFIX, JetStreamApi
-from headwater.cli.api.model import Target
+from headwater.cli.connection.target import Target
 from headwater.cli.consumers.delivery import (
     ACK,
     REQUEST_BATCH_MAX,

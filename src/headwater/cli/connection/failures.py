@@ -12,8 +12,8 @@ from typing import Final
 import nats.errors
 
 from headwater.base.quantities import duration_text
-from headwater.cli.api.login_client import LoginRefused
-from headwater.cli.api.model import Target
+from headwater.cli.connection.login_client import LoginRefused
+from headwater.cli.connection.target import Target
 from headwater.cli.shell.exits import CommandFailed, ExitCode
 from headwater.client.link.login import LoginError
 from headwater.client.link.tls import alert_of, handshake_failure

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.cli.shell.completion import PLAIN_WORD
+from headwater.cli.api.completion import PLAIN_WORD
 from tests.kit.command_line import ENVIRONMENT, HEADWATER, PATIENCE_S, Call, serving
 
 
@@ -121,7 +121,7 @@ def test_a_server_without_streams_or_with_a_password_completes_nothing(kind: str
 def test_a_wait_that_cannot_be_interrupted_ends_the_process() -> None:
     code = (
         "import threading\n"
-        "from headwater.cli.shell.completion import process_ends_after\n"
+        "from headwater.cli.api.completion import process_ends_after\n"
         "with process_ends_after(0.01): threading.Event().wait()\n"
     )
     done = subprocess.run(

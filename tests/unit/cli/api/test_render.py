@@ -5,7 +5,7 @@ import json
 import pytest
 
 from headwater.base.quantities import duration_text
-from headwater.cli.api.model import Message, Tally
+from headwater.cli.connection.target import Message, Tally
 from headwater.cli.shell import render
 from headwater.cli.shell.exits import CommandFailed, ExitCode
 from headwater.cli.shell.templates import expand

@@ -17,7 +17,7 @@ from typing import Final
 import click
 
 from headwater.cli.api.client import JetStreamApi
-from headwater.cli.api.model import Target
+from headwater.cli.connection.target import Target
 from headwater.cli.messaging.pubsub import Session
 from headwater.cli.shell.parameters import CONNECTION_PARAMETERS, target_of
 
