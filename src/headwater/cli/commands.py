@@ -20,8 +20,11 @@ import click
 
 from headwater import __version__
 from headwater.base.quantities import duration_text
-from headwater.cli.connection.target import Message, StreamTally, Target
+from headwater.cli.connection.options import connection_options, target_of
+from headwater.cli.connection.target import Target
 from headwater.cli.messaging import pubsub
+from headwater.cli.messaging import render as message_render
+from headwater.cli.messaging.messages import Message, StreamTally
 from headwater.cli.messaging.stream_publish import publish_to_streams
 from headwater.cli.shell import render
 from headwater.cli.shell.exits import CommandFailed, ExitCode, ReaderGone, without_credentials
@@ -32,9 +35,7 @@ from headwater.cli.shell.parameters import (
     Header,
     TeachingCommand,
     body_of,
-    connection_options,
     headers_of,
-    target_of,
     write_options,
     write_verbatim,
 )
@@ -226,10 +227,10 @@ async def pub(
     if isinstance(tally, StreamTally):
         report_stored(output, tally, subject, timeout_s, as_json)
     elif as_json:
-        output.result(render.tally_json("published", tally))
+        output.result(message_render.tally_json("published", tally))
     else:
         # A stream may have refused them: without an ack nobody knows.
-        output.result(render.summary_text("Sent", tally))
+        output.result(message_render.summary_text("Sent", tally))
     return ExitCode.INTERRUPTED if tally.interrupted else ExitCode.OK
 
 
@@ -248,9 +249,9 @@ def report_stored(
 ) -> None:
     """Say what streams have stored. Raises CommandFailed where that is not all of it."""
     if as_json:
-        output.result(render.stored_json(tally))
+        output.result(message_render.stored_json(tally))
     elif tally.stored or tally.duplicates:
-        output.result(render.stored_text(tally))
+        output.result(message_render.stored_text(tally))
     sent = render.count_text(tally.messages, "message")
     if tally.refused:
         raise CommandFailed(f"{tally.refused:,} of {sent} not stored: {tally.reason}", tally.advice)
@@ -328,14 +329,14 @@ async def sub(
         if raw:
             output.body(message.data, more)
         elif as_json:
-            output.result(render.message_json(number, message), more)
+            output.result(message_render.message_json(number, message), more)
         else:
-            output.result(render.message_text(number, message, with_body=not headers_only), more)
+            output.result(message_render.message_text(number, message, with_body=not headers_only), more)
 
     tally = await pubsub.subscribe(
         target, subject, show, output.remark, queue, count or 0, timeout_s
     )
-    output.remark(render.summary_text("Received", tally))
+    output.remark(message_render.summary_text("Received", tally))
     if timeout_s is not None and not tally.interrupted and tally.messages < (count or 1):
         raise CommandFailed(
             f"No message on {subject} for {duration_text(timeout_s)}",
@@ -396,15 +397,15 @@ async def request(
         if raw:
             output.body(answer.data)
         elif as_json:
-            output.result(render.message_json(number, answer, elapsed_s))
+            output.result(message_render.message_json(number, answer, elapsed_s))
         else:
-            output.result(render.message_text(number, answer, elapsed_s))
+            output.result(message_render.message_text(number, answer, elapsed_s))
 
     data = b"" if body is None else body_of(body)[0]
     message = Message(subject, data, headers=headers_of(headers))
     tally = await pubsub.request(target, message, show, output.remark, timeout_s, replies)
     if len(round_trips_s) > 1 and output.is_terminal and not as_json:
-        output.result(render.round_trips(round_trips_s))
+        output.result(message_render.round_trips(round_trips_s))
     if errors:
         raise CommandFailed(f"The responder reports an error: {errors[0]}")
     return ExitCode.INTERRUPTED if tally.interrupted else ExitCode.OK
@@ -450,13 +451,13 @@ async def reply(
         raise click.UsageError("say how to answer: BODY, --echo or --command")
 
     def show(number: int, received: Message, response: Message) -> None:
-        form = render.answered_json if as_json else render.answered_text
+        form = message_render.answered_json if as_json else message_render.answered_text
         output.result(form(number, received, response))
 
     tally = await pubsub.reply(
         target, subject, answer_with(body, shell), show, output.remark, queue, count or 0
     )
-    output.remark(render.summary_text("Answered", tally))
+    output.remark(message_render.summary_text("Answered", tally))
     return ExitCode.OK
 
 

@@ -1,1 +1,1 @@
-"""The connection of a command to a server, and the JetStream API as commands call it."""
+"""The JetStream API as commands call it, and the frame of the commands that do."""

@@ -15,8 +15,8 @@ import nats.errors
 
 from headwater.base.quantities import duration_text
 from headwater.cli.api.advice import EXCEEDED_LIMITS, advice_on, limit_advice
+from headwater.cli.connection.session import Session
 from headwater.cli.connection.target import Target
-from headwater.cli.messaging.pubsub import Session
 from headwater.cli.shell.exits import CommandFailed
 
 T = TypeVar("T")

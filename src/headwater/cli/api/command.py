@@ -10,15 +10,10 @@ import click
 from click.shell_completion import CompletionItem
 
 from headwater.cli.api.client import DEFAULT_PREFIX, ApiTarget
+from headwater.cli.connection.options import connection_options, target_of
 from headwater.cli.shell.exits import ExitCode, ReaderGone
 from headwater.cli.shell.output import Output
-from headwater.cli.shell.parameters import (
-    CONNECTION_PARAMETERS,
-    Duration,
-    TeachingCommand,
-    connection_options,
-    target_of,
-)
+from headwater.cli.shell.parameters import CONNECTION_PARAMETERS, Duration, TeachingCommand
 from headwater.cli.shell.settings import SettingsTable
 
 F = TypeVar("F", bound=Callable[..., Any])

@@ -17,9 +17,10 @@ from typing import Final
 import click
 
 from headwater.cli.api.client import JetStreamApi
+from headwater.cli.connection.options import target_of
+from headwater.cli.connection.session import Session
 from headwater.cli.connection.target import Target
-from headwater.cli.messaging.pubsub import Session
-from headwater.cli.shell.parameters import CONNECTION_PARAMETERS, target_of
+from headwater.cli.shell.parameters import CONNECTION_PARAMETERS
 
 # For the connection and all answers. A person who waits longer types on.
 COMPLETION_WAIT_S: Final = 1.0

@@ -26,9 +26,9 @@ from nats.aio.subscription import Subscription
 
 from headwater.base.quantities import duration_text
 from headwater.cli.api.client import ApiRefused, Document, JetStreamApi
-from headwater.cli.connection.target import Message, Tally
 from headwater.cli.consumers.settings import UNACKNOWLEDGED
-from headwater.cli.messaging.pubsub import Session
+from headwater.cli.connection.session import Session
+from headwater.cli.messaging.messages import Message, Tally
 from headwater.cli.shell.exits import CommandFailed
 from headwater.cli.shell.render import count_text
 from headwater.cli.shell.units import NANOSECONDS_PER_SECOND

@@ -17,7 +17,6 @@ from headwater.cli.api.command import (
     document,
     now,
 )
-from headwater.cli.connection.target import Tally
 from headwater.cli.consumers import render
 from headwater.cli.consumers.delivery import (
     ACK,
@@ -32,10 +31,12 @@ from headwater.cli.consumers.delivery import (
     receive,
 )
 from headwater.cli.consumers.settings import UNACKNOWLEDGED, is_push
+from headwater.cli.messaging.messages import Tally
+from headwater.cli.messaging.render import summary_text
 from headwater.cli.shell.exits import CommandFailed, ExitCode
 from headwater.cli.shell.output import Output
 from headwater.cli.shell.parameters import Duration
-from headwater.cli.shell.render import count_text, summary_text
+from headwater.cli.shell.render import count_text
 from headwater.cli.shell.settings_options import DurationNs
 
 F = TypeVar("F", bound=Callable[..., Any])

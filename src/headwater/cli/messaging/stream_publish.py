@@ -13,13 +13,10 @@ from typing import Any, Final
 from nats.aio.msg import Msg
 
 from headwater.cli.api.advice import advice_on
-from headwater.cli.connection.target import Message, StreamTally, Target
-from headwater.cli.messaging.pubsub import (
-    NO_RESPONDERS_STATUS,
-    PROGRESS_EVERY_MESSAGES,
-    Session,
-    send,
-)
+from headwater.cli.connection.session import Session
+from headwater.cli.connection.target import Target
+from headwater.cli.messaging.messages import Message, StreamTally
+from headwater.cli.messaging.pubsub import NO_RESPONDERS_STATUS, PROGRESS_EVERY_MESSAGES, send
 
 # Enough to hide the round trip, and few enough that a Ctrl-C waits for little.
 OUTSTANDING_ACKS_MAX: Final = 256

@@ -16,14 +16,10 @@ from typing import Any, Final, Literal, TypeVar, Union
 import click
 
 from headwater.cli.api.command import api_place_options, prefix_of
+from headwater.cli.connection.options import connection_options, target_of
 from headwater.cli.shell.exits import ExitCode, ReaderGone
 from headwater.cli.shell.output import Output
-from headwater.cli.shell.parameters import (
-    CONNECTION_PARAMETERS,
-    TeachingCommand,
-    connection_options,
-    target_of,
-)
+from headwater.cli.shell.parameters import CONNECTION_PARAMETERS, TeachingCommand
 from headwater.cli.shell.settings_options import Pair, split_words
 from headwater.cli.shell.units import NANOSECONDS_PER_SECOND, duration_ns_text, parse_duration_ns
 from headwater.client.link.login import Login

@@ -5,7 +5,8 @@ import json
 import pytest
 
 from headwater.base.quantities import duration_text
-from headwater.cli.connection.target import Message, Tally
+from headwater.cli.messaging import render as message_render
+from headwater.cli.messaging.messages import Message, Tally
 from headwater.cli.shell import render
 from headwater.cli.shell.exits import CommandFailed, ExitCode
 from headwater.cli.shell.templates import expand
@@ -44,24 +45,24 @@ def test_sizes_are_shown_in_the_largest_unit_that_fits(size: int, text: str) -> 
 
 def test_a_message_is_one_line_about_it_then_headers_then_body() -> None:
     message = Message("a.b", b"body", "back", {"K": "v"})
-    assert render.message_text(7, message, elapsed_s=0.002).plain == (
+    assert message_render.message_text(7, message, elapsed_s=0.002).plain == (
         "[#7] Received on a.b with reply back after 2ms\nK: v\n\nbody\n"
     )
 
 
 def test_json_has_only_the_fields_the_message_has() -> None:
-    assert json.loads(render.message_json(1, Message("a", b""))) == {
+    assert json.loads(message_render.message_json(1, Message("a", b""))) == {
         "number": 1, "subject": "a", "data": "",
     }  # fmt: skip
-    assert json.loads(render.message_json(1, Message("a", b"\xff")))["data_base64"] == "/w=="
+    assert json.loads(message_render.message_json(1, Message("a", b"\xff")))["data_base64"] == "/w=="
 
 
 def test_a_request_without_a_reply_subject_is_shown_as_such() -> None:
     request, response = Message("a", b"12"), Message("", b"345")
-    assert render.answered_text(1, request, response).plain == (
+    assert message_render.answered_text(1, request, response).plain == (
         "[#1] Request on a (2 B) asked for no reply"
     )
-    assert json.loads(render.answered_json(1, request, response)) == {
+    assert json.loads(message_render.answered_json(1, request, response)) == {
         "number": 1, "subject": "a", "answered": False,
         "request": {"data": "12"}, "response": {"data": "345"},
     }  # fmt: skip
@@ -80,7 +81,7 @@ def test_a_request_without_a_reply_subject_is_shown_as_such() -> None:
     ],
 )
 def test_a_summary_counts_and_rates(tally: Tally, text: str) -> None:
-    assert render.summary_text("Sent", tally).plain == text
+    assert message_render.summary_text("Sent", tally).plain == text
 
 
 def test_a_failure_says_what_to_do_next() -> None:

@@ -22,7 +22,7 @@ from headwater.cli.consumers.delivery import (
     Receiver,
     receive,
 )
-from headwater.cli.messaging.pubsub import Session
+from headwater.cli.connection.session import Session
 from headwater.cli.shell.exits import CommandFailed
 from tests.kit.command_line import (
     HEADWATER,
