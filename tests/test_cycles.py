@@ -20,12 +20,6 @@ SOURCES: Final = Path(__file__).resolve().parent.parent / "src"
 KNOTS: Final[tuple[frozenset[str], ...]] = (
     frozenset(
         {
-            "headwater.client.link.login",
-            "headwater.client.link.tls",
-        }
-    ),
-    frozenset(
-        {
             "headwater.spark.jobs.archive.job",
             "headwater.spark.jobs.archive.query",
         }

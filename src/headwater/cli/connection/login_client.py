@@ -21,7 +21,8 @@ from nats.aio.client import Client
 from nats.aio.transport import TcpTransport
 
 from headwater.cli.shell.exits import CommandFailed
-from headwater.client.link.login import Login, LoginError, Server, login_proof
+from headwater.client.link.login import Login, LoginError, login_proof
+from headwater.client.link.server_urls import Server
 from headwater.client.link.tls import needs_tls, tls_context
 
 CLIENT_NAME: Final = "headwater cli"
@@ -58,7 +59,7 @@ class LoginClient(Client):
         """Connect; `options` are those of nats-py that are not about servers, users and TLS."""
         login = self._login
         if login.tls_ca is not None or login.tls_cert is not None:
-            options["tls"] = tls_context(login)
+            options["tls"] = tls_context(login.tls_files)
         servers = [server.address for server in self._named_servers.values()]
         await self.connect(servers, name=CLIENT_NAME, **options)
 
@@ -66,7 +67,7 @@ class LoginClient(Client):
         """Before nats-py looks at INFO: decide about TLS, which nats-py then reads from it."""
         if initial_connection:
             with self._refusing():
-                info["tls_required"] = needs_tls(self._login, self._reached_server(), info)
+                info["tls_required"] = needs_tls(self._login.tls_files, self._reached_server(), info)
         await super()._process_info(info, initial_connection)
 
     def _connect_command(self) -> bytes:
@@ -74,7 +75,7 @@ class LoginClient(Client):
         document = json.loads(super()._connect_command().removeprefix(_CONNECT))
         server, info = self._reached_server(), self._server_info
         with self._refusing():
-            if needs_tls(self._login, server, info) and not self._is_encrypted():
+            if needs_tls(self._login.tls_files, server, info) and not self._is_encrypted():
                 raise LoginError("tls", f"the connection to {server.address} is not encrypted")
             document |= login_proof(self._login, server, str(info.get("nonce", "")))
         return _CONNECT + json.dumps(document).encode() + b"\r\n"

@@ -13,10 +13,10 @@ from headwater.cli.connection.failures import login_failure
 from headwater.cli.connection.target import Target
 from headwater.cli.shell.parameters import CONNECTION_PARAMETERS, Duration
 from headwater.client.link.login import LoginError
+from headwater.client.link.server_urls import DEFAULT_URL
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-DEFAULT_SERVER: Final = "nats://127.0.0.1:4222"
 DEFAULT_CONNECT_TIMEOUT_S: Final = 2.0
 
 
@@ -73,8 +73,8 @@ def connection_options(*, with_defaults: bool) -> Callable[[F], F]:
             "server",
             metavar="URL",
             envvar=variable("NATS_URL"),
-            default=DEFAULT_SERVER if with_defaults else None,
-            help=f"Server, or several with commas.  [env NATS_URL; default {DEFAULT_SERVER}]",
+            default=DEFAULT_URL if with_defaults else None,
+            help=f"Server, or several with commas.  [env NATS_URL; default {DEFAULT_URL}]",
         ),
         click.option("--user", envvar=variable("NATS_USER"), help="User name.  [env NATS_USER]"),
         click.option(

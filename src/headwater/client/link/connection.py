@@ -33,8 +33,9 @@ from headwater.client.link.errors import (
     UnknownHostError,
     UnreachableError,
 )
-from headwater.client.link.login import NO_CREDENTIALS, Login, Server, connect_document
+from headwater.client.link.login import NO_CREDENTIALS, Login, connect_document
 from headwater.client.link.outage import Outage
+from headwater.client.link.server_urls import Server
 from headwater.client.link.tls import alert_of, needs_tls, secured
 from headwater.wire.info import decode_object
 from headwater.wire.server_decoder import (
@@ -174,9 +175,9 @@ class Connection:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BUFFER_BYTES)
         self.info = self._wait_for_info(deadline)
-        if needs_tls(self.login, server, self.info):
+        if needs_tls(self.login.tls_files, server, self.info):
             # Nothing of the protocol is under way: the server waits for the handshake now.
-            self._socket = secured(connection, self.login, server)
+            self._socket = secured(connection, self.login.tls_files, server)
             # Bytes that came in the clear behind INFO must not become the beginning of a frame.
             self._decoder = ServerDecoder()
         document = connect_document(self.login, server, self.info) | {"name": self.name}

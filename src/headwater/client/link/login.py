@@ -11,33 +11,27 @@ Must not know: sockets, Spark, how the options were spelled by the user.
 """
 
 import base64
-import ipaddress
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, Final
-from urllib.parse import unquote
 
 from headwater import __version__
 from headwater.client.link.option_files import LIKE_A_SEED, LoginError, read_text
-from headwater.client.link.tls import tls_context
+from headwater.client.link.server_urls import DEFAULT_URL, Server, parse_servers
+from headwater.client.link.tls import TlsFiles, tls_context
 from headwater.wire.credentials.creds import Credentials, parse_credentials, user_key
 from headwater.wire.credentials.nkeys import KeyPair, NkeyError
 from headwater.wire.info import PROTOCOL_INFO
 
 __all__ = [
-    "DEFAULT_URL",
     "NO_CREDENTIALS",
     "Login",
     "LoginError",
-    "Server",
     "connect_document",
     "login_proof",
 ]
 
-DEFAULT_URL: Final = "nats://127.0.0.1:4222"
-DEFAULT_PORT: Final = 4222
-PORT_MAX: Final = 65535
 CLIENT_NAME: Final = "headwater-spark"
 START_PATIENCE_S: Final = 3.0
 """Long enough for a server that is started together with the job."""
@@ -46,35 +40,6 @@ API: Final = "$JS.API."
 # With a call and a name behind it, a subject still fits the control line of a server.
 API_PREFIX_CHARACTERS_MAX: Final = 256
 _API_WORD: Final = re.compile(r"[^\s.*>\x00-\x1f\x7f]+")
-
-_SCHEMES: Final = {"nats": False, "tls": True}
-_WEBSOCKETS: Final = frozenset({"ws", "wss"})
-_HOST_AND_PORT: Final = re.compile(
-    r"(?:\[(?P<ipv6>[^\[\]]*)\]|(?P<host>[^\[\]:/?#\s]+))(?::(?P<port>[0-9]{1,5}))?/?"
-)
-
-
-@dataclass(frozen=True)
-class Server:
-    """One server of the url, with the credentials written into it."""
-
-    host: str
-    port: int = DEFAULT_PORT
-    tls: bool = False
-    user: str | None = None
-    password: str | None = field(default=None, repr=False)
-    token: str | None = field(default=None, repr=False)
-
-    @property
-    def address(self) -> str:
-        """The server as a url that may be shown."""
-        scheme = "tls" if self.tls else "nats"
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{scheme}://{host}:{self.port}"
-
-    @property
-    def has_credentials(self) -> bool:
-        return self.user is not None or self.token is not None
 
 
 @dataclass(frozen=True, repr=False)
@@ -138,6 +103,11 @@ class Login:
         return self.tls or any((self.tls_ca, self.tls_cert, self.tls_key))
 
     @property
+    def tls_files(self) -> TlsFiles:
+        """The files of the TLS options."""
+        return TlsFiles(self.tls_ca, self.tls_cert, self.tls_key)
+
+    @property
     def api(self) -> str:
         """The subject before a call of the JetStream API, with its last dot."""
         if self.domain is not None:
@@ -170,13 +140,7 @@ class Login:
 
     def servers(self) -> tuple[Server, ...]:
         """The servers of the url in their order. Raises LoginError."""
-        parts = [part.strip() for part in self.url.split(",") if part.strip()]
-        if not parts:
-            raise LoginError("url", f"names no server; write for example {DEFAULT_URL}")
-        return tuple(
-            _parse_server(part, _which(index, len(parts)), self.wants_tls)
-            for index, part in enumerate(parts)
-        )
+        return parse_servers(self.url, self.wants_tls)
 
     def key_pair(self) -> KeyPair | None:
         """The key of option nkey. Raises LoginError."""
@@ -210,7 +174,7 @@ class Login:
         self.key_pair()
         _credentials(self)
         if self.wants_tls:
-            tls_context(self)
+            tls_context(self.tls_files)
 
     def _check_api(self) -> None:
         if self.domain is not None and self.api_prefix is not None:
@@ -300,56 +264,5 @@ def _is_a_seed(text: str) -> bool:
     return LIKE_A_SEED.fullmatch(text.strip()) is not None
 
 
-def _which(index: int, count: int) -> str:
-    return f"server {index + 1} of {count}: " if count > 1 else ""
-
-
 def _and(words: list[str]) -> str:
     return " and ".join(words) or NO_CREDENTIALS
-
-
-def _parse_server(text: str, which: str, tls: bool) -> Server:
-    """One server of the url. `which` opens messages, which quote nothing that may be a secret."""
-    scheme, separator, rest = text.partition("://")
-    if not separator:
-        scheme, rest = "nats", text
-    scheme = scheme.lower()
-    if scheme in _WEBSOCKETS:
-        raise LoginError("url", f"{which}websockets are not supported; use nats:// or tls://")
-    if scheme not in _SCHEMES:
-        raise LoginError("url", f"{which}the scheme must be nats:// or tls://")
-    # The last @ ends the credentials: a password may have one, a host may not.
-    userinfo, at, address = rest.rpartition("@")
-    host, port = _parse_address(address, which)
-    user, password, token = _parse_userinfo(userinfo, which) if at else (None, None, None)
-    return Server(host, port, tls or _SCHEMES[scheme], user, password, token)
-
-
-def _parse_address(text: str, which: str) -> tuple[str, int]:
-    found = _HOST_AND_PORT.fullmatch(text)
-    if found is None:
-        advice = "wants host or host:port after the scheme"
-        if text.count(":") > 1 and "[" not in text:
-            advice += "; an IPv6 address goes in brackets, as in [::1]:4222"
-        raise LoginError("url", which + advice)
-    port = int(found["port"] or DEFAULT_PORT)
-    if not 0 < port <= PORT_MAX:
-        raise LoginError("url", f"{which}the port must be from 1 to {PORT_MAX}")
-    if found["ipv6"] is None:
-        try:
-            found["host"].encode("idna")
-        except UnicodeError:
-            raise LoginError("url", f"{which}no host can have this name") from None
-        return found["host"], port
-    try:
-        return str(ipaddress.IPv6Address(found["ipv6"])), port
-    except ValueError:
-        raise LoginError("url", f"{which}what is in brackets is not an IPv6 address") from None
-
-
-def _parse_userinfo(text: str, which: str) -> tuple[str | None, str | None, str | None]:
-    """User and password, or a token: a name without a colon after it."""
-    user, colon, password = (unquote(part) for part in text.partition(":"))
-    if not user:
-        raise LoginError("url", f"{which}there is no user or token before the @")
-    return (user, password, None) if colon else (None, None, user)

@@ -9,33 +9,44 @@ Must not know: the protocol beyond the two fields of INFO that speak of TLS.
 import socket
 import ssl
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import Any
 
 from headwater.client.link.option_files import LoginError, readable_path
-
-if TYPE_CHECKING:
-    # A login checks its files by building the context, so it is the one that imports.
-    from headwater.client.link.login import Login, Server
+from headwater.client.link.server_urls import Server
 
 
-def tls_context(login: "Login") -> ssl.SSLContext:
-    """What the options say about certificates. Raises LoginError, naming the file at fault.
+@dataclass(frozen=True)
+class TlsFiles:
+    """Paths of PEM files, each of which may be missing.
 
-    `tls_ca` replaces the authorities this machine trusts. The key may be in the certificate's file.
+    `ca` replaces the authorities that this machine trusts. `cert` is the certificate of the client;
+    its `key` may be in the same file.
     """
-    if login.tls_key is not None and login.tls_cert is None:
+
+    ca: str | None = None
+    cert: str | None = None
+    key: str | None = None
+
+
+def tls_context(files: TlsFiles) -> ssl.SSLContext:
+    """A context with the authorities and the certificate of the files.
+
+    Raises LoginError, which names the option of the file at fault.
+    """
+    if files.key is not None and files.cert is None:
         raise LoginError("tlsKey", "there is no certificate to it; give the certificate as well")
-    authorities = _path("tlsCa", login.tls_ca)
+    authorities = _path("tlsCa", files.ca)
     try:
         context = ssl.create_default_context(cafile=authorities)
     except ssl.SSLError:
         raise LoginError("tlsCa", f"there is no PEM certificate in {authorities!r}") from None
-    if login.tls_cert is not None:
-        _load_own_certificate(context, login.tls_cert, login.tls_key)
+    if files.cert is not None:
+        _load_own_certificate(context, files.cert, files.key)
     return context
 
 
-def needs_tls(login: "Login", server: "Server", info: Mapping[str, Any]) -> bool:
+def needs_tls(files: TlsFiles, server: Server, info: Mapping[str, Any]) -> bool:
     """Whether the handshake is next. Raises LoginError if one side wants what the other has not."""
     offered = bool(info.get("tls_required") or info.get("tls_available"))
     if server.tls and not offered:
@@ -43,14 +54,14 @@ def needs_tls(login: "Login", server: "Server", info: Mapping[str, Any]) -> bool
         raise LoginError("tls", f"{server.address} does not offer TLS; {advice}")
     is_next = server.tls or bool(info.get("tls_required"))
     # Said here, because after a handshake without one the server just closes the connection.
-    if is_next and info.get("tls_verify") and login.tls_cert is None:
+    if is_next and info.get("tls_verify") and files.cert is None:
         raise LoginError("tlsCert", f"{server.address} wants the certificate of its clients")
     return is_next
 
 
-def secured(connection: socket.socket, login: "Login", server: "Server") -> ssl.SSLSocket:
+def secured(connection: socket.socket, files: TlsFiles, server: Server) -> ssl.SSLSocket:
     """The socket after the handshake. Raises LoginError, and OSError if the peer goes away."""
-    context = tls_context(login)
+    context = tls_context(files)
     try:
         return context.wrap_socket(connection, server_hostname=server.host)
     except ssl.SSLError as error:

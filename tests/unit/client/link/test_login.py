@@ -12,9 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.base.errors import OperatingError
-from headwater.client.link.login import Login, LoginError, Server, connect_document
+from headwater.client.link.login import Login, LoginError, connect_document
 from headwater.client.link.option_files import FILE_BYTES_MAX
-from headwater.client.link.tls import needs_tls, tls_context
+from headwater.client.link.server_urls import Server
+from headwater.client.link.tls import TlsFiles, needs_tls, tls_context
 from headwater.wire.credentials.nkeys import KeyKind, KeyPair
 from tests.kit.credentials import Authority, creds_text, seed_text, user_seed
 
@@ -289,19 +290,19 @@ def test_any_option_of_tls_asks_for_it() -> None:
 def test_the_handshake_is_next_if_either_side_wants_it(
     wanted: bool, info: dict[str, bool], handshake: bool
 ) -> None:
-    assert needs_tls(Login(), Server("h", tls=wanted), info) is handshake
+    assert needs_tls(TlsFiles(), Server("h", tls=wanted), info) is handshake
 
 
 def test_tls_is_never_given_up_in_silence() -> None:
     with pytest.raises(LoginError, match=r"option tls: tls://h:4222 does not offer TLS"):
-        needs_tls(Login(), Server("h", tls=True), {})
+        needs_tls(TlsFiles(), Server("h", tls=True), {})
 
 
 def test_a_server_that_wants_a_certificate_is_not_tried_without() -> None:
     info = {"tls_required": True, "tls_verify": True}
-    assert needs_tls(Login(tls_cert="x"), HERE, info)
+    assert needs_tls(TlsFiles(cert="x"), HERE, info)
     with pytest.raises(LoginError, match=r"option tlsCert: .* wants the certificate"):
-        needs_tls(Login(), HERE, info)
+        needs_tls(TlsFiles(), HERE, info)
 
 
 def test_certificates_are_taken_from_the_files(tmp_path: Path) -> None:
@@ -312,7 +313,7 @@ def test_certificates_are_taken_from_the_files(tmp_path: Path) -> None:
     login = Login(tls_ca=authority.path, tls_cert=cert, tls_key=key)
     login.check()
     # The authority of the option, and none of the machine's.
-    assert len(tls_context(login).get_ca_certs()) == 1
+    assert len(tls_context(login.tls_files).get_ca_certs()) == 1
     replace(login, tls_cert=str(both), tls_key=None).check()
 
 
