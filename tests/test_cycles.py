@@ -20,20 +20,6 @@ SOURCES: Final = Path(__file__).resolve().parent.parent / "src"
 KNOTS: Final[tuple[frozenset[str], ...]] = (
     frozenset(
         {
-            "headwater.spark.jobs.archive.job",
-            "headwater.spark.jobs.archive.query",
-        }
-    ),
-    frozenset(
-        {
-            "headwater.spark.jobs.archive.delta_log",
-            "headwater.spark.jobs.archive.log",
-            "headwater.spark.jobs.archive.parquet_directory",
-            "headwater.spark.jobs.archive.parquet_files",
-        }
-    ),
-    frozenset(
-        {
             "headwater.jetstream.consumers.acknowledging",
             "headwater.jetstream.consumers.collection",
             "headwater.jetstream.consumers.delivery",

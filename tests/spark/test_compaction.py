@@ -19,9 +19,9 @@ from headwater.spark.jobs.archive.log import (
     DraftPlace,
     Reached,
     StoredFile,
-    open_log,
 )
 from headwater.spark.jobs.archive.manifest import Format, Manifest, settle_manifest
+from headwater.spark.jobs.archive.opening import open_log
 from headwater.spark.jobs.archive.parquet_files import DraftNames, FileShape, PartitionedFiles
 from tests.spark.archive_crashes import messages
 

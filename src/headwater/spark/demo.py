@@ -28,7 +28,7 @@ from headwater.client.link.connection import Connection
 from headwater.client.link.errors import ApiError
 from headwater.client.link.login import Login
 from headwater.client.link.publisher import Messages, Publisher
-from headwater.spark.jobs.archive.job import ArchiveSettings
+from headwater.spark.jobs.archive.settings import ArchiveSettings
 from headwater.spark.jobs.pipeline_file import Job
 from headwater.spark.jobs.progress import SILENT, Progress
 from headwater.spark.jobs.reading import read_archive

@@ -26,7 +26,7 @@ from headwater.client.link.errors import (
 )
 from headwater.client.link.login import Login
 from headwater.spark.java import java_home
-from headwater.spark.jobs.archive.job import ArchiveSettings
+from headwater.spark.jobs.archive.settings import ArchiveSettings
 from headwater.spark.jobs.archive.manifest import check_place, read_manifest, settle_manifest
 from headwater.spark.jobs.pipeline_file import LOGIN_FIELD, Job
 from headwater.spark.jobs.replay.job import ReplaySettings

@@ -16,7 +16,7 @@ from headwater.cli.pipeline.options import JobOptions, Place, pipeline_command
 from headwater.cli.pipeline.runner import Outcome, Work
 from headwater.cli.shell.exits import CommandFailed, ExitCode
 from headwater.cli.shell.output import Output
-from headwater.spark.jobs.archive.job import MESSAGES_PER_BATCH_MAX, ArchiveSettings
+from headwater.spark.jobs.archive.settings import MESSAGES_PER_BATCH_MAX, ArchiveSettings
 from headwater.spark.jobs.pipeline_file import Job, SparkSettings
 from headwater.spark.jobs.replay.job import ReplaySettings
 from headwater.spark.jobs.stats.job import StatsSettings

@@ -26,7 +26,7 @@ from typing import Any, Final, Literal, Protocol, TypeVar, Union, cast
 
 from headwater.base.errors import OperatingError
 from headwater.client.link.login import Login
-from headwater.spark.jobs.archive.job import ArchiveSettings
+from headwater.spark.jobs.archive.settings import ArchiveSettings
 from headwater.spark.jobs.replay.job import ReplaySettings
 from headwater.spark.jobs.stats.job import StatsSettings
 from headwater.spark.jobs.table.job import TableSettings

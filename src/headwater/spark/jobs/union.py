@@ -23,8 +23,9 @@ from typing import TYPE_CHECKING, Final, Literal, get_args
 from headwater.client.link.api import JetStream, StreamInfo
 from headwater.client.link.connection import Connection
 from headwater.client.link.login import Login
-from headwater.spark.jobs.archive.log import Snapshot, open_log
+from headwater.spark.jobs.archive.log import Snapshot
 from headwater.spark.jobs.archive.manifest import Manifest, read_manifest
+from headwater.spark.jobs.archive.opening import open_log
 from headwater.spark.jobs.reading import (
     Bounds,
     check_subjects,

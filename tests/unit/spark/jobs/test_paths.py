@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from headwater.client.link.login import Login
-from headwater.spark.jobs.archive.job import ArchiveSettings
+from headwater.spark.jobs.archive.settings import ArchiveSettings
 from headwater.spark.jobs.replay.job import ReplaySettings
 from headwater.spark.jobs.stats.job import StatsSettings
 from headwater.spark.jobs.table.job import TableSettings

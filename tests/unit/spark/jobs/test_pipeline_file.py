@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from headwater.client.link.login import Login
-from headwater.spark.jobs.archive.job import ArchiveSettings
+from headwater.spark.jobs.archive.settings import ArchiveSettings
 from headwater.spark.jobs.pipeline_file import (
     KINDS,
     Pipeline,

@@ -5,145 +5,18 @@ whatever reason, the next one goes on: the query's checkpoint says what was plan
 record what was committed, and the record decides. The checkpoint is kept inside the archive unless
 another place is named; one that is lost is made anew from the record.
 
-This module holds what can be said without Spark; `archive_query` holds the query.
+This module loads where there is no Spark; `query` is the part that does not.
 """
 
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from headwater.client.link.login import Login
-from headwater.spark.jobs.archive.manifest import FORMATS, Format, Manifest, own_directory
-from headwater.spark.jobs.archive.partitioning import Partitioning
+from headwater.spark.jobs.archive.settings import ArchiveResult, ArchiveSettings
 from headwater.spark.jobs.progress import SILENT, Progress
-from headwater.spark.options import OptionError, SourceOptions
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-FILE_MB_MAX: Final = 16_384
-ROW_GROUP_ROWS_MAX: Final = 10_000_000
-MESSAGES_PER_BATCH_MAX: Final = 500_000
-"""More than a second's worth of what an archive takes, little enough to be done again."""
-EVERY_S_MAX: Final = 86_400.0
-"""A run that archives less often than once a day needs no Spark in the meantime."""
-
-
-@dataclass(frozen=True)
-class ArchiveSettings:
-    """What to archive, where, and how the files are to look.
-
-    `to` is a directory that the driver and all executors can write to; a stream, format, subjects
-    and partitioning of its own belong to it for good. `follow`: go on until stopped, instead of up
-    to the end the stream has now, with a batch every `every_s` seconds (0: as soon as there is
-    something to archive). `max_messages_per_trigger`: the most one batch takes; where nothing is
-    said MESSAGES_PER_BATCH_MAX, when following for each second of `every_s`. `min_partitions`: into
-    how many tasks a batch is cut at least, else two if that is worth it. `checkpoint` is a
-    directory for Spark's own notes.
-
-    After every `compact_every` batches (0: never meanwhile) and at the end, small files are merged
-    into files of up to `file_mb`, unless `compact` is off. `replaced_age_s`: how long a Delta table
-    keeps files that were merged, and the entries of its log, for those who read an older version.
-    `orphan_age_s`: how old a
-    file of a failed attempt must be to be removed; longer than any attempt lasts.
-    """
-
-    login: Login
-    stream: str
-    to: str
-    format: Format = "delta"
-    subjects: tuple[str, ...] = ()
-    partition_by: tuple[str, ...] = ("date",)
-    follow: bool = False
-    every_s: float = 10.0
-    max_messages_per_trigger: int | None = None
-    min_partitions: int | None = None
-    fail_on_data_loss: bool = True
-    checkpoint: str | None = None
-    compact: bool = True
-    compact_every: int = 100
-    file_mb: int = 128
-    row_group_rows: int = 131_072
-    replaced_age_s: float = 7 * 86_400.0
-    orphan_age_s: float = 3_600.0
-
-    def check(self) -> None:
-        """Raises OptionError."""
-        SourceOptions.parse(self.source_options())
-        _check_path("to", self.to)
-        if self.checkpoint is not None:
-            _check_path("checkpoint", self.checkpoint)
-        if self.format not in FORMATS:
-            raise OptionError(
-                f"option format={self.format!r} is not valid: allowed is {' or '.join(FORMATS)}"
-            )
-        Partitioning.parse(self.partition_by)
-        if self.max_messages_per_trigger is not None:
-            _check_number("max_messages_per_trigger", self.max_messages_per_trigger, 1, 2**31)
-        _check_number("every_s", self.every_s, 0, EVERY_S_MAX)
-        _check_number("compact_every", self.compact_every, 0, 2**31)
-        _check_number("file_mb", self.file_mb, 1, FILE_MB_MAX)
-        _check_number("row_group_rows", self.row_group_rows, 1, ROW_GROUP_ROWS_MAX)
-        _check_number("replaced_age_s", self.replaced_age_s, 0, float("inf"))
-        _check_number("orphan_age_s", self.orphan_age_s, 0, float("inf"))
-
-    @property
-    def manifest(self) -> Manifest:
-        columns = Partitioning.parse(self.partition_by).columns
-        return Manifest(self.stream, self.format, columns, tuple(sorted(self.subjects)))
-
-    @property
-    def root(self) -> Path:
-        return Path(self.to).absolute()
-
-    @property
-    def checkpoint_directory(self) -> Path:
-        if self.checkpoint is not None:
-            return Path(self.checkpoint).absolute()
-        return own_directory(self.root) / "checkpoint"
-
-    @property
-    def messages_per_batch_max(self) -> int:
-        """The most one batch takes: a stream that is faster than this is never caught up with."""
-        if self.max_messages_per_trigger is not None:
-            return self.max_messages_per_trigger
-        seconds = max(1.0, self.every_s) if self.follow else 1.0
-        return int(MESSAGES_PER_BATCH_MAX * seconds)
-
-    def source_options(self) -> dict[str, str]:
-        """The options of the query's source, but for those of the login."""
-        options = {
-            "stream": self.stream,
-            "maxMessagesPerTrigger": str(self.messages_per_batch_max),
-            "failOnDataLoss": "true" if self.fail_on_data_loss else "false",
-        }
-        if self.min_partitions is not None:
-            options["minPartitions"] = str(self.min_partitions)
-        if self.subjects:
-            options["subjects"] = ",".join(self.subjects)
-        return options
-
-
-@dataclass(frozen=True)
-class ArchiveResult:
-    """What a run has done. `next_sequence` is where the next one goes on."""
-
-    stream: str
-    to: str
-    format: str
-    batches: int
-    messages: int
-    next_sequence: int | None
-    files: int
-    bytes: int
-    files_merged: int
-    files_removed: int
-    seconds: float
-    messages_per_second: float = field(init=False)
-
-    def __post_init__(self) -> None:
-        rate = self.messages / self.seconds if self.seconds > 0 else 0.0
-        object.__setattr__(self, "messages_per_second", round(rate, 1))
+__all__ = ["ArchiveResult", "ArchiveSettings", "archive"]
 
 
 def archive(
@@ -155,19 +28,3 @@ def archive(
     from headwater.spark.jobs.archive.query import run
 
     return run(spark, settings, progress)
-
-
-def _check_path(option: str, path: str) -> None:
-    if not path:
-        raise OptionError(f"option {option} is empty: name a directory")
-    if "://" in path:
-        raise OptionError(
-            f"option {option}={path!r} is not valid: allowed is a path of a directory that the"
-            " driver and the executors can write to, mounted if need be"
-        )
-
-
-def _check_number(option: str, value: float, least: float, most: float) -> None:
-    if not least <= value <= most:
-        limit = f"from {least} to {most}" if most < float("inf") else f"of {least} or more"
-        raise OptionError(f"option {option}={value} is not valid: allowed is a number {limit}")

@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Protocol
 
 from headwater.base.errors import OperatingError
-from headwater.spark.jobs.archive.manifest import Manifest
 
 
 class ArchiveError(OperatingError):
@@ -165,15 +164,3 @@ class ArchiveLog(Protocol):
 
     def orphans(self) -> list[Path]:
         """Files that a task or a compaction may have left behind, or is writing now."""
-
-
-def open_log(root: Path, manifest: Manifest) -> ArchiveLog:
-    """The record of the archive in the directory `root`."""
-    # Each brings libraries that the other does not need.
-    if manifest.format == "delta":
-        from headwater.spark.jobs.archive.delta_log import DeltaLog
-
-        return DeltaLog(root, manifest)
-    from headwater.spark.jobs.archive.parquet_directory import ParquetDirectory
-
-    return ParquetDirectory(root, manifest)

@@ -29,10 +29,11 @@ from headwater.client.link.connection import Connection
 from headwater.client.link.lag import Lag
 from headwater.spark.jobs.archive.compaction import Compacted, compact
 from headwater.spark.jobs.archive.durable_files import locked, make_directory, remove
-from headwater.spark.jobs.archive.job import ArchiveResult, ArchiveSettings
-from headwater.spark.jobs.archive.log import ArchiveLog, Record, open_log
+from headwater.spark.jobs.archive.log import ArchiveLog, Record
 from headwater.spark.jobs.archive.manifest import check_place, own_directory, settle_manifest
+from headwater.spark.jobs.archive.opening import open_log
 from headwater.spark.jobs.archive.parquet_files import FileShape
+from headwater.spark.jobs.archive.settings import ArchiveResult, ArchiveSettings
 from headwater.spark.jobs.archive.sink import SINK_NAME, ArchiveSink, SinkOptions
 from headwater.spark.jobs.archive.spark_checkpoint import query_id
 from headwater.spark.jobs.progress import SILENT, Progress

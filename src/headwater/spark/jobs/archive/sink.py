@@ -29,9 +29,9 @@ from headwater.spark.jobs.archive.log import (
     BatchCommit,
     DataFile,
     Reached,
-    open_log,
 )
 from headwater.spark.jobs.archive.manifest import read_manifest
+from headwater.spark.jobs.archive.opening import open_log
 from headwater.spark.jobs.archive.parquet_files import (
     DraftNames,
     FileShape,

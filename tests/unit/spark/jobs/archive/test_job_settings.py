@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from headwater.client.link.login import Login
-from headwater.spark.jobs.archive.job import ArchiveResult, ArchiveSettings
+from headwater.spark.jobs.archive.settings import ArchiveResult, ArchiveSettings
 from headwater.spark.jobs.union import UnionSettings
 from headwater.spark.options import OptionError
 
