@@ -29,7 +29,8 @@ from benchmarks.__main__ import machine
 from benchmarks.report import figure
 from benchmarks.servers import BYTES_PER_MB, HEADWATER, NATS_SERVER
 from benchmarks.stream_servers import with_streams
-from headwater.client.link.api import JetStream
+from headwater.client.api.requests import stream_create
+from headwater.client.link.api import ApiClient
 from headwater.client.link.connection import Connection, publish_frame
 from headwater.client.link.login import Login
 from headwater.spark.jobs.archive.job import ArchiveSettings, archive
@@ -93,11 +94,11 @@ class Place:
         """An empty stream of this name."""
         with Connection(self.login) as connection:
             config = {"name": name, "subjects": [subject], "storage": "file"}
-            JetStream(connection).call(f"STREAM.CREATE.{name}", config)
+            ApiClient(connection).call(stream_create(config))
 
     def messages_in(self, name: str) -> int:
         with Connection(self.login) as connection:
-            return JetStream(connection).stream_info(name).messages
+            return ApiClient(connection).stream_info(name).messages
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from headwater.client.link.api import JetStream
+from headwater.client.link.api import ApiClient
 from headwater.client.link.connection import Connection
 from headwater.client.link.fetch import SequenceRange, Way, read_range
 from headwater.client.link.login import Login
@@ -41,7 +41,7 @@ def login(cluster: Replicas) -> Login:
 def test_a_read_goes_on_when_the_leader_is_lost(cluster: Replicas, login: Login, way: Way) -> None:
     found: list[tuple[int, bytes]] = []
     with Connection(login) as connection:
-        info = JetStream(connection).stream_info("READ")
+        info = ApiClient(connection).stream_info("READ")
         for chunk in read_range(connection, info, SequenceRange(1, MESSAGES), (), way):
             if not found:
                 cluster.kill_leader("READ")

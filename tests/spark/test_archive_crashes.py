@@ -7,8 +7,8 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 
-from headwater.spark.jobs.archive.opening import open_log
 from headwater.spark.jobs.archive.manifest import OWN_DIRECTORY
+from headwater.spark.jobs.archive.opening import open_log
 from tests.spark.archive_crashes import (
     CREATED,
     GUARDED,

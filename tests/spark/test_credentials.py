@@ -11,7 +11,8 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from headwater.client.link.api import JetStream
+from headwater.client.api.requests import stream_create
+from headwater.client.link.api import ApiClient
 from headwater.client.link.connection import Connection
 from headwater.client.link.login import Login
 from headwater.wire.credentials.nkeys import KeyPair
@@ -27,7 +28,7 @@ def assert_reads_and_writes(spark: SparkSession, login: Login, options: Mapping[
     """Write rows and read them back as whom the options say."""
     with Connection(login) as connection:
         config = {"name": "LOG", "subjects": ["log.>"], "storage": "file", "allow_direct": True}
-        JetStream(connection).call("STREAM.CREATE.LOG", config)
+        ApiClient(connection).call(stream_create(config))
     rows = spark.createDataFrame(
         [(f"log.{word}", word) for word in WORDS], "subject string, data string"
     )

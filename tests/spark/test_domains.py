@@ -10,7 +10,7 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from headwater.client.link.api import JetStream
+from headwater.client.link.api import ApiClient
 from headwater.client.link.connection import Connection
 from headwater.client.link.counts import count_messages
 from headwater.client.link.fetch import Way, read_range
@@ -100,13 +100,13 @@ def test_every_way_of_reading_goes_by_the_option(
         api_prefix=options.get("apiPrefix"),
     )
     with Connection(login) as connection:
-        info = JetStream(connection).stream_info("ORDERS")
+        info = ApiClient(connection).stream_info("ORDERS")
         wanted = SequenceRange(5, 1150)
         chunks = list(read_range(connection, info, wanted, ("orders.1",), way))
         found = [sequence for chunk in chunks for sequence in chunk.sequences]
         assert found == [number for number in range(5, 1151) if number % 3 == 2]
         assert count_messages(connection, info, 5, 1150, ("orders.1",)) == len(found)
-        api = JetStream(connection)
+        api = ApiClient(connection)
         assert api.kv_put("prices", "a", b"1", expected_revision=0) == 1
         entry = api.kv_get("prices", "a")
         assert entry is not None

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from headwater.client.link.api import JetStream
+from headwater.client.link.api import ApiClient
 from headwater.client.link.connection import Connection
 from headwater.client.link.login import Login
 from headwater.client.link.publisher import Publisher
@@ -244,7 +244,7 @@ class Lane:
         server.create_stream("T", **config)
         self.login = Login(url=server.url)
         with Connection(self.login) as connection:
-            api = JetStream(connection)
+            api = ApiClient(connection)
             api.ensure_bucket("markers")
             entry = MarkerEntry(api, "markers", "r")
             info = api.stream_info("T")
@@ -336,11 +336,11 @@ def test_a_task_that_was_overtaken_publishes_nothing(headwater_server: Server) -
     lane = Lane(headwater_server)
     claim = lane.plan.claim
     with Connection(lane.login) as connection:
-        entry = MarkerEntry(JetStream(connection), claim.bucket, claim.name)
+        entry = MarkerEntry(ApiClient(connection), claim.bucket, claim.name)
         marker = entry.read()
         assert marker is not None
         entry.put(marker)
-        late = MarkerEntry(JetStream(connection), claim.bucket, claim.name)
+        late = MarkerEntry(ApiClient(connection), claim.bucket, claim.name)
         late.revision = claim.revision
         with pytest.raises(OvertakenError, match="another run of replay r"):
             late.put(marker)

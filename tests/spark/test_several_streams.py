@@ -9,7 +9,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
-from headwater.client.link.api import JetStream
+from headwater.client.api.requests import ApiRequest
+from headwater.client.link.api import ApiClient
 from headwater.spark.options import OptionError, SourceOptions
 from headwater.spark.read import source
 from headwater.spark.read.offsets import DataLossError, OffsetError
@@ -226,15 +227,15 @@ def test_more_streams_than_the_limit_are_refused(
 def test_names_come_in_pages(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(5):
         server.create_stream(f"s{number}")
-    call = JetStream.call
+    call = ApiClient.call
 
-    def call_for_two(self: JetStream, tail: str, document: Any = None) -> dict[str, Any]:
-        answer = call(self, tail, document)
-        if tail == "STREAM.NAMES":
+    def call_for_two(self: ApiClient, request: ApiRequest) -> dict[str, Any]:
+        answer = call(self, request)
+        if request.operation == "STREAM.NAMES":
             answer["streams"] = (answer["streams"] or [])[:2]
         return answer
 
-    monkeypatch.setattr(JetStream, "call", call_for_two)
+    monkeypatch.setattr(ApiClient, "call", call_for_two)
     assert [*Streams(server, "s*").offset["streams"]] == [f"s{number}" for number in range(5)]
 
 

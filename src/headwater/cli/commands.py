@@ -331,7 +331,9 @@ async def sub(
         elif as_json:
             output.result(message_render.message_json(number, message), more)
         else:
-            output.result(message_render.message_text(number, message, with_body=not headers_only), more)
+            output.result(
+                message_render.message_text(number, message, with_body=not headers_only), more
+            )
 
     tally = await pubsub.subscribe(
         target, subject, show, output.remark, queue, count or 0, timeout_s

@@ -23,9 +23,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from headwater.base.errors import OperatingError
-from headwater.client.link.api import STREAM_NOT_FOUND, JetStream
+from headwater.client.api.answers import STREAM_NOT_FOUND
+from headwater.client.api.requests import stream_create
+from headwater.client.link.api import ApiClient
 from headwater.client.link.connection import Connection
-from headwater.client.link.errors import ApiError
+from headwater.client.link.errors import ApiRefusedError
 from headwater.client.link.login import Login
 from headwater.client.link.publisher import Messages, Publisher
 from headwater.spark.jobs.archive.settings import ArchiveSettings
@@ -177,22 +179,22 @@ def publish_traffic(login: Login, progress: Progress = SILENT) -> dict[str, int]
     """
     held = {}
     with Connection(login) as connection:
-        api = JetStream(connection)
+        api = ApiClient(connection)
         for source in SOURCES:
             progress.stage(f"publishing to {source.stream}", source.count)
             held[source.stream] = _messages_in(api, source.stream)
             if held[source.stream] == 0:
                 config = {"name": source.stream, "storage": "file", **source.config}
-                api.call_again(f"STREAM.CREATE.{source.stream}", config)
+                api.call_again(stream_create(config))
                 _publish(connection, source, progress)
                 held[source.stream] = _messages_in(api, source.stream)
     return held
 
 
-def _messages_in(api: JetStream, stream: str) -> int:
+def _messages_in(api: ApiClient, stream: str) -> int:
     try:
         return api.stream_info(stream).messages
-    except ApiError as error:
+    except ApiRefusedError as error:
         if error.err_code != STREAM_NOT_FOUND:
             raise
         return 0

@@ -29,7 +29,8 @@ import pyarrow as pa
 from pyspark.sql.types import StructType
 
 from headwater.base.errors import OperatingError
-from headwater.client.link.api import JetStream, StreamInfo
+from headwater.client.api.answers import StreamInfo
+from headwater.client.link.api import ApiClient
 from headwater.client.link.connection import Connection
 from headwater.client.link.fetch import Columns, SequenceRange, Way, read_range
 from headwater.go.times import parse_time
@@ -175,7 +176,7 @@ class ObjectReader:
             return read_range(self._connection, self._info, part, subjects, self._way)
 
         def newest() -> int:
-            return JetStream(self._connection).stream_info(self._info.name).last_seq
+            return ApiClient(self._connection).stream_info(self._info.name).last_seq
 
         # A store keeps one message about an object, as a bucket keeps one entry of a key.
         entries = LatestEntries(read, one_per_key=True)
@@ -249,7 +250,7 @@ class ObjectReader:
 
     def _newer(self, meta: Meta) -> Meta | None:
         """The message about the object as it is now, if it is another one."""
-        jetstream = JetStream(self._connection)
+        jetstream = ApiClient(self._connection)
         self._info = jetstream.stream_info(self._info.name)
         now = jetstream.message(self._info.name, {"last_by_subj": meta.subject.decode()})
         if now is None:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from headwater.cli.shell.render import size_text
+from headwater.client.api.answers import ApiRefusal
 
 LIST_STREAMS: Final = "See what there is with: headwater stream ls"
 SEE_LIMITS: Final = "See what the account may use with: headwater account info"
@@ -78,6 +79,12 @@ CONSUMER_ADVICE: Final = {
 }  # fmt: skip
 
 ADVICE: Final = STREAM_ADVICE | CONSUMER_ADVICE
+
+
+def refusal_text(refusal: ApiRefusal) -> str:
+    """The server's words and its code."""
+    description = refusal.description or f"error {refusal.code}"
+    return f"{description} (err_code {refusal.err_code})"
 
 
 def advice_on(err_code: int, stream: str, consumer: str) -> str:

@@ -9,12 +9,13 @@ from typing import Any, Final, TypeVar
 import click
 from click.shell_completion import CompletionItem
 
-from headwater.cli.api.client import DEFAULT_PREFIX, ApiTarget
+from headwater.cli.api.client import ApiTarget
 from headwater.cli.connection.options import connection_options, target_of
 from headwater.cli.shell.exits import ExitCode, ReaderGone
 from headwater.cli.shell.output import Output
 from headwater.cli.shell.parameters import CONNECTION_PARAMETERS, Duration, TeachingCommand
 from headwater.cli.shell.settings import SettingsTable
+from headwater.client.api.requests import DEFAULT_PREFIX, prefix_of
 
 F = TypeVar("F", bound=Callable[..., Any])
 Body = Callable[..., ExitCode]
@@ -51,7 +52,7 @@ class ApiName(click.ParamType[str]):
         domain, api_prefix = ctx.params.get("domain"), ctx.params.get("api_prefix")
         if is_new or (self.name == "consumer" and not stream) or (domain and api_prefix):
             return []
-        prefix = prefix_of(domain, api_prefix)
+        prefix = api_place(domain, api_prefix)
         names = completed_names(
             ctx,
             prefix,
@@ -132,11 +133,11 @@ def api_place_options(function: F) -> F:
     return domain(prefix(function))
 
 
-def prefix_of(domain: str | None, api_prefix: str | None) -> str:
-    """Where the API answers."""
+def api_place(domain: str | None, api_prefix: str | None) -> str:
+    """The prefix of the API that the options name. Raises UsageError for both."""
     if domain and api_prefix:
         raise click.UsageError("--domain and --api-prefix exclude one another")
-    return f"$JS.{domain}.API" if domain else api_prefix or DEFAULT_PREFIX
+    return prefix_of(domain, api_prefix)
 
 
 def api_command(
@@ -155,7 +156,7 @@ def api_command(
             output = Output()
             domain, api_prefix, timeout_s = (parameters.pop(key) for key in API_PARAMETERS)
             api = ApiTarget(
-                target_of(before, after), prefix_of(domain, api_prefix), timeout_s, output.remark
+                target_of(before, after), api_place(domain, api_prefix), timeout_s, output.remark
             )
             try:
                 return body(api, output, **parameters)

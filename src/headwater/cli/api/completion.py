@@ -16,7 +16,7 @@ from typing import Final
 
 import click
 
-from headwater.cli.api.client import JetStreamApi
+from headwater.cli.api.client import AsyncApiClient
 from headwater.cli.connection.options import target_of
 from headwater.cli.connection.session import Session
 from headwater.cli.connection.target import Target
@@ -33,13 +33,13 @@ def completed_names(
     ctx: click.Context,
     prefix: str,
     incomplete: str,
-    ask: Callable[[JetStreamApi], Awaitable[Sequence[str]]],
+    ask: Callable[[AsyncApiClient], Awaitable[Sequence[str]]],
 ) -> list[str]:
     """The names that `ask` brings and that go on from `incomplete`; none where anything fails."""
 
     async def asked() -> Sequence[str]:
         async with Session(target_in(ctx), lambda text: None) as session:
-            return await ask(JetStreamApi(session, prefix, COMPLETION_WAIT_S))
+            return await ask(AsyncApiClient(session, prefix, COMPLETION_WAIT_S))
 
     async def bounded() -> Sequence[str]:
         return await asyncio.wait_for(asked(), COMPLETION_WAIT_S)

@@ -67,7 +67,9 @@ class LoginClient(Client):
         """Before nats-py looks at INFO: decide about TLS, which nats-py then reads from it."""
         if initial_connection:
             with self._refusing():
-                info["tls_required"] = needs_tls(self._login.tls_files, self._reached_server(), info)
+                info["tls_required"] = needs_tls(
+                    self._login.tls_files, self._reached_server(), info
+                )
         await super()._process_info(info, initial_connection)
 
     def _connect_command(self) -> bytes:

@@ -24,6 +24,8 @@ ABANDON_WAIT_S: Final = 0.1
 RECONNECT_WAIT_S: Final = 1
 RECONNECT_ATTEMPTS_MAX: Final = 60
 
+STATUS_NO_RESPONDERS: Final = "503"
+
 
 class Session:
     """One connection for the length of one command.

@@ -5,13 +5,14 @@ module joins them, asks before anything is lost, and owns what is said. What con
 `consumer_messages`.
 """
 
+import functools
 import json
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Final
 
 import click
 
-from headwater.cli.api.client import ApiTarget, Document, JetStreamApi, joined
+from headwater.cli.api.client import ApiTarget, AsyncApiClient, joined
 from headwater.cli.api.command import (
     ASK_OPTION,
     CONSUMER_NAME,
@@ -35,6 +36,13 @@ from headwater.cli.shell.settings_options import (
 )
 from headwater.cli.shell.tables import terminal_width
 from headwater.cli.shell.units import duration_ns_text, time_text
+from headwater.client.api.requests import (
+    Document,
+    consumer_create,
+    consumer_delete,
+    consumer_info,
+    consumer_pause,
+)
 
 # --- making and changing ------------------------------------------------------------------------
 
@@ -87,7 +95,7 @@ def add(
     if dry_run:
         output.result(json.dumps(config, ensure_ascii=False, indent=None if as_json else 2))
         return ExitCode.OK
-    info = api.call(lambda calls: create(calls, stream, config, "create", pedantic))
+    info = api.request(creation(stream, config, pedantic=pedantic))
     if as_json:
         output.result(document(info))
     else:
@@ -96,17 +104,7 @@ def add(
     return ExitCode.OK
 
 
-async def create(
-    calls: JetStreamApi, stream: str, config: Mapping[str, Any], action: str, pedantic: bool
-) -> Document:
-    """Make or change a consumer; its information."""
-    words = ["CONSUMER.CREATE", stream]
-    if name := config.get("name"):
-        words.append(name)
-        # So that permissions can be given by filter.
-        words += [config["filter_subject"]] if config.get("filter_subject") else []
-    body = {"stream_name": stream, "config": config, "action": action}
-    return await calls.request(".".join(words), body | ({"pedantic": True} if pedantic else {}))
+creation: Final = functools.partial(consumer_create, has_filter_in_subject=True)
 
 
 @api_command(
@@ -148,7 +146,7 @@ def edit(
     replacement = listed(read_config(place)) if place else None
     if not given and not unset and replacement is None:
         raise click.UsageError("say what to change: an option, --unset or --config")
-    info = api.call(lambda calls: calls.consumer(stream, name))
+    info = api.request(consumer_info(stream, name))
     # One that was named by the server has no name in its configuration.
     old = listed(info["config"]) | {"name": name}
     named = {field: old[field] for field in ("name", "durable_name") if field in old}
@@ -169,7 +167,7 @@ def edit(
     if not confirmed(f"Change consumer {name} of stream {stream}?", force):
         output.remark("Nothing was changed.")
         return ExitCode.FAILED
-    answer = api.call(lambda calls: create(calls, stream, sendable(new), "update", pedantic))
+    answer = api.request(creation(stream, sendable(new), action="update", pedantic=pedantic))
     output.result(document(answer) if as_json else f"Changed {render.named(answer)}")
     return ExitCode.OK
 
@@ -220,7 +218,7 @@ headwater consumer info ORDERS WORKER --json > worker.json     for: consumer add
 @JSON_OPTION
 def info(api: ApiTarget, output: Output, stream: str, name: str, as_json: bool) -> ExitCode:
     """Show what the consumer NAME of STREAM is and how far it has come."""
-    answer = api.call(lambda calls: calls.consumer(stream, name))
+    answer = api.request(consumer_info(stream, name))
     output.result(document(answer) if as_json else render.info_text(answer, now()))
     return ExitCode.OK
 
@@ -252,7 +250,7 @@ def report(
     consumers: list[Document] = []
     with output.progress("Reading", total, hidden=as_json) as advance:
 
-        async def gather(calls: JetStreamApi) -> None:
+        async def gather(calls: AsyncApiClient) -> None:
             for name in messages:
                 async for page in calls.consumers(name):
                     consumers.extend(page)
@@ -271,7 +269,7 @@ def report(
     return ExitCode.OK
 
 
-async def streams_of(calls: JetStreamApi, stream: str | None) -> list[Document]:
+async def streams_of(calls: AsyncApiClient, stream: str | None) -> list[Document]:
     """The information of one stream, or of all that have consumers."""
     if stream is not None:
         return [await calls.info(stream)]
@@ -300,7 +298,7 @@ def pause(
 
     UNTIL is a time, or how long. Acknowledgements are taken meanwhile.
     """
-    answer = api.call(lambda calls: set_pause(calls, stream, name, {"pause_until": until}))
+    answer = api.request(consumer_pause(stream, name, until))
     if not answer.get("paused"):
         raise CommandFailed(
             f"Consumer {name} is not paused: {time_text(until)} is in the server's past",
@@ -331,8 +329,8 @@ headwater consumer resume ORDERS WORKER --domain hub
 @JSON_OPTION
 def resume(api: ApiTarget, output: Output, stream: str, name: str, as_json: bool) -> ExitCode:
     """Let a paused consumer deliver again at once."""
-    before = api.call(lambda calls: calls.consumer(stream, name))
-    answer = api.call(lambda calls: set_pause(calls, stream, name, {}))
+    before = api.request(consumer_info(stream, name))
+    answer = api.request(consumer_pause(stream, name, None))
     if as_json:
         output.result(document(answer))
     elif before.get("paused"):
@@ -340,13 +338,6 @@ def resume(api: ApiTarget, output: Output, stream: str, name: str, as_json: bool
     else:
         output.result(f"Consumer {name} of stream {stream} was not paused")
     return ExitCode.OK
-
-
-async def set_pause(
-    calls: JetStreamApi, stream: str, name: str, body: Mapping[str, Any]
-) -> Document:
-    """Pause a consumer until a time, or no more; what the server says."""
-    return await calls.request(f"CONSUMER.PAUSE.{stream}.{name}", body)
 
 
 @api_command(
@@ -365,12 +356,12 @@ def rm(
     api: ApiTarget, output: Output, stream: str, name: str, force: bool, as_json: bool
 ) -> ExitCode:
     """Remove the consumer NAME of STREAM; it forgets how far it has come."""
-    answer = api.call(lambda calls: calls.consumer(stream, name))
+    answer = api.request(consumer_info(stream, name))
     doomed = render.doomed_text(answer)
     if not confirmed(f"Remove {render.named(answer)} with {doomed}?", force):
         output.remark("Nothing was removed.")
         return ExitCode.FAILED
-    api.call(lambda calls: calls.request(f"CONSUMER.DELETE.{stream}.{name}"))
+    api.request(consumer_delete(stream, name))
     if as_json:
         output.result(document({"removed": name, "stream": stream, **render.figures(answer)}))
     else:

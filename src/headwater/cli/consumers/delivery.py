@@ -13,7 +13,6 @@ work, and one that is there is asked again.
 
 import asyncio
 import contextlib
-import json
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -25,13 +24,14 @@ from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 
 from headwater.base.quantities import duration_text
-from headwater.cli.api.client import ApiRefused, Document, JetStreamApi
+from headwater.cli.api.client import AsyncApiClient, CommandRefused
+from headwater.cli.connection.session import STATUS_NO_RESPONDERS, Session
 from headwater.cli.consumers.settings import UNACKNOWLEDGED
-from headwater.cli.connection.session import Session
 from headwater.cli.messaging.messages import Message, Tally
 from headwater.cli.shell.exits import CommandFailed
 from headwater.cli.shell.render import count_text
 from headwater.cli.shell.units import NANOSECONDS_PER_SECOND
+from headwater.client.api.requests import Document, message_next
 
 ACK: Final = b"+ACK"
 NAK: Final = b"-NAK"
@@ -68,7 +68,6 @@ STATUS_NO_MESSAGES: Final = "404"
 STATUS_EXPIRED: Final = "408"
 STATUS_CONFLICT: Final = "409"
 STATUS_UNPINNED: Final = "423"
-STATUS_NO_RESPONDERS: Final = "503"
 STALLED_HEADER: Final = "Nats-Consumer-Stalled"
 PIN_HEADER: Final = "Nats-Pin-Id"
 # Conflicts that a server which is still there, or another one, gets over.
@@ -301,7 +300,7 @@ class Receiver:
 
 
 async def receive(
-    api: JetStreamApi,
+    api: AsyncApiClient,
     info: Document,
     receiver: Receiver,
     work: Callable[[Incoming], Awaitable[None]],
@@ -346,7 +345,7 @@ class Pull:
     `follows` asks for signs of life and lives through what passes; else one failure is the end.
     """
 
-    api: JetStreamApi
+    api: AsyncApiClient
     info: Document
     receiver: Receiver
     follows: bool
@@ -358,16 +357,15 @@ class Pull:
     async def run(self, incoming: Incoming) -> None:
         """Ask until there is nothing more to want."""
         client = self.api.session.client
-        subject = (
-            f"{self.api.prefix}.CONSUMER.MSG.NEXT.{self.info['stream_name']}.{self.info['name']}"
-        )
+        stream, consumer = self.info["stream_name"], self.info["name"]
         inbox = ""
         while self.receiver.left != 0:
             request = self.next_request()
             if not inbox:
                 inbox = client.new_inbox()
                 await incoming.listen(inbox)
-            await client.publish(subject, json.dumps(request).encode(), reply=inbox)
+            pull = message_next(stream, consumer, request)
+            await client.publish(pull.subject(self.api.prefix), pull.payload, reply=inbox)
             try:
                 await self._answers(incoming, request)
             except ForgottenError:
@@ -497,12 +495,12 @@ def refusal(info: Document, status: str, description: str) -> CommandFailed:
 
 
 async def look_for_consumer(
-    api: JetStreamApi, info: Document, quiet_s: float | None, *, must_answer: bool
+    api: AsyncApiClient, info: Document, quiet_s: float | None, *, must_answer: bool
 ) -> None:
     """Raise CommandFailed where a consumer is gone; a server that is silent may come back."""
     try:
         await api.consumer(info["stream_name"], info["name"])
-    except ApiRefused:
+    except CommandRefused:
         raise
     except CommandFailed:
         if must_answer:
@@ -522,7 +520,7 @@ async def look_for_consumer(
 class Push:
     """Listens to a push consumer."""
 
-    api: JetStreamApi
+    api: AsyncApiClient
     info: Document
     receiver: Receiver
 

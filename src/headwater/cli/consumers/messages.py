@@ -8,7 +8,7 @@ from typing import Any, Final, TypeVar
 import click
 
 from headwater.base.quantities import duration_text
-from headwater.cli.api.client import ApiTarget, Document, JetStreamApi
+from headwater.cli.api.client import ApiTarget, AsyncApiClient
 from headwater.cli.api.command import (
     CONSUMER_NAME,
     JSON_OPTION,
@@ -38,6 +38,7 @@ from headwater.cli.shell.output import Output
 from headwater.cli.shell.parameters import Duration
 from headwater.cli.shell.render import count_text
 from headwater.cli.shell.settings_options import DurationNs
+from headwater.client.api.requests import Document
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -131,7 +132,7 @@ def next_(
     body = answer_of(choices)
     screen = screen_of(output, choices, count)
 
-    async def work(calls: JetStreamApi) -> tuple[Tally, Document | None]:
+    async def work(calls: AsyncApiClient) -> tuple[Tally, Document | None]:
         info = await calls.consumer(stream, consumer)
         if is_push(info["config"]):
             raise CommandFailed(
@@ -196,7 +197,7 @@ def sub(
         raise click.UsageError("--wait 0 waits for nothing; take what is there with: consumer next")
     screen = screen_of(output, choices, count or 0)
 
-    async def work(calls: JetStreamApi) -> Tally:
+    async def work(calls: AsyncApiClient) -> Tally:
         info = await calls.consumer(stream, consumer)
         acks = Acknowledger(calls.session)
         patience = Patience(wait_s, renews=True)

@@ -6,7 +6,6 @@ from typing import Any, Final
 
 from rich.text import Text
 
-from headwater.cli.api.client import Document
 from headwater.cli.consumers.delivery import Delivery
 from headwater.cli.consumers.settings import SETTINGS, is_durable, is_push, listed
 from headwater.cli.shell.render import (
@@ -27,6 +26,7 @@ from headwater.cli.shell.units import (
     time_of_ns,
     time_text,
 )
+from headwater.client.api.requests import Document
 
 FIGURES: Final = ("pending", "ack_pending", "redelivered", "waiting")
 SORT_KEYS: Final = ("name", *FIGURES, "unprocessed", "last_delivery")

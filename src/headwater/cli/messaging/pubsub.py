@@ -15,14 +15,13 @@ from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 
 from headwater.base.quantities import duration_text
-from headwater.cli.connection.session import Session
+from headwater.cli.connection.session import STATUS_NO_RESPONDERS, Session
 from headwater.cli.connection.target import Target
 from headwater.cli.messaging.messages import Message, Tally
 from headwater.cli.shell.exits import CommandFailed, ExitCode
 
 PROGRESS_EVERY_MESSAGES: Final = 1000
 
-NO_RESPONDERS_STATUS: Final = "503"
 SERVICE_ERROR_HEADER: Final = "Nats-Service-Error"
 
 
@@ -152,7 +151,7 @@ async def request(
 
 def _check_answer(subject: str, msg: Msg) -> None:
     headers = msg.headers or {}
-    if not msg.data and headers.get("Status") == NO_RESPONDERS_STATUS:
+    if not msg.data and headers.get("Status") == STATUS_NO_RESPONDERS:
         raise CommandFailed(
             f"No responders: nobody is subscribed to {subject}",
             f"Start one with: headwater reply {subject} 'an answer'",

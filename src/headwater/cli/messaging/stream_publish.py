@@ -5,18 +5,21 @@ message. Acks are not waited for one by one: a window of messages is on its way 
 """
 
 import asyncio
-import json
 import time
 from collections.abc import Callable, Iterable
-from typing import Any, Final
+from typing import Final
 
 from nats.aio.msg import Msg
 
-from headwater.cli.api.advice import advice_on
-from headwater.cli.connection.session import Session
+from headwater.base.errors import PeerError
+from headwater.cli.api.advice import advice_on, refusal_text
+from headwater.cli.connection.session import STATUS_NO_RESPONDERS, Session
 from headwater.cli.connection.target import Target
 from headwater.cli.messaging.messages import Message, StreamTally
-from headwater.cli.messaging.pubsub import NO_RESPONDERS_STATUS, PROGRESS_EVERY_MESSAGES, send
+from headwater.cli.messaging.pubsub import PROGRESS_EVERY_MESSAGES, send
+from headwater.client.api.answers import ApiRefusal
+from headwater.client.api.requests import Document
+from headwater.wire.info import decode_object
 
 # Enough to hide the round trip, and few enough that a Ctrl-C waits for little.
 OUTSTANDING_ACKS_MAX: Final = 256
@@ -70,7 +73,7 @@ class Acks:
 
 def count_answer(tally: StreamTally, subject: str, answer: Msg) -> None:
     """Count what was answered to a message on `subject`."""
-    if not answer.data and (answer.headers or {}).get("Status") == NO_RESPONDERS_STATUS:
+    if not answer.data and (answer.headers or {}).get("Status") == STATUS_NO_RESPONDERS:
         tally.add_refused(
             f"no stream keeps {subject}",
             f"Make one with: headwater stream add NAME --subjects '{subject}'",
@@ -78,14 +81,12 @@ def count_answer(tally: StreamTally, subject: str, answer: Msg) -> None:
         return
     ack = ack_in(answer.data)
     stream = str(ack.get("stream") or "")
-    if isinstance(error := ack.get("error"), dict):
-        err_code = int(error.get("err_code") or 0)
+    if (refusal := ApiRefusal.of(ack)) is not None:
         named = f"stream {stream}: " if stream else ""
-        description = error.get("description") or f"error {error.get('code')}"
-        advice = advice_on(err_code, stream, "")
+        advice = advice_on(refusal.err_code, stream, "")
         if not advice and stream:
             advice = f"See its limits with: headwater stream info {stream}"
-        tally.add_refused(f"{named}{description} (err_code {err_code})", advice)
+        tally.add_refused(f"{named}{refusal_text(refusal)}", advice)
     elif not stream or not isinstance(sequence := ack.get("seq"), int):
         tally.add_refused(
             f"the answer to {subject} is not a stream's ack",
@@ -97,13 +98,12 @@ def count_answer(tally: StreamTally, subject: str, answer: Msg) -> None:
         tally.add_stored(stream, sequence)
 
 
-def ack_in(data: bytes) -> dict[str, Any]:
+def ack_in(data: bytes) -> Document:
     """The document in an ack; an empty one where there is none."""
     try:
-        document = json.loads(data)
-    except ValueError:
+        return decode_object(data)
+    except PeerError:
         return {}
-    return document if isinstance(document, dict) else {}
 
 
 async def publish_to_streams(

@@ -15,10 +15,11 @@ from headwater.base.errors import OperatingError
 from headwater.cli.connection.failures import UNKNOWN_HOST_ADVICE
 from headwater.cli.shell.exits import CommandFailed, ExitCode
 from headwater.cli.shell.render import count_text, size_text
-from headwater.client.link.api import STREAM_NOT_FOUND, JetStream
+from headwater.client.api.answers import STREAM_NOT_FOUND
+from headwater.client.link.api import ApiClient
 from headwater.client.link.connection import Connection
 from headwater.client.link.errors import (
-    ApiError,
+    ApiRefusedError,
     NoRespondersError,
     RefusedError,
     UnknownHostError,
@@ -26,8 +27,8 @@ from headwater.client.link.errors import (
 )
 from headwater.client.link.login import Login
 from headwater.spark.java import java_home
-from headwater.spark.jobs.archive.settings import ArchiveSettings
 from headwater.spark.jobs.archive.manifest import check_place, read_manifest, settle_manifest
+from headwater.spark.jobs.archive.settings import ArchiveSettings
 from headwater.spark.jobs.pipeline_file import LOGIN_FIELD, Job
 from headwater.spark.jobs.replay.job import ReplaySettings
 
@@ -136,7 +137,7 @@ def server_checks(login: Login, needs: Sequence[Need]) -> Iterator[Check]:
         name = connection.info.get("server_name", "")
         yield Check(what, f"{name} {version}".strip())
         for need in needs:
-            yield stream_check(JetStream(connection), need)
+            yield stream_check(ApiClient(connection), need)
 
 
 def connection_failure(error: OperatingError) -> CommandFailed:
@@ -151,7 +152,7 @@ def connection_failure(error: OperatingError) -> CommandFailed:
     return CommandFailed(sentence(str(error)), advice, ExitCode.NOT_CONNECTED)
 
 
-def stream_check(api: JetStream, need: Need) -> Check:
+def stream_check(api: ApiClient, need: Need) -> Check:
     """Ask for one stream or bucket."""
     try:
         info = api.stream_info(need.stream)
@@ -162,7 +163,7 @@ def stream_check(api: JetStream, need: Need) -> Check:
         if api.connection.login.api_option is not None:
             failure = CommandFailed(sentence(str(error)), "Look at --domain and --api-prefix.")
         return Check(need.text, failure=failure)
-    except ApiError as error:
+    except ApiRefusedError as error:
         if error.err_code != STREAM_NOT_FOUND:
             return Check(need.text, failure=CommandFailed(f"{need.text}: {error}"))
         failure = CommandFailed(

@@ -15,7 +15,7 @@ from typing import Any, Final, Literal, TypeVar, Union
 
 import click
 
-from headwater.cli.api.command import api_place_options, prefix_of
+from headwater.cli.api.command import api_place, api_place_options
 from headwater.cli.connection.options import connection_options, target_of
 from headwater.cli.shell.exits import ExitCode, ReaderGone
 from headwater.cli.shell.output import Output
@@ -222,7 +222,7 @@ def pipeline_command(
             # The variables of the environment are of no concern to a command that does not connect.
             login = target_of(before, after).login if connects else Login()
             given = {name: parameters.pop(name, None) for name in LOGIN_PARAMETERS}
-            prefix_of(given["domain"], given["api_prefix"])
+            api_place(given["domain"], given["api_prefix"])
             said = {name: value for name, value in given.items() if value is not None}
             login = dataclasses.replace(login, **said)
             spark = SparkSettings(

@@ -9,7 +9,7 @@ from typing import Any, Final
 import click
 
 from headwater.base.quantities import duration_text
-from headwater.cli.api.client import ApiTarget, Document, JetStreamApi
+from headwater.cli.api.client import ApiTarget, AsyncApiClient
 from headwater.cli.api.command import (
     ASK_OPTION,
     JSON_OPTION,
@@ -30,6 +30,7 @@ from headwater.cli.streams.archive import (
 )
 from headwater.cli.streams.render import held_text
 from headwater.cli.streams.transfer import receive_snapshot, send_snapshot
+from headwater.client.api.requests import Document
 
 # What a restored stream must have of what the backup says.
 COMPARED: Final = ("messages", "bytes", "first_seq", "last_seq")
@@ -131,7 +132,7 @@ def backup(
         def begin(answer: Document) -> None:
             progress.begin(f"Backing up {name}", answer["state"]["bytes"])
 
-        async def work(calls: JetStreamApi) -> Document:
+        async def work(calls: AsyncApiClient) -> Document:
             return await receive_snapshot(calls, name, request, writer, begin, progress.reach)
 
         answer = api.call(work)
@@ -181,7 +182,7 @@ def restore(
     with found.data_path.open("rb") as archive, bar(output, hidden=as_json) as progress:
         progress.begin(f"Restoring {name}", found.archive_bytes)
 
-        async def work(calls: JetStreamApi) -> Document:
+        async def work(calls: AsyncApiClient) -> Document:
             return await send_snapshot(calls, config, found.state, archive, progress.reach)
 
         info = api.call(work)

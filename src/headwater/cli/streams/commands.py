@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from headwater.cli.api.client import ApiTarget, Document
+from headwater.cli.api.client import ApiTarget
 from headwater.cli.api.command import (
     ASK_OPTION,
     JSON_OPTION,
@@ -30,6 +30,14 @@ from headwater.cli.shell.settings_options import given_settings, read_config, se
 from headwater.cli.shell.tables import terminal_width
 from headwater.cli.streams import render
 from headwater.cli.streams.settings import SETTINGS, taken_back, without_effect
+from headwater.client.api.requests import (
+    Document,
+    message_get,
+    stream_create,
+    stream_delete,
+    stream_purge,
+    stream_update,
+)
 
 # --- making and changing ------------------------------------------------------------------------
 
@@ -75,8 +83,7 @@ def add(
     if dry_run:
         output.result(json.dumps(config, ensure_ascii=False, indent=None if as_json else 2))
         return ExitCode.OK
-    body = config | ({"pedantic": True} if pedantic else {})
-    info = api.call(lambda calls: calls.request(f"STREAM.CREATE.{config['name']}", body))
+    info = api.request(stream_create(config, pedantic=pedantic))
     remark_on(info, output)
     if as_json:
         output.result(document(info))
@@ -145,8 +152,7 @@ def edit(
     if not confirmed(f"Change stream {name}?", force):
         output.remark("Nothing was changed.")
         return ExitCode.FAILED
-    body = new | ({"pedantic": True} if pedantic else {})
-    answer = api.call(lambda calls: calls.request(f"STREAM.UPDATE.{name}", body))
+    answer = api.request(stream_update(new, pedantic=pedantic))
     remark_on(answer, output)
     output.result(document(answer) if as_json else f"Changed stream {name}")
     return ExitCode.OK
@@ -321,7 +327,7 @@ def get(
         wanted = {"seq": sequence}
     else:
         raise click.UsageError("say which message: SEQ, --last-for SUBJECT or --next-for SUBJECT")
-    answer = api.call(lambda calls: calls.request(f"STREAM.MSG.GET.{name}", wanted))
+    answer = api.request(message_get(name, wanted))
     message = answer["message"]
     if raw:
         write_payload(render.stored_data(message))
@@ -361,7 +367,7 @@ def rm(api: ApiTarget, output: Output, name: str, force: bool, as_json: bool) ->
     if not confirmed(f"Remove stream {name} with {held} and {consumers}?", force):
         output.remark("Nothing was removed.")
         return ExitCode.FAILED
-    api.call(lambda calls: calls.request(f"STREAM.DELETE.{name}"))
+    api.request(stream_delete(name))
     if as_json:
         removed = {"messages": state["messages"], "bytes": state["bytes"]}
         output.result(document({"removed": name, **removed}))
@@ -407,7 +413,7 @@ def purge(
         return ExitCode.FAILED
     asked = {"filter": subject, "seq": seq, "keep": keep}
     body = {field: value for field, value in asked.items() if value is not None}
-    answer = api.call(lambda calls: calls.request(f"STREAM.PURGE.{name}", body))
+    answer = api.request(stream_purge(name, body))
     deleted = count_text(answer["purged"], "message")
     output.result(document(answer) if as_json else f"Deleted {deleted} of stream {name}")
     return ExitCode.OK

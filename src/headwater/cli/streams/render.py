@@ -8,7 +8,6 @@ from typing import Any, Final
 
 from rich.text import Text
 
-from headwater.cli.api.client import Document
 from headwater.cli.shell.render import (
     HEADER_STYLE,
     NUMBER_STYLE,
@@ -22,6 +21,7 @@ from headwater.cli.shell.sections import TITLE_STYLE, append_section, cluster_ro
 from headwater.cli.shell.tables import Column, Columns, one_line
 from headwater.cli.shell.units import age_text, duration_ns_text, time_text
 from headwater.cli.streams.settings import SETTINGS
+from headwater.client.api.requests import Document
 
 DELETED_RANGES_SHOWN_MAX: Final = 20
 # The first line of stored headers is the version, and of a status.

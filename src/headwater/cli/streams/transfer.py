@@ -17,9 +17,11 @@ from typing import Any, BinaryIO, Final
 from nats.aio.msg import Msg
 
 from headwater.base.quantities import duration_text
-from headwater.cli.api.client import Document, JetStreamApi, document_in
+from headwater.cli.api.client import AsyncApiClient, document_in
+from headwater.cli.connection.session import STATUS_NO_RESPONDERS
 from headwater.cli.shell.exits import CommandFailed
 from headwater.cli.streams.archive import ArchiveWriter
+from headwater.client.api.requests import Document, stream_restore, stream_snapshot
 
 # A server gives up after 5 s without an acknowledgement, and says so; only one that is gone
 # stays silent for longer.
@@ -30,13 +32,12 @@ RESTORE_CHUNK_BYTES: Final = 64 * 1024
 RESTORE_CHUNKS_IN_FLIGHT_MAX: Final = 16
 
 STATUS_OK: Final = "204"
-STATUS_NO_RESPONDERS: Final = "503"
 
 BEGIN_AGAIN: Final = "Run the command again; what was done so far is discarded."
 
 
 async def receive_snapshot(
-    api: JetStreamApi,
+    api: AsyncApiClient,
     stream: str,
     request: Mapping[str, Any],
     writer: ArchiveWriter,
@@ -52,7 +53,7 @@ async def receive_snapshot(
     inbox = client.new_inbox()
     pieces: asyncio.Queue[Msg] = asyncio.Queue()
     await client.subscribe(inbox, cb=pieces.put)
-    answer = await api.request(f"STREAM.SNAPSHOT.{stream}", {**request, "deliver_subject": inbox})
+    answer = await api.request(stream_snapshot(stream, {**request, "deliver_subject": inbox}))
     on_begin(answer)
     number = 0
     while True:
@@ -95,7 +96,7 @@ def check_end(piece: Msg) -> None:
 
 
 async def send_snapshot(
-    api: JetStreamApi,
+    api: AsyncApiClient,
     config: Mapping[str, Any],
     state: Mapping[str, Any],
     archive: BinaryIO,
@@ -106,9 +107,7 @@ async def send_snapshot(
     `on_progress` is told how many bytes the server has taken.
     """
     client = api.session.client
-    answer = await api.request(
-        f"STREAM.RESTORE.{config['name']}", {"config": config, "state": state}
-    )
+    answer = await api.request(stream_restore(config, state))
     subject = str(answer["deliver_subject"])
     chunk_bytes = min(RESTORE_CHUNK_BYTES, client.max_payload)
     inbox = client.new_inbox()
@@ -145,7 +144,7 @@ def check_taken(answer: Msg, stream: str) -> None:
         raise CommandFailed("The server has given the restore up", BEGIN_AGAIN)
 
 
-async def next_piece(api: JetStreamApi, pieces: "asyncio.Queue[Msg]", patience_s: float) -> Msg:
+async def next_piece(api: AsyncApiClient, pieces: "asyncio.Queue[Msg]", patience_s: float) -> Msg:
     """The next message. Raises CommandFailed when none comes."""
     coming = asyncio.ensure_future(pieces.get())
     try:

@@ -24,7 +24,7 @@ import msgspec
 
 from headwater.base.errors import PeerError
 from headwater.client.link.errors import (
-    ApiError,
+    ApiRefusedError,
     ConnectionLostError,
     LinkError,
     NoRespondersError,
@@ -404,7 +404,7 @@ class Connection:
                 if not outage.has_begun:
                     raise
                 outage.pause(error)
-            except ApiError as error:
+            except ApiRefusedError as error:
                 if not error.is_passing:
                     raise
                 outage.pause(error)

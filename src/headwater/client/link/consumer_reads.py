@@ -21,19 +21,16 @@ bulk: the part before the sequence is the same in all of them.
 import secrets
 from collections.abc import Generator
 from contextlib import closing
-from typing import Any, Final, final
+from typing import Final, final
 
 import msgspec
 
-from headwater.client.link.api import (
-    CONSUMER_NOT_FOUND,
-    STREAM_NOT_FOUND,
-    JetStream,
-    StreamInfo,
-)
+from headwater.client.api.answers import StreamInfo
+from headwater.client.api.requests import Document, consumer_create, message_next
+from headwater.client.link.api import ApiClient
 from headwater.client.link.connection import Connection, publish_frame, status_of
 from headwater.client.link.counts import inactive_ns
-from headwater.client.link.errors import ApiError, LinkError, TimedOutError
+from headwater.client.link.errors import LinkError, TimedOutError
 from headwater.client.link.patterns import Patterns
 from headwater.client.link.ranges import (
     CHUNK_BYTES,
@@ -43,6 +40,7 @@ from headwater.client.link.ranges import (
     IncompleteError,
     SequenceRange,
 )
+from headwater.client.link.temporary_consumers import temporary_consumer
 from headwater.wire.headers import VERSION
 from headwater.wire.server_decoder import Deliveries
 
@@ -111,7 +109,7 @@ class ConsumerReader:
     def read(self, wanted: SequenceRange, last_sequence: int) -> Generator[Columns, None, None]:
         """The messages of the range, of a stream that has been seen to end at `last_sequence`.
 
-        Raises ApiError if the stream takes no such consumer, and IncompleteError.
+        Raises ApiRefusedError if the stream takes no such consumer, and IncompleteError.
         """
         rest = wanted
         in_vain = 0
@@ -141,13 +139,13 @@ class ConsumerReader:
 
     def _drawn(self, pulls: "_Pulls", last_sequence: int) -> Generator[Columns, None, None]:
         """Everything until one consumer has no more."""
-        api = JetStream(self._connection)
+        api = ApiClient(self._connection)
         self._delete_left(api)
         sid = pulls.subscribe()
         self._left.append(pulls.name)
         try:
-            tail = f"CONSUMER.CREATE.{self._stream}.{pulls.name}"
-            created = api.call(tail, self._document(pulls.name, pulls.rest.first))
+            config = self._config(pulls.name, pulls.rest.first)
+            created = api.call(consumer_create(self._stream, config))
             pulls.pending = int(created["num_pending"])
             if pulls.pending:
                 sequences = max(last_sequence - pulls.rest.first + 1, 1)
@@ -155,24 +153,10 @@ class ConsumerReader:
         finally:
             self._leave(api, sid)
 
-    def _document(self, name: str, first: int) -> dict[str, Any]:
-        config: dict[str, Any] = {
-            "name": name,
-            "deliver_policy": "by_start_sequence",
-            "opt_start_seq": first,
-            "ack_policy": "none",
-            "mem_storage": True,
-            "num_replicas": 1,
-            "inactive_threshold": self._inactive_ns,
-        }
-        if self._is_cut_by_server:
-            config["headers_only"] = True
+    def _config(self, name: str, first: int) -> Document:
         filters = () if self._is_matched_here else self._patterns.distinct
-        if len(filters) == 1:
-            config["filter_subject"] = filters[0]
-        elif filters:
-            config["filter_subjects"] = filters
-        return {"stream_name": self._stream, "config": config, "action": "create"}
+        config = temporary_consumer(name, first, self._inactive_ns, filters)
+        return config | {"headers_only": True} if self._is_cut_by_server else config
 
     def _leave_headers(self, columns: Columns) -> None:
         """Nothing but the headers, as they are stored."""
@@ -186,7 +170,7 @@ class ConsumerReader:
             columns.payload_bytes = [*map(len, columns.payloads)]
         columns.payloads = [b""] * len(columns)
 
-    def _leave(self, api: JetStream, sid: bytes) -> None:
+    def _leave(self, api: ApiClient, sid: bytes) -> None:
         """Unless the connection is lost, nothing stays behind: no consumer, no delivery."""
         if not self._connection.is_open:
             return
@@ -200,13 +184,9 @@ class ConsumerReader:
             # The next attempt deletes it, or the server does when nobody has asked for a while.
             pass
 
-    def _delete_left(self, api: JetStream) -> None:
+    def _delete_left(self, api: ApiClient) -> None:
         while self._left:
-            try:
-                api.call(f"CONSUMER.DELETE.{self._stream}.{self._left[-1]}")
-            except ApiError as error:
-                if error.err_code not in (CONSUMER_NOT_FOUND, STREAM_NOT_FOUND):
-                    raise
+            api.delete_consumer(self._stream, self._left[-1])
             self._left.pop()
 
 
@@ -260,7 +240,7 @@ class _Pulls:
         # The number of messages that the consumer had to deliver when it was made.
         self.pending = 0
         self._connection = connection
-        self._subject = f"{connection.login.api}CONSUMER.MSG.NEXT.{stream}.{self.name}".encode()
+        self._subject = (connection.login.api + message_next(stream, self.name).operation).encode()
         self._inbox = connection.new_inbox()
         self._sid = b""
         # Each pull has a reply subject of its own: the status of one that is over is not news.

@@ -17,10 +17,13 @@ from typing import Final, Protocol, final
 import msgspec
 
 from headwater.base.errors import PeerError
-from headwater.client.link.api import JetStream, StreamInfo
+from headwater.client.api.answers import StreamInfo
+from headwater.client.api.requests import consumer_create, consumer_delete
+from headwater.client.link.api import ApiClient
 from headwater.client.link.connection import Connection, Reply
 from headwater.client.link.patterns import ALL, Patterns
 from headwater.client.link.pipelined import ask_all
+from headwater.client.link.temporary_consumers import temporary_consumer
 from headwater.go.times import format_time
 from headwater.wire.headers import value_of
 from headwater.wire.info import decode_object
@@ -59,7 +62,7 @@ def count_messages(
 def sequence_at(connection: Connection, info: StreamInfo, time_ns: int) -> int:
     """The sequence of the first message stored at a time or later; the next one without any."""
     request = {"start_time": format_time(time_ns), "next_by_subj": ALL}
-    found = JetStream(connection).message(info.name, request)
+    found = ApiClient(connection).message(info.name, request)
     return info.last_seq + 1 if found is None else found.sequence
 
 
@@ -113,26 +116,14 @@ class _ByConsumers:
         api = self._connection.login.api
         for sequence in sequences:
             name = NAME_PREFIX + secrets.token_hex(8)
-            creation = f"{api}CONSUMER.CREATE.{self._stream}.{name}"
-            request = (creation, self._document(name, sequence))
+            config = temporary_consumer(name, sequence, self._inactive_ns, self._filters)
+            creation = consumer_create(self._stream, config)
+            request = (api + creation.operation, creation.payload)
             counts.append(_pending_in(ask_all(self._connection, [request, *deletions])[0]))
-            deletions = [(f"{api}CONSUMER.DELETE.{self._stream}.{name}", b"")]
+            deletion = consumer_delete(self._stream, name)
+            deletions = [(api + deletion.operation, deletion.payload)]
         ask_all(self._connection, deletions)
         return None if None in counts else [count for count in counts if count is not None]
-
-    def _document(self, name: str, first: int) -> bytes:
-        config = {
-            "name": name,
-            "deliver_policy": "by_start_sequence",
-            "opt_start_seq": first,
-            "ack_policy": "none",
-            "mem_storage": True,
-            "num_replicas": 1,
-            "inactive_threshold": self._inactive_ns,
-            "filter_subjects": self._filters,
-        }
-        document = {"stream_name": self._stream, "config": config, "action": "create"}
-        return msgspec.json.encode(document)
 
 
 def _pending_in(reply: Reply) -> int | None:

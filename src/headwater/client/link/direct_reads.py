@@ -24,8 +24,8 @@ from typing import Any, Final, final
 
 import msgspec
 
-from headwater.client.link.api import JetStream
-from headwater.client.link.connection import Connection, publish_frame, status_of
+from headwater.client.link.api import ApiClient
+from headwater.client.link.connection import NO_RESPONDERS, Connection, publish_frame, status_of
 from headwater.client.link.errors import LinkError, NoRespondersError, TimedOutError
 from headwater.client.link.patterns import ALL, Patterns
 from headwater.client.link.ranges import (
@@ -40,7 +40,6 @@ from headwater.wire.headers import VERSION
 
 _END_OF_BATCH: Final = 204
 _NOT_FOUND: Final = 404
-_NO_RESPONDERS: Final = 503
 _STATUS_START: Final = VERSION + b" "
 
 _CRLF: Final = b"\r\n"
@@ -140,7 +139,7 @@ class DirectReader:
             return True
         if status == _END_OF_BATCH:
             return b"\r\nNats-Num-Pending: 0\r\n" in status_block
-        if status == _NO_RESPONDERS:
+        if status == NO_RESPONDERS:
             raise NoRespondersError(f"nobody answers {self._subject}")
         text = status_block.split(_CRLF)[0].decode(errors="backslashreplace")
         raise LinkError(f"the server refused a direct get of stream {self._stream}: {text}")
@@ -166,7 +165,7 @@ class DirectReader:
 
     def _stored_block(self, sequence: int) -> bytes:
         """The header block of one message as the leader has it. Raises IncompleteError."""
-        found = JetStream(self._connection).message(self._stream, {"seq": sequence})
+        found = ApiClient(self._connection).message(self._stream, {"seq": sequence})
         if found is None:
             raise IncompleteError(
                 f"sequence {sequence} of stream {self._stream} was deleted while it was read"
@@ -175,7 +174,7 @@ class DirectReader:
 
     def _check_complete(self, first: int, last: int) -> None:
         """That the leader has no more either. Raises IncompleteError."""
-        api = JetStream(self._connection)
+        api = ApiClient(self._connection)
         found = api.message(self._stream, {"seq": first, "next_by_subj": self._pattern})
         if found is not None and found.sequence <= last:
             raise IncompleteError(

@@ -7,6 +7,7 @@ names it there.
 from typing import ClassVar, Final
 
 from headwater.base.errors import OperatingError
+from headwater.client.api.answers import ApiRefusal
 
 UNAVAILABLE: Final = 503
 # JetStream is off, for this server or for this account: waiting does not turn it on.
@@ -50,7 +51,7 @@ class NoRespondersError(LinkError):
     """Nobody listens to this subject; for the API of JetStream that means it is not enabled."""
 
 
-class ApiError(LinkError):
+class ApiRefusedError(LinkError):
     """The server's own refusal, with the codes of its API."""
 
     def __init__(self, code: int, err_code: int, description: str) -> None:
@@ -59,11 +60,15 @@ class ApiError(LinkError):
         self.err_code = err_code
         self.description = description
 
+    @classmethod
+    def of(cls, refusal: ApiRefusal) -> "ApiRefusedError":
+        return cls(refusal.code, refusal.err_code, refusal.description)
+
     @property
     def is_passing(self) -> bool:
         """Whether the server could not answer just now: a leader is missing, or it starts."""
         return self.code == UNAVAILABLE and self.err_code not in _NOT_ENABLED
 
-    def __reduce__(self) -> tuple[type["ApiError"], tuple[int, int, str]]:
+    def __reduce__(self) -> tuple[type["ApiRefusedError"], tuple[int, int, str]]:
         # Errors cross process borders; the default would call __init__ with the message alone.
         return type(self), (self.code, self.err_code, self.description)

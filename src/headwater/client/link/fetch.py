@@ -22,13 +22,14 @@ from contextlib import closing
 from enum import Enum
 from typing import Protocol
 
-from headwater.client.link.api import STREAM_NOT_FOUND, JetStream, StreamInfo
+from headwater.client.api.answers import STREAM_NOT_FOUND, StreamInfo
+from headwater.client.link.api import ApiClient
 from headwater.client.link.connection import Connection
 from headwater.client.link.consumer_reads import ConsumerReader
 from headwater.client.link.direct_reads import DirectReader
 from headwater.client.link.errors import (
     UNAVAILABLE,
-    ApiError,
+    ApiRefusedError,
     ConnectionLostError,
     LinkError,
     NoRespondersError,
@@ -156,7 +157,7 @@ def _seen(connection: Connection, info: StreamInfo) -> int:
     """The last sequence of the stream as it is now. Raises StreamReplacedError."""
     if not connection.is_open:
         connection.reconnect()
-    now = JetStream(connection).stream_info(info.name)
+    now = ApiClient(connection).stream_info(info.name)
     if now.created != info.created:
         raise StreamReplacedError(
             f"stream {info.name} was deleted and made again at {now.created}: what was to be read"
@@ -168,7 +169,7 @@ def _seen(connection: Connection, info: StreamInfo) -> int:
 def _is_about_consumers(error: LinkError) -> bool:
     """Whether the server would not have this consumer: not allowed, too many, or its filters."""
     return isinstance(error, RefusedError) or (
-        isinstance(error, ApiError)
+        isinstance(error, ApiRefusedError)
         and error.code != UNAVAILABLE
         and error.err_code != STREAM_NOT_FOUND
     )
@@ -176,7 +177,7 @@ def _is_about_consumers(error: LinkError) -> bool:
 
 def _may_pass(error: LinkError) -> bool:
     """Whether the same may succeed a little later."""
-    if isinstance(error, ApiError):
+    if isinstance(error, ApiRefusedError):
         return error.is_passing
     passing = (ConnectionLostError, TimedOutError, NoRespondersError, IncompleteError)
     return isinstance(error, passing)

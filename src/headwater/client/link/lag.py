@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from headwater.client.link.api import JetStream, StreamInfo
+from headwater.client.api.answers import StreamInfo
+from headwater.client.link.api import ApiClient
 from headwater.client.link.connection import Connection
 from headwater.client.link.counts import count_messages
 from headwater.client.link.patterns import ALL
@@ -86,7 +87,7 @@ def oldest_time_ns(
     connection: Connection, info: StreamInfo, first: int, subjects: tuple[str, ...]
 ) -> int | None:
     """When the oldest message that matches, from a sequence on, was stored; None without any."""
-    api = JetStream(connection)
+    api = ApiClient(connection)
     found = [
         api.message(info.name, {"seq": first, "next_by_subj": pattern})
         for pattern in subjects or (ALL,)

@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from headwater import __version__
+from headwater.client.api.requests import DEFAULT_PREFIX, prefix_of
 from headwater.client.link.option_files import LIKE_A_SEED, LoginError, read_text
 from headwater.client.link.server_urls import DEFAULT_URL, Server, parse_servers
 from headwater.client.link.tls import TlsFiles, tls_context
@@ -36,7 +37,6 @@ CLIENT_NAME: Final = "headwater-spark"
 START_PATIENCE_S: Final = 3.0
 """Long enough for a server that is started together with the job."""
 NO_CREDENTIALS: Final = "no credentials"
-API: Final = "$JS.API."
 # With a call and a name behind it, a subject still fits the control line of a server.
 API_PREFIX_CHARACTERS_MAX: Final = 256
 _API_WORD: Final = re.compile(r"[^\s.*>\x00-\x1f\x7f]+")
@@ -110,9 +110,7 @@ class Login:
     @property
     def api(self) -> str:
         """The subject before a call of the JetStream API, with its last dot."""
-        if self.domain is not None:
-            return f"$JS.{self.domain}.API."
-        return API if self.api_prefix is None else f"{self.api_prefix.removesuffix('.')}."
+        return f"{prefix_of(self.domain, self.api_prefix)}."
 
     @property
     def api_option(self) -> str | None:
@@ -128,7 +126,7 @@ class Login:
         Several domains can have a bucket of one name; what is put under the prefix of an API is
         put into its own.
         """
-        return subject if self.api == API else self.api + subject
+        return subject if self.api == f"{DEFAULT_PREFIX}." else self.api + subject
 
     @property
     def at_start(self) -> "Login":

@@ -14,9 +14,15 @@ from typing import Final, final
 
 import msgspec
 
-from headwater.client.link.api import MESSAGE_NOT_FOUND, JetStream, StreamInfo
-from headwater.client.link.connection import Connection, Reply
-from headwater.client.link.errors import ApiError, LinkError, NoRespondersError
+from headwater.client.api.answers import (
+    MESSAGE_NOT_FOUND,
+    ApiRefusal,
+    RawMessage,
+    StreamInfo,
+)
+from headwater.client.link.api import ApiClient
+from headwater.client.link.connection import NO_RESPONDERS, Connection, Reply
+from headwater.client.link.errors import ApiRefusedError, LinkError, NoRespondersError
 from headwater.client.link.patterns import ALL, Patterns
 from headwater.client.link.pipelined import ask_all
 from headwater.client.link.ranges import Columns, Gathering, SequenceRange
@@ -28,27 +34,12 @@ AT_A_TIME_BYTES: Final = 16 << 20
 MESSAGE_BYTES_MAX: Final = 1 << 20
 """The size that servers allow if they do not say another."""
 
-_NO_RESPONDERS: Final = 503
 _EMPTY_BLOCK: Final = b"NATS/1.0\r\n\r\n"
 
 
-class _Message(msgspec.Struct):
-    subject: str
-    seq: int
-    time: str
-    hdrs: bytes = b""
-    data: bytes = b""
-
-
-class _Refusal(msgspec.Struct):
-    code: int = 0
-    err_code: int = 0
-    description: str = ""
-
-
 class _Answer(msgspec.Struct):
-    message: _Message | None = None
-    error: _Refusal | None = None
+    message: RawMessage | None = None
+    error: ApiRefusal | None = None
 
 
 _decode: Final = msgspec.json.Decoder(_Answer).decode
@@ -94,7 +85,7 @@ class MessageGetReader:
 
     def _next(self, first: int) -> int | None:
         """The first sequence from here on that matches."""
-        api = JetStream(self._connection)
+        api = ApiClient(self._connection)
         request = {"seq": first, "next_by_subj": self._pattern}
         found = api.message(self._stream, request)
         return None if found is None else found.sequence
@@ -110,17 +101,17 @@ class MessageGetReader:
             first = sequence + 1 if len(columns) else sequence
         return Columns.empty()
 
-    def _get_all(self, sequences: range) -> list[_Message]:
+    def _get_all(self, sequences: range) -> list[RawMessage]:
         """Those of the sequences that there are, in order."""
         requests = [(self._subject, b'{"seq":%d}' % each) for each in sequences]
-        found: list[_Message] = []
+        found: list[RawMessage] = []
         for reply in ask_all(self._connection, requests):
             found += self._read(reply)
         return found
 
-    def _read(self, reply: Reply) -> list[_Message]:
+    def _read(self, reply: Reply) -> list[RawMessage]:
         """The message of an answer; none if there is none of that sequence."""
-        if reply.status == _NO_RESPONDERS and not reply.payload:
+        if reply.status == NO_RESPONDERS and not reply.payload:
             raise NoRespondersError("the server has no JetStream for this account")
         try:
             answer = _decode(reply.payload)
@@ -128,10 +119,10 @@ class MessageGetReader:
             raise LinkError(f"{self._subject} was answered in another form: {error}") from error
         refusal = answer.error
         if refusal is not None and refusal.err_code != MESSAGE_NOT_FOUND:
-            raise ApiError(refusal.code, refusal.err_code, refusal.description)
+            raise ApiRefusedError.of(refusal)
         return [] if answer.message is None else [answer.message]
 
-    def _columns(self, found: list[_Message]) -> Columns:
+    def _columns(self, found: list[RawMessage]) -> Columns:
         return Columns(
             [message.subject.encode() for message in found],
             [message.seq for message in found],

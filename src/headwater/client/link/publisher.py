@@ -28,8 +28,9 @@ from typing import Final, final
 
 import msgspec
 
+from headwater.client.api.answers import ApiRefusal
 from headwater.client.link.connection import NO_RESPONDERS, Connection, publish_frame, status_of
-from headwater.client.link.errors import ApiError, LinkError, TimedOutError
+from headwater.client.link.errors import ApiRefusedError, LinkError, TimedOutError
 from headwater.wire.server_decoder import Deliveries
 
 IN_FLIGHT_MAX: Final = 8192
@@ -146,17 +147,11 @@ class SendApartError(LinkError):
     """A flight was refused, wholly or in part: what is sent again now has an answer each."""
 
 
-class _Refusal(msgspec.Struct):
-    code: int = 0
-    err_code: int = 0
-    description: str = ""
-
-
 class _Ack(msgspec.Struct):
     stream: str = ""
     seq: int = 0
     duplicate: bool = False
-    error: _Refusal | None = None
+    error: ApiRefusal | None = None
 
 
 _decode_ack: Final = msgspec.json.Decoder(_Ack).decode
@@ -397,7 +392,7 @@ class Publisher:
         if ack.error is not None:
             if ack.error.err_code in _TEMPORARY:
                 raise NotServedError(f"stream {self._stream}: {ack.error.description}")
-            refusal = ApiError(ack.error.code, ack.error.err_code, ack.error.description)
+            refusal = ApiRefusedError.of(ack.error)
             is_its_fault = refusal.code == _BAD_REQUEST or refusal.err_code == _ROLLUP_FAILED
             return str(refusal), is_its_fault
         if ack.stream != self._stream:

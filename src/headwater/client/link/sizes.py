@@ -8,7 +8,7 @@ the stream takes no consumer, at the messages themselves.
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import closing
 
-from headwater.client.link.api import StreamInfo
+from headwater.client.api.answers import StreamInfo
 from headwater.client.link.connection import Connection
 from headwater.client.link.fetch import Way, read_range
 from headwater.client.link.ranges import Columns, SequenceRange

@@ -13,9 +13,10 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
-from headwater.client.link.api import STREAM_NOT_FOUND, JetStream, StreamInfo
+from headwater.client.api.answers import STREAM_NOT_FOUND, StreamInfo
+from headwater.client.link.api import ApiClient
 from headwater.client.link.connection import Connection
-from headwater.client.link.errors import ApiError
+from headwater.client.link.errors import ApiRefusedError
 from headwater.client.link.lag import Lag, lag_behind
 from headwater.client.link.login import Login
 from headwater.spark.options import OptionError, parse_point_in_time
@@ -214,7 +215,7 @@ def _quoted(text: str) -> str:
 def pinned(login: Login, stream: str, bounds: Bounds) -> Bounds:
     """The bounds with an end: the sequence the stream is at now. Raises OptionError."""
     with Connection(login.at_start) as connection:
-        info = stream_info(JetStream(connection), stream)
+        info = stream_info(ApiClient(connection), stream)
     last = info.last_seq
     if bounds.last_sequence is not None:
         last = min(last, bounds.last_sequence)
@@ -226,15 +227,15 @@ def lag_of_reader(
 ) -> Lag:
     """The lag of a reader that reads this sequence next. Raises OptionError."""
     with Connection(login) as connection:
-        info = stream_info(JetStream(connection), stream)
+        info = stream_info(ApiClient(connection), stream)
         return lag_behind(connection, info, next_sequence, tuple(subjects))
 
 
-def stream_info(server: JetStream, stream: str, option: str = "stream") -> StreamInfo:
+def stream_info(server: ApiClient, stream: str, option: str = "stream") -> StreamInfo:
     """What the server says about a stream that a setting names. Raises OptionError."""
     try:
         return server.stream_info(stream)
-    except ApiError as error:
+    except ApiRefusedError as error:
         if error.err_code != STREAM_NOT_FOUND:
             raise
         raise OptionError(

@@ -20,7 +20,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, get_args
 
-from headwater.client.link.api import JetStream, StreamInfo
+from headwater.client.api.answers import StreamInfo
+from headwater.client.link.api import ApiClient
 from headwater.client.link.connection import Connection
 from headwater.client.link.login import Login
 from headwater.spark.jobs.archive.log import Snapshot
@@ -113,7 +114,7 @@ def union_read(
     # In this order: what is committed in between is read from the stream.
     snapshot = open_log(root, manifest).snapshot()
     with Connection(login.at_start) as connection:
-        info = stream_info(JetStream(connection), stream)
+        info = stream_info(ApiClient(connection), stream)
     start = start_of_tail(snapshot, info, fail_on_data_loss)
     archived = read_files(spark, root, manifest, snapshot.files)
     if subjects:

@@ -34,7 +34,7 @@ from enum import Enum
 from typing import Any
 
 from headwater.base.errors import OperatingError
-from headwater.client.link.api import StreamInfo
+from headwater.client.api.answers import StreamInfo
 
 
 class DataLossError(OperatingError):

@@ -28,7 +28,7 @@ from pyspark.sql.datasource import (
     StringStartsWith,
 )
 
-from headwater.client.link.api import StreamInfo
+from headwater.client.api.answers import StreamInfo
 from headwater.client.link.connection import Connection
 from headwater.client.link.counts import sequence_at
 from headwater.spark.objects import meta_subject

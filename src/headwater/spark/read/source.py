@@ -22,11 +22,13 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from headwater.base.errors import OperatingError
-from headwater.client.link.api import STREAM_NOT_FOUND, JetStream, StreamInfo
+from headwater.client.api.answers import STREAM_NOT_FOUND, StreamInfo
+from headwater.client.api.requests import stream_info
+from headwater.client.link.api import ApiClient
 from headwater.client.link.connection import Connection
 from headwater.client.link.counts import count_messages, sequence_at
 from headwater.client.link.errors import (
-    ApiError,
+    ApiRefusedError,
     LinkError,
     NoRespondersError,
     RefusedError,
@@ -160,7 +162,7 @@ def _named(error: LinkError, options: SourceOptions) -> OperatingError:
             f"option readConsistency='linearizable': {error}; set the stream's read_consistency,"
             " or use leader"
         )
-    if isinstance(error, ApiError) and error.err_code == STREAM_NOT_FOUND:
+    if isinstance(error, ApiRefusedError) and error.err_code == STREAM_NOT_FOUND:
         what = {Kind.STREAM: "stream", Kind.BUCKET: "bucket", Kind.OBJECTS: "object store"}
         return TableMissingError(
             f"option {options.target_option}={options.name!r}: there is no such"
@@ -205,7 +207,7 @@ def check_reachable(options: SourceOptions) -> None:
     with named_errors(options), borrowed(options.login.at_start) as connection:
         names = stream_names(connection, options) if options.streams else [options.stream]
         for name in names:
-            info = JetStream(connection).stream_info(name)
+            info = ApiClient(connection).stream_info(name)
             choose_way(info, subjects_of(options), options.consistency.value)
 
 
@@ -217,7 +219,7 @@ def stream_names(
     Raises TableMissingError for a name that no stream has, unless streams `may_miss`. Patterns may
     match nothing yet.
     """
-    there = JetStream(connection).stream_names()
+    there = ApiClient(connection).stream_names()
     missing = {name for name in options.streams if "*" not in name}.difference(there)
     if missing and not may_miss:
         raise TableMissingError(
@@ -315,8 +317,8 @@ def density_of(connection: Connection, info: StreamInfo, subjects: tuple[str, ..
     if subjects:
         found: dict[str, int] = {}
         for pattern in subjects:
-            answer = JetStream(connection).call_again(
-                f"STREAM.INFO.{info.name}", {"subjects_filter": pattern}
+            answer = ApiClient(connection).call_again(
+                stream_info(info.name, {"subjects_filter": pattern})
             )
             found |= answer["state"].get("subjects") or {}
         matching = sum(found.values())
@@ -374,7 +376,7 @@ def plan_latest(
     """
     total = count(wanted.first, wanted.last)
     # An entry that was replaced before it was counted would not be missed, and not looked for.
-    has_moved = JetStream(connection).stream_info(info.name).last_seq != info.last_seq
+    has_moved = ApiClient(connection).stream_info(info.name).last_seq != info.last_seq
     if total == 0:
         subjects = subjects_of(options)
         may_be_behind = wanted.is_open and has_moved
@@ -399,7 +401,7 @@ class SourceReader(DataSourceReader):
     def partitions(self) -> list[InputPartition]:
         options = self.options
         with named_errors(options), borrowed(options.login) as connection:
-            info = JetStream(connection).stream_info(options.stream)
+            info = ApiClient(connection).stream_info(options.stream)
             first, last = self.bounds(connection, info)
             subjects = self.subjects()
             if subjects is None or first > last:
@@ -494,7 +496,7 @@ def _message_rows(
         return read_range(connection, info, wanted, subjects, way, headers_only=headers_only)
 
     def newest() -> int:
-        return JetStream(connection).stream_info(info.name).last_seq
+        return ApiClient(connection).stream_info(info.name).last_seq
 
     one_per_key = info.config.get("max_msgs_per_subject") == 1
     if partition.latest is not None:

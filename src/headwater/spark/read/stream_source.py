@@ -20,7 +20,8 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
 from headwater.base.errors import OperatingError
-from headwater.client.link.api import JetStream, StreamInfo
+from headwater.client.api.answers import StreamInfo
+from headwater.client.link.api import ApiClient
 from headwater.client.link.connection import Connection
 from headwater.client.link.counts import count_messages
 from headwater.client.link.fetch import choose_way
@@ -149,7 +150,7 @@ class StreamSourceReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def lag(self, connection: Connection) -> tuple[Offset, Lag]:
         """The head of the stream, and how far the query is behind it. Raises OperatingError."""
-        info = JetStream(connection).stream_info(self.options.stream)
+        info = ApiClient(connection).stream_info(self.options.stream)
         lag = lag_behind(connection, info, self._planned_next, subjects_of(self.options))
         return Offset(info.name, info.created, info.last_seq + 1), lag
 
@@ -305,7 +306,7 @@ class StreamSourceReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     @contextmanager
     def _planning(self) -> Iterator[tuple[Connection, StreamInfo]]:
         with named_errors(self.options), borrowed(self.options.login) as connection:
-            yield connection, JetStream(connection).stream_info(self.options.stream)
+            yield connection, ApiClient(connection).stream_info(self.options.stream)
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from functools import partial
 from typing import Final, final
 
 from headwater.base.errors import OperatingError
-from headwater.client.link.api import JetStream
+from headwater.client.link.api import ApiClient
 from headwater.client.link.fetch import SequenceRange, read_range
 from headwater.client.link.publisher import FLIGHT_MESSAGES_MAX, Messages, Publisher
 from headwater.spark.write import markers
@@ -56,7 +56,7 @@ class BatchCommit:
         self._stream = stream
         self._letters_stream = letters_stream or ""
         self._query = query
-        self._api = JetStream(links.asking)
+        self._api = ApiClient(links.asking)
 
     def put(
         self, batch: int, done: Sequence[Written], offsets: str = "", on_changed: str = "fail"

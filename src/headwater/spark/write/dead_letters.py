@@ -20,8 +20,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, final
 
-from headwater.client.link.api import JetStream
-from headwater.client.link.errors import ApiError, LinkError
+from headwater.client.link.api import ApiClient
+from headwater.client.link.errors import ApiRefusedError, LinkError
 from headwater.client.link.publisher import MAX_PAYLOAD_BYTES, NotServedError
 from headwater.spark.write.tail import Tail
 
@@ -56,7 +56,7 @@ class _Letter:
 class DeadLetters:
     """The dead letters of one partition: those that wait, and from when on to look before a put."""
 
-    def __init__(self, api: JetStream, box: DeadLetterBox, target: str, write: str) -> None:
+    def __init__(self, api: ApiClient, box: DeadLetterBox, target: str, write: str) -> None:
         self._api = api
         self._box = box
         self._target = target
@@ -98,7 +98,7 @@ class DeadLetters:
             payload = payload[: max(0, size_max - len(header))]
         try:
             self._api.publish(self._box.subject, payload, header)
-        except ApiError as error:
+        except ApiRefusedError as error:
             kind = NotServedError if error.is_passing else LinkError
             raise kind(f"the dead-letter stream {self._box.stream} refuses: {error}") from None
 

@@ -67,8 +67,9 @@ import msgspec
 
 from headwater.base.clock import NS_PER_S
 from headwater.base.errors import OperatingError, ProgrammerError
-from headwater.client.link.api import WRONG_LAST_SEQUENCE, JetStream, StreamInfo
-from headwater.client.link.errors import ApiError
+from headwater.client.api.answers import WRONG_LAST_SEQUENCE, StreamInfo
+from headwater.client.link.api import ApiClient
+from headwater.client.link.errors import ApiRefusedError
 from headwater.client.link.publisher import MAX_PAYLOAD_BYTES
 from headwater.go.times import parse_time
 
@@ -295,7 +296,7 @@ def now_s() -> float:
     return time.monotonic() if clock is None else time.clock_gettime(clock)
 
 
-def query_marker(api: JetStream, bucket: str, query: str) -> tuple[QueryMarker, int]:
+def query_marker(api: ApiClient, bucket: str, query: str) -> tuple[QueryMarker, int]:
     """The marker of a query, and its revision."""
     entry = api.kv_get(bucket, query)
     if entry is None:
@@ -307,7 +308,7 @@ def query_marker(api: JetStream, bucket: str, query: str) -> tuple[QueryMarker, 
         return QueryMarker(batch=NO_BATCH), entry.sequence
 
 
-def commit(api: JetStream, bucket: str, query: str, record: CommittedBatch) -> QueryMarker | None:
+def commit(api: ApiClient, bucket: str, query: str, record: CommittedBatch) -> QueryMarker | None:
     """Say that all partitions of a batch are written; None when that is said.
 
     If it or a later one was committed before, nothing is put and the marker is returned.
@@ -323,7 +324,7 @@ def commit(api: JetStream, bucket: str, query: str, record: CommittedBatch) -> Q
 
 
 def begin(
-    api: JetStream, bucket: str, query: str, batch: int, run: str, targets: Targets
+    api: ApiClient, bucket: str, query: str, batch: int, run: str, targets: Targets
 ) -> BegunBatch | None:
     """The batch as whoever was first has begun it, which may be us; None if it was committed.
 
@@ -347,19 +348,19 @@ def begin(
     raise OvertakenError(f"marker {query} of bucket {bucket} is put by others all the time")
 
 
-def _remembered_max(api: JetStream) -> int:
+def _remembered_max(api: ApiClient) -> int:
     """The number of committed batches for which a message of this server has room."""
     message_bytes_max = int(api.connection.info.get("max_payload", MAX_PAYLOAD_BYTES))
     return max(1, min(COMMITTED_BATCHES_MAX, message_bytes_max // 2 // _COMMITTED_BYTES_MAX))
 
 
 def _put(
-    api: JetStream, bucket: str, key: str, value: "QueryMarker | Marker", revision: int
+    api: ApiClient, bucket: str, key: str, value: "QueryMarker | Marker", revision: int
 ) -> int | None:
     """The revision of what was put; None if the key had another one than the given."""
     try:
         return api.kv_put(bucket, key, msgspec.json.encode(value), revision)
-    except ApiError as error:
+    except ApiRefusedError as error:
         if error.err_code in WRONG_LAST_SEQUENCE:
             return None
         raise
@@ -371,7 +372,7 @@ class Claim:
 
     def __init__(
         self,
-        api: JetStream,
+        api: ApiClient,
         bucket: str,
         query: str,
         partition: int,

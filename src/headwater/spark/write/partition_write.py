@@ -12,7 +12,7 @@ from enum import Enum
 from typing import Final, TypeVar, final
 
 from headwater.base.errors import OperatingError
-from headwater.client.link.api import JetStream
+from headwater.client.link.api import ApiClient
 from headwater.client.link.connection import Connection
 from headwater.client.link.errors import (
     ConnectionLostError,
@@ -134,7 +134,7 @@ def write_exactly_once(
 ) -> Written:
     """Publish those rows that no attempt has published yet."""
     watch(Step.STARTED)
-    api = JetStream(links.asking)
+    api = ApiClient(links.asking)
     claim = Claim(api, marker_bucket, work.query, work.partition, work.batch, work.run)
     patiently = Patience(links.asking)
     claimed_s = now_s()
@@ -160,7 +160,7 @@ def write_exactly_once(
     )
 
 
-def _targets(api: JetStream, work: Work) -> Targets:
+def _targets(api: ApiClient, work: Work) -> Targets:
     """The streams of a write as they are now."""
     box = work.dead_letters
     letters = None if box is None else api.stream_info(box.stream)
@@ -225,7 +225,7 @@ class _Sending:
         self._dead_letters: DeadLetters | None = None
         if work.dead_letters is not None:
             named = self._ids.prefix.decode()[:-1]
-            api = JetStream(links.asking)
+            api = ApiClient(links.asking)
             self._dead_letters = DeadLetters(api, work.dead_letters, work.stream, named)
         self.row_count = 0
 
@@ -514,4 +514,4 @@ class _Sending:
     def _tail_of(self, stream: str, sequence: int, is_cut_anew: bool) -> Tail:
         prefix = b"" if self._work.has_message_ids else self._ids.prefix
         batch_prefix = self._ids.batch_prefix if is_cut_anew else b""
-        return Tail(JetStream(self._links.asking), stream, sequence, prefix, batch_prefix)
+        return Tail(ApiClient(self._links.asking), stream, sequence, prefix, batch_prefix)

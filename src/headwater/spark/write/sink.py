@@ -46,9 +46,10 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from headwater.base.errors import OperatingError
-from headwater.client.link.api import STREAM_NOT_FOUND, JetStream, StreamInfo
+from headwater.client.api.answers import STREAM_NOT_FOUND, StreamInfo
+from headwater.client.link.api import ApiClient
 from headwater.client.link.connection import Connection
-from headwater.client.link.errors import ApiError, NoRespondersError
+from headwater.client.link.errors import ApiRefusedError, NoRespondersError
 from headwater.client.link.login import Login
 from headwater.spark.options import OptionError, SinkOptions
 from headwater.spark.read.query_offsets import offsets_digest
@@ -189,10 +190,10 @@ def _ensure_markers(options: SinkOptions, info: StreamInfo) -> None:
         )
     replicas = int(info.config.get("num_replicas") or 1)
     try:
-        JetStream(_connection(options.login, _ASKING)).ensure_bucket(
+        ApiClient(_connection(options.login, _ASKING)).ensure_bucket(
             options.marker_bucket, num_replicas=replicas
         )
-    except ApiError as error:
+    except ApiRefusedError as error:
         raise OptionError(
             f"option markerBucket={options.marker_bucket!r} cannot be used: {error}"
         ) from None
@@ -244,12 +245,12 @@ def _dead_letter_box(options: SinkOptions) -> DeadLetterBox | None:
 
 def _stream_info(login: Login, stream: str, server: str, kind: str) -> StreamInfo:
     try:
-        return JetStream(_connection(login, _ASKING)).stream_info(stream)
+        return ApiClient(_connection(login, _ASKING)).stream_info(stream)
     except NoRespondersError as error:
         if login.api_option is None:
             raise
         raise OptionError(f"option {login.api_option}: {error}") from None
-    except ApiError as error:
+    except ApiRefusedError as error:
         if error.err_code != STREAM_NOT_FOUND:
             raise
         raise OptionError(

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, final
 
-from headwater.client.link.api import JetStream
+from headwater.client.link.api import ApiClient
 from headwater.client.link.fetch import SequenceRange, read_range
 from headwater.client.link.publisher import Messages
 from headwater.spark.write.row_ids import content_of, content_of_row
@@ -53,7 +53,7 @@ class Tail:
 
     def __init__(
         self,
-        api: JetStream,
+        api: ApiClient,
         stream: str,
         from_sequence: int,
         prefix: bytes,

@@ -11,10 +11,10 @@ import click
 import pytest
 from nats.aio.client import Client
 
-from headwater.cli.connection.login_client import LoginClient
-from headwater.cli.connection.target import Target
 from headwater.cli.commands import headwater, run
+from headwater.cli.connection.login_client import LoginClient
 from headwater.cli.connection.session import Session
+from headwater.cli.connection.target import Target
 from headwater.cli.pipeline.checks import server_checks
 from headwater.cli.shell.exits import CommandFailed
 from headwater.cli.streams.archive import BEGINNINGS, DATA_FILE, META_FILE

@@ -54,7 +54,9 @@ def test_json_has_only_the_fields_the_message_has() -> None:
     assert json.loads(message_render.message_json(1, Message("a", b""))) == {
         "number": 1, "subject": "a", "data": "",
     }  # fmt: skip
-    assert json.loads(message_render.message_json(1, Message("a", b"\xff")))["data_base64"] == "/w=="
+    assert (
+        json.loads(message_render.message_json(1, Message("a", b"\xff")))["data_base64"] == "/w=="
+    )
 
 
 def test_a_request_without_a_reply_subject_is_shown_as_such() -> None:

@@ -11,7 +11,8 @@ from typing import Final
 import pytest
 from nats.aio.msg import Msg
 
-from headwater.cli.api.client import DEFAULT_PREFIX, JetStreamApi
+from headwater.cli.api.client import AsyncApiClient
+from headwater.cli.connection.session import Session
 from headwater.cli.connection.target import Target
 from headwater.cli.consumers.delivery import (
     ACK,
@@ -22,8 +23,8 @@ from headwater.cli.consumers.delivery import (
     Receiver,
     receive,
 )
-from headwater.cli.connection.session import Session
 from headwater.cli.shell.exits import CommandFailed
+from headwater.client.api.requests import DEFAULT_PREFIX
 from tests.kit.command_line import (
     HEADWATER,
     JETSTREAM_SERVERS,
@@ -432,7 +433,7 @@ def test_what_arrived_and_was_not_shown_is_given_back(
 
     async def scenario() -> None:
         async with Session(Target((jetstream,), PATIENCE_S), print) as session:
-            api = JetStreamApi(session, DEFAULT_PREFIX, PATIENCE_S)
+            api = AsyncApiClient(session, DEFAULT_PREFIX, PATIENCE_S)
             info = await api.consumer(stream, "C")
             acks, patience = Acknowledger(session), Patience(None, renews=True)
             receiver = Receiver(lambda *_: None, lambda: True, acks, ACK, None, patience)

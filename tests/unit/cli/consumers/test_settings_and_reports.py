@@ -8,7 +8,6 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 
 from headwater.cli.api.advice import ADVICE, advice_on
-from headwater.cli.api.client import names_in
 from headwater.cli.consumers.delivery import delivery_of, is_status
 from headwater.cli.consumers.render import (
     delivery_text,
@@ -126,21 +125,6 @@ def test_advice_is_on_errors_that_there_are_and_names_what_they_are_about() -> N
     text = advice_on(10148, "S", "C")
     assert text == "Change it with: headwater consumer edit S C"
     assert advice_on(1, "S", "C") == ""
-
-
-@pytest.mark.parametrize(
-    ("operation", "names"),
-    [
-        ("STREAM.INFO.S", ("S", "")),
-        ("STREAM.MSG.GET.S", ("S", "")),
-        ("CONSUMER.LIST.S", ("S", "")),
-        ("CONSUMER.CREATE.S", ("S", "")),
-        ("CONSUMER.INFO.S.C", ("S", "C")),
-        ("CONSUMER.CREATE.S.C.orders.new", ("S", "C")),
-    ],
-)
-def test_an_operation_names_what_it_is_about(operation: str, names: tuple[str, str]) -> None:
-    assert names_in(operation) == names
 
 
 # --- times --------------------------------------------------------------------------------------

@@ -17,8 +17,8 @@ from headwater.cli.pipeline.group import pipeline
 from headwater.cli.pipeline.options import JobOptions, PipelineCommand
 from headwater.cli.pipeline.union import UNION
 from headwater.client.link.login import Login
-from headwater.spark.jobs.archive.settings import ArchiveSettings
 from headwater.spark.jobs.archive.manifest import settle_manifest
+from headwater.spark.jobs.archive.settings import ArchiveSettings
 from headwater.spark.jobs.pipeline_file import KINDS
 from tests.kit.command_line import PATIENCE_S, Call, Ended, Tool
 

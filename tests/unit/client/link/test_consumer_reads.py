@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.client.link.api import JetStream
+from headwater.client.link.api import ApiClient
 from headwater.client.link.connection import Connection
 from headwater.client.link.consumer_reads import reply_numbers
 from headwater.client.link.fetch import SequenceRange, Way, read_range
@@ -55,7 +55,7 @@ def test_a_server_that_writes_the_long_form(tmp_path: Path) -> None:
         server.create_stream("LOG")
         count = server.publish((f"LOG.{number}", b"%d" % number) for number in range(2000))
         with Connection(Login(url=server.url)) as connection:
-            info = JetStream(connection).stream_info("LOG")
+            info = ApiClient(connection).stream_info("LOG")
             chunks = [*read_range(connection, info, SequenceRange(1, count), (), Way.CONSUMER)]
         assert [each for chunk in chunks for each in chunk.sequences] == [*range(1, count + 1)]
     finally:

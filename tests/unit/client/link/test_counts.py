@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from headwater.client.link.api import JetStream, StreamInfo
+from headwater.client.api.answers import StreamInfo
+from headwater.client.link.api import ApiClient
 from headwater.client.link.connection import Connection
 from headwater.client.link.counts import count_messages, sequence_at
 from headwater.client.link.login import Login
@@ -49,7 +50,7 @@ def stream(server: Server) -> Iterator[str]:
 
 
 def info_of(connection: Connection, stream: str) -> StreamInfo:
-    return JetStream(connection).stream_info(stream)
+    return ApiClient(connection).stream_info(stream)
 
 
 def numbered(count: int) -> Iterator[Message]:

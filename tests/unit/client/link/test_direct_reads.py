@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.client.link.api import JetStream
+from headwater.client.link.api import ApiClient
 from headwater.client.link.connection import Connection
 from headwater.client.link.fetch import SequenceRange, Way, read_range
 from headwater.client.link.login import Login
@@ -29,7 +29,7 @@ def server(
 
 
 def read(connection: Connection, stream: str, way: Way) -> Columns:
-    info = JetStream(connection).stream_info(stream)
+    info = ApiClient(connection).stream_info(stream)
     found = Columns.empty()
     for chunk in read_range(connection, info, SequenceRange(1, info.last_seq), (), way):
         found.add(chunk)

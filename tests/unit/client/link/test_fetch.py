@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from headwater.client.link.api import JetStream, StreamInfo
+from headwater.client.api.answers import StreamInfo
+from headwater.client.link.api import ApiClient
 from headwater.client.link.connection import Connection
 from headwater.client.link.consumer_reads import (
     LOOKS_IN_VAIN_MAX,
@@ -17,7 +18,7 @@ from headwater.client.link.consumer_reads import (
     _Pulls,
     _PullSize,
 )
-from headwater.client.link.errors import ApiError
+from headwater.client.link.errors import ApiRefusedError
 from headwater.client.link.fetch import (
     LinearizableError,
     SequenceRange,
@@ -70,7 +71,7 @@ class Log:
         self.server.create_stream(self.name, "LOG.>", **config)
 
     def info(self) -> StreamInfo:
-        return JetStream(self.connection).stream_info(self.name)
+        return ApiClient(self.connection).stream_info(self.name)
 
     def stored(self) -> list[Stored]:
         return self.server.stored(self.name)
@@ -403,7 +404,7 @@ def test_a_stream_made_again_is_another_stream(log: Log, way: Way) -> None:
     log.server.publish(numbered(5))
     info = log.info()
     log.server.delete_stream(log.name)
-    with pytest.raises(ApiError, match="stream not found"):
+    with pytest.raises(ApiRefusedError, match="stream not found"):
         log.read(info=info, way=way)
     log.create()
     log.server.publish(numbered(5))

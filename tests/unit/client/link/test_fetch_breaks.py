@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.client.link.api import JetStream
+from headwater.client.link.api import ApiClient
 from headwater.client.link.connection import Connection
 from headwater.client.link.errors import UnreachableError
 from headwater.client.link.fetch import SequenceRange, StreamReplacedError, Way, read_range
@@ -52,7 +52,7 @@ def read_with(
     event: Callable[[], None],
 ) -> list[int]:
     """The sequences read, if something happens after the first chunk."""
-    info = JetStream(connection).stream_info(STREAM)
+    info = ApiClient(connection).stream_info(STREAM)
     chunks = read_range(connection, info, SequenceRange(1, count), subjects, way)
     found = [*next(chunks).sequences]
     assert 0 < len(found) < count
@@ -137,7 +137,7 @@ def test_messages_that_grow_suddenly_do_not_break_the_read(tmp_path: Path) -> No
             large = itertools.repeat(Message("LOG.a", bytes(1_000_000)), 30)
             count = server.publish(large)
             with Connection(Login(url=server.url)) as connection:
-                info = JetStream(connection).stream_info(STREAM)
+                info = ApiClient(connection).stream_info(STREAM)
                 chunks = [*read_range(connection, info, SequenceRange(1, count))]
             found = [each for chunk in chunks for each in chunk.sequences]
             assert found == [*range(1, count + 1)]

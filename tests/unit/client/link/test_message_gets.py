@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from headwater.client.link.api import JetStream, StreamInfo
+from headwater.client.api.answers import StreamInfo
+from headwater.client.link.api import ApiClient
 from headwater.client.link.connection import Connection, publish_frame
 from headwater.client.link.errors import LinkError
 from headwater.client.link.login import Login
@@ -44,7 +45,7 @@ def test_a_subject_that_is_not_utf_8_has_replacement_characters(server: Server) 
     with Connection(Login(url=server.url)) as connection:
         connection.send(publish_frame(b"LOG.\xff", b"", b"", b"x"))
         settle(connection)
-        info = JetStream(connection).stream_info("LOG")
+        info = ApiClient(connection).stream_info("LOG")
         reader = MessageGetReader(connection, info, Patterns(("LOG.*",)), headers_only=False)
         [chunk] = reader.read(SequenceRange(1, 1), 1)
     assert chunk.subjects == ["LOG.\N{REPLACEMENT CHARACTER}".encode()]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from headwater.client.link.api import StreamInfo
+from headwater.client.api.answers import StreamInfo
 from headwater.spark.jobs.archive.log import StoredFile
 from headwater.spark.jobs.archive.manifest import Manifest
 from headwater.spark.jobs.union import start_of_tail, subjects_of_both

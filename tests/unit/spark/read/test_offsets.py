@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.client.link.api import StreamInfo
+from headwater.client.api.answers import StreamInfo
 from headwater.spark.read.offsets import (
     Changes,
     Offset,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from headwater.client.link.api import JetStream
+from headwater.client.link.api import ApiClient
 from headwater.client.link.connection import Connection
 from headwater.client.link.login import Login
 from headwater.go.times import parse_time
@@ -46,7 +46,7 @@ def server(
 class Book:
     """The markers of one query and the stream it writes to, which no other test has."""
 
-    api: JetStream
+    api: ApiClient
     server: Server
     query: str
     stream: str
@@ -70,7 +70,7 @@ def book(server: Server) -> Iterator[Book]:
     token = secrets.token_hex(8)
     server.create_stream(f"LOG-{token}")
     with Connection(Login(url=server.url)) as connection:
-        yield Book(JetStream(connection), server, token, f"LOG-{token}")
+        yield Book(ApiClient(connection), server, token, f"LOG-{token}")
 
 
 def test_the_first_attempt_begins_behind_the_end_of_the_stream(book: Book) -> None:

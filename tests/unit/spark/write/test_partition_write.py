@@ -11,7 +11,7 @@ from contextlib import closing, contextmanager
 
 import pytest
 
-from headwater.client.link.api import JetStream
+from headwater.client.link.api import ApiClient
 from headwater.client.link.connection import Connection
 from headwater.client.link.errors import LinkError
 from headwater.client.link.login import Login
@@ -101,7 +101,7 @@ def commit(server: Server) -> None:
     """As the driver does when all partitions are through."""
     with links(server) as ends:
         record = CommittedBatch(work().batch, 1, ROWS, "")
-        markers.commit(JetStream(ends.asking), BUCKET, work().query, record)
+        markers.commit(ApiClient(ends.asking), BUCKET, work().query, record)
 
 
 def stop_at(step: Step, nth: int = 1) -> Watch:

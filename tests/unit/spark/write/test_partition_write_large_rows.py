@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from headwater.client.link.api import JetStream
+from headwater.client.link.api import ApiClient
 from headwater.client.link.connection import Connection
 from headwater.client.link.login import Login
 from headwater.client.link.publisher import MessageRefusedError
@@ -171,7 +171,7 @@ def test_markers_of_many_batches_fit_too(server: Server, work: Work) -> None:
         done = [Written(2**40, 0, content_sum=2**96 - 2)]
         for batch in range(COMMITTED_BATCHES_MAX):
             commit.put(2**40 + batch, done, "f" * 24)
-        marker, _ = query_marker(JetStream(ends.asking), BUCKET, work.query)
+        marker, _ = query_marker(ApiClient(ends.asking), BUCKET, work.query)
     assert marker.batch == 2**40 + COMMITTED_BATCHES_MAX - 1
     assert len(marker.committed) == BYTES_MAX // 2 // 128
 

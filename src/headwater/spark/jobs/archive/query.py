@@ -24,7 +24,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.listener import StreamingQueryProgress
 from pyspark.sql.streaming.query import StreamingQuery
 
-from headwater.client.link.api import JetStream, StreamInfo
+from headwater.client.api.answers import StreamInfo
+from headwater.client.link.api import ApiClient
 from headwater.client.link.connection import Connection
 from headwater.client.link.lag import Lag
 from headwater.spark.jobs.archive.compaction import Compacted, compact
@@ -50,7 +51,7 @@ NO_BATCH: Final = -1
 def run(spark: SparkSession, settings: ArchiveSettings, progress: Progress) -> ArchiveResult:
     """One run of the job."""
     with Connection(settings.login.at_start) as connection:
-        info = stream_info(JetStream(connection), settings.stream)
+        info = stream_info(ApiClient(connection), settings.stream)
     with exclusive(settings.root):
         settle_manifest(settings.root, settings.manifest)
         return ArchiveRun(spark, settings, info, progress).run()

@@ -28,7 +28,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from headwater.base.errors import OperatingError, PeerError
-from headwater.client.link.api import JetStream, StreamInfo
+from headwater.client.api.answers import StreamInfo
+from headwater.client.link.api import ApiClient
 from headwater.client.link.connection import Connection, reach
 from headwater.client.link.lag import lag_behind
 from headwater.client.link.login import Login
@@ -209,7 +210,7 @@ def replay(
     settings.check()
     reach(settings.to_login)
     with Connection(settings.to_login) as connection:
-        return _Run(spark, settings, JetStream(connection), progress).run()
+        return _Run(spark, settings, ApiClient(connection), progress).run()
 
 
 class _Run:
@@ -219,7 +220,7 @@ class _Run:
         self,
         spark: "SparkSession",
         settings: ReplaySettings,
-        server: JetStream,
+        server: ApiClient,
         progress: Progress,
     ) -> None:
         self._spark = spark
@@ -304,7 +305,7 @@ class _Run:
         if settings.to_url is None:
             return stream_info(self._server, settings.stream)
         with Connection(settings.login.at_start) as connection:
-            return stream_info(JetStream(connection), settings.stream)
+            return stream_info(ApiClient(connection), settings.stream)
 
     def _check_loss(self, marker: Marker, source: StreamInfo) -> None:
         held = Offset(source.name, marker.source_created, marker.next)

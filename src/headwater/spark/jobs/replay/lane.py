@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Final
 
 from headwater.base.clock import NS_PER_S
 from headwater.base.errors import OperatingError
-from headwater.client.link.api import JetStream, StreamInfo
+from headwater.client.api.answers import StreamInfo
+from headwater.client.link.api import ApiClient
 from headwater.client.link.connection import Connection
 from headwater.client.link.errors import (
     ConnectionLostError,
@@ -111,7 +112,7 @@ def publish_lane(batches: "Iterable[pa.RecordBatch]", plan: LanePlan) -> "Iterat
         # Requests go over a connection of their own, which is made anew without a word when it is
         # lost: under messages that wait for acks that must not happen.
         with Connection(plan.login) as connection, Connection(plan.login) as for_requests:
-            lane = _Lane(plan, connection, JetStream(for_requests))
+            lane = _Lane(plan, connection, ApiClient(for_requests))
             for batch in batches:
                 lane.publish(batch)
             lane.finish()
@@ -131,7 +132,7 @@ def publish_lane(batches: "Iterable[pa.RecordBatch]", plan: LanePlan) -> "Iterat
 class _Lane:
     """One connection to the target, made anew when it is lost."""
 
-    def __init__(self, plan: LanePlan, connection: Connection, server: JetStream) -> None:
+    def __init__(self, plan: LanePlan, connection: Connection, server: ApiClient) -> None:
         self._plan = plan
         self._prefix = plan.name.encode() + b":"
         self._connection = connection

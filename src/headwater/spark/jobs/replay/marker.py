@@ -27,8 +27,9 @@ from typing import Final
 import msgspec
 
 from headwater.base.clock import NS_PER_S
-from headwater.client.link.api import WRONG_LAST_SEQUENCE, JetStream, StreamInfo
-from headwater.client.link.errors import ApiError
+from headwater.client.api.answers import WRONG_LAST_SEQUENCE, StreamInfo
+from headwater.client.link.api import ApiClient
+from headwater.client.link.errors import ApiRefusedError
 from headwater.spark.options import OptionError
 from headwater.spark.write.markers import OvertakenError, now_s
 
@@ -97,7 +98,7 @@ class Claim:
 class MarkerEntry:
     """One replay's entry. `revision` is that of the entry as this run has read or put it."""
 
-    def __init__(self, server: JetStream, bucket: str, name: str) -> None:
+    def __init__(self, server: ApiClient, bucket: str, name: str) -> None:
         self._server = server
         self._bucket = bucket
         self._name = name
@@ -127,7 +128,7 @@ class MarkerEntry:
         value = msgspec.json.encode(asdict(marker))
         try:
             self.revision = self._server.kv_put(self._bucket, self._name, value, self.revision)
-        except ApiError as error:
+        except ApiRefusedError as error:
             if error.err_code not in WRONG_LAST_SEQUENCE:
                 raise
             raise overtaken(self._name) from None
@@ -146,7 +147,7 @@ class Fence:
         self._claim = claim
         self._checked_s = -float("inf")
 
-    def check(self, server: JetStream) -> None:
+    def check(self, server: ApiClient) -> None:
         """Before sending: make sure, if that was not done just now. Raises OvertakenError."""
         asked_s = now_s()
         if asked_s - self._checked_s < self._claim.lease_s:

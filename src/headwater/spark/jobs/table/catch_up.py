@@ -12,7 +12,8 @@ from typing import cast
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
-from headwater.client.link.api import JetStream, StreamInfo
+from headwater.client.api.answers import StreamInfo
+from headwater.client.link.api import ApiClient
 from headwater.client.link.connection import Connection
 from headwater.client.link.fetch import read_range
 from headwater.client.link.ranges import Columns, SequenceRange
@@ -43,7 +44,7 @@ class CaughtUp:
             return read_range(connection, info, wanted)
 
         def newest() -> int:
-            return JetStream(connection).stream_info(info.name).last_seq
+            return ApiClient(connection).stream_info(info.name).last_seq
 
         reading = CatchUp(read, newest, after)
         chunks = list(reading.chunks())

@@ -33,9 +33,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from headwater.client.link.api import STREAM_NOT_FOUND, JetStream, StreamInfo
+from headwater.client.api.answers import STREAM_NOT_FOUND, StreamInfo
+from headwater.client.link.api import ApiClient
 from headwater.client.link.connection import Connection
-from headwater.client.link.errors import ApiError
+from headwater.client.link.errors import ApiRefusedError
 from headwater.client.link.lag import lag_behind
 from headwater.client.link.login import Login
 from headwater.spark.jobs.archive.delta_table import Part, Table, write_parts
@@ -353,7 +354,7 @@ class _Following:
     def next(self) -> TableResult:
         """Bring the tables up to date, unless nothing has happened since the last time."""
         with Connection(self._settings.login) as connection:
-            run = _Run(self._spark, self._settings, JetStream(connection), self._progress)
+            run = _Run(self._spark, self._settings, ApiClient(connection), self._progress)
             info = run.info()
             # Whatever changes a bucket changes its counts too, also a purge and an age limit.
             if self._result is None or info != self._info:
@@ -383,7 +384,7 @@ class _Run:
         self,
         spark: "SparkSession",
         settings: TableSettings,
-        server: JetStream,
+        server: ApiClient,
         progress: Progress,
     ) -> None:
         self._spark = spark
@@ -438,7 +439,7 @@ class _Run:
         bucket = self._settings.bucket
         try:
             return self._server.stream_info(stream_name(Kind.BUCKET, bucket))
-        except ApiError as error:
+        except ApiRefusedError as error:
             if error.err_code != STREAM_NOT_FOUND:
                 raise
             raise OptionError(
