@@ -1,6 +1,7 @@
 """`headwater store inspect` and `verify`: what is in a store's folder, and whether it is sound.
 
-The reading is `store_reader`'s, which changes nothing; this is how it looks and how it ends.
+The store reads itself (`store.recovery.inspection`) and changes nothing; these commands open it,
+render the findings and choose the exit code.
 """
 
 import json
@@ -23,13 +24,19 @@ from headwater.cli.shell.render import (
     printable,
     size_text,
 )
-from headwater.cli.store.reader import NOT_OPENED, StoreReader, StoreSurvey
-from headwater.cli.store.stream_reader import Problem, Ranges, SegmentSurvey, StreamSurvey
+from headwater.cli.store.opening import NOT_OPENED, store_reader
 from headwater.cli.streams.archive import holds_backup, read_backup
 from headwater.server.streams.resources import STORE_FOLDER
 from headwater.store.disk.cipher import Cipher, ServerKey
 from headwater.store.disk.store_file import STORE_FILE
 from headwater.store.log.message_log import StoreError
+from headwater.store.recovery.inspection import StoreReader, StoreSurvey
+from headwater.store.recovery.stream_inspection import (
+    Problem,
+    Ranges,
+    SegmentSurvey,
+    StreamSurvey,
+)
 from headwater.store.store import STREAMS_FOLDER
 
 EXIT_CODES: Final = """
@@ -187,7 +194,7 @@ def opened(folder: str, thorough: bool, strict: bool, key_file: str | None) -> S
     """The store in a folder, or a failure that says what to do."""
     folder = store_folder(folder)
     with failures_explained(folder):
-        return StoreReader(folder, thorough, strict, server_key_in(key_file))
+        return store_reader(folder, thorough, strict, server_key_in(key_file))
 
 
 def store_folder(folder: str) -> str:

@@ -131,11 +131,15 @@ class DecodedFiles(ReadOnlyFiles):
         self._encoding = Encoding(server_key=server_key)
         self._by_folder: dict[str, FileSystem] = {}
         # The bytes of files into which a server would put something back.
-        self.instead: dict[str, bytes] = {}
+        self._replaced: dict[str, bytes] = {}
+
+    def replace_content(self, path: str, data: bytes) -> None:
+        """Let `data` be read in place of the content of a file."""
+        self._replaced[path] = data
 
     def open(self, path: str) -> File:
-        if path in self.instead:
-            return ReadOnlyFile(path, self.instead[path])
+        if path in self._replaced:
+            return ReadOnlyFile(path, self._replaced[path])
         return self._in_folder(path.rpartition("/")[0]).open(path)
 
     def _in_folder(self, folder: str) -> FileSystem:

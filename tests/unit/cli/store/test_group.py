@@ -13,8 +13,8 @@ import pytest
 
 from headwater.base.checksums import crc32
 from headwater.cli.commands import run
+from headwater.cli.store.opening import store_reader
 from headwater.cli.store.read_only_files import DecodedFiles, ReadOnlyError, lock_holder
-from headwater.cli.store.reader import StoreReader
 from headwater.cli.streams.archive import BEGINNINGS, DATA_FILE, archive_writer
 from headwater.runtime.entropy import SystemEntropy
 from headwater.runtime.filesystem import SystemFileSystem, boot_id
@@ -458,7 +458,7 @@ def test_what_is_told_is_what_a_server_then_finds(
             flip(path, offset)
         else:
             os.truncate(path, offset)
-        told = StoreReader(str(damaged), thorough=True).read()
+        told = store_reader(str(damaged), thorough=True).read()
         store = opened(damaged)
         for stream in told.streams:
             log = store.logs[stream.name]

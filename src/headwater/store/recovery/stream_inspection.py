@@ -1,18 +1,17 @@
-"""One stream's files as a server would find them, read without opening the stream.
+"""The files of one stream as a server would find them, read without opening the stream.
 
-It shares the layouts with the store and the walk over damaged records (`store.recovery.recovery`),
-so that both find the same damage. Beside a running server files grow while they are read: what
-looks like a torn end then is a write on its way, and is not reported.
+The reader shares the layouts with the store, and the walk over damaged records with
+`store.recovery.recovery`, so that both find the same damage. Beside a running server files grow
+while they are read: a torn end is then a write on its way, and is not reported.
 """
 
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Final
+from typing import Final, Protocol
 
-from headwater.cli.store.read_only_files import ReadOnlyFiles
-from headwater.store.disk.filesystem import read_file
+from headwater.store.disk.filesystem import FileSystem, read_file
 from headwater.store.disk.format import (
     ERASED,
     HEADER_BYTES,
@@ -79,7 +78,19 @@ REFUSES_NEWER: Final = "does not open this stream; use a newer Headwater"
 SKIPS_FOLDER: Final = "does not see this stream; restore its stream file, or remove the folder"
 
 
-# --- what there is to tell ----------------------------------------------------------------------
+class InspectedFiles(FileSystem, Protocol):
+    """Files that an inspection reads, some of them as they are after a server has opened them."""
+
+    def disk_bytes(self, path: str) -> int:
+        """The bytes of a file, or of all files in a folder; an absent file has none."""
+        ...
+
+    def replace_content(self, path: str, data: bytes) -> None:
+        """Let `data` be read in place of the content of a file."""
+        ...
+
+
+# --- findings -----------------------------------------------------------------------------------
 
 Ranges = list[tuple[int, int]]
 
@@ -201,7 +212,7 @@ class StreamReader:
 
     def __init__(
         self,
-        files: ReadOnlyFiles,
+        files: InspectedFiles,
         folder: str,
         name: str,
         thorough: bool,

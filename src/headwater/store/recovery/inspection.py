@@ -1,25 +1,13 @@
-"""A store as seen from outside: what is in it and what is wrong with it, changing nothing.
+"""A store read from outside: its streams, and the damage that a server would find. Changes nothing.
 
-A server that opens a store repairs it: ends are cut, files set aside, the write-ahead file put
-back. What is here only reads, through `read_only_files`, and says what a server would do.
+A server that opens a store repairs it: it cuts torn ends, sets damaged files aside and puts the
+write-ahead file back. The reader only reads, and reports what a server would do.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
-from headwater.cli.shell.exits import CommandFailed, ExitCode
-from headwater.cli.store.read_only_files import DecodedFiles, lock_holder
-from headwater.cli.store.stream_reader import (
-    CUTS_OFF,
-    SETS_FILE_ASIDE,
-    Problem,
-    StreamReader,
-    StreamSurvey,
-    reason_of,
-)
-from headwater.runtime.filesystem import boot_id
-from headwater.store.disk.cipher import ServerKey
 from headwater.store.disk.filesystem import read_file
 from headwater.store.disk.format import HEADER_BYTES, FileHeader, FormatError, StreamFile
 from headwater.store.disk.segment import segment_name
@@ -34,14 +22,16 @@ from headwater.store.disk.wal import (
 )
 from headwater.store.log.file_log import JOURNAL_FILE, STREAM_FILE
 from headwater.store.recovery.recovery import Findings
-from headwater.store.store import (
-    LOCK_FILE,
-    STREAMS_FOLDER,
-    name_of_folder,
+from headwater.store.recovery.stream_inspection import (
+    CUTS_OFF,
+    SETS_FILE_ASIDE,
+    InspectedFiles,
+    Problem,
+    StreamReader,
+    StreamSurvey,
+    reason_of,
 )
-
-# A server or a store that can not be reached: to a script it is the same.
-NOT_OPENED: Final = ExitCode.NOT_CONNECTED
+from headwater.store.store import STREAMS_FOLDER, name_of_folder
 
 # What a server does about damage to what all streams share.
 REFUSES_STORE: Final = (
@@ -76,45 +66,24 @@ class StoreSurvey:
 
 
 class StoreReader:
-    """Reads a store from outside. `thorough` reads every byte, else footers are believed."""
+    """Reads a store from outside."""
 
     def __init__(
-        self,
-        folder: str,
-        thorough: bool,
-        strict: bool = False,
-        server_key: ServerKey | None = None,
+        self, files: InspectedFiles, folder: str, thorough: bool, in_use_by: str, boot_id: str
     ) -> None:
-        self.folder = folder.rstrip("/") or "/"
+        """`thorough` reads every byte, else footers are believed.
+
+        `in_use_by` is the process that has the store open, empty if none has; `boot_id` stays the
+        same until the machine is restarted.
+        """
+        self.folder = folder
         self.thorough = thorough
-        self.files = DecodedFiles(self.folder, server_key)
-        self.survey = StoreSurvey(self.folder)
+        self.files = files
+        self.survey = StoreSurvey(folder, in_use_by)
+        self._boot_id = boot_id
         self._streams = f"{self.folder}/{STREAMS_FOLDER}"
         # Streams of which something is in the write-ahead files.
         self._ahead_of: set[bytes] = set()
-        self._check_is_store()
-        self.survey.in_use_by = lock_holder(f"{self.folder}/{LOCK_FILE}")
-        if strict and self.survey.in_use_by:
-            raise CommandFailed(
-                f"{self.folder} is in use by {self.survey.in_use_by}",
-                "Stop the server first, or leave out --strict to read beside it.",
-                NOT_OPENED,
-            )
-
-    def _check_is_store(self) -> None:
-        if not self.files.is_folder(self.folder):
-            raise CommandFailed(
-                f"There is no folder {self.folder}",
-                "Give the folder a server was told to keep its store in (store_dir).",
-                NOT_OPENED,
-            )
-        there = self.files.list_folder(self.folder)
-        if STORE_FILE not in there and STREAMS_FOLDER not in there:
-            raise CommandFailed(
-                f"{self.folder} holds no store: neither {STORE_FILE} nor {STREAMS_FOLDER} is in it",
-                "Give the folder a server was told to keep its store in (store_dir).",
-                NOT_OPENED,
-            )
 
     @property
     def in_use(self) -> bool:
@@ -183,9 +152,8 @@ class StoreReader:
             self.report(Problem("unreadable", path, reason_of(error, path), REFUSES_STORE))
             return b""
         self.survey.closed_in_order = store.clean
-        life = boot_id()
-        same_life = life != BOOT_UNKNOWN and store.boot_id == life.encode()
-        self.survey.machine_restarted = not same_life
+        is_same_boot = self._boot_id != BOOT_UNKNOWN and store.boot_id == self._boot_id.encode()
+        self.survey.machine_restarted = not is_same_boot
         return store.identity
 
     # --- the write-ahead file ------------------------------------------------------------------
@@ -248,7 +216,7 @@ class StoreReader:
         before = read_file(self.files, path)
         data = put_together(before, 0, frames)
         if data != before:
-            self.files.instead[path] = data
+            self.files.replace_content(path, data)
             self.survey.notes.append(
                 f"{path.removeprefix(f'{self.folder}/')}: a server completes this file from the "
                 "write-ahead file; what is told here is what it has then"
