@@ -6,8 +6,6 @@ module joins them, asks before anything is lost, and owns what is said. What con
 """
 
 import functools
-import json
-from collections.abc import Sequence
 from typing import Any, Final
 
 import click
@@ -22,18 +20,24 @@ from headwater.cli.api.command import (
     document,
     now,
 )
+from headwater.cli.api.configuring import (
+    NAMES_OPTION,
+    REVERSE_OPTION,
+    Edit,
+    Edited,
+    add_options,
+    edit_options,
+    nothing_was,
+    show_config,
+    show_list,
+    show_names,
+)
 from headwater.cli.consumers import render
 from headwater.cli.consumers.settings import SETTINGS, completed, listed, sendable, with_implied
 from headwater.cli.shell.confirm import confirmed
 from headwater.cli.shell.exits import CommandFailed, ExitCode
 from headwater.cli.shell.output import Output
-from headwater.cli.shell.sections import differences_text
-from headwater.cli.shell.settings_options import (
-    Moment,
-    given_settings,
-    read_config,
-    settings_options,
-)
+from headwater.cli.shell.settings_options import Moment, given_settings, read_config
 from headwater.cli.shell.tables import terminal_width
 from headwater.cli.shell.units import duration_ns_text, time_text
 from headwater.client.api.requests import (
@@ -63,11 +67,7 @@ headwater consumer info ORDERS WORKER --json | headwater consumer add ORDERS W2 
 @click.argument("stream", type=STREAM_NAME)
 @click.argument("name", type=CONSUMER_NAME, required=False)
 @click.option("--ephemeral", is_flag=True, help="Gone when nobody uses it; needs no NAME.")
-@click.option("--config", "place", metavar="FILE|-", help="Begin with a configuration in JSON.")
-@click.option("--pedantic", is_flag=True, help="Refuse what the server would adjust.")
-@click.option("--dry-run", is_flag=True, help="Print the configuration, change nothing.")
-@JSON_OPTION
-@settings_options(SETTINGS, for_edit=False)
+@add_options(SETTINGS)
 def add(
     api: ApiTarget,
     output: Output,
@@ -93,8 +93,7 @@ def add(
     if "name" in config:
         CONSUMER_NAME.convert(config["name"], None, None)
     if dry_run:
-        output.result(json.dumps(config, ensure_ascii=False, indent=None if as_json else 2))
-        return ExitCode.OK
+        return show_config(output, config, as_json)
     info = api.request(creation(stream, config, pedantic=pedantic))
     if as_json:
         output.result(document(info))
@@ -120,55 +119,21 @@ headwater consumer edit ORDERS WORKER --max-ack-pending 10 --dry-run   show what
 )
 @click.argument("stream", type=STREAM_NAME)
 @click.argument("name", type=CONSUMER_NAME)
-@click.option("--config", "place", metavar="FILE|-", help="Replace the whole configuration.")
-@click.option("--unset", multiple=True, type=click.Choice(SETTINGS.fields), metavar="SETTING",
-              help="Take a setting back, by its name in the API.")  # fmt: skip
-@click.option("--pedantic", is_flag=True, help="Refuse what the server would adjust.")
-@click.option("--dry-run", is_flag=True, help="Show the difference, change nothing.")
-@ASK_OPTION
-@JSON_OPTION
-@settings_options(SETTINGS, for_edit=True)
-def edit(
-    api: ApiTarget,
-    output: Output,
-    stream: str,
-    name: str,
-    place: str | None,
-    unset: Sequence[str],
-    pedantic: bool,
-    dry_run: bool,
-    force: bool,
-    as_json: bool,
-    **settings: Any,
-) -> ExitCode:
+@edit_options(SETTINGS)
+def edit(api: ApiTarget, output: Output, stream: str, name: str, **options: Any) -> ExitCode:
     """Change the consumer NAME of STREAM: show the difference, ask, and do it."""
-    given = given_settings(SETTINGS, settings)
-    replacement = listed(read_config(place)) if place else None
-    if not given and not unset and replacement is None:
-        raise click.UsageError("say what to change: an option, --unset or --config")
+    change = Edit.of(SETTINGS, options, listed)
     info = api.request(consumer_info(stream, name))
     # One that was named by the server has no name in its configuration.
     old = listed(info["config"]) | {"name": name}
-    named = {field: old[field] for field in ("name", "durable_name") if field in old}
-    base = old if replacement is None else replacement | named
-    new = SETTINGS.changed(base, given, unset)
-    changes = SETTINGS.differences(old, new)
-    if not changes:
-        output.result(document(info) if as_json else f"Consumer {name} is that already")
-        return ExitCode.OK
-    if dry_run and as_json:
-        output.result(document(sendable(new)))
-        return ExitCode.OK
-    show = output.result if dry_run else output.remark
-    show(f"Consumer {name} of stream {stream}:")
-    show(differences_text(SETTINGS, changes))
-    if dry_run:
-        return ExitCode.OK
-    if not confirmed(f"Change consumer {name} of stream {stream}?", force):
-        output.remark("Nothing was changed.")
-        return ExitCode.FAILED
-    answer = api.request(creation(stream, sendable(new), action="update", pedantic=pedantic))
-    output.result(document(answer) if as_json else f"Changed {render.named(answer)}")
+    new = change.changed(old, kept=("name", "durable_name"))
+    sent = sendable(new)
+    edited = Edited(f"Consumer {name}", f" of stream {stream}", info, old, new, sent)
+    ended = change.end_without_change(output, edited)
+    if ended is not None:
+        return ended
+    answer = api.request(creation(stream, sent, action="update", pedantic=change.pedantic))
+    output.result(document(answer) if change.as_json else f"Changed {render.named(answer)}")
     return ExitCode.OK
 
 
@@ -184,25 +149,20 @@ headwater consumer ls ORDERS --json | jq -r '.[].name'
 """,
 )
 @click.argument("stream", type=STREAM_NAME)
-@click.option("--names", "names_only", is_flag=True, help="Names alone, one on a line.")
+@NAMES_OPTION
 @JSON_OPTION
 def ls(api: ApiTarget, output: Output, stream: str, names_only: bool, as_json: bool) -> ExitCode:
     """List the consumers of STREAM."""
     if names_only:
-        names = sorted(api.call(lambda calls: calls.consumer_names(stream)))
-        if as_json:
-            output.result(document(names))
-        for name in () if as_json else names:
-            output.result(name)
-        return ExitCode.OK
+        return show_names(output, api.call(lambda calls: calls.consumer_names(stream)), as_json)
     consumers = api.call(lambda calls: joined(calls.consumers(stream)))
-    if as_json:
-        output.result(document(consumers))
-    elif consumers:
-        output.result(render.consumers_table(consumers, now()).text(terminal_width(output)))
-    else:
-        output.remark(f"No consumers. Make one with: headwater consumer add {stream} NAME")
-    return ExitCode.OK
+    return show_list(
+        output,
+        consumers,
+        as_json,
+        lambda: render.consumers_table(consumers, now()),
+        if_empty=f"No consumers. Make one with: headwater consumer add {stream} NAME",
+    )
 
 
 @api_command(
@@ -234,7 +194,7 @@ headwater consumer report --json | jq .totals
 )
 @click.argument("stream", type=STREAM_NAME, required=False)
 @click.option("--sort", type=click.Choice(render.SORT_KEYS), default="pending", help="By what.")
-@click.option("--reverse", is_flag=True, help="The other way round.")
+@REVERSE_OPTION
 @JSON_OPTION
 def report(
     api: ApiTarget, output: Output, stream: str | None, sort: str, reverse: bool, as_json: bool
@@ -359,8 +319,7 @@ def rm(
     answer = api.request(consumer_info(stream, name))
     doomed = render.doomed_text(answer)
     if not confirmed(f"Remove {render.named(answer)} with {doomed}?", force):
-        output.remark("Nothing was removed.")
-        return ExitCode.FAILED
+        return nothing_was(output, "removed")
     api.request(consumer_delete(stream, name))
     if as_json:
         output.result(document({"removed": name, "stream": stream, **render.figures(answer)}))

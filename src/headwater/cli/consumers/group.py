@@ -6,7 +6,7 @@ import click
 
 from headwater.cli.consumers.commands import add, edit, info, ls, pause, report, resume, rm
 from headwater.cli.consumers.messages import next_, sub
-from headwater.cli.shell.parameters import write_verbatim
+from headwater.cli.shell.parameters import TeachingGroup
 
 FIRST_SESSION: Final = """
 headwater stream add ORDERS --subjects 'orders.>'   a stream to consume
@@ -17,18 +17,7 @@ headwater consumer info ORDERS WORKER               what is left for it
 """
 
 
-class ConsumerGroup(click.Group):
-    """The group, with a first session in its help."""
-
-    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        write_verbatim(formatter, "A first session", FIRST_SESSION)
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        # As they were added, not by the alphabet.
-        return list(self.commands)
-
-
-@click.group("consumer", cls=ConsumerGroup)
+@click.group("consumer", cls=TeachingGroup, first_session=FIRST_SESSION)
 def consumer() -> None:
     """Make, see, change, pause and follow the consumers of a stream.
 

@@ -8,7 +8,7 @@ from headwater.cli.pipeline.commands import archive, replay, stats, table
 from headwater.cli.pipeline.demo import demo
 from headwater.cli.pipeline.file_commands import check, run
 from headwater.cli.pipeline.union import union
-from headwater.cli.shell.parameters import write_verbatim
+from headwater.cli.shell.parameters import TeachingGroup
 
 FIRST_SESSION: Final = """
 headwater pipeline demo                                all of it, on a server of its own
@@ -19,18 +19,7 @@ headwater pipeline run pipelines.toml                  many jobs, from one file
 """
 
 
-class PipelineGroup(click.Group):
-    """The group, with a first session in its help."""
-
-    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        write_verbatim(formatter, "A first session", FIRST_SESSION)
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        # As they were added, not by the alphabet.
-        return list(self.commands)
-
-
-@click.group("pipeline", cls=PipelineGroup)
+@click.group("pipeline", cls=TeachingGroup, first_session=FIRST_SESSION)
 def pipeline() -> None:
     """Archive streams, keep tables of buckets, replay, and measure, on Spark.
 

@@ -70,6 +70,20 @@ class TeachingCommand(click.Command):
         write_verbatim(formatter, "Examples", self.examples)
 
 
+class TeachingGroup(click.Group):
+    """A group whose help ends with a first session, and lists commands in the order given."""
+
+    def __init__(self, *args: Any, first_session: str = "", **settings: Any) -> None:
+        super().__init__(*args, **settings)
+        self.first_session = first_session
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        write_verbatim(formatter, "A first session", self.first_session)
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self.commands)
+
+
 def write_options(
     command: click.Command, ctx: click.Context, formatter: click.HelpFormatter
 ) -> None:

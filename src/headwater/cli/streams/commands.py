@@ -5,7 +5,6 @@ joins them, asks before anything is lost, and owns what is said. Moving whole st
 `stream_backup`.
 """
 
-import json
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -21,12 +20,23 @@ from headwater.cli.api.command import (
     document,
     now,
 )
+from headwater.cli.api.configuring import (
+    NAMES_OPTION,
+    REVERSE_OPTION,
+    Edit,
+    Edited,
+    add_options,
+    edit_options,
+    nothing_was,
+    show_config,
+    show_list,
+    show_names,
+)
 from headwater.cli.shell.confirm import confirmed
 from headwater.cli.shell.exits import ExitCode
 from headwater.cli.shell.output import Output
 from headwater.cli.shell.render import count_text, size_text
-from headwater.cli.shell.sections import differences_text
-from headwater.cli.shell.settings_options import given_settings, read_config, settings_options
+from headwater.cli.shell.settings_options import given_settings, read_config
 from headwater.cli.shell.tables import terminal_width
 from headwater.cli.streams import render
 from headwater.cli.streams.settings import SETTINGS, taken_back, without_effect
@@ -35,6 +45,7 @@ from headwater.client.api.requests import (
     message_get,
     stream_create,
     stream_delete,
+    stream_info,
     stream_purge,
     stream_update,
 )
@@ -55,11 +66,7 @@ headwater stream add ORDERS --subjects 'orders.>' --dry-run
     settings_table=SETTINGS,
 )
 @click.argument("name", type=STREAM_NAME, required=False)
-@click.option("--config", "place", metavar="FILE|-", help="Begin with a configuration in JSON.")
-@click.option("--pedantic", is_flag=True, help="Refuse what the server would adjust.")
-@click.option("--dry-run", is_flag=True, help="Print the configuration, change nothing.")
-@JSON_OPTION
-@settings_options(SETTINGS, for_edit=False)
+@add_options(SETTINGS)
 def add(
     api: ApiTarget,
     output: Output,
@@ -81,8 +88,7 @@ def add(
         raise click.UsageError("the stream has no name: give NAME")
     config["name"] = STREAM_NAME.convert(name or config["name"], None, None)
     if dry_run:
-        output.result(json.dumps(config, ensure_ascii=False, indent=None if as_json else 2))
-        return ExitCode.OK
+        return show_config(output, config, as_json)
     info = api.request(stream_create(config, pedantic=pedantic))
     remark_on(info, output)
     if as_json:
@@ -105,56 +111,20 @@ headwater stream edit ORDERS --max-msgs 1000 --dry-run         only show what wo
     settings_table=SETTINGS,
 )
 @click.argument("name", type=STREAM_NAME)
-@click.option("--config", "place", metavar="FILE|-", help="Replace the whole configuration.")
-@click.option("--unset", multiple=True, type=click.Choice(SETTINGS.fields), metavar="SETTING",
-              help="Take a setting back, by its name in the API.")  # fmt: skip
-@click.option("--pedantic", is_flag=True, help="Refuse what the server would adjust.")
-@click.option("--dry-run", is_flag=True, help="Show the difference, change nothing.")
-@ASK_OPTION
-@JSON_OPTION
-@settings_options(SETTINGS, for_edit=True)
-def edit(
-    api: ApiTarget,
-    output: Output,
-    name: str,
-    place: str | None,
-    unset: Sequence[str],
-    pedantic: bool,
-    dry_run: bool,
-    force: bool,
-    as_json: bool,
-    **settings: Any,
-) -> ExitCode:
+@edit_options(SETTINGS)
+def edit(api: ApiTarget, output: Output, name: str, **options: Any) -> ExitCode:
     """Change the stream NAME: show the difference, ask, and do it."""
-    given = given_settings(SETTINGS, settings)
-    replacement = read_config(place) if place else None
-    if not given and not unset and replacement is None:
-        raise click.UsageError("say what to change: an option, --unset or --config")
-    info = api.call(lambda calls: calls.info(name))
+    change = Edit.of(SETTINGS, options)
+    info = api.request(stream_info(name))
     old = info["config"]
-    new = {
-        **SETTINGS.changed(old if replacement is None else replacement, given, unset),
-        "name": name,
-    }
+    new = change.changed(old) | {"name": name}
     new |= taken_back(old, new)
-    changes = SETTINGS.differences(old, new)
-    if not changes:
-        output.result(document(info) if as_json else f"Stream {name} is that already")
-        return ExitCode.OK
-    if dry_run and as_json:
-        output.result(document(new))
-        return ExitCode.OK
-    show = output.result if dry_run else output.remark
-    show(f"Stream {name}:")
-    show(differences_text(SETTINGS, changes))
-    if dry_run:
-        return ExitCode.OK
-    if not confirmed(f"Change stream {name}?", force):
-        output.remark("Nothing was changed.")
-        return ExitCode.FAILED
-    answer = api.request(stream_update(new, pedantic=pedantic))
+    ended = change.end_without_change(output, Edited(f"Stream {name}", "", info, old, new, new))
+    if ended is not None:
+        return ended
+    answer = api.request(stream_update(new, pedantic=change.pedantic))
     remark_on(answer, output)
-    output.result(document(answer) if as_json else f"Changed stream {name}")
+    output.result(document(answer) if change.as_json else f"Changed stream {name}")
     return ExitCode.OK
 
 
@@ -177,27 +147,22 @@ headwater stream ls --json | jq -r '.[].config.name'
 """,
 )
 @click.option("--subject", metavar="SUBJECT", help="Only streams that keep this subject.")
-@click.option("--names", "names_only", is_flag=True, help="Names alone, one on a line.")
+@NAMES_OPTION
 @JSON_OPTION
 def ls(
     api: ApiTarget, output: Output, subject: str | None, names_only: bool, as_json: bool
 ) -> ExitCode:
     """List the streams."""
     if names_only:
-        names = sorted(api.call(lambda calls: calls.names(subject)))
-        if as_json:
-            output.result(document(names))
-        for name in () if as_json else names:
-            output.result(name)
-        return ExitCode.OK
+        return show_names(output, api.call(lambda calls: calls.names(subject)), as_json)
     streams = api.call(lambda calls: calls.streams(subject))
-    if as_json:
-        output.result(document(streams))
-    elif streams:
-        output.result(render.streams_table(streams, now()).text(terminal_width(output)))
-    else:
-        output.remark("No streams. Make one with: headwater stream add NAME --subjects SUBJECT")
-    return ExitCode.OK
+    return show_list(
+        output,
+        streams,
+        as_json,
+        lambda: render.streams_table(streams, now()),
+        if_empty="No streams. Make one with: headwater stream add NAME --subjects SUBJECT",
+    )
 
 
 @api_command(
@@ -251,7 +216,7 @@ headwater stream report --json | jq .totals
 )
 @click.option("--subject", metavar="SUBJECT", help="Only streams that keep this subject.")
 @click.option("--sort", type=click.Choice(render.SORT_KEYS), default="bytes", help="By what.")
-@click.option("--reverse", is_flag=True, help="The other way round.")
+@REVERSE_OPTION
 @JSON_OPTION
 def report(
     api: ApiTarget, output: Output, subject: str | None, sort: str, reverse: bool, as_json: bool
@@ -365,8 +330,7 @@ def rm(api: ApiTarget, output: Output, name: str, force: bool, as_json: bool) ->
     held = render.held_text(state["messages"], state["bytes"])
     consumers = count_text(state["consumer_count"], "consumer")
     if not confirmed(f"Remove stream {name} with {held} and {consumers}?", force):
-        output.remark("Nothing was removed.")
-        return ExitCode.FAILED
+        return nothing_was(output, "removed")
     api.request(stream_delete(name))
     if as_json:
         removed = {"messages": state["messages"], "bytes": state["bytes"]}
@@ -409,8 +373,7 @@ def purge(
     state = api.call(lambda calls: calls.info(name, **wanted))["state"]
     question = f"Delete {doomed_text(state, subject, seq, keep)} of stream {name}?"
     if not confirmed(question, force):
-        output.remark("Nothing was deleted.")
-        return ExitCode.FAILED
+        return nothing_was(output, "deleted")
     asked = {"filter": subject, "seq": seq, "keep": keep}
     body = {field: value for field, value in asked.items() if value is not None}
     answer = api.request(stream_purge(name, body))

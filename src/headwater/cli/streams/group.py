@@ -4,7 +4,7 @@ from typing import Final
 
 import click
 
-from headwater.cli.shell.parameters import write_verbatim
+from headwater.cli.shell.parameters import TeachingGroup
 from headwater.cli.streams.backup import backup, restore
 from headwater.cli.streams.commands import add, edit, get, info, ls, purge, report, rm
 
@@ -16,18 +16,7 @@ headwater stream info ORDERS                        what it is and what it holds
 """
 
 
-class StreamGroup(click.Group):
-    """The group, with a first session in its help."""
-
-    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        write_verbatim(formatter, "A first session", FIRST_SESSION)
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        # As they were added, not by the alphabet.
-        return list(self.commands)
-
-
-@click.group("stream", cls=StreamGroup)
+@click.group("stream", cls=TeachingGroup, first_session=FIRST_SESSION)
 def stream() -> None:
     """Make, see, change, empty and back up streams.
 
