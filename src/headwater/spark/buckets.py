@@ -156,13 +156,13 @@ class LatestEntries:
                 self._seen.update(chunk.subjects)
                 yield chunk
             else:
-                yield from self._taken(chunk)
+                yield from self._releasable(chunk)
         if newest is not None and (count is None or found < count):
             for chunk in CatchUp(self._read, newest, head).chunks():
-                yield from self._taken(chunk)
+                yield from self._releasable(chunk)
         yield from self._rest()
 
-    def _taken(self, chunk: Columns) -> Iterator[Columns]:
+    def _releasable(self, chunk: Columns) -> Iterator[Columns]:
         """The part of a chunk that can be given away."""
         if not self._one_per_key:
             chunk = self._shared(chunk)

@@ -15,7 +15,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from headwater.base.errors import OperatingError
-from headwater.client.link.connection import reach
+from headwater.client.link.connection import probe_server
 from headwater.spark.catalog_tables import (
     is_new_table,
     sink_options,
@@ -76,7 +76,7 @@ class HeadwaterDataSource(DataSource):
         with one_line_errors():
             options = sink_options(schema, self.options)
             # Spark makes the writer of a batch once, before any task runs.
-            reach(options.login)
+            probe_server(options.login)
             return sink.batch_writer(options, schema, overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:

@@ -185,7 +185,7 @@ def publish_traffic(login: Login, progress: Progress = SILENT) -> dict[str, int]
             held[source.stream] = _messages_in(api, source.stream)
             if held[source.stream] == 0:
                 config = {"name": source.stream, "storage": "file", **source.config}
-                api.call_again(stream_create(config))
+                api.call_with_retry(stream_create(config))
                 _publish(connection, source, progress)
                 held[source.stream] = _messages_in(api, source.stream)
     return held

@@ -26,7 +26,7 @@ RUNS: Final = 3
 REFUSAL: Final = "is not the one that was written before"
 
 POINTS: Final = (
-    MARKERS + "Claim.take",
+    MARKERS + "Claim.acquire",
     MARKERS + "Claim.finish",
     MARKERS + "commit",
     PUBLISHER + "Publisher.send",

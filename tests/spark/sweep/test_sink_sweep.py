@@ -28,8 +28,8 @@ from tests.spark.sweep.sink_copy import (
 
 STRIKES: Final = (
     # kill -9 of the worker that writes a partition
-    Strike(MARKERS + "Claim.take", "before", 2, "worker"),
-    Strike(MARKERS + "Claim.take", "after", 3, "worker"),
+    Strike(MARKERS + "Claim.acquire", "before", 2, "worker"),
+    Strike(MARKERS + "Claim.acquire", "after", 3, "worker"),
     Strike(PUBLISHER + "Publisher.send", "before", 2, "worker"),
     Strike(PUBLISHER + "Publisher.send", "after", 1, "worker"),
     Strike(PUBLISHER + "Publisher.send", "after", 6, "worker"),
@@ -48,12 +48,12 @@ STRIKES: Final = (
     Strike(MARKERS + "commit", "before", 1, "driver"),
     Strike(MARKERS + "commit", "after", 2, "driver"),
     # kill -9 of the server, which comes back
-    Strike(MARKERS + "Claim.take", "before", 3, "server"),
+    Strike(MARKERS + "Claim.acquire", "before", 3, "server"),
     Strike(PUBLISHER + "Publisher.send", "after", 2, "server"),
     Strike(PUBLISHER + "Publisher.finish", "before", 4, "server"),
     Strike(MARKERS + "Claim.finish", "before", 2, "server"),
     # the same, but it stays away for some seconds
-    Strike(MARKERS + "Claim.take", "before", 2, "outage"),
+    Strike(MARKERS + "Claim.acquire", "before", 2, "outage"),
     Strike(PUBLISHER + "Publisher.send", "after", 3, "outage"),
     Strike(MARKERS + "commit", "before", 2, "outage"),
     Strike(SOURCE + "latestOffset", "before", 2, "outage"),
@@ -75,9 +75,9 @@ CUT_STRIKES: Final = (
 
 # The checkpoint has forgotten the batches from this one on, and something is killed in the replay.
 ROLLED_BACK: Final = (
-    (1, Strike(MARKERS + "Claim.take", "after", 2, "worker")),
+    (1, Strike(MARKERS + "Claim.acquire", "after", 2, "worker")),
     (2, Strike(MARKERS + "commit", "before", 1, "task")),
-    (2, Strike(MARKERS + "Claim.take", "before", 1, "outage")),
+    (2, Strike(MARKERS + "Claim.acquire", "before", 1, "outage")),
     (1, Strike(MARKERS + "commit", "after", 2, "worker")),
 )
 

@@ -28,7 +28,7 @@ SPECULATION: Final = {
     "spark.speculation.minTaskRuntime": "100ms",
 }
 STRIKES: Final = (
-    Strike(MARKERS + "Claim.take", "after", 3, "attempt"),
+    Strike(MARKERS + "Claim.acquire", "after", 3, "attempt"),
     Strike(PUBLISHER + "Publisher.send", "after", 3, "attempt"),
     Strike(PUBLISHER + "Publisher.finish", "before", 4, "attempt"),
     Strike(PUBLISHER + "Publisher.finish", "after", 3, "attempt"),

@@ -124,7 +124,7 @@ class Incoming:
             with contextlib.suppress(nats.errors.Error):
                 await self._subscription.unsubscribe()
         self._subscription = await self._session.client.subscribe(
-            subject, queue_group, cb=self._take
+            subject, queue_group, cb=self._enqueue
         )
 
     async def next(self, timeout_s: float | None) -> Msg:
@@ -156,7 +156,7 @@ class Incoming:
         self._waiting.clear()
         return rest
 
-    async def _take(self, msg: Msg) -> None:
+    async def _enqueue(self, msg: Msg) -> None:
         while len(self._waiting) >= QUEUE_MESSAGES_MAX and not self._is_ending:
             self._room.clear()
             await self._room.wait()
@@ -181,7 +181,7 @@ class Acknowledger:
 
     async def start(self) -> None:
         """Listen for confirmations."""
-        await self._session.client.subscribe(f"{self._inbox}.*", cb=self._take_answer)
+        await self._session.client.subscribe(f"{self._inbox}.*", cb=self._count_confirmation)
 
     async def send(self, msg: Msg, body: bytes) -> None:
         """Acknowledge a message."""
@@ -211,7 +211,7 @@ class Acknowledger:
                 "Was the consumer removed meanwhile?",
             )
 
-    async def _take_answer(self, answer: Msg) -> None:
+    async def _count_confirmation(self, answer: Msg) -> None:
         self._open.discard(answer.subject)
         if (answer.headers or {}).get("Status") == STATUS_NO_RESPONDERS:
             self._refused += 1
@@ -263,7 +263,7 @@ class Receiver:
         """How many are still wanted, None for all there will be."""
         return None if self.count_max is None else self.count_max - self.tally.messages
 
-    async def take(self, msg: Msg) -> None:
+    async def show_message(self, msg: Msg) -> None:
         """One more message; returns when its reader has taken it."""
         delivery = delivery_of(msg)
         self.patience.renew()
@@ -276,23 +276,23 @@ class Receiver:
             await asyncio.sleep(pause_s if looks > READER_LOOKS_AT_ONCE else 0)
             if looks > READER_LOOKS_AT_ONCE:
                 pause_s = min(pause_s * 2, READER_PAUSE_MAX_S)
-        await self._finish_taking(msg)
+        await self._acknowledge(msg)
 
-    async def let_go(self, rest: Sequence[Msg], *, can_give_back: bool) -> None:
+    async def release_messages(self, rest: Sequence[Msg], *, can_give_back: bool) -> None:
         """End with what was delivered: acknowledge what has been taken, and give back the rest."""
         msg, is_taken = self._in_hand, False
         if msg is not None:
             with contextlib.suppress(BrokenPipeError):
                 is_taken = self._is_shown and self.has_taken_all()
             if is_taken:
-                await self._finish_taking(msg)
+                await self._acknowledge(msg)
             else:
                 rest = [msg, *rest]
         for each in rest if can_give_back else ():
             if each.reply.startswith(ACK_PREFIX):
                 await self.acks.send(each, NAK)
 
-    async def _finish_taking(self, msg: Msg) -> None:
+    async def _acknowledge(self, msg: Msg) -> None:
         self._in_hand, self._is_shown = None, False
         self.tally.add(msg.data)
         if self.answer is not None:
@@ -313,11 +313,11 @@ async def receive(
     can_give_back = info["config"]["ack_policy"] not in UNACKNOWLEDGED
     started = time.perf_counter()
 
-    async def let_go() -> None:
+    async def finish_work() -> None:
         receiver.tally.seconds = time.perf_counter() - started
         rest = await incoming.end()
         receiver.tally.dropped = api.session.dropped
-        await receiver.let_go(rest, can_give_back=can_give_back)
+        await receiver.release_messages(rest, can_give_back=can_give_back)
         await receiver.acks.finish(api.timeout_s)
 
     try:
@@ -329,9 +329,9 @@ async def receive(
     except BaseException:
         # The first failure is the one to tell.
         with contextlib.suppress(CommandFailed, nats.errors.Error):
-            await let_go()
+            await finish_work()
         raise
-    await let_go()
+    await finish_work()
     return receiver.tally
 
 
@@ -418,7 +418,7 @@ class Pull:
             received += 1
             self._pin = (msg.headers or {}).get(PIN_HEADER, self._pin)
             began = time.monotonic()
-            await self.receiver.take(msg)
+            await self.receiver.show_message(msg)
             showing_s += time.monotonic() - began
         self._batch = next_batch(request["batch"], showing_s)
 
@@ -544,7 +544,7 @@ class Push:
             if is_status(msg):
                 await self._answer_status(msg)
             else:
-                await self.receiver.take(msg)
+                await self.receiver.show_message(msg)
 
     async def _answer_status(self, msg: Msg) -> None:
         """Say that everything before has been taken, where the consumer waits for that."""

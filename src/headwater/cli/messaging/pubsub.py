@@ -68,10 +68,10 @@ async def subscribe(
     Ends after `count_max` messages, after `idle_timeout_s` without one, or when interrupted.
     """
 
-    async def take(message: Message, number: int, more: bool) -> None:
+    async def show(message: Message, number: int, more: bool) -> None:
         on_message(number, message, more)
 
-    return await _receive(target, subject, take, notice, queue, count_max, idle_timeout_s)
+    return await _receive(target, subject, show, notice, queue, count_max, idle_timeout_s)
 
 
 async def reply(
@@ -121,7 +121,7 @@ async def request(
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         sent_at = 0.0
 
-        async def take(msg: Msg) -> None:
+        async def count_reply(msg: Msg) -> None:
             if done.done():
                 return
             seconds = time.perf_counter() - sent_at
@@ -135,7 +135,7 @@ async def request(
                 done.set_exception(error)
 
         inbox = session.client.new_inbox()
-        await session.client.subscribe(inbox, cb=take)
+        await session.client.subscribe(inbox, cb=count_reply)
         sent_at = time.perf_counter()
         await send(session, Message(message.subject, message.data, inbox, message.headers))
         try:

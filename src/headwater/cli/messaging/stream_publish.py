@@ -38,7 +38,7 @@ class Acks:
 
     async def start(self) -> None:
         """Listen for acks."""
-        await self._session.client.subscribe(f"{self._inbox}.*", cb=self._take)
+        await self._session.client.subscribe(f"{self._inbox}.*", cb=self._count_ack)
 
     async def request(self, message: Message) -> None:
         """Send a message that asks for an ack. Raises TimeoutError when none comes for long."""
@@ -64,7 +64,7 @@ class Acks:
         self._tally.unanswered += len(self._outstanding)
         self._outstanding.clear()
 
-    async def _take(self, answer: Msg) -> None:
+    async def _count_ack(self, answer: Msg) -> None:
         subject = self._outstanding.pop(answer.subject, None)
         if subject is not None:
             count_answer(self._tally, subject, answer)

@@ -43,12 +43,12 @@ class Bar:
         self._progress = progress
         self._task: Any = None
 
-    def begin(self, title: str, total_bytes: int) -> None:
+    def start_transfer(self, title: str, total_bytes: int) -> None:
         """Show what is to come."""
         if self._progress is not None:
             self._task = self._progress.add_task(title, total=total_bytes)
 
-    def reach(self, done_bytes: int) -> None:
+    def show_bytes(self, done_bytes: int) -> None:
         """Show what is done."""
         if self._task is not None:
             self._progress.update(self._task, completed=done_bytes)
@@ -129,11 +129,13 @@ def backup(
     started = time.perf_counter()
     with archive_writer(folder) as writer, bar(output, hidden=as_json) as progress:
 
-        def begin(answer: Document) -> None:
-            progress.begin(f"Backing up {name}", answer["state"]["bytes"])
+        def show_start(answer: Document) -> None:
+            progress.start_transfer(f"Backing up {name}", answer["state"]["bytes"])
 
         async def work(calls: AsyncApiClient) -> Document:
-            return await receive_snapshot(calls, name, request, writer, begin, progress.reach)
+            return await receive_snapshot(
+                calls, name, request, writer, show_start, progress.show_bytes
+            )
 
         answer = api.call(work)
         state = answer["state"]
@@ -180,10 +182,10 @@ def restore(
     name = STREAM_NAME.convert(config["name"], None, None)
     started = time.perf_counter()
     with found.data_path.open("rb") as archive, bar(output, hidden=as_json) as progress:
-        progress.begin(f"Restoring {name}", found.archive_bytes)
+        progress.start_transfer(f"Restoring {name}", found.archive_bytes)
 
         async def work(calls: AsyncApiClient) -> Document:
-            return await send_snapshot(calls, config, found.state, archive, progress.reach)
+            return await send_snapshot(calls, config, found.state, archive, progress.show_bytes)
 
         info = api.call(work)
     compare(output.remark, found, info)

@@ -39,7 +39,7 @@ from headwater.cli.shell.render import count_text, size_text
 from headwater.cli.shell.settings_options import given_settings, read_config
 from headwater.cli.shell.tables import terminal_width
 from headwater.cli.streams import render
-from headwater.cli.streams.settings import SETTINGS, taken_back, without_effect
+from headwater.cli.streams.settings import SETTINGS, reset_values, without_effect
 from headwater.client.api.requests import (
     Document,
     message_get,
@@ -118,7 +118,7 @@ def edit(api: ApiTarget, output: Output, name: str, **options: Any) -> ExitCode:
     info = api.request(stream_info(name))
     old = info["config"]
     new = change.changed(old) | {"name": name}
-    new |= taken_back(old, new)
+    new |= reset_values(old, new)
     ended = change.end_without_change(output, Edited(f"Stream {name}", "", info, old, new, new))
     if ended is not None:
         return ended

@@ -139,7 +139,7 @@ SETTINGS: Final = SettingsTable(
 )
 
 # A stream keeps these where an update does not name them, so to take one back is to say so.
-_TAKEN_BACK: Final[Mapping[str, Any]] = {
+_RESET_VALUES: Final[Mapping[str, Any]] = {
     "read_consistency": "default",
     "write_consistency": "strong",
     "ack_timeout": None,
@@ -147,9 +147,9 @@ _TAKEN_BACK: Final[Mapping[str, Any]] = {
 }
 
 
-def taken_back(old: Mapping[str, Any], new: Mapping[str, Any]) -> Config:
+def reset_values(old: Mapping[str, Any], new: Mapping[str, Any]) -> Config:
     """Settings that `old` has and `new` lacks, in words that take them back."""
-    return {key: value for key, value in _TAKEN_BACK.items() if key in old and key not in new}
+    return {key: value for key, value in _RESET_VALUES.items() if key in old and key not in new}
 
 
 def without_effect(config: Mapping[str, Any]) -> str:

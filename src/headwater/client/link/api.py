@@ -52,21 +52,21 @@ class ApiClient:
             ) from None
         return _answer(reply)
 
-    def call_again(self, request: ApiRequest) -> Document:
+    def call_with_retry(self, request: ApiRequest) -> Document:
         """`call` for a request that may be asked twice: a lost connection is made again."""
-        return self.connection.again(lambda: self.call(request))
+        return self.connection.retry(lambda: self.call(request))
 
     # --- streams -------------------------------------------------------------------------------
 
     def stream_info(self, name: str) -> StreamInfo:
         """Raises ApiRefusedError with STREAM_NOT_FOUND."""
-        return StreamInfo.of(name, self.call_again(stream_info(name)))
+        return StreamInfo.of(name, self.call_with_retry(stream_info(name)))
 
     def subjects(self, name: str) -> list[str]:
         """The subjects of which a stream holds messages."""
         pages = SubjectPages(name, {"subjects_filter": ">"})
         while (request := pages.request) is not None:
-            pages.add(self.call_again(request))
+            pages.add(self.call_with_retry(request))
         return list(pages.info["state"].get("subjects") or {})
 
     def stream_names(self) -> list[str]:
@@ -74,13 +74,13 @@ class ApiClient:
         found: set[str] = set()
         pages = stream_names()
         while (request := pages.request) is not None:
-            found |= {*pages.entries_in(self.call_again(request))}
+            found |= {*pages.entries_in(self.call_with_retry(request))}
         return sorted(found)
 
     def message(self, stream: str, wanted: dict[str, Any]) -> StoredMessage | None:
         """One message as the leader has it: `{"seq": n}` or `{"last_by_subj": s}`."""
         try:
-            return StoredMessage.of(self.call_again(message_get(stream, wanted)))
+            return StoredMessage.of(self.call_with_retry(message_get(stream, wanted)))
         except ApiRefusedError as error:
             if error.err_code == MESSAGE_NOT_FOUND:
                 return None
@@ -112,7 +112,7 @@ class ApiClient:
             if error.err_code != STREAM_NOT_FOUND:
                 raise
         try:
-            self.call_again(
+            self.call_with_retry(
                 stream_create(
                     {
                         "name": stream,
@@ -163,7 +163,7 @@ class ApiClient:
             reply = self.connection.request(subject, value, header)
             return int(_answer(reply)["seq"])
 
-        return self.connection.again(put)
+        return self.connection.retry(put)
 
 
 def _header(pairs: list[tuple[bytes, bytes]]) -> bytes:

@@ -6,7 +6,7 @@ connection that nobody waits on is closed by its server after a while and found 
 used again.
 
 A connection that was lost stays lost until `reconnect`; subscriptions do not survive that. What is
-worth repeating is known by the caller alone: `again` repeats what it is told may be repeated.
+worth repeating is known by the caller alone: `retry` repeats what it is told may be repeated.
 """
 
 import contextlib
@@ -201,7 +201,7 @@ class Connection:
     def _wait_for_pong(self, deadline: float) -> None:
         while True:
             arrived = self._read_until(deadline)
-            self._heed(arrived)
+            self._answer_controls(arrived)
             if any(isinstance(control, ServerPong) for control in arrived.controls):
                 return
 
@@ -235,7 +235,7 @@ class Connection:
             if self._replies_sid and self._replies_sid in arrived.sids:
                 # Of a request that was given up.
                 arrived = self._without_replies(arrived)
-            self._heed(arrived)
+            self._answer_controls(arrived)
             left_s = deadline - time.monotonic()
             if len(arrived) or left_s <= 0:
                 return arrived
@@ -270,7 +270,7 @@ class Connection:
             self.close()
             raise ConnectionLostError(error.reply) from None
 
-    def _heed(self, arrived: Deliveries) -> None:
+    def _answer_controls(self, arrived: Deliveries) -> None:
         """Answer a PING; raise what the server complains of, the messages kept for `receive`."""
         complaint: LinkError | None = None
         for control in arrived.controls:
@@ -356,7 +356,7 @@ class Connection:
                 raise TimedOutError(f"no answer from {subject} within {wait_s:g} s") from None
             reply = _reply_to(inbox, arrived)
             others = self._without_replies(arrived)
-            self._heed(others)
+            self._answer_controls(others)
             if len(others):
                 self._waiting.append(others)
             if reply is None:
@@ -385,7 +385,7 @@ class Connection:
                 kept.payloads.append(payload)
         return kept
 
-    def again(self, action: Callable[[], Answer]) -> Answer:
+    def retry(self, action: Callable[[], Answer]) -> Answer:
         """What `action` answers; done again on a new connection if one was lost or silent.
 
         Only for what may be done twice. The connection is a new one for each try but the first. A
@@ -413,7 +413,7 @@ class Connection:
                 return answer
 
 
-def reach(login: Login) -> None:
+def probe_server(login: Login) -> None:
     """Raise at the start of a job what would otherwise come up after a long wait, if at all."""
     Connection(login.at_start).close()
 

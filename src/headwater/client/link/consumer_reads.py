@@ -268,18 +268,18 @@ class _Pulls:
         while self.rest.first <= wanted.last and not is_over:
             self._ask_ahead(size)
             arrived = self._received()
-            statuses = self._taken_statuses(arrived)
+            statuses = self._remove_statuses(arrived)
             if len(arrived):
                 columns = self._columns(arrived)
                 size.learn(columns, columns.sequences[-1] - self.rest.first + 1)
                 self.rest = wanted.starting_at(columns.sequences[-1] + 1)
                 gathering.add(columns.between(wanted))
             for reply, header in statuses:
-                is_over = self._heed(reply, header) or is_over
+                is_over = self._is_ended_by(reply, header) or is_over
             if gathering.is_full:
-                yield gathering.taken()
+                yield gathering.drain()
         if len(gathering):
-            yield gathering.taken()
+            yield gathering.drain()
 
     def _ask_ahead(self, size: _PullSize) -> None:
         """Ask for more if little is on its way."""
@@ -314,7 +314,7 @@ class _Pulls:
             raise TimedOutError(f"a pull from the server brought nothing within {wait_s:g} s")
         return arrived
 
-    def _heed(self, reply: bytes, header: bytes) -> bool:
+    def _is_ended_by(self, reply: bytes, header: bytes) -> bool:
         """What the status of a pull means: whether there is no more. Raises IncompleteError."""
         rows = self._rows.pop(reply, 0)
         status = status_of(header)
@@ -338,7 +338,7 @@ class _Pulls:
             raise IncompleteError(f"the server ended a read with {text}")
         return False
 
-    def _taken_statuses(self, arrived: Deliveries) -> list[tuple[bytes, bytes]]:
+    def _remove_statuses(self, arrived: Deliveries) -> list[tuple[bytes, bytes]]:
         """Take out what is not a message of the stream; the statuses of open pulls among it."""
         if b"" not in arrived.replies and arrived.sids.count(self._sid) == len(arrived):
             return []

@@ -56,7 +56,7 @@ def count_messages(
     counter = _counter(connection, info, patterns)
     if counter is None:
         return None
-    return connection.again(lambda: _counted(counter, first, last))
+    return connection.retry(lambda: _counted(counter, first, last))
 
 
 def sequence_at(connection: Connection, info: StreamInfo, time_ns: int) -> int:

@@ -74,14 +74,14 @@ class MessageGetReader:
             columns = self._columns(found)
             gathering.add(columns.picked(self._patterns.places(columns.subjects)))
             if gathering.is_full:
-                yield gathering.taken()
+                yield gathering.drain()
             first = end + 1
             if len(found) < self._at_a_time // 2 and first <= wanted.last:
                 first = self._next(first) or wanted.last + 1
         if wanted.is_open and not len(gathering):
             gathering.add(self._next_match(max(first, wanted.last + 1)))
         if len(gathering):
-            yield gathering.taken()
+            yield gathering.drain()
 
     def _next(self, first: int) -> int | None:
         """The first sequence from here on that matches."""

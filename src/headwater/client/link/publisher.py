@@ -264,7 +264,7 @@ class Publisher:
             self._count + len(part) > self._in_flight_max
             or self._byte_count + part.byte_count > IN_FLIGHT_BYTES_MAX
         ):
-            self._take_acks()
+            self._receive_acks()
 
     def send(self, part: Messages) -> None:
         """Send a part for which room was made, without waiting for anything but the socket."""
@@ -308,7 +308,7 @@ class Publisher:
     def finish(self) -> None:
         """Wait for the acks of all that was sent. Raises as `publish` does."""
         while self._flights:
-            self._take_acks()
+            self._receive_acks()
 
     def take_unacknowledged(self) -> Messages:
         """What was sent and not answered, in its order; nothing is under way afterwards.
@@ -338,7 +338,7 @@ class Publisher:
 
     # --- what comes back -----------------------------------------------------------------------
 
-    def _take_acks(self) -> None:
+    def _receive_acks(self) -> None:
         arrived = self._connection.receive(self._connection.login.request_timeout_s)
         if not len(arrived):
             raise TimedOutError(
@@ -365,9 +365,9 @@ class Publisher:
         for subject, header, payload in zip(
             arrived.subjects, arrived.headers, payloads, strict=True
         ):
-            self._take_ack(subject, header, payload)
+            self._read_ack(subject, header, payload)
 
-    def _take_ack(self, subject: bytes, header: bytes, payload: bytes) -> None:
+    def _read_ack(self, subject: bytes, header: bytes, payload: bytes) -> None:
         """One ack, looked at closely."""
         token, _, place = subject[len(self._inbox) + 1 :].partition(b"-")
         flight = self._flights.get(token)

@@ -143,7 +143,7 @@ class Gathering:
         else:
             self._columns = columns
 
-    def taken(self) -> Columns:
+    def drain(self) -> Columns:
         """What has been gathered; nothing is left."""
         columns = self._columns
         self._columns = Columns.empty()

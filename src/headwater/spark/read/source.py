@@ -317,7 +317,7 @@ def density_of(connection: Connection, info: StreamInfo, subjects: tuple[str, ..
     if subjects:
         found: dict[str, int] = {}
         for pattern in subjects:
-            answer = ApiClient(connection).call_again(
+            answer = ApiClient(connection).call_with_retry(
                 stream_info(info.name, {"subjects_filter": pattern})
             )
             found |= answer["state"].get("subjects") or {}

@@ -78,12 +78,12 @@ class BatchCommit:
             (self._letters_stream, [each.letters_moved for each in done]),
         ):
             if any(each.undecided for each in moved):
-                patiently(partial(self._settle, stream, batch, moved))
+                patiently(partial(self._publish_undecided, stream, batch, moved))
         before = patiently(lambda: markers.commit(self._api, self._bucket, self._query, record))
         if before is not None and on_changed == "fail":
             before.check_replay(record)
 
-    def _settle(self, stream: str, batch: int, moved: Sequence[Moved]) -> None:
+    def _publish_undecided(self, stream: str, batch: int, moved: Sequence[Moved]) -> None:
         """Publish those undecided rows that are missing from a stream."""
         undecided = [row_id for each in moved for row_id in each.undecided]
         found = self._found(stream, batch, {content_of(row_id) for row_id in undecided})

@@ -323,7 +323,7 @@ def commit(api: ApiClient, bucket: str, query: str, record: CommittedBatch) -> Q
     raise OvertakenError(f"marker {query} of bucket {bucket} is put by others all the time")
 
 
-def begin(
+def begin_batch(
     api: ApiClient, bucket: str, query: str, batch: int, run: str, targets: Targets
 ) -> BegunBatch | None:
     """The batch as whoever was first has begun it, which may be us; None if it was committed.
@@ -407,9 +407,9 @@ class Claim:
         """How many rows an earlier attempt is known to have written, and their digest."""
         return (self._mine.rows, self._mine.digest) if self._mine else (0, "")
 
-    def take(self, targets: Targets) -> Outcome:
+    def acquire(self, targets: Targets) -> Outcome:
         """Claim the partition. `targets` have to have been asked for just now."""
-        begun = begin(self._api, self._bucket, self._query, self._batch, self._run, targets)
+        begun = begin_batch(self._api, self._bucket, self._query, self._batch, self._run, targets)
         if begun is None:
             return Outcome.DONE
         self.is_of_another_run = begun.runs[0] != self._run
@@ -564,7 +564,7 @@ class Lease:
         self._others_since_s = self._clock()
         self._ends_s = 0.0
 
-    def settle(self) -> Outcome:
+    def wait_for_others(self) -> Outcome:
         """Return when rows may be sent that the server cannot tell from copies of theirs.
 
         The window does not help with these. So whatever others, or we ourselves on a connection

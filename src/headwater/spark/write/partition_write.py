@@ -139,7 +139,7 @@ def write_exactly_once(
     patiently = Patience(links.asking)
     claimed_s = now_s()
     targets = patiently(lambda: _targets(api, work))
-    outcome = patiently(lambda: claim.take(targets))
+    outcome = patiently(lambda: claim.acquire(targets))
     watch(Step.CLAIMED)
     sending = _Sending(links, work, watch)
     if outcome is Outcome.DONE:
@@ -259,17 +259,17 @@ class _Sending:
             self._look_for_letters(claim)
             if not self._keeps_what_it_has:
                 self._in_order = InOrder(self._tail, *claim.written)
-        look = None if is_first else self._look
+        look = None if is_first else self._read_tails
         self._lease = Lease(claim, targets.window_s, claimed_s, look)
         if self._may_be_cut_anew:
             self._lease.let_runs_end(claim.run_age_s)
 
-    def _look(self) -> None:
+    def _read_tails(self) -> None:
         """Take in what an earlier attempt has written, up to now."""
         if self._tail is not None:
-            self._tail.look()
+            self._tail.read_new()
         if self._dead_letters is not None and self._dead_letters.tail is not None:
-            self._dead_letters.tail.look()
+            self._dead_letters.tail.read_new()
 
     def send_all(self, rows: Iterator[Rows]) -> bool:
         """Send all rows and wait for their acks; False if the batch was committed."""
@@ -397,7 +397,7 @@ class _Sending:
         could be one, and its ack is waited for.
         """
         self._publisher.finish()
-        if self._lease is not None and self._lease.settle() is Outcome.DONE:
+        if self._lease is not None and self._lease.wait_for_others() is Outcome.DONE:
             return False
         part = self._queue[0]
         if self._tail is not None:
@@ -445,7 +445,7 @@ class _Sending:
             if self._tail is None:
                 self._tail = self._tail_from(max(floor + 1, self._claim.from_sequence))
             self._look_for_letters(self._claim)
-            self._lease.doubt(self._look)
+            self._lease.doubt(self._read_tails)
         if self._publisher.acknowledged > self._acknowledged_before:
             self._patience.forget()
         self._acknowledged_before = self._publisher.acknowledged

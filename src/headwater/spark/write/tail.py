@@ -101,7 +101,7 @@ class Tail:
         left_over = tuple(found for found in self._ids if not is_own(found))
         return Moved(tuple(self._undecided), left_over)
 
-    def look(self) -> None:
+    def read_new(self) -> None:
         """Take in what the stream has got since the last look."""
         info = self._api.stream_info(self._stream)
         first = max(self._next, info.first_seq)
@@ -111,7 +111,7 @@ class Tail:
         if first <= info.last_seq:
             wanted = SequenceRange(first, info.last_seq)
             for columns in read_range(self._api.connection, info, wanted, headers_only=True):
-                self._take(columns.headers)
+                self._add_ids(columns.headers)
         self._next = info.last_seq + 1
 
     def nameless(self, subject: bytes, content: bytes) -> int:
@@ -132,7 +132,7 @@ class Tail:
         self._nameless[subject] = (info.last_seq + 1, counts)
         return counts[content]
 
-    def _take(self, headers: list[bytes]) -> None:
+    def _add_ids(self, headers: list[bytes]) -> None:
         ids = message_ids(headers)
         if self._prefix:
             self._ids.update([found for found in ids if found.startswith(self._prefix)])

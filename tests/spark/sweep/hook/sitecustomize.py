@@ -41,7 +41,7 @@ MEETING_S_MAX = 60
 POINTS = {
     "headwater.client.link.fetch": ("read_range",),
     "headwater.client.link.publisher": ("Publisher.send", "Publisher.finish"),
-    "headwater.spark.write.markers": ("Claim.take", "Claim.finish", "commit"),
+    "headwater.spark.write.markers": ("Claim.acquire", "Claim.finish", "commit"),
     "headwater.spark.read.stream_source": (
         "StreamSourceReader.latestOffset",
         "StreamSourceReader.partitions",

@@ -440,7 +440,7 @@ def test_what_arrived_and_was_not_shown_is_given_back(
 
             async def work(incoming: Incoming) -> None:
                 await incoming.listen(info["config"]["deliver_subject"])
-                await receiver.take(await incoming.next(PATIENCE_S))
+                await receiver.show_message(await incoming.next(PATIENCE_S))
                 while (await api.consumer(stream, "C"))["num_pending"]:
                     await session.flush()
                 # All have been sent before the last answer; the client hands them on.

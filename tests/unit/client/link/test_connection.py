@@ -548,7 +548,7 @@ def test_what_may_be_repeated_is_repeated_on_a_restarted_server(
                 assert restarted.wait(WAIT_S_MAX)
             return connection.request("echo", b"once more")
 
-        assert connection.again(ask).payload == b"once more"
+        assert connection.retry(ask).payload == b"once more"
         assert restarted.is_set()
 
 
@@ -558,7 +558,7 @@ def test_what_times_out_is_repeated_as_often_as_allowed(login: Login) -> None:
         silent.subscribe("silent")
         settle(silent)
         with pytest.raises(TimedOutError):
-            connection.again(lambda: connection.request("silent", timeout_s=SHORT_S))
+            connection.retry(lambda: connection.request("silent", timeout_s=SHORT_S))
         assert len(take(silent, 3)) == 3
 
 
@@ -571,7 +571,7 @@ def test_refusals_are_not_repeated(connection: Connection) -> None:
         return connection.request("nobody")
 
     with pytest.raises(NoRespondersError):
-        connection.again(ask)
+        connection.retry(ask)
     assert tries == 1
 
 

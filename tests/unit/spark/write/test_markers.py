@@ -62,7 +62,7 @@ class Book:
             before.check_replay(record)
 
     def take(self, claim: Claim) -> Outcome:
-        return claim.take(Targets(self.api.stream_info(self.stream)))
+        return claim.acquire(Targets(self.api.stream_info(self.stream)))
 
 
 @pytest.fixture
@@ -418,7 +418,7 @@ def test_what_cannot_be_told_apart_waits_until_others_have_stopped(book: Book) -
     lease = Lease(mine, WINDOW_S, time.s, looks, time, time.pause)
     lease.ensure()
     time.s += 1.0
-    assert lease.settle() is Outcome.AGAIN
+    assert lease.wait_for_others() is Outcome.AGAIN
     assert time.s == 1000.0 + WINDOW_S
     assert looks.count == 2
 
@@ -427,7 +427,7 @@ def test_the_first_attempt_waits_for_nobody(book: Book) -> None:
     time = Time()
     mine = book.claim()
     book.take(mine)
-    assert Lease(mine, WINDOW_S, time.s, None, time, time.pause).settle() is Outcome.AGAIN
+    assert Lease(mine, WINDOW_S, time.s, None, time, time.pause).wait_for_others() is Outcome.AGAIN
     assert time.s == 1000.0
 
 

@@ -156,7 +156,7 @@ class ParquetDirectory:
         with locked(self._lock_path, wait=True):
             clear_swap(self._root)
             self._remove_empty_directories()
-            commit = self._settled().commit
+            commit = self._record_state().commit
             listed = list(self._listed())
             early = [path for path, span in listed if span.last[0] > commit]
             TreeChange(self._root, removals=early).make()
@@ -168,7 +168,7 @@ class ParquetDirectory:
 
     def commit(self, batch: BatchCommit) -> bool:
         with locked(self._lock_path, wait=True):
-            state = self._settled()
+            state = self._record_state()
             if state.record(batch.query, batch.reached.created).holds(batch):
                 self.discard(batch.files)
                 return False
@@ -176,7 +176,7 @@ class ParquetDirectory:
             names = tuple(_relative(final, self._root) for _, final in places)
             state.after(batch, names).write(self._pending_path)
             self._publish(places)
-            self._settled()
+            self._record_state()
         return True
 
     def discard(self, files: Sequence[DataFile]) -> None:
@@ -213,7 +213,7 @@ class ParquetDirectory:
         draft, sources = self._root / merged.path, [self._root / each.path for each in covered]
         with locked(self._lock_path, wait=True):
             # A batch whose files are merged must not look as if its files had never come.
-            self._settled()
+            self._record_state()
             if not all(path.exists() for path in sources):
                 remove(draft)
                 return False
@@ -260,7 +260,7 @@ class ParquetDirectory:
             return state
         return pending if all((self._root / path).exists() for path in pending.files) else state
 
-    def _settled(self) -> State:
+    def _record_state(self) -> State:
         """The last commit, after a file tells of it. Only under the lock."""
         state = replace(self._state(), files=())
         if state.commit != State.read(self._state_path).commit:

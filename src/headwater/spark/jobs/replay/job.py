@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Final
 from headwater.base.errors import OperatingError, PeerError
 from headwater.client.api.answers import StreamInfo
 from headwater.client.link.api import ApiClient
-from headwater.client.link.connection import Connection, reach
+from headwater.client.link.connection import Connection, probe_server
 from headwater.client.link.lag import lag_behind
 from headwater.client.link.login import Login
 from headwater.spark.jobs.archive.pacing import FULL_SPEED, SPEED_MAX, Anchor
@@ -208,7 +208,7 @@ def replay(
     Raises OptionError, LinkError, DataLossError, OvertakenError and ReplayError.
     """
     settings.check()
-    reach(settings.to_login)
+    probe_server(settings.to_login)
     with Connection(settings.to_login) as connection:
         return _Run(spark, settings, ApiClient(connection), progress).run()
 
@@ -235,7 +235,7 @@ class _Run:
         target = stream_info(self._server, settings.to_stream, "to_stream")
         self._server.ensure_bucket(settings.marker_bucket)
         entry = MarkerEntry(self._server, settings.marker_bucket, settings.run_name())
-        begun = self._begin(entry, target)
+        begun = self._first_marker(entry, target)
         marker = begun
         present = 0
         if not marker.is_done:
@@ -262,7 +262,7 @@ class _Run:
 
     # --- where to begin -------------------------------------------------------------------------
 
-    def _begin(self, entry: MarkerEntry, target: StreamInfo) -> Marker:
+    def _first_marker(self, entry: MarkerEntry, target: StreamInfo) -> Marker:
         """Where the replay stands. Raises OptionError if it can not be gone on with."""
         settings = self._settings
         marker = entry.read()

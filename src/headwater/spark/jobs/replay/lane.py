@@ -146,7 +146,7 @@ class _Lane:
         self._targets: dict[str, bytes] = {}
         # An attempt before this one, or a run before, may have published and not been heard of.
         self._tail = Tail(self._server, plan.to_stream, plan.floor + 1, self._prefix)
-        self._tail.look()
+        self._tail.read_new()
         self.published = 0
         self.present = 0
 
@@ -267,7 +267,7 @@ class _Lane:
         self._connection.reconnect()
         self._fence.check(self._server)
         tail = Tail(self._server, self._plan.to_stream, floor + 1, self._prefix)
-        tail.look()
+        tail.read_new()
         return tail.without_found(messages)
 
 
