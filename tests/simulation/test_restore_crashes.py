@@ -13,7 +13,7 @@ from headwater.jetstream.config.stream_config import StreamConfig
 from headwater.jetstream.streams.file import encode_body
 from headwater.server.configuration.options import JetStreamOptions, Options
 from headwater.server.lifecycle import Server
-from headwater.server.streams import host as jetstream
+from headwater.server.streams import stream_store
 from headwater.store.log.log_sync import LogSync
 from headwater.testing import World, seeds, simulated_environment
 from tests.simulation.core_scenario import connected
@@ -164,7 +164,7 @@ def test_without_the_mark_of_the_unfinished_there_would_be_half_streams(
     def unmarked(config: StreamConfig, created_ns: int, unfinished: bool = False) -> bytes:
         return encode_body(config, created_ns)
 
-    monkeypatch.setattr(jetstream, "encode_body", unmarked)
+    monkeypatch.setattr(stream_store, "encode_body", unmarked)
     with pytest.raises(AssertionError, match="half a stream"):
         crash_with_many_seeds()
 
