@@ -185,8 +185,8 @@ class UserInfo(View, kw_only=True):
     permissions: UserPermissions | UnsetType = UNSET
 
 
-class ApiError(View, kw_only=True):
-    """Why a request was not answered."""
+class ServiceError(View, kw_only=True):
+    """The error of a reply."""
 
     code: int
     description: str
@@ -197,7 +197,7 @@ class Reply(View, kw_only=True):
 
     server: ServerIdentity
     data: object = UNSET
-    error: ApiError | UnsetType = UNSET
+    error: ServiceError | UnsetType = UNSET
 
 
 def server_identity(facts: Facts, seq: int) -> ServerIdentity:

@@ -41,9 +41,9 @@ from headwater.server.monitoring.pages.jsz import JszOptions, jsz, jsz_of_accoun
 from headwater.server.monitoring.pages.subsz import SubszOptions, subsz
 from headwater.server.monitoring.pages.varz import varz
 from headwater.server.system.events import (
-    ApiError,
     Reply,
     ServerId,
+    ServiceError,
     account_connections,
     connect_event,
     disconnect_event,
@@ -328,7 +328,8 @@ class SystemServices:
                 return
         except msgspec.DecodeError as reason:
             self._reply(
-                request, self._envelope(error=ApiError(code=_BAD_REQUEST, description=str(reason)))
+                request,
+                self._envelope(error=ServiceError(code=_BAD_REQUEST, description=str(reason))),
             )
             return
         try:
@@ -336,7 +337,7 @@ class SystemServices:
         except Filtered:
             return
         except Refused as reason:
-            error = ApiError(code=_INTERNAL_ERROR, description=str(reason))
+            error = ServiceError(code=_INTERNAL_ERROR, description=str(reason))
             self._reply(request, self._envelope(data=None, error=error))
             return
         if data is not None:
@@ -358,7 +359,7 @@ class SystemServices:
         try:
             meant = self._is_meant(_decoded(request.body, ServerFilter))
         except msgspec.DecodeError as reason:
-            error = ApiError(code=_BAD_REQUEST, description=str(reason))
+            error = ServiceError(code=_BAD_REQUEST, description=str(reason))
             self._reply(request, self._envelope(error=error))
             return
         if meant:
@@ -372,7 +373,7 @@ class SystemServices:
             return
         client = self._facts.roster.open.get(asked.cid)
         if client is None:
-            error = ApiError(code=_INTERNAL_ERROR, description="no such client or leafnode id")
+            error = ServiceError(code=_INTERNAL_ERROR, description="no such client or leafnode id")
             self._reply(request, self._envelope(error=error))
             return
         self._reply(request, self._envelope())
@@ -392,7 +393,7 @@ class SystemServices:
             return False
         return all(tag.lower() in options.server_tags for tag in wanted.tags)
 
-    def _envelope(self, data: object = UNSET, error: ApiError | UnsetType = UNSET) -> Reply:
+    def _envelope(self, data: object = UNSET, error: ServiceError | UnsetType = UNSET) -> Reply:
         server = server_identity(self._facts, self._next_seq())
         return Reply(server=server, data=data, error=error)
 
