@@ -79,7 +79,7 @@ class ApiWorld:
         request = read(json.dumps(asked).encode(), StreamRequest, strict=True)
         config = normalised(with_required_level(request.over(None)), False, Surroundings())
         self.stream = Stream(config, MemoryLog(1), self.now, self.account)
-        self.account.add(self.stream)
+        self.account.add_stream(self.stream)
         settings = ApiSettings(
             server_name="world",
             server_version=ORACLE_VERSION,

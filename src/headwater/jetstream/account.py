@@ -1,7 +1,7 @@
 """The JetStream of one account: its streams, what it may use, and what it has used.
 
 Totals are kept while streams change and never added up, because every publish is held against
-them: whoever lets a stream work calls `settle` afterwards.
+them: whoever lets a stream work calls `update_usage` afterwards.
 """
 
 from bisect import bisect_left, insort
@@ -91,15 +91,15 @@ class JetStreamAccount:
 
     # --- streams -------------------------------------------------------------------------------
 
-    def add(self, stream: Stream) -> None:
+    def add_stream(self, stream: Stream) -> None:
         """A stream was made, or was brought back."""
         self.streams[stream.name] = stream
         insort(self.names, stream.name)
         self.subjects.add(stream.name, stream.config.subjects)
         self._counted[stream.name] = (0, 0)
-        self.settle(stream)
+        self.update_usage(stream)
 
-    def remove(self, stream: Stream) -> None:
+    def remove_stream(self, stream: Stream) -> None:
         """A stream is gone with all it held."""
         del self.streams[stream.name]
         del self.names[bisect_left(self.names, stream.name)]
@@ -112,9 +112,9 @@ class JetStreamAccount:
         if stream.config.subjects != old.subjects:
             self.subjects.remove(stream.name, old.subjects)
             self.subjects.add(stream.name, stream.config.subjects)
-        self.settle(stream)
+        self.update_usage(stream)
 
-    def settle(self, stream: Stream) -> None:
+    def update_usage(self, stream: Stream) -> None:
         """Count what a stream holds and sets aside by now."""
         counted = self._counted.get(stream.name)
         now = (stream.log.byte_count, max(stream.config.max_bytes, 0))

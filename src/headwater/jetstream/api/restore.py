@@ -103,7 +103,7 @@ def check_free(account: JetStreamAccount, name: str) -> None:
         raise ApiError.of(error_codes.STREAM_NAME_EXIST_RESTORE_FAILED)
 
 
-def settle_limits(log: MessageLog, config: StreamConfig) -> None:
+def apply_limits(log: MessageLog, config: StreamConfig) -> None:
     """Let go of what a stream with these limits would not have. Raises StoreError."""
     subjects = [*log.subject_counts()] if config.max_msgs_per_subject > 0 else []
     gone = beyond_limits(log, config, subjects, NOTHING_UNSEEN)

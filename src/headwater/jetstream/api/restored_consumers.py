@@ -33,7 +33,7 @@ class AdmittedConsumer(NamedTuple):
     entries: list[tuple[int, bytes]]
 
 
-def admit(
+def admit_consumers(
     api: StreamApi, stream: StreamConfig, found: Iterable[BackedUpConsumer], now_ns: int
 ) -> list[AdmittedConsumer]:
     """The consumers of a backup with the configurations they are to have. Raises ApiError."""
@@ -56,7 +56,7 @@ def _completed(consumer: BackedUpConsumer, around: ConsumerSurroundings) -> Cons
     return with_expiry(msgspec.structs.replace(config, durable_name=durable_name))
 
 
-def write_down(log: MessageLog, consumers: Sequence[AdmittedConsumer]) -> None:
+def write_consumers(log: MessageLog, consumers: Sequence[AdmittedConsumer]) -> None:
     """Have a log say of consumers what it says of those that were made there. Raises StoreError."""
     entries: list[tuple[int, bytes]] = []
     size = 0

@@ -68,7 +68,9 @@ class Advisories:
         self._clock = clock
         self._entropy = entropy
 
-    def tell(self, account: Account, subject: str, advisory: Callable[[Heading], Advisory]) -> None:
+    def publish(
+        self, account: Account, subject: str, advisory: Callable[[Heading], Advisory]
+    ) -> None:
         """Send an advisory to those in an account who listen for it."""
         name = subject.encode(errors="surrogateescape")
         route = account.index.match(name)
@@ -80,7 +82,7 @@ class Advisories:
     def stream_action(self, account: Account, stream_name: str, action: Action) -> None:
         """A stream was created, changed or deleted."""
         word, event = action.value
-        self.tell(
+        self.publish(
             account,
             stream_subject(event, stream_name),
             lambda heading: StreamActionAdvisory(
@@ -91,7 +93,7 @@ class Advisories:
     def consumer_action(self, account: Account, consumer: Consumer, action: Action) -> None:
         """A consumer was created or deleted."""
         word, event = action.value
-        self.tell(
+        self.publish(
             account,
             consumer_subject(event, consumer),
             lambda heading: ConsumerActionAdvisory(
@@ -106,7 +108,7 @@ class Advisories:
 
     def consumer_paused(self, account: Account, consumer: Consumer, is_paused: bool) -> None:
         """A consumer was told to stop for some time, or to go on."""
-        self.tell(
+        self.publish(
             account,
             consumer_subject("PAUSE", consumer),
             lambda heading: pause_advisory(heading, consumer, is_paused, self._server.domain),
@@ -115,13 +117,13 @@ class Advisories:
     def consumer_event(self, account: Account, consumer: Consumer, event: Event) -> None:
         """A consumer has something to tell."""
         subject, advisory = advisory_of(consumer, event, account.name, self._server.domain)
-        self.tell(account, subject, advisory)
+        self.publish(account, subject, advisory)
 
     def api_called(
         self, account: Account, source: Client | None, subject: bytes, body: bytes, response: bytes
     ) -> None:
         """A call of the API was answered."""
-        self.tell(
+        self.publish(
             account,
             AUDIT_SUBJECT,
             lambda heading: ApiAudit(
@@ -147,10 +149,10 @@ class Advisories:
             batch=batch_id.decode(errors="replace"),
             reason=reason,
         )
-        self.tell(account, subject, lambda heading: make(**heading._asdict()))
+        self.publish(account, subject, lambda heading: make(**heading._asdict()))
         system = self._accounts.system
         if system is not None and system is not account:
-            self.tell(
+            self.publish(
                 system, subject, lambda heading: make(**heading._asdict(), account=account.name)
             )
 
@@ -165,7 +167,7 @@ class Advisories:
             reason=reason,
         )
         for account in self._accounts.all():
-            self.tell(account, OUT_OF_STORAGE_SUBJECT, lambda heading: make(**heading._asdict()))
+            self.publish(account, OUT_OF_STORAGE_SUBJECT, lambda heading: make(**heading._asdict()))
 
     def describe(self, client: Client | None) -> ClientDocument | None:
         """The client that asked; None where it was the server itself, or the system account."""

@@ -155,7 +155,7 @@ class ApiService:
                 forward = self._forwarder(account, prefix, plain)
                 self._subscriptions.serve(account, prefix + family, forward)
 
-    def add(self, api: StreamApi) -> None:
+    def add_api(self, api: StreamApi) -> None:
         """Answer for an account that has JetStream from now on."""
         self._apis[api.account.name] = api
 

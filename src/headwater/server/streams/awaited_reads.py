@@ -42,7 +42,7 @@ class AwaitedReads:
             for number in reached:
                 self._answer(number)
 
-    def give_up(self) -> None:
+    def answer_all(self) -> None:
         """The stream ends: whoever waits is told so at once."""
         for number in [*self._waiting]:
             self._answer(number)

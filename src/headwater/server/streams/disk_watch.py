@@ -99,14 +99,14 @@ class DiskWatch:
             if self._is_resting:
                 self._met_end = True
             else:
-                self._go_on(before)
+                self._resume_writes(before)
             return
         if not before:
             self._since_ns = self._now_ns()
             self._told.disk_is_full(self.reason, self._since_ns)
         self._timer = self._scheduler.call_later(LOOK_S, self._look)
 
-    def _go_on(self, before: str) -> None:
+    def _resume_writes(self, before: str) -> None:
         self._is_resting = True
         self._met_end = False
         self._scheduler.call_later(LOOK_S, self._rested)
@@ -115,4 +115,4 @@ class DiskWatch:
     def _rested(self) -> None:
         self._is_resting = False
         if self._met_end:
-            self._go_on("")
+            self._resume_writes("")

@@ -248,7 +248,7 @@ class StreamHost:
             return
         state = self.accounts[account.name] = JetStreamAccount(account.name, limits, self._room)
         self._serve_acks(account)
-        self._api.add(StreamApi(state, self._keepers, self._api_settings()))
+        self._api.add_api(StreamApi(state, self._keepers, self._api_settings()))
 
     def _api_settings(self) -> ApiSettings:
         options = self._options.jetstream

@@ -62,12 +62,12 @@ class ManyReplies:
         """Send the first slice now, and the rest when it is its turn."""
         self._send_some()
 
-    def _go_on(self) -> None:
+    def _send_next(self) -> None:
         route = self._account.index.match(self._subject)
         if not route.fan_out or not self._is_wanted():
             return
         if self._broker.is_unread(route, self._subject) or not self._is_free():
-            self._scheduler.call_later(UNREAD_LOOK_S, self._go_on)
+            self._scheduler.call_later(UNREAD_LOOK_S, self._send_next)
             return
         self._send_some()
 
@@ -78,7 +78,7 @@ class ManyReplies:
             self._send([UNREADABLE], [b""])
             return
         if is_left:
-            self._slices.add(self._go_on)
+            self._slices.add(self._send_next)
 
     def _send_slice(self) -> bool:
         """Send some; whether there may be more."""

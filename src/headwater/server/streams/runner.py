@@ -276,9 +276,9 @@ class StreamRunner:
             self._walk.give_up()
 
     def _release(self) -> None:
-        made = self._waiting.take()
+        made = self._waiting.pop_first()
         # Steps that wait for another commit go on waiting.
-        steps = self._waiting.take_freed(self._runners.last_commit)
+        steps = self._waiting.pop_freed(self._runners.last_commit)
         self._end_walk()
         if isinstance(made, Change):
             self._conclude(made)
@@ -303,7 +303,7 @@ class StreamRunner:
                 self._take_effect(step)
                 if self._walk is not None:
                     # The others are next, before those that wait for a later commit.
-                    self._waiting.add_first([self._waiting.take(), *steps[position + 1 :]])
+                    self._waiting.add_first([self._waiting.pop_first(), *steps[position + 1 :]])
                     return
 
     def _conclude(self, change: Change) -> None:
@@ -336,7 +336,7 @@ class StreamRunner:
         self._runners.await_commit(self)
 
     def _settle(self) -> None:
-        self._host.settle(self.stream)
+        self._host.update_usage(self.stream)
 
     def _is_sure(self) -> bool:
         """Whether nothing was written that the disk may not have."""
@@ -356,7 +356,7 @@ class StreamRunner:
             self._runners.failed(str(error))
             raise
         finally:
-            self._host.settle(self.stream)
+            self._host.update_usage(self.stream)
 
     def _append(self, decision: Decision) -> bool:
         """Put records into the log; whether the decision can be carried out.
@@ -383,7 +383,7 @@ class StreamRunner:
                 return False
         if self.mode is SyncMode.ALWAYS:
             # Elsewhere they take effect at once, and it is settled then.
-            self._host.settle(self.stream)
+            self._host.update_usage(self.stream)
         return True
 
     def carry_out(self, decision: Decision, incoming: Incoming | None = None) -> None:
@@ -407,7 +407,7 @@ class StreamRunner:
         self.give_up()
         while self._made and self._made[0][0] <= number:
             self._made.popleft()[1].answer()
-        self._go_on_with(self._waiting.take_committed(number))
+        self._go_on_with(self._waiting.pop_committed(number))
 
     def _take_effect(self, decision: Decision) -> None:
         """Let records take effect and send replies; the stream is held where that takes long."""
@@ -441,7 +441,7 @@ class StreamRunner:
 
     def _show(self, decision: Decision) -> None:
         """Tell those who wait for messages of what has become visible."""
-        self._host.settle(self.stream)
+        self._host.update_usage(self.stream)
         self.reads.advance(self.stream.visible_sequence)
         if len(self.stream.consumers):
             for record in decision.records:
@@ -472,7 +472,7 @@ class StreamRunner:
             return
         except StoreError as error:
             self._runners.failed(str(error))
-        self._host.settle(self.stream)
+        self._host.update_usage(self.stream)
         self.consumers.flush()
         self.consumers.tell_events()
         self._runners.note_due(self)
@@ -489,13 +489,13 @@ class StreamRunner:
         if self._walk is not None and isinstance(self._waiting.first, Decision):
             # Its messages are stored, whatever becomes of those that they replace.
             self._send(self._waiting.first)
-            self._waiting.take()
+            self._waiting.pop_first()
         self._end_walk()
         self.consumers.release()
         while self._made:
             self._made.popleft()[1].refuse(error)
         while self._waiting:
-            step = self._waiting.take()
+            step = self._waiting.pop_first()
             if isinstance(step, Change):
                 step.refuse(error)
                 continue
@@ -591,7 +591,7 @@ class StreamRunners:
         self.files.stop()
         self.consumer_timers.stop()
         for runner in self._by_key.values():
-            runner.reads.give_up()
+            runner.reads.answer_all()
         self.timers.stop()
         # From here on no sync begins beside the loop: the files are closed next.
         self._is_stopped = True

@@ -83,25 +83,25 @@ class WaitingSteps:
             incoming = step if isinstance(step, Incoming) else None
             self._steps.appendleft(self._held(WHEN_DONE, step, incoming))
 
-    def take(self) -> Step:
+    def pop_first(self) -> Step:
         """The step that is next; it waits no longer."""
         _, step, messages, size = self._steps.popleft()
         self._room.hold(-messages, -size)
         self.undecided -= isinstance(step, Change | Incoming)
         return step
 
-    def take_committed(self, number: int) -> list[Step]:
+    def pop_committed(self, number: int) -> list[Step]:
         """The steps that wait for no later commit than this one, up to the first that does."""
         taken = []
         while self._steps and self._steps[0][0] <= number:
-            taken.append(self.take())
+            taken.append(self.pop_first())
         return taken
 
-    def take_freed(self, number: int) -> list[Step]:
-        """The steps of `take_committed`, and those that have waited for work that was done."""
+    def pop_freed(self, number: int) -> list[Step]:
+        """The steps of `pop_committed`, and those that have waited for work that was done."""
         taken = []
         while self._steps and (self._steps[0][0] == WHEN_DONE or self._steps[0][0] <= number):
-            taken.append(self.take())
+            taken.append(self.pop_first())
         return taken
 
     def _held(

@@ -11,8 +11,8 @@ from headwater.jetstream.api.restore import (
     STALL_NS,
     Need,
     RestoreReceiver,
+    apply_limits,
     refused,
-    settle_limits,
 )
 from headwater.jetstream.backup.archive import END, MAGIC, STATE_NAME, Entry, encode_entries
 from headwater.jetstream.backup.filling import Rules
@@ -203,5 +203,5 @@ def filled() -> MessageLog:
 )
 def test_a_restored_stream_has_what_its_limits_allow(config: StreamConfig, kept: list[int]) -> None:
     log = filled()
-    settle_limits(log, config)
+    apply_limits(log, config)
     assert [message.sequence for message in contents(log)] == kept

@@ -6,7 +6,11 @@ from typing import Any
 
 import pytest
 
-from headwater.jetstream.api.restored_consumers import AdmittedConsumer, admit, write_down
+from headwater.jetstream.api.restored_consumers import (
+    AdmittedConsumer,
+    admit_consumers,
+    write_consumers,
+)
 from headwater.jetstream.backup.consumer_document import decode_consumer
 from headwater.jetstream.backup.consumers import BackedUpConsumer
 from headwater.jetstream.config.stream_config import StreamConfig
@@ -38,7 +42,7 @@ def found(name: str, *, is_durable: bool = True, **config: Any) -> BackedUpConsu
 
 
 def admitted(world: ApiWorld, *consumers: BackedUpConsumer) -> list[AdmittedConsumer]:
-    return admit(world.api, world.stream.config, consumers, BEGINNING_NS)
+    return admit_consumers(world.api, world.stream.config, consumers, BEGINNING_NS)
 
 
 def test_what_is_left_open_is_filled_in() -> None:
@@ -89,7 +93,7 @@ def test_what_is_written_down_comes_back_with_the_log() -> None:
     disk = SimDisk()
     log = create_log(disk, "/s", SeededEntropy(Random(1)))
     log.append(Batch([b"s.a"] * 5, [b""] * 5, [b"x"] * 5, [BEGINNING_NS] * 5))
-    write_down(log, [*consumers, *fleeting])
+    write_consumers(log, [*consumers, *fleeting])
     log.close()
 
     opened = open_log(disk, "/s", SeededEntropy(Random(2)))

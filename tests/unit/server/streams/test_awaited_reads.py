@@ -38,7 +38,7 @@ def test_a_read_is_answered_once_when_it_has_waited() -> None:
     reads.add(5, lambda: answered.append("late"))
     scheduler.advance(WAIT_S_MAX / 2)
     assert answered == ["early"]
-    reads.give_up()
+    reads.answer_all()
     assert answered == ["early", "late"]
     assert scheduler.waiting == 0
 

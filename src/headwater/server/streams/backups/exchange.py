@@ -135,7 +135,7 @@ class Exchange:
 
     def advise(self, event: str, advisory: Callable[..., Advisory], **fields: object) -> None:
         """Publish an advisory of the transfer, with the fields of its kind."""
-        self._server.advisories.tell(
+        self._server.advisories.publish(
             self.account,
             stream_subject(event, self.stream_name),
             lambda heading: advisory(

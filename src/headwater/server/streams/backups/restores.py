@@ -17,8 +17,8 @@ from headwater.go.json import write
 from headwater.jetstream.account import JetStreamAccount
 from headwater.jetstream.advisories import RestoreCompleteAdvisory, RestoreCreateAdvisory
 from headwater.jetstream.api.documents import ErrorDocument, StreamCreateResponse
-from headwater.jetstream.api.restore import Need, RestoreReceiver, refused, settle_limits
-from headwater.jetstream.api.restored_consumers import AdmittedConsumer, write_down
+from headwater.jetstream.api.restore import Need, RestoreReceiver, apply_limits, refused
+from headwater.jetstream.api.restored_consumers import AdmittedConsumer, write_consumers
 from headwater.jetstream.backup.filling import Rules
 from headwater.jetstream.config.stream_config import StreamConfig
 from headwater.jetstream.errors import ApiError
@@ -200,8 +200,8 @@ class Restore:
             self._consumers = self._staging.admit_consumers(
                 self._account, self._config, self._receiver.consumers
             )
-            settle_limits(self._log, self._config)
-            write_down(self._log, self._consumers)
+            apply_limits(self._log, self._config)
+            write_consumers(self._log, self._consumers)
             if not isinstance(self._log, FileLog):
                 self._adopt(self._log)
                 return

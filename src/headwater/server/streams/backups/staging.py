@@ -90,7 +90,7 @@ class Staging:
     ) -> list[AdmittedConsumer]:
         """The consumers of a backup as the stream is to have them. Raises ApiError."""
         api = self._api_of(account.name)
-        return restored_consumers.admit(api, config, found, self._runners.now_ns())
+        return restored_consumers.admit_consumers(api, config, found, self._runners.now_ns())
 
     def adopt_log(
         self,
