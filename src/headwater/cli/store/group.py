@@ -26,7 +26,7 @@ from headwater.cli.shell.render import (
 )
 from headwater.cli.store.opening import NOT_OPENED, store_reader
 from headwater.cli.streams.archive import holds_backup, read_backup
-from headwater.server.streams.resources import STORE_FOLDER
+from headwater.server.streams.storage.resources import STORE_FOLDER
 from headwater.store.disk.cipher import Cipher, ServerKey
 from headwater.store.disk.store_file import STORE_FILE
 from headwater.store.log.message_log import StoreError

@@ -20,7 +20,7 @@ from headwater.server.configuration.options import (
     OptionsError,
     StoreCipher,
 )
-from headwater.server.streams.resources import friendly_bytes
+from headwater.server.streams.storage.resources import friendly_bytes
 
 
 @dataclass(frozen=True)

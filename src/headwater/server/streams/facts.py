@@ -8,10 +8,10 @@ from typing import final
 
 from headwater.jetstream.account import JetStreamAccount
 from headwater.jetstream.server_room import Usage
-from headwater.server.streams.limits import ServerLimits
-from headwater.server.streams.resources import Resources
 from headwater.server.streams.runner import StreamRunners
-from headwater.server.streams.stream_store import StreamStore
+from headwater.server.streams.storage.limits import ServerLimits
+from headwater.server.streams.storage.resources import Resources
+from headwater.server.streams.storage.stream_store import StreamStore
 
 
 @final

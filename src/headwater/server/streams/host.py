@@ -42,16 +42,16 @@ from headwater.server.streams.consumer_runner import ConsumerRunner
 from headwater.server.streams.facts import StreamFacts
 from headwater.server.streams.hosted_consumers import HostedConsumers
 from headwater.server.streams.hosted_streams import HostedStreams
-from headwater.server.streams.limits import ServerLimits
-from headwater.server.streams.recovery import recover_stream, report_recovered
-from headwater.server.streams.resources import (
+from headwater.server.streams.runner import StreamRunners
+from headwater.server.streams.storage.limits import ServerLimits
+from headwater.server.streams.storage.recovery import recover_stream, report_recovered
+from headwater.server.streams.storage.resources import (
     TEMPORARY_WARNING,
     banner,
     foreign_accounts,
     resources_of,
 )
-from headwater.server.streams.runner import StreamRunners
-from headwater.server.streams.stream_store import StreamKey, StreamStore
+from headwater.server.streams.storage.stream_store import StreamKey, StreamStore
 from headwater.store.log.message_log import StoreError
 from headwater.wire.info import NATS_VERSION
 

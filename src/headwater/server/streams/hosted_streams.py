@@ -20,7 +20,7 @@ from headwater.server.core.accounts import Account
 from headwater.server.core.own_subscriptions import OwnSubscriptions
 from headwater.server.streams.advisories import Advisories
 from headwater.server.streams.runner import StreamRunner, StreamRunners
-from headwater.server.streams.stream_store import StreamStore
+from headwater.server.streams.storage.stream_store import StreamStore
 
 
 @final

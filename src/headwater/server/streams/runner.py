@@ -42,8 +42,8 @@ from headwater.server.log import Log
 from headwater.server.streams.advisories import Advisories
 from headwater.server.streams.awaited_reads import AwaitedReads
 from headwater.server.streams.consumer_runner import DUE_MAX, TIMER_S_MIN, ConsumerRunner
-from headwater.server.streams.disk_watch import DiskWatch
 from headwater.server.streams.due_times import DueTimes
+from headwater.server.streams.storage.disk_watch import DiskWatch
 from headwater.server.streams.waiting_steps import Change, Step, WaitingSteps
 from headwater.store.log.file_log import FileLog
 from headwater.store.log.message_log import DiskFullError, StoreError

@@ -3,7 +3,7 @@
 import pytest
 
 from headwater.jetstream.streams import file as stream_file
-from headwater.server.streams import stream_store
+from headwater.server.streams.storage import stream_store
 from tests.kit.stored_world import StoredWorld
 
 

@@ -9,7 +9,7 @@ import pytest
 from headwater.base.clock import NS_PER_S
 from headwater.jetstream.advisories import OUT_OF_STORAGE_SUBJECT
 from headwater.server.configuration.options import Options
-from headwater.server.streams.disk_watch import LOOK_S
+from headwater.server.streams.storage.disk_watch import LOOK_S
 from tests.kit.stored_world import streaming
 from tests.kit.stream_world import AHEAD, JOURNAL, SEGMENT, STORE_FAILED, StreamWorld
 

@@ -13,7 +13,7 @@ from headwater.server.configuration.options import (
     Options,
     StoreCipher,
 )
-from headwater.server.streams.resources import (
+from headwater.server.streams.storage.resources import (
     ResourceError,
     Resources,
     banner,

@@ -11,7 +11,7 @@ from headwater.jetstream.config.stream_config import Compression, PersistMode, S
 from headwater.jetstream.streams.file import StreamBody, decode_body, encode_body
 from headwater.runtime.environment import Environment
 from headwater.server.configuration.options import JetStreamOptions
-from headwater.server.streams.resources import Resources, encoding_of, reserve_bytes_of
+from headwater.server.streams.storage.resources import Resources, encoding_of, reserve_bytes_of
 from headwater.store.log.file_log import FileLog
 from headwater.store.log.memory_log import MemoryLog
 from headwater.store.log.message_log import MessageLog, StoreError

@@ -7,7 +7,7 @@ another key, can read. Only a log that a restore has not filled to its end is re
 from headwater.jetstream.account import JetStreamAccount
 from headwater.jetstream.streams.stream import Stream
 from headwater.server.log import Log
-from headwater.server.streams.stream_store import StreamKey, StreamStore
+from headwater.server.streams.storage.stream_store import StreamKey, StreamStore
 from headwater.store.log.message_log import StoreError
 
 

@@ -12,7 +12,7 @@ from headwater.jetstream.config.stream_config import Storage, StreamConfig
 from headwater.jetstream.errors import ApiError, ErrorCode
 from headwater.jetstream.server_room import Usage
 from headwater.server.configuration.options import GLOBAL_ACCOUNT, Options
-from headwater.server.streams.resources import ResourceError, Resources
+from headwater.server.streams.storage.resources import ResourceError, Resources
 
 
 @final
