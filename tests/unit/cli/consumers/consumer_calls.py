@@ -7,7 +7,7 @@ from typing import Any, Final
 import nats
 from nats.aio.msg import Msg
 
-from headwater.cli.api.client import DEFAULT_PREFIX
+from headwater.client.api.requests import DEFAULT_PREFIX
 from tests.kit.command_line import PATIENCE_S, Ended
 from tests.kit.fake_api import faking
 

@@ -21,7 +21,7 @@ from headwater.server.configuration.options import JetStreamOptions
 from headwater.server.monitoring.facts import Facts
 from headwater.server.monitoring.pages.documents import Filtered, Refused, View, timestamp
 from headwater.server.streams.facts import StreamFacts
-from headwater.server.streams.resources import Resources
+from headwater.server.streams.storage.resources import Resources
 
 LIST_SIZE: Final = 1024
 # Go's -1, in a field that has no sign.
