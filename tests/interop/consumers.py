@@ -12,11 +12,10 @@ Must not know: which server it talks to, or what any server ought to answer.
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from tests.interop.case import Catalogue
 from tests.interop.jetstream import (
     ZERO_TIME,
     Body,
@@ -31,7 +30,6 @@ from tests.interop.masks import is_positive
 from tests.interop.messages import with_stream
 from tests.interop.observation import Mask, Observation
 from tests.interop.session import Session
-from tests.kit.server_process import Setup
 from tests.kit.wire_client import CLOSED, Frame, WireClient
 
 MILLISECOND_NS = 1_000_000
@@ -281,41 +279,3 @@ def opened_json(frame: str) -> Reply:
     """A reply whose JSON comes behind headers, as that to a consumer of another stream does."""
     reply = opened(frame)
     return {**reply, "data": _shown_reply(with_moments(json.loads(reply["data"])))}
-
-
-@dataclass(frozen=True)
-class Refusal:
-    """A consumer that is refused on a stream: made with `config`, or changed from `before` to it.
-
-    `request` adds to the request what stands beside the configuration.
-    """
-
-    word: str
-    statement: str
-    text: str
-    config: dict[str, object]
-    before: dict[str, object] | None = None
-    stream: dict[str, object] = field(default_factory=dict)
-    request: dict[str, object] = field(default_factory=dict)
-    setup: Setup | None = None
-
-
-def add_consumer_refusal(catalogue: Catalogue, family: str, refusal: Refusal) -> None:
-    """A case of a refusal; what stands afterwards is part of the observation."""
-    rule = f"{family}.{refusal.word}"
-    stream = rule.replace(".", "-").upper()
-
-    def script(session: Session) -> Observation:
-        js = with_stream(session, stream, **refusal.stream)
-        if refusal.before is not None:
-            made = create_consumer(js, stream, "C", None, **refusal.before)
-            assert "error" not in made, made
-        config = {"name": "C", **refusal.config}
-        body = {"stream_name": stream, "config": config, **refusal.request}
-        refused = js.api(f"CONSUMER.CREATE.{stream}.C", body)
-        after = consumer_info(js, stream, "C")
-        return {"refused": refused, "after": after.get("error", after.get("config"))}
-
-    script.__doc__ = refusal.statement
-    script.__name__ = rule.replace(".", "_").replace("-", "_")
-    catalogue.case(rule, text=refusal.text, setup=refusal.setup)(script)

@@ -18,7 +18,6 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path as FilePath
 from typing import Any, TypeAlias
 
-from tests.interop.case import Catalogue
 from tests.interop.masks import is_positive, is_timestamp, is_version
 from tests.interop.observation import Mask, Observation, Path
 from tests.interop.session import Session
@@ -364,34 +363,3 @@ JETSTREAM_MASKS = (
     Mask("**.advisory.client.id", is_positive, "counts all connections since the start"),
     Mask("**.advisory.client.rtt", is_positive, "time"),
 )
-
-
-def add_refusal(
-    catalogue: Catalogue,
-    rule: str,
-    statement: str,
-    text: str,
-    config: Mapping[str, object],
-    before: Mapping[str, object] | None = None,
-) -> None:
-    """A case of a stream that is refused: created with `config`, or changed from `before` to it.
-
-    The rule names the stream. What stands afterwards is part of the observation: a
-    refusal that leaves half a stream behind is none.
-    """
-    name = rule.replace(".", "-").upper()
-
-    def script(session: Session) -> Observation:
-        js = jetstream(session, name)
-        if before is None:
-            refused = js.create(name, **config)
-        else:
-            made = js.create(name, **before)
-            assert "error" not in made, made
-            refused = js.update(name, **config)
-        after = js.info(name)
-        return {"refused": refused, "after": after.get("error", after.get("config"))}
-
-    script.__doc__ = statement
-    script.__name__ = rule.replace(".", "_").replace("-", "_")
-    catalogue.case(rule, text=text)(script)

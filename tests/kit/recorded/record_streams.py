@@ -21,8 +21,8 @@ from tests.kit.recorded.streams import (
     CONFIGS,
     ORACLE_VERSION,
     Document,
+    answer,
     as_bytes,
-    difference,
     load,
     shortened,
 )
@@ -42,12 +42,6 @@ async def remove_all(client: Client) -> None:
     """Leave no stream."""
     for name in (await ask(client, "NAMES", b"")).get("streams") or []:
         await ask(client, f"DELETE.{name}", b"")
-
-
-def answer(reply: Document) -> Document:
-    """The part of a reply that is recorded."""
-    error: Document | None = reply.get("error")
-    return {"config": difference(reply["config"])} if error is None else {"error": error}
 
 
 async def record_config(client: Client, case: Document) -> None:

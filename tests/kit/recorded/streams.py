@@ -63,6 +63,12 @@ def difference(config: Mapping[str, Any]) -> Document:
     return changed | {key: None for key in plain if key not in config}
 
 
+def answer(reply: Document) -> Document:
+    """The part of a reply that is recorded."""
+    error: Document | None = reply.get("error")
+    return {"config": difference(reply["config"])} if error is None else {"error": error}
+
+
 def from_difference(changed: Mapping[str, Any], name: str) -> Document:
     """The configuration that has this difference."""
     config = {**plain_stream(name), **changed}

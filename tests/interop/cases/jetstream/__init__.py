@@ -13,6 +13,7 @@ TOPICS: tuple[str, ...] = (
     "advisories",
     "batches",
     "buffered",
+    "configurations",
     "consumer_acks",
     "consumer_create",
     "consumer_create_errors",
@@ -31,7 +32,6 @@ TOPICS: tuple[str, ...] = (
     "conventions",
     "counters",
     "create",
-    "create_errors",
     "dedupe",
     "direct_batches",
     "direct_get",
@@ -57,7 +57,6 @@ TOPICS: tuple[str, ...] = (
     "transforms",
     "ttl",
     "update",
-    "update_errors",
 )
 """The topics the server under test is held to, by the names of their modules."""
 

@@ -19,48 +19,6 @@ def filled(session: Session, name: str, count: int, **config: object) -> JetStre
     return js
 
 
-@catalogue.case("js.update.settings")
-def settings(session: Session) -> Observation:
-    """The settings that are free to change, all changed at once."""
-    js = jetstream(session, "SETTINGS")
-    js.create("SETTINGS")
-    updated = js.update(
-        "SETTINGS",
-        description="new",
-        max_consumers=5,
-        max_msgs=100,
-        max_bytes=100000,
-        max_age=3600 * SECOND_NS,
-        max_msgs_per_subject=10,
-        max_msg_size=1000,
-        discard="new",
-        no_ack=True,
-        duplicate_window=30 * SECOND_NS,
-        placement={"cluster": "c"},
-        compression="s2",
-        republish={"src": ">", "dest": "settings-repub.>"},
-        subject_transform={"src": "SETTINGS.*", "dest": "t.$1"},
-        allow_direct=True,
-        discard_new_per_subject=True,
-        deny_delete=True,
-        allow_rollup_hdrs=True,
-        allow_msg_ttl=True,
-        allow_atomic=True,
-        allow_batched=True,
-        consumer_limits={"max_ack_pending": 3},
-        metadata={"k": "v"},
-    )
-    return {"updated": updated, "info": js.info("SETTINGS")}
-
-
-@catalogue.case("js.update.replaces")
-def replaces(session: Session) -> Observation:
-    """An update is the whole new configuration: what is left out falls back to its default."""
-    js = jetstream(session, "REPLACES")
-    js.create("REPLACES", description="d", max_msgs=5, metadata={"k": "v"}, allow_direct=True)
-    return js.update("REPLACES", max_bytes=5000)
-
-
 @catalogue.case("js.update.same")
 def same(session: Session) -> Observation:
     """An update that changes nothing succeeds; the time of creation stays."""
@@ -89,27 +47,6 @@ def subjects(session: Session) -> Observation:
         "new": js.publish("other-subjects.a", "x"),
         "old": js.publish("SUBJECTS.0", "x"),
         "state": js.state("SUBJECTS", subjects_filter=">"),
-    }
-
-
-@catalogue.case("js.update.no-subjects")
-def no_subjects(session: Session) -> Observation:
-    """An update without subjects gives the stream the subject of its name."""
-    js = jetstream(session, "NO-SUBJECTS")
-    js.create("NO-SUBJECTS", subjects=["no-subjects.>"])
-    return js.api("STREAM.UPDATE.NO-SUBJECTS", {"name": "NO-SUBJECTS"})
-
-
-@catalogue.case("js.update.overlap")
-def overlap(session: Session) -> Observation:
-    """An update can not take subjects of another stream, but may widen over its own."""
-    js = jetstream(session, "UPDATE-OVERLAP", "UPDATE-OVERLAP-2")
-    js.create("UPDATE-OVERLAP", subjects=["uo.a"])
-    js.create("UPDATE-OVERLAP-2", subjects=["uo.b"])
-    return {
-        "other's": js.update("UPDATE-OVERLAP", subjects=["uo.a", "uo.b"]),
-        "widened over both": js.update("UPDATE-OVERLAP", subjects=["uo.>"]),
-        "widened": js.update("UPDATE-OVERLAP", subjects=["uo.a", "uo.c.>"]),
     }
 
 
@@ -318,14 +255,6 @@ def markers(session: Session) -> Observation:
     }
 
 
-@catalogue.case("js.update.schedules")
-def schedules(session: Session) -> Observation:
-    """Schedules may be added, which turns roll-ups on."""
-    js = jetstream(session, "SCHEDULES-UP")
-    js.create("SCHEDULES-UP")
-    return js.update("SCHEDULES-UP", allow_msg_schedules=True)
-
-
 @catalogue.case("js.update.deny-on")
 def deny_on(session: Session) -> Observation:
     """Deletes and purges may be denied later, and then they are."""
@@ -349,9 +278,27 @@ def compression(session: Session) -> Observation:
     return {"messages": messages, "state": js.state("COMPRESS-UP")}
 
 
-@catalogue.case("js.update.mirror-direct")
-def mirror_direct(session: Session) -> Observation:
-    """An update may turn `mirror_direct` on for what is no mirror, which a create may not."""
-    js = jetstream(session, "MIRROR-DIRECT-UP")
-    js.create("MIRROR-DIRECT-UP")
-    return js.update("MIRROR-DIRECT-UP", mirror_direct=True)
+@catalogue.case(
+    "js.update.error.unseal", text="stream configuration update can not unseal a sealed stream"
+)
+def unseal(session: Session) -> Observation:
+    """What is sealed stays sealed, and the deletes and purges that sealing denied are denied."""
+    js = jetstream(session, "UNSEAL")
+    js.create("UNSEAL")
+    js.update("UNSEAL", sealed=True)
+    return {
+        "unseal": js.update("UNSEAL", deny_delete=True, deny_purge=True),
+        "allow deletes": js.update("UNSEAL", sealed=True, deny_purge=True),
+        "allow purge": js.update("UNSEAL", sealed=True, deny_delete=True),
+        "allow both": js.update("UNSEAL", sealed=True),
+    }
+
+
+@catalogue.case("js.update.error.leaves-messages")
+def leaves_messages(session: Session) -> Observation:
+    """A refused update changes nothing, not even the part of it that was valid."""
+    js = jetstream(session, "REFUSED-WHOLE")
+    js.create("REFUSED-WHOLE")
+    js.fill("REFUSED-WHOLE", "REFUSED-WHOLE")
+    js.update("REFUSED-WHOLE", max_msgs=1, storage="memory")
+    return js.info("REFUSED-WHOLE")
