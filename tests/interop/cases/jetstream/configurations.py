@@ -38,7 +38,10 @@ def alone(session: Session) -> JetStreamClient:
 
 
 def ask_for_stream(js: JetStreamClient, case: Document) -> Observation:
-    """The reply to a create or an update, which is the recorded one, and the stream behind it."""
+    """A create or an update is answered as recorded, and the stream afterwards is as answered.
+
+    The observation is the rest of the reply: the configuration or the error is compared here.
+    """
     for config in case.get("streams", []):
         made = js.api(f"STREAM.CREATE.{config['name']}", config)
         assert "error" not in made, made
@@ -47,8 +50,13 @@ def ask_for_stream(js: JetStreamClient, case: Document) -> Observation:
     reply = js.api(f"STREAM.{case['operation'].upper()}.{name}", request)
     answer = streams.answer(reply)
     assert answer == case["reply"], answer
-    after = js.info(name)
-    return {"reply": reply, "after": after.get("error", after.get("config"))}
+    after = js.info(name).get("config")
+    if "error" in reply:
+        before = [config for config in case.get("streams", []) if config["name"] == name]
+        assert (after is None) is (not before), after
+    else:
+        assert after == reply["config"], after
+    return {key: part for key, part in reply.items() if key not in ("config", "error")}
 
 
 def ask_for_consumer(js: JetStreamClient, case: Document) -> Observation:
