@@ -130,6 +130,14 @@ class ManualScheduler:
             self.run_turns()
         self._clock.passed_ns = end_ns
 
+    def fire_due(self) -> None:
+        """Fire the timers that are due by now, and neither those nor the turns that they plan."""
+        due = []
+        while self._later and self._later[0][0] <= self._clock.passed_ns:
+            due.append(heapq.heappop(self._later)[2])
+        for timer in due:
+            timer.fire()
+
     def finish_offloaded(self) -> None:
         work, self.offloaded = self.offloaded, []
         for call in work:

@@ -61,7 +61,7 @@ class TestSource:
         assert options.messages_per_trigger_max == 7
 
     def test_what_spark_adds_is_left_alone(self) -> None:
-        source(path="x", checkpointLocation="y")
+        assert source(path="x", checkpointLocation="y") == source()
 
     def test_all_at_once(self) -> None:
         options = source(

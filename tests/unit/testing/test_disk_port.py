@@ -364,8 +364,10 @@ def test_a_lock_is_held_once(files: FileSystem, root: str) -> None:
 def test_locks_of_different_folders_do_not_meet(files: FileSystem, root: str) -> None:
     for folder in ("one", "two"):
         files.make_folder(f"{root}/{folder}")
-    locks = [files.lock(f"{root}/one/lock"), files.lock(f"{root}/two/lock")]
-    for lock in locks:
+    locks = {folder: files.lock(f"{root}/{folder}/lock") for folder in ("one", "two")}
+    for folder, lock in locks.items():
+        with pytest.raises(BlockingIOError):
+            files.lock(f"{root}/{folder}/lock")
         lock.release()
 
 

@@ -148,3 +148,4 @@ def test_answers_with_a_lost_connection_or_a_success_between_them_do_not_add_up(
         until.pause(NOBODY)
         clock.wait(ANSWERED_PATIENCE_S)
         until.end()
+    assert clock.now_s > (8 + 100) * ANSWERED_PATIENCE_S

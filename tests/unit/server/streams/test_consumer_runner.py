@@ -390,7 +390,7 @@ def test_what_is_due_for_many_at_once_is_done_in_several_turns(world: ConsumerWo
         world.pull(f"C{number}", f"inbox.{number}", batch=1, expires=NS)
     peer = receiver(world)
     world.clock.passed_ns += 2 * NS
-    world.advance(0)
+    world.scheduler.fire_due()
     peer.send(b"PING\r\n")
     assert len(world.taken()) == DUE_MAX
     world.advance(0.1)
