@@ -1,6 +1,6 @@
 """An account with one stream in memory and its API, without a server around them.
 
-Whatever the API asks of its keeper becomes a record of the stream at once.
+A request of the API to its keeper becomes a record of the stream at once.
 """
 
 import json
@@ -46,13 +46,13 @@ BEGINNING_NS: Final = 1_800_000_000 * NS_PER_S
 
 
 class ApiWorld:
-    """The keeper of one stream, and who asks its API."""
+    """The keeper of one stream, and the client of its API."""
 
     def __init__(self, stream: Document | None = None, **limits: int) -> None:
         self.now = BEGINNING_NS
-        # How often anything of a consumer was changed.
+        # The number of changes that were recorded.
         self.changes = 0
-        # What goes wrong with the next change.
+        # The error that the next change meets.
         self.failure: StoreError | None = None
         self._drawn = 0
         # The subjects somebody listens to.
@@ -120,7 +120,7 @@ class ApiWorld:
         return response, operation.header(self.api, request, response)
 
     def create(self, name: str, **config: Any) -> Document:
-        """Have a consumer made, or made another; the reply."""
+        """The reply to the creation or update of a consumer."""
         body = {"stream_name": "S", "config": config}
         reply = self.ask(f"CONSUMER.CREATE.S.{name}", json.dumps(body).encode())
         assert reply is not None
@@ -147,7 +147,7 @@ class ApiWorld:
         yield from stream.applying(record)
 
     def stream_changed(self, account: JetStreamAccount, stream: Stream, old: StreamConfig) -> None:
-        """Nobody listens to other subjects."""
+        """The world routes no subjects."""
 
     def create_consumer(
         self,

@@ -85,7 +85,7 @@ class Running:
 
 @dataclass(frozen=True)
 class Ended:
-    """What a command left behind."""
+    """The exit code and the output of a command."""
 
     code: int
     out: str

@@ -51,7 +51,7 @@ class Got(NamedTuple):
     # The consumer's sequence of this delivery.
     number: int
     deliveries: int
-    # How many were to come after it.
+    # The number of messages to come after it.
     left: int
     header: str
     payload: bytes
@@ -77,7 +77,7 @@ class ConsumerDriver(StreamDriver):
         self._told: list[Told] = []
         self.events: list[Event] = []
         self.answered: list[bytes] = []
-        # Where each consumer pushes to, if somebody listens there.
+        # The push consumers whose deliver subject has a subscriber.
         self._listening: set[str] = set()
 
     # --- consumers -----------------------------------------------------------------------------
@@ -145,7 +145,7 @@ class ConsumerDriver(StreamDriver):
         return self.pull_by(json.dumps({"batch": batch, **options}).encode(), to, name)
 
     def pull_by(self, body: bytes, to: str = INBOX, name: str = NAME) -> list[Got]:
-        """The same by what the request says, word by word."""
+        """Ask for messages by the body of the request."""
         before = len(self._got)
         consumer = self.consumer(name)
         self._work(consumer, lambda out: consumer.pull(to.encode(), body, self.now_ns, out))
@@ -182,7 +182,7 @@ class ConsumerDriver(StreamDriver):
     def say_by_address(
         self, name: str, said: Sequence[tuple[AckAddress, bytes, bytes | None]]
     ) -> None:
-        """The same where it is not about a message that somebody got."""
+        """Answer by acknowledgement addresses, of messages that were delivered or not."""
         consumer = self.consumer(name)
         addresses = [address for address, _, _ in said]
         payloads = [payload for _, payload, _ in said]
@@ -206,7 +206,7 @@ class ConsumerDriver(StreamDriver):
         return found
 
     def take_told(self, to: str | None = None) -> list[Told]:
-        """The same for statuses."""
+        """The statuses that were received since the last time, all or those of one receiver."""
         found = [each for each in self._told if to is None or each.to == to]
         self._told = [each for each in self._told if each not in found]
         return found

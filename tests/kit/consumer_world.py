@@ -1,4 +1,4 @@
-"""The world of the server's tests with consumers: who gets what, and when."""
+"""A stored world with a stream and the client of its consumers."""
 
 import json
 from typing import Any, Final, NamedTuple
@@ -70,7 +70,7 @@ class ConsumerWorld(StoredWorld):
         return json.loads(reply.payload)
 
     def with_stream(self, name: str = "S", **config: Any) -> "ConsumerWorld":
-        """The same with a stream."""
+        """The world, with a stream added."""
         reply = self.create(name, **{"subjects": [f"{name.lower()}.>"], **config})
         assert "error" not in reply, reply
         return self
@@ -89,7 +89,7 @@ class ConsumerWorld(StoredWorld):
         return self.request(f"{API}CONSUMER.DELETE.{stream}.{name}")
 
     def info(self, name: str, stream: str = "S") -> Any:
-        """What is told of a consumer."""
+        """The information about a consumer."""
         return self.request(f"{API}CONSUMER.INFO.{stream}.{name}")
 
     def publish(self, count: int, subject: str = "s.a", payload: bytes = b"x") -> None:
@@ -131,7 +131,7 @@ class ConsumerWorld(StoredWorld):
         return self.jetstream.accounts[account].streams[name]
 
     def runner(self, stream: str = "S") -> ConsumerRunner:
-        """Who runs the consumers of a stream."""
+        """The runner of the consumers of a stream."""
         found = self.jetstream.runners.find_consumers(GLOBAL_ACCOUNT, stream)
         assert found is not None
         return found

@@ -1,4 +1,4 @@
-"""What logs in, made on the spot: seeds, the JWTs of an operator's tree, certificates."""
+"""Credentials made on the spot: seeds, the JWTs of an operator's tree, certificates."""
 
 import base64
 import datetime

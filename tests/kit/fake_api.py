@@ -39,7 +39,7 @@ class Fake:
 
 
 async def ended(process: asyncio.subprocess.Process) -> Ended:
-    """How a command ended."""
+    """The exit code and the output of a command, when it has ended."""
     try:
         out, err = await asyncio.wait_for(process.communicate(), PATIENCE_S)
     finally:

@@ -1,4 +1,4 @@
-"""Whom a connection talks to in tests: server processes, a responder, a peer that plays a part."""
+"""The other ends of a connection: server processes, a responder, a peer that plays a part."""
 
 import contextlib
 import socket
@@ -106,8 +106,8 @@ class Responder:
 class ScriptedPeer:
     """A listener that plays the same part to everyone who connects.
 
-    The part is a list of steps: bytes to send, or text to wait for in what the client says. What
-    was heard of all clients is kept.
+    The part is a list of steps: bytes to send, or text to wait for from the client. The bytes
+    of all clients are kept in `heard`.
     """
 
     def __init__(self, *steps: bytes | str, port: int = 0) -> None:

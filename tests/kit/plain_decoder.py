@@ -84,7 +84,7 @@ def _publish(name: bytes, arguments: bytes) -> tuple[str, bytes, bytes | None, i
         return None
     reply = fields[1] if len(fields) == 2 + sizes else None
     if header_size == 0:
-        # An empty header block is none.
+        # An empty header block counts as no header.
         header_size, sizes = NO_HEADERS, 1
     return "PUB", fields[0], reply, header_size, b" ".join(fields[-sizes:])
 
@@ -119,7 +119,7 @@ def _is_object(document: bytes) -> bool:
 
 
 def flat(segments: Iterable[Segment]) -> list[Operation]:
-    """What the real decoder returned, message by message."""
+    """The operations of the real decoder, message by message."""
     operations: list[Operation] = []
     for segment in segments:
         operations += _flat(segment)
@@ -168,7 +168,7 @@ def feed(decoder: ClientDecoder, data: bytes) -> list[Operation]:
 def decode(
     pieces: Iterable[bytes], max_control_line: int = 4096, max_payload: int = 1024
 ) -> list[Operation]:
-    """What the real decoder makes of reads cut like this, for a client with headers."""
+    """The operations that the real decoder finds in these reads, for a client with headers."""
     decoder = ClientDecoder(max_control_line, max_payload)
     decoder.headers = True
     return [operation for piece in pieces for operation in feed(decoder, piece)]

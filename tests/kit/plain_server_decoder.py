@@ -21,7 +21,7 @@ SIZE_DIGITS_MAX = 9
 
 @dataclass
 class Decoded:
-    """What a stream says, until it ends or goes wrong."""
+    """The operations of a stream, until it ends or goes wrong."""
 
     messages: list[Message] = field(default_factory=list)
     controls: list[tuple[str, str | bytes]] = field(default_factory=list)
@@ -42,7 +42,7 @@ def named(control: Control) -> tuple[str, str | bytes]:
 
 
 def decode(pieces: list[bytes]) -> Decoded:
-    """What the real decoder makes of a stream that arrives in these pieces."""
+    """The operations that the real decoder finds in a stream of these pieces."""
     decoder, decoded = ServerDecoder(), Decoded()
     for piece in pieces:
         try:
@@ -53,7 +53,7 @@ def decode(pieces: list[bytes]) -> Decoded:
 
 
 def decode_plainly(data: bytes) -> Decoded:
-    """The same, one operation after the other."""
+    """The operations of a stream, decoded one after the other."""
     decoded = Decoded()
     while b"\r\n" in data:
         line, _, behind = data.partition(b"\r\n")

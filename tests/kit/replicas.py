@@ -1,6 +1,6 @@
 """Three servers that keep the same streams: a cluster of nats-servers on the loopback address.
 
-What is learned from the cluster is asked of whichever server answers. An election takes seconds,
+Questions to the cluster go to any server that answers. An election takes seconds,
 and a request that falls into one is not answered; so everything here is asked again until it is.
 """
 

@@ -1,8 +1,8 @@
 """Starting, watching and stopping one server process: the oracle or the server under test.
 
 Both are started with the same flags, in a directory of their own, with the same configuration file
-name, so that messages that name files are equal. What a process wrote is known when it is waited
-for: no polling of files, no sleeping.
+name, so that messages that name files are equal. The output of a process is known when its end was
+waited for: no polling of files, no sleeping.
 
 Must not know: the protocol, or what a case compares.
 """
@@ -23,7 +23,7 @@ CONFIG_FILE = "server.conf"
 START_S_MAX = 10.0
 STOP_S_MAX = 5.0
 LOOPBACK_FLAGS = ("-a", "127.0.0.1", "-p", "-1", "-m", "-1", "-n", "interop")
-"""Where a server listens unless its configuration says so itself, and one name for both."""
+"""The address of a server unless its configuration names one, and one name for both programs."""
 
 _LOG_LINE = re.compile(
     r"\[\d+\] \d{4}/\d\d/\d\d \d\d:\d\d:\d\d\.\d{6} \[(?P<level>[A-Z]{3})\] (?P<text>.*)"
@@ -46,7 +46,7 @@ HEADWATER = Program("headwater", (sys.executable, "-m", "headwater", "serve"))
 
 @dataclass(frozen=True)
 class Setup:
-    """How a server is started. `files` are written beside the configuration before the start."""
+    """The flags and files of a start; `files` are written beside the configuration before it."""
 
     config: str = ""
     flags: tuple[str, ...] = LOOPBACK_FLAGS
@@ -116,7 +116,7 @@ class ServerProcess:
 
     @property
     def log(self) -> list[LogLine]:
-        """What was logged so far."""
+        """The lines of the log so far."""
         with self._log.changed:
             return list(self._log.lines)
 

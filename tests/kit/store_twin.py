@@ -15,13 +15,13 @@ SizeOf = Callable[[int, int, int], int]
 
 
 def file_size(subject: int, header: int, payload: int) -> int:
-    """What nats-server counts for a message on disk: 22, the subject, and 8 behind the payload."""
+    """The bytes of a message on disk as nats-server counts them: 22, the subject, and 8 at the end."""
     with_header = 4 + header if header else 0
     return 22 + subject + with_header + payload + 8
 
 
 def memory_size(subject: int, header: int, payload: int) -> int:
-    """What nats-server counts for a message in memory: 16 and all its bytes."""
+    """The bytes of a message in memory as nats-server counts them: 16 and all its bytes."""
     return 16 + subject + header + payload
 
 
@@ -152,7 +152,7 @@ class Twin:
 def messages_read(
     log: MessageLog, sequence: int, count_max: int, bytes_max: int
 ) -> list[StoredMessage]:
-    """What `read` of a real log returns, one by one."""
+    """The messages of `read` of a real log, one by one."""
     return messages_in(log.read(sequence, count_max, bytes_max))
 
 
@@ -182,7 +182,7 @@ def same_state(log: MessageLog, twin: Twin, size_of: SizeOf) -> None:
 
 
 def same_dead_bytes(log: MessageLog) -> None:
-    """What is gone and still takes room is counted right, however the log came about."""
+    """The bytes of removed messages that still take room are counted right."""
     for segment in log.index.segments:
         pairs = zip(segment.sizes, segment.offsets, strict=True)
         assert segment.dead_bytes == sum(size for size, offset in pairs if not offset)

@@ -1,4 +1,4 @@
-"""The world of the server's tests, with a disk: streams live on it, and a test can break it."""
+"""The world of the server's tests with a simulated disk for its streams."""
 
 import json
 from typing import Any, Final
@@ -65,5 +65,5 @@ class StoredWorld(World):
         return self.request(f"$JS.API.STREAM.CREATE.{name}", chosen)
 
     def health(self, **options: Any) -> Health:
-        """What /healthz says."""
+        """The answer of /healthz."""
         return healthz(self.node.facts, HealthzOptions(**options))

@@ -47,7 +47,7 @@ REPLY: Final = b"_INBOX.reply"
 
 
 class Answer(NamedTuple):
-    """What was sent to a reply subject."""
+    """A message to a reply subject."""
 
     subject: bytes
     text: str
@@ -303,7 +303,7 @@ class StreamDriver:
             assert after[name] == value, f"the restart has changed {name}"
 
     def kill(self) -> None:
-        """The same, for a stream that will not be what it was."""
+        """Kill the process and open the stream again, without comparing."""
         self.disk.kill()
         self.reopen()
 
@@ -315,7 +315,7 @@ class StreamDriver:
         self.stream.recover(self.now_ns)
 
     def _end_fleeting_consumers(self) -> bool:
-        """What will not outlive the process is over for the replica; whether there was any."""
+        """End the replica's consumers that live in memory; returns whether there were any."""
         fleeting = [each.name for each in self.stream.consumers if each.config.mem_storage]
         for name in fleeting:
             self.shadow.apply(ConsumerDeleted(name))
@@ -338,7 +338,7 @@ class StreamDriver:
         """Kill it while records are in the log and have had no effect.
 
         The messages are there again, so all that follows from them has to be: the stream comes back
-        as the replica is that was given them. What is in no log yet has not happened.
+        as the replica is that was given them. Records that are in no log yet have no effect.
         """
         waiting, self._waiting = self._waiting or [], None
         for decision in waiting:
@@ -353,7 +353,7 @@ class StreamDriver:
             assert theirs[name] == value, f"the kill has changed {name}"
 
     def _lasting(self, stream: Stream) -> dict[str, object]:
-        """What outlives a restart.
+        """The part of a dump that outlives a restart.
 
         Times that were missed do not, nor does the last id, if it is past its window and its
         message is gone.

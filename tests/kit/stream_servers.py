@@ -32,11 +32,10 @@ STORE: Final = "store"
 PORTS: Final = range(20_000, 32_000)
 
 PUBLISH_AHEAD_COUNT: Final = 5_000
-"""How many messages are under way at once: nats-server drops what is more than 10,000 ahead of a
-stream."""
+"""Messages under way at once: nats-server drops publishes more than 10,000 ahead of a stream."""
 
 READ_AHEAD_COUNT: Final = 512
-"""How many messages are asked for at once when a stream is read back."""
+"""Messages that are asked for at once when a stream is read back."""
 
 FORGET_LOOKS_MAX: Final = 10_000
 """A stream with a short duplicate window is asked so often whether it forgot an id."""

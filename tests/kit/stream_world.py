@@ -38,7 +38,7 @@ class StreamWorld(StoredWorld):
         return self._asked
 
     def publish(self, subject: str, body: bytes = b"x", **headers: str) -> int:
-        """The same, in a turn of its own."""
+        """Publish with a reply subject, in a turn of its own."""
         number = self.push(subject, body, **headers)
         self.settle()
         return number
@@ -49,7 +49,7 @@ class StreamWorld(StoredWorld):
 
     @property
     def answers(self) -> dict[int, Any]:
-        """What was answered so far, by the number of the question."""
+        """The answers so far, by the number of their request."""
         received = bytes(self.caller.connection.received)
         return {
             int(found[1]): json.loads(received[found.end() : found.end() + int(found[2])])
@@ -66,7 +66,7 @@ class StreamWorld(StoredWorld):
             self.finish_checks()
 
     def state(self, name: str = "S", **asked: object) -> Any:
-        """What is there to be seen of a stream; information never waits for the disk."""
+        """The visible state of a stream; information never waits for the disk."""
         number = self.call(f"STREAM.INFO.{name}", asked or None)
         return self.answers[number]["state"]
 

@@ -15,7 +15,7 @@ CTRL_C_AGAIN_S: Final = 3
 
 
 def in_terminal(*arguments: str, url: str = "") -> str:
-    """What a person sees of a command."""
+    """The output of a command at a terminal."""
     ours, theirs = pty.openpty()
     with (
         os.fdopen(ours, "rb", buffering=0) as screen,
@@ -45,7 +45,7 @@ def read_screen(fd: int) -> bytes:
 def at_terminal(
     url: str, *arguments: str, answer: str = "", interrupt: bool = False, columns: int = 80
 ) -> tuple[int, str]:
-    """What a person sees who, when asked, types `answer` or presses Ctrl-C; and the exit code."""
+    """The exit code and the screen of a command whose question is answered or interrupted."""
     ours, theirs = pty.openpty()
     environment = ENVIRONMENT | {"NATS_URL": url, "COLUMNS": str(columns), "NO_COLOR": "1"}
     with (

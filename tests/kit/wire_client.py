@@ -16,7 +16,7 @@ Frame: TypeAlias = "str | dict[str, Any]"
 
 CLOSED = "<closed>"
 SILENCE_S_MAX = 5.0
-"""How long a script waits for the next byte. Only a server that is wrong ever takes this long."""
+"""The time a script waits for the next byte. Only a server that is wrong ever takes this long."""
 READ_BYTES = 65536
 LINE_END = b"\r\n"
 
@@ -33,7 +33,7 @@ class WireClient:
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._received = bytearray()
         self.client_id = 0
-        """What the last INFO on this connection called it."""
+        """The name of the server in the last INFO."""
         self._ended = False
 
     def send(self, data: str | bytes) -> None:

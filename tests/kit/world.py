@@ -1,6 +1,6 @@
 """A Node in a world without sockets, threads or time of its own.
 
-Nothing happens here unless a test says so: `settle` runs what the node planned for this turn,
+Everything here happens on the word of a test: `settle` runs what the node planned for this turn,
 `advance` moves the clock and fires what falls due, `finish_checks` does the work that was handed to
 other threads. Connections remember every byte, and can be told to stop reading.
 """
@@ -35,7 +35,7 @@ class ManualClock:
     def __init__(self, monotonic_ns: int = UPTIME_NS) -> None:
         self._start_ns = monotonic_ns
         self.passed_ns = 0
-        # How far somebody has set the wall clock forward.
+        # The time by which the wall clock was set forward.
         self.set_forward_ns = 0
 
     def monotonic_ns(self) -> int:
@@ -46,16 +46,16 @@ class ManualClock:
 
 
 class SeededEntropy:
-    """Dice that fall the same way every time."""
+    """Random numbers of a fixed seed."""
 
     def __init__(self, seed: int = 0) -> None:
-        self._dice = random.Random(seed)
+        self._random = random.Random(seed)
 
     def random_bytes(self, count: int) -> bytes:
-        return self._dice.randbytes(count)
+        return self._random.randbytes(count)
 
     def below(self, limit: int) -> int:
-        return self._dice.randrange(limit)
+        return self._random.randrange(limit)
 
 
 def _nothing() -> None:
@@ -158,7 +158,7 @@ class FakeConnection:
         self.node: Node | None = None
         self.client: Client | None = None
         self.received = bytearray()
-        # What the peer sent while the server was not reading.
+        # Bytes that the peer sent while the server was not reading.
         self.unread = bytearray()
         self.writes = 0
         self.reading = True
@@ -262,7 +262,7 @@ class Peer:
         self.connection.deliver(data)
 
     def take(self) -> bytes:
-        """What arrived since the last call."""
+        """The bytes that arrived since the last call."""
         data = bytes(self.connection.received[self._taken :])
         self._taken = len(self.connection.received)
         return data

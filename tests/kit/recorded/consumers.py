@@ -1,4 +1,4 @@
-"""What nats-server answered to calls of the consumer API, written down once.
+"""Answers of nats-server to calls of the consumer API, written down once.
 
 `consumer_calls.json` has groups of cases; a group is one configuration of the server. A case makes
 a stream, then calls, of which the last one is answered. `record_consumers.py` asks a nats-server
@@ -29,7 +29,7 @@ _DRAWN: Final = re.compile(r"\b[0-9A-Za-z]{8}$")
 
 
 def plain_consumer(name: str) -> Document:
-    """What nats-server makes of a request with nothing but a name."""
+    """The configuration that nats-server makes of a name alone."""
     return {
         "name": name,
         "deliver_policy": "all",
@@ -44,7 +44,7 @@ def plain_consumer(name: str) -> Document:
 
 
 def plain_reply(name: str) -> Document:
-    """What is told of a consumer to which nothing has happened."""
+    """The reply about a consumer that has delivered nothing."""
     return {
         "type": "io.nats.jetstream.api.v1.consumer_create_response",
         "stream_name": "S",

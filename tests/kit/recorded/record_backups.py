@@ -117,7 +117,7 @@ async def consume(
 
 
 async def fetch(client: Client, name: str, count: int) -> list[Msg]:
-    """What a consumer delivers next."""
+    """The next messages of a consumer."""
     inbox = client.new_inbox()
     subscription = await client.subscribe(inbox)
     call = f"$JS.API.CONSUMER.MSG.NEXT.OBSERVED.{name}"

@@ -2,7 +2,7 @@
 
     python -m tests.kit.recorded.record_consumers
 
-Every case gets a server's view of its own: the stream is made anew. The answers are those of the
+Every case gets a server's view of its own: the stream is made again. The answers are those of the
 nats-server in this environment; if its version is another one than the cases were recorded with,
 nothing is written.
 """

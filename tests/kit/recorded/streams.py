@@ -1,4 +1,4 @@
-"""What nats-server answered to STREAM.CREATE and STREAM.UPDATE, written down once.
+"""Answers of nats-server to STREAM.CREATE and STREAM.UPDATE, written down once.
 
 `stream_configs.json` has requests that try the rules, `stream_bodies.json` bodies that try the
 reader of JSON. `record_streams.py` asks a nats-server again and writes the answers; a case is added
@@ -24,7 +24,7 @@ _LONG: Final = 100
 
 
 def plain_stream(name: str) -> Document:
-    """What nats-server makes of a request with nothing but a name."""
+    """The configuration that nats-server makes of a name alone."""
     return {
         "name": name,
         "subjects": [name],
@@ -57,7 +57,7 @@ def plain_stream(name: str) -> Document:
 
 
 def difference(config: Mapping[str, Any]) -> Document:
-    """How a configuration differs from that of a plain stream of its name."""
+    """The difference between a configuration and that of a plain stream of its name."""
     plain = plain_stream(config["name"])
     changed = {key: value for key, value in config.items() if plain.get(key) != value}
     return changed | {key: None for key in plain if key not in config}
