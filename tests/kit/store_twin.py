@@ -15,13 +15,13 @@ SizeOf = Callable[[int, int, int], int]
 
 
 def file_size(subject: int, header: int, payload: int) -> int:
-    """The bytes of a message on disk as nats-server counts them: 22, the subject, and 8 at the end."""
+    """The bytes that nats-server counts on disk: 22, the subject, and 8 behind the payload."""
     with_header = 4 + header if header else 0
     return 22 + subject + with_header + payload + 8
 
 
 def memory_size(subject: int, header: int, payload: int) -> int:
-    """The bytes of a message in memory as nats-server counts them: 16 and all its bytes."""
+    """The bytes that nats-server counts in memory: 16, and all of the message."""
     return 16 + subject + header + payload
 
 
