@@ -1,1 +1,1 @@
-"""Consumers: who reads a stream, how far they are, and what they are owed."""
+"""Consumers: the readers of a stream, their positions in it, and the deliveries that are due."""

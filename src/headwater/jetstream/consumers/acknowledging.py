@@ -1,7 +1,7 @@
-"""Taking in what receivers say of the messages they got.
+"""Acknowledgements: their effects on a consumer.
 
-All that arrived in a turn is taken together. Nearly always it is plain acknowledgements, which
-become one record; the rest is looked at in the order in which it came.
+All acknowledgements of a turn are processed together. Nearly always they are plain ones, which
+become a single record; others are processed one by one, in the order of their arrival.
 """
 
 from collections.abc import Sequence
@@ -33,7 +33,7 @@ _UNITS_PER_ACK: Final = 3
 
 @final
 class Acknowledging:
-    """The receiving side of one consumer."""
+    """Processes the acknowledgements of one consumer."""
 
     __slots__ = ("_consumer", "_sample_percent")
 
@@ -42,9 +42,9 @@ class Acknowledging:
         self._sample_percent = 0
 
     def configure(self) -> None:
-        """Go on with another configuration."""
-        said = self._consumer.config.sample_freq.removesuffix("%")
-        self._sample_percent = int(said) if said else 0
+        """Use the consumer's current configuration."""
+        percent = self._consumer.config.sample_freq.removesuffix("%")
+        self._sample_percent = int(percent) if percent else 0
 
     def take(
         self,
@@ -54,19 +54,22 @@ class Acknowledging:
         now_ns: int,
         out: Outbox,
     ) -> bool:
-        """Take in acknowledgements, in order, and deliver what they make room for."""
+        """Process acknowledgements in order, then deliver the messages they make room for.
+
+        Returns what `Consumer.deliver` returns.
+        """
         if self.is_simple and _ANY_PLAIN.issuperset(payloads):
             sequences = [address.stream_sequence for address in addresses]
             return self.take_plain(sequences, replies, now_ns, out)
         consumer = self._consumer
         consumer.touch(now_ns)
         for address, reply, payload in zip(addresses, replies, payloads, strict=True):
-            self._take_one(address, reply, payload, now_ns, out)
+            self._process(address, reply, payload, now_ns, out)
         return consumer.deliver(now_ns, out)
 
     @property
     def is_simple(self) -> bool:
-        """Whether plain acknowledgements are about nothing but the stream's sequence."""
+        """Whether a plain acknowledgement depends on nothing but its stream sequence."""
         return self._consumer.config.ack_policy is AckPolicy.EXPLICIT and not self._sample_percent
 
     def take_plain(
@@ -76,7 +79,7 @@ class Acknowledging:
         now_ns: int,
         out: Outbox,
     ) -> bool:
-        """The same where it `is_simple`: one record acknowledges all of them."""
+        """Process plain acknowledgements of a consumer that `is_simple`, as one record."""
         consumer = self._consumer
         consumer.touch(now_ns)
         pending, redelivered = consumer.state.pending, consumer.state.redelivered
@@ -91,7 +94,7 @@ class Acknowledging:
             ]
         return consumer.deliver(now_ns, out)
 
-    def _take_one(
+    def _process(
         self, address: AckAddress, reply: bytes | None, payload: bytes, now_ns: int, out: Outbox
     ) -> None:
         is_answered = address.stream_sequence != 0
@@ -120,12 +123,12 @@ class Acknowledging:
             out.answered.append(reply)
 
     def _is_delivered(self, sequence: int) -> bool:
-        """Whether a sequence is one that can have been delivered."""
+        """Whether the message with this sequence can have been delivered."""
         consumer = self._consumer
         return 0 <= sequence < consumer.cursor.sequence or consumer.config.flow_control
 
     def _ack(self, address: AckAddress, now_ns: int, out: Outbox, is_sampled: bool) -> bool:
-        """Acknowledge a message, or all up to it; whether that is to be answered."""
+        """Acknowledge a message, or all up to it. Returns whether to confirm that."""
         consumer = self._consumer
         state, sequence = consumer.state, address.stream_sequence
         if not self._is_delivered(sequence):
@@ -143,7 +146,7 @@ class Acknowledging:
         """Acknowledge all messages up to one."""
         consumer = self._consumer
         state = consumer.state
-        # No more than there was to be acknowledged, whatever the receiver says.
+        # A receiver may name a sequence that was never delivered.
         stream_sequence = min(stream_sequence, consumer.cursor.sequence - 1)
         floor = (min(consumer_sequence, state.delivered_consumer), stream_sequence)
         sequences = state.unsettled_up_to(stream_sequence)
@@ -177,7 +180,7 @@ class Acknowledging:
                 yield _UNITS_PER_ACK * len(part)
 
     def confirm(self, header: bytes, now_ns: int) -> None:
-        """A receiver that confirms by flow control says up to where it has got."""
+        """Acknowledge up to the sequences in the header of a flow control confirmation."""
         state = self._consumer.state
         stream_sequence = _number_in(header, _LAST_STREAM)
         consumer_sequence = _number_in(header, _LAST_CONSUMER)
@@ -198,7 +201,7 @@ class Acknowledging:
         )
 
     def _nak(self, address: AckAddress, payload: bytes, now_ns: int, out: Outbox) -> None:
-        """A message is to be delivered again, at once or later."""
+        """Send a message again, at once or after the delay that the payload asks for."""
         consumer = self._consumer
         state, sequence = consumer.state, address.stream_sequence
         is_in_range = (
@@ -212,7 +215,8 @@ class Acknowledging:
             consumer.make_ready([sequence])
             return
         consumer.unready(sequence)
-        # It is due when its wait is over: so it counts as sent that long before.
+        # A message is due one ack wait after it was sent, so its time of sending is set to that
+        # long before the end of the delay.
         self._postpone(sequence, now_ns + max(delay_ns, 0) - consumer.config.ack_wait)
 
     def _postpone(self, sequence: int, sent_ns: int) -> None:
@@ -222,6 +226,6 @@ class Acknowledging:
 
 
 def _number_in(header: bytes, name: bytes) -> int:
-    """The number in a header; 0 if there is none."""
+    """The number in a header; 0 if the header is missing or is not a number."""
     value = value_of(header, name) or b""
     return int(value) if value.isdigit() and len(value) < _DIGITS_MAX else 0

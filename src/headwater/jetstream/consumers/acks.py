@@ -1,11 +1,11 @@
-"""What receivers say of the messages they got: subjects and payloads of acknowledgements.
+"""Acknowledgements: their subjects and their payloads.
 
-A message carries its reply subject, by which it is acknowledged:
+A message is acknowledged by a publish to its reply subject:
 
     $JS.ACK.<stream>.<consumer>.<deliveries>.<stream seq>.<consumer seq>.<stored ns>.<pending>
     $JS.ACK.<domain>.<account>.<stream>.<consumer>.<deliveries>. … .<pending>[.<more>]
 
-Both forms are understood; the first is what this server sends.
+The server reads both forms and sends the first.
 """
 
 from typing import Final, NamedTuple
@@ -33,7 +33,7 @@ _TOKENS_WITH_DOMAIN: Final = 11
 
 
 class AckAddress(NamedTuple):
-    """Which delivery an acknowledgement is about."""
+    """The delivery that an acknowledgement is about."""
 
     stream: bytes
     consumer: bytes
@@ -43,9 +43,9 @@ class AckAddress(NamedTuple):
 
 
 def read_address(subject: bytes, home: tuple[bytes, bytes]) -> AckAddress | None:
-    """What a subject of an acknowledgement says; None if it is none.
+    """Parse the subject of an acknowledgement; None if it has neither form.
 
-    `home` are the domain and the account as the second form has to name them.
+    `home` holds the domain and the account that the second form has to name.
     """
     tokens = subject.split(b".")
     if len(tokens) == _TOKENS:
@@ -59,10 +59,10 @@ def read_address(subject: bytes, home: tuple[bytes, bytes]) -> AckAddress | None
 
 
 def read_sequences(subjects: list[bytes]) -> tuple[bytes, bytes, list[int]] | None:
-    """The stream, the consumer and the stream's sequences of acknowledgements, all of the same.
+    """Parse the subjects of a batch: the stream, the consumer and the stream sequence of each.
 
-    None if they are not of one consumer, in the first form and in order; then `read_address` tells
-    what each of them is.
+    None unless all subjects have the first form and name one consumer; then `read_address` parses
+    them one by one.
     """
     first = subjects[0].split(b".", 4)
     if len(first) < 5:
@@ -70,7 +70,7 @@ def read_sequences(subjects: list[bytes]) -> tuple[bytes, bytes, list[int]] | No
     _, _, stream, consumer, rest = first
     size = len(subjects[0]) - len(rest)
     prefix = subjects[0][:size]
-    # A few looks at all of them in one row instead of many at each.
+    # A few passes over all subjects joined cost less than many over each.
     row = b"".join([b" " + subject for subject in subjects])
     if row.count(b" " + prefix) != len(subjects):
         return None
@@ -85,29 +85,29 @@ def read_sequences(subjects: list[bytes]) -> tuple[bytes, bytes, list[int]] | No
 
 
 def _number(token: bytes) -> int:
-    """A number, or one that no message has."""
+    """The number in a token, or `NO_NUMBER`, which is no message's sequence."""
     return int(token) if token.isdigit() and len(token) < _DIGITS_MAX else NO_NUMBER
 
 
 class NakDocument(msgspec.Struct, kw_only=True):
-    """What may follow a -NAK."""
+    """The document that may follow a -NAK."""
 
     delay: Duration = 0
 
 
 def nak_delay_ns(payload: bytes) -> int | None:
-    """For how long a message is put off; None if it is to come again at once."""
-    said = payload[len(NAK) :].strip()
-    if not said:
+    """The delay that a -NAK asks for; None for a redelivery at once."""
+    text = payload[len(NAK) :].strip()
+    if not text:
         return None
     try:
-        if said[:1] == b"{":
-            return read_one(said, NakDocument).delay
-        return parse_duration(said.decode(errors="replace"))
+        if text[:1] == b"{":
+            return read_one(text, NakDocument).delay
+        return parse_duration(text.decode(errors="replace"))
     except (JsonError, ValueError):
         return None
 
 
 def term_reason(payload: bytes) -> str:
-    """Why a message is given up."""
+    """The reason that follows a +TERM."""
     return payload[len(TERM) :].strip().decode(errors="replace")

@@ -1,4 +1,4 @@
-"""What a server tells about consumers, without being asked: the documents and their subjects."""
+"""Advisories and metrics about consumers: their documents and their subjects."""
 
 from collections.abc import Callable
 from typing import Final
@@ -21,7 +21,7 @@ METRIC_SUBJECT: Final = "$JS.EVENT.METRIC.CONSUMER.ACK"
 
 
 class ConsumerAdvisory(Advisory, kw_only=True):
-    """What those begin with that are about a consumer."""
+    """The first fields of every advisory about a consumer."""
 
     stream: str
     consumer: str
@@ -36,7 +36,7 @@ class ConsumerActionAdvisory(ConsumerAdvisory, kw_only=True):
 
 
 class ConsumerPauseAdvisory(ConsumerAdvisory, kw_only=True):
-    """A consumer was told to stop for some time, or to go on."""
+    """A consumer was paused or resumed."""
 
     type: str = TYPE_PREFIX + "consumer_pause"
     paused: bool
@@ -45,7 +45,7 @@ class ConsumerPauseAdvisory(ConsumerAdvisory, kw_only=True):
 
 
 class AckMetric(ConsumerAdvisory, kw_only=True):
-    """How long a message took to be acknowledged, in nanoseconds."""
+    """The time from delivery to acknowledgement of a message, in nanoseconds."""
 
     type: str = "io.nats.jetstream.metric.v1.consumer_ack"
     consumer_seq: int
@@ -56,7 +56,7 @@ class AckMetric(ConsumerAdvisory, kw_only=True):
 
 
 class MaxDeliverAdvisory(ConsumerAdvisory, kw_only=True):
-    """A message was delivered as often as it may be."""
+    """A message reached the limit of deliveries."""
 
     type: str = TYPE_PREFIX + "max_deliver"
     stream_seq: int
@@ -65,7 +65,7 @@ class MaxDeliverAdvisory(ConsumerAdvisory, kw_only=True):
 
 
 class DeliveryAdvisory(ConsumerAdvisory, kw_only=True):
-    """What those begin with that are about one delivery of a message."""
+    """The first fields of every advisory about one delivery of a message."""
 
     consumer_seq: int
     stream_seq: int
@@ -73,7 +73,7 @@ class DeliveryAdvisory(ConsumerAdvisory, kw_only=True):
 
 
 class NakAdvisory(DeliveryAdvisory, kw_only=True):
-    """A message could not be processed."""
+    """A receiver could not process a message."""
 
     type: str = TYPE_PREFIX + "nak"
     domain: Text = ""
@@ -88,7 +88,7 @@ class TerminatedAdvisory(DeliveryAdvisory, kw_only=True):
 
 
 class PinnedAdvisory(Advisory, kw_only=True):
-    """One client gets the messages of a group."""
+    """A client was pinned: it gets all messages of a priority group."""
 
     type: str = TYPE_PREFIX + "consumer_group_pinned"
     account: Text = ""
@@ -100,7 +100,7 @@ class PinnedAdvisory(Advisory, kw_only=True):
 
 
 class UnpinnedAdvisory(Advisory, kw_only=True):
-    """It does no longer."""
+    """The client is no longer pinned."""
 
     type: str = TYPE_PREFIX + "consumer_group_unpinned"
     account: Text = ""
@@ -112,14 +112,14 @@ class UnpinnedAdvisory(Advisory, kw_only=True):
 
 
 def consumer_subject(event: str, consumer: Consumer) -> str:
-    """Where something that happened to a consumer is told."""
+    """The subject of an advisory about a consumer."""
     return f"{SUBJECT_PREFIX}CONSUMER.{event}.{consumer.stream.name}.{consumer.name}"
 
 
 def pause_advisory(
     heading: Heading, consumer: Consumer, is_paused: bool, domain: str
 ) -> ConsumerPauseAdvisory:
-    """What is told of a pause that begins or ends."""
+    """The advisory about a pause that begins or ends."""
     until = consumer.config.pause_until
     return ConsumerPauseAdvisory(
         id=heading.id,
@@ -135,7 +135,7 @@ def pause_advisory(
 def advisory_of(
     consumer: Consumer, event: Event, account: str, domain: str
 ) -> tuple[str, Callable[[Heading], Advisory]]:
-    """The subject and the document of something a consumer has to tell."""
+    """The subject of an event's advisory, and a function that makes its document."""
     stream, name = consumer.stream.name, consumer.name
 
     def of(heading: Heading) -> Advisory:

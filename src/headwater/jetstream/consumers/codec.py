@@ -1,8 +1,9 @@
 """Records of consumers as entries of their stream's journal.
 
 A body is a msgpack array whose first value is the consumer's name. Ranges are a flat list of first
-and last of each, in order. Configurations are the JSON that clients get. What can not be read
-raises StoreError and is for whoever opens the log to report; it costs the entry and not the stream.
+and last of each, in order. Configurations are the JSON that clients get. A body that cannot be
+decoded raises StoreError: the code that opens the log reports it, and the entry is lost but not the
+stream.
 
     CREATED     name, created ns, start sequence, lasts until, config
     CONFIGURED  name, config, place
@@ -13,10 +14,10 @@ raises StoreError and is for whoever opens the log to report; it costs the entry
     POSTPONED   name, sequences, when each counts as sent
     EXHAUSTED   name, ranges
     PINNED      name, ns, id
-    STATE       name, all of the state at once: what is said first when a journal is written anew
+    STATE       name, the whole state: written when a journal is rewritten
     DROPPED     name, ranges
     FORGOTTEN   name, ns, sequence
-    KEPT        no name, sequence: what is up to there is kept, whoever needs it
+    KEPT        no name, sequence: messages up to it are kept, needed or not
 """
 
 from collections.abc import Iterable, Sequence
@@ -60,13 +61,13 @@ FORGOTTEN: Final = 331
 KEPT: Final = 332
 CONSUMER_KINDS: Final = range(CREATED, KEPT + 1)
 
-# No record is about more messages than this: a damaged range must not fill the memory.
+# The limit of messages in a record: a damaged range must not exhaust the memory.
 RANGE_MAX: Final = 1 << 24
 
 _encode: Final = msgspec.msgpack.Encoder().encode
 _decode: Final = msgspec.msgpack.Decoder(list[Any]).decode
 
-# What a body that is none can make of whoever reads it.
+# The errors that a decoder raises for a malformed body.
 _UNREADABLE: Final = (
     msgspec.MsgspecError,
     OperatingError,
@@ -108,11 +109,11 @@ def encode(record: ConsumerRecord) -> tuple[int, bytes]:
 
 
 def decode(kind: int, body: bytes) -> ConsumerRecord:
-    """The record of an entry, of any kind but STATE. Raises StoreError."""
+    """Decode an entry of any kind but STATE. Raises StoreError."""
     try:
         return _decoded(kind, *_decode(body))
     except _UNREADABLE as error:
-        raise StoreError(f"an entry of a consumer can not be read: {error}") from error
+        raise StoreError(f"an entry of a consumer cannot be read: {error}") from error
 
 
 def _decoded(kind: int, name: str, *values: Any) -> ConsumerRecord:
@@ -160,14 +161,14 @@ def _decoded(kind: int, name: str, *values: Any) -> ConsumerRecord:
         _check(int, [place])
         return ConsumerConfigured(name, _config(config), place)
     if kind != CREATED:
-        raise ValueError(f"it is none of kind {kind}")
+        raise ValueError(f"no record has the kind {kind}")
     created_ns, start_sequence, lasts_until, config = values
     _check(int, [created_ns, start_sequence, lasts_until])
     return ConsumerCreated(name, _config(config), created_ns, start_sequence, lasts_until)
 
 
 def encode_state(name: str, state: ConsumerState) -> tuple[int, bytes]:
-    """Everything that a consumer remembers, in one entry."""
+    """The whole state of a consumer, as one entry."""
     pending = [
         value
         for sequence in sorted(state.pending)
@@ -182,7 +183,7 @@ def encode_state(name: str, state: ConsumerState) -> tuple[int, bytes]:
 
 
 def decode_state(body: bytes) -> tuple[str, list[Any]]:
-    """A consumer's name, and what `restore_state` needs. Raises StoreError."""
+    """The name of a consumer, and the values for `restore_state`. Raises StoreError."""
     try:
         name, *values = _decode(body)
         *lists, lasts_until, passed_stream, pin_id, pinned_ns = values
@@ -193,14 +194,14 @@ def decode_state(body: bytes) -> tuple[str, list[Any]]:
         if len(delivered) != 2 or len(floor) != 2 or len(pending) % 3 or len(redelivered) % 2:
             raise ValueError("its lists are of other lengths")
         if any(number <= 0 for number in (*pending[::3], *pending[1::3])):
-            raise ValueError("a sequence is none")
+            raise ValueError("a sequence is not positive")
     except _UNREADABLE as error:
-        raise StoreError(f"the state of a consumer can not be read: {error}") from error
+        raise StoreError(f"the state of a consumer cannot be read: {error}") from error
     return name, values
 
 
 def restore_state(state: ConsumerState, values: list[Any]) -> None:
-    """Take over what `decode_state` found."""
+    """Set the state to the values that `decode_state` returned."""
     delivered, floor, pending, redelivered, lasts_until, passed_stream, pin_id, pinned_ns = values
     state.restore(
         (delivered[0], delivered[1]),
@@ -213,17 +214,17 @@ def restore_state(state: ConsumerState, values: list[Any]) -> None:
 
 
 def encode_kept(sequence: int) -> tuple[int, bytes]:
-    """That messages up to a sequence stay, because it is not known who needs them."""
+    """The entry that keeps all messages up to a sequence, because their consumers are unknown."""
     return KEPT, _encode(["", sequence])
 
 
 def decode_kept(body: bytes) -> int:
-    """The sequence. Raises StoreError."""
+    """The sequence of a KEPT entry. Raises StoreError."""
     try:
         _, sequence = _decode(body)
         _check(int, [sequence])
     except _UNREADABLE as error:
-        raise StoreError(f"an entry of consumers can not be read: {error}") from error
+        raise StoreError(f"an entry of consumers cannot be read: {error}") from error
     found: int = sequence
     return found
 
@@ -236,7 +237,7 @@ def _config(document: Any) -> ConsumerConfig:
 def _ranges(sequences: Sequence[int]) -> list[int]:
     if not sequences:
         return []
-    # They may be in the order in which receivers said something of them.
+    # The sequences may be in the order of their acknowledgements.
     return [bound for pair in as_ranges(sorted({*sequences})) for bound in pair]
 
 
@@ -244,7 +245,7 @@ def _sequences(ranges: Any) -> Sequence[int]:
     _check_numbers([ranges])
     pairs = [*zip(ranges[::2], ranges[1::2], strict=True)]
     if any(not 0 < first <= last for first, last in pairs):
-        raise ValueError("a range of sequences is none")
+        raise ValueError("a range of sequences is not ascending")
     if sum(last - first + 1 for first, last in pairs) > RANGE_MAX:
         raise ValueError("there are more sequences than a record has")
     if len(pairs) == 1:

@@ -1,11 +1,12 @@
-"""The consumers of a stream: found by name, and by the subjects they are about.
+"""The consumers of a stream, found by name and by subject.
 
 Consumers with the same filter form a group, so that a published subject is matched against filters
-and not against consumers. Of each group it is known who waits for the next message: a publish costs
-nothing for those who do not.
+and not against consumers. A group knows which of its consumers wait for the next message: a publish
+costs nothing for the others.
 
-This is also where records of consumers meet their stream: what an acknowledgement means for the
-messages (`headwater.jetstream.consumers.retention`), and how both get into the journal together.
+This is also where records of consumers meet their stream: whether an acknowledgement lets a message
+leave the stream (`headwater.jetstream.consumers.retention`), and how both get into the journal
+together.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -43,19 +44,19 @@ from headwater.subjects.index import SubscriptionIndex
 if TYPE_CHECKING:
     from headwater.jetstream.streams.stream import Stream
 
-# What a log tells of itself that may have cost entries of consumers.
-_DOUBTS: Final = frozenset(("ahead", "damaged", "unreadable"))
+# Kinds of findings of a log after which entries of consumers may be missing.
+_LOSSES: Final = frozenset(("ahead", "damaged", "unreadable"))
 
 
 @final
 class _Group:
-    """Consumers that are about the same subjects."""
+    """Consumers with the same filter."""
 
     __slots__ = ("consumers", "hungry")
 
     def __init__(self) -> None:
         self.consumers: dict[str, Consumer] = {}
-        # Those of them that wait for the next message.
+        # Consumers of the group that wait for the next message.
         self.hungry: dict[str, Consumer] = {}
 
 
@@ -70,23 +71,24 @@ class Consumers:
         self._index: SubscriptionIndex[_Group] = SubscriptionIndex()
         self._hungry_count = 0
         self._counts = InterestCounts()
-        # Entries of records that are not in the journal yet.
+        # Encoded records for the next write to the journal.
         self._unwritten: list[tuple[int, bytes]] = []
-        # Whether there was no room for some of them: what the journal says of consumers is not
-        # complete, so nothing is added to it before all of it is written anew.
+        # Whether the journal lacks records because the disk was full. Until the journal is
+        # rewritten as a whole, nothing is added to it.
         self.is_owed = False
-        # What happened to consumers because messages left the stream, for whoever tells of it.
+        # Events of consumers whose messages left the stream, for the advisories about them.
         self.events: list[tuple[Consumer, Event]] = []
-        # Those that may have room for other messages since, in order.
+        # Consumers that may have room for others since messages left the stream, in order.
         self._freed: dict[str, Consumer] = {}
-        # Those that have delivered messages which are not done with, by name: with thousands that
-        # have not, a message that goes costs nothing for them.
+        # Consumers with messages that are delivered and not yet acknowledged or given up, by name.
+        # The removal of a message costs nothing for the others.
         self._holding: dict[str, Consumer] = {}
-        # Those that begin with a message which is still to come, by name.
+        # Consumers whose start sequence lies beyond the visible end of the stream, by name.
         self._ahead: dict[str, Consumer] = {}
-        # Up to here messages stay whoever needs them: somebody may who could not be read.
+        # Messages up to this sequence are kept, needed or not: a consumer whose entries could not
+        # be read may need them.
         self._kept_until = 0
-        # What could not be read when the log was opened.
+        # Reports on entries that could not be read when the log was opened.
         self.findings: list[str] = []
 
     def __iter__(self) -> Iterator[Consumer]:
@@ -97,13 +99,13 @@ class Consumers:
 
     @property
     def shown(self) -> list[Consumer]:
-        """Those that clients are told of, by name: not the server's own."""
+        """The consumers that the API shows, by name: all but the servers' own."""
         names = sorted(self.by_name)
         return [self.by_name[name] for name in names if not self.by_name[name].config.direct]
 
     @property
     def direct(self) -> list[Consumer]:
-        """Those by which servers read the stream for others, by name."""
+        """The consumers by which servers read the stream for other streams, by name."""
         return [
             self.by_name[name] for name in sorted(self.by_name) if self.by_name[name].config.direct
         ]
@@ -116,9 +118,9 @@ class Consumers:
         return found
 
     def break_cycles(self) -> None:
-        """The stream is deleted: forget its consumers, and the stream, which leads back here.
+        """Drop all references after the deletion of the stream, including the one to the stream.
 
-        Nothing is left to be written, told or served, and so nothing asks for the stream again.
+        Nothing is left to write, to report or to serve, so no later call needs the stream.
         """
         self.by_name.clear()
         self._groups.clear()
@@ -133,7 +135,7 @@ class Consumers:
         del self._stream
 
     def abandon(self) -> list[Container]:
-        """The stream is deleted: returns containers of consumers that are to be emptied."""
+        """The containers to empty after the deletion of the stream, each possibly large."""
         containers = self._counts.abandon()
         for consumer in self:
             containers += [consumer.lasts, consumer.state.pending]
@@ -142,15 +144,15 @@ class Consumers:
     # --- by subject ----------------------------------------------------------------------------
 
     def interested(self, subject: bytes) -> int:
-        """How many consumers are about a subject."""
+        """The number of consumers with a filter that matches the subject."""
         groups = self._index.match(subject).plain
         if len(groups) < 2:
             return len(groups[0].consumers) if groups else 0
-        # The filters of a consumer may overlap.
+        # Several filters of a consumer may match, which still counts once.
         return len({name for group in groups for name in group.consumers})
 
     def note_hunger(self, consumer: Consumer) -> None:
-        """Whether a consumer waits for messages may have changed."""
+        """Update whether a consumer waits for messages."""
         is_hungry = consumer.wants_messages and not consumer.is_gone
         for pattern in consumer.patterns:
             group = self._groups.get(pattern)
@@ -197,7 +199,7 @@ class Consumers:
     # --- records -------------------------------------------------------------------------------
 
     def write_down(self, record: ConsumerRecord) -> None:
-        """Have a record in the journal, with the next write to it."""
+        """Add a record to the next write to the journal, unless its consumer lives in memory."""
         if self._is_kept(record):
             self._unwritten.append(codec.encode(record))
 
@@ -209,19 +211,19 @@ class Consumers:
 
     @property
     def has_unwritten(self) -> bool:
-        """Whether anything waits for the next write to the journal."""
+        """Whether the next write to the journal has entries."""
         return bool(self._unwritten) or self.is_owed
 
     def take_unwritten(self) -> list[tuple[int, bytes]]:
-        """Entries to be written now; none as long as earlier ones are owed."""
+        """Remove and return the entries for this write; none while the journal `is_owed` others."""
         entries = self._unwritten
         self._unwritten = []
         return [] if self.is_owed else entries
 
     def flush(self) -> None:
-        """Write what waits. Raises StoreError; without room all of it is owed."""
+        """Write the waiting entries. Raises StoreError; on a full disk they are owed."""
         if self.is_owed:
-            self._write_anew()
+            self._rewrite_journal()
         elif self._unwritten:
             try:
                 self._stream.log.write_entries(self.take_unwritten())
@@ -229,17 +231,16 @@ class Consumers:
                 self.is_owed = True
                 raise
 
-    def _write_anew(self) -> None:
-        """Write down all that is remembered, in place of what the journal has. Raises StoreError,
-        and it is owed as before."""
+    def _rewrite_journal(self) -> None:
+        """Replace the journal by the current state. Raises StoreError; all is still owed then."""
         log = self._stream.log
         self._unwritten = []
         if not isinstance(log, FileLog):
             self.is_owed = False
             return
         if log.is_full or log.is_rewriting:
-            raise DiskFullError(f"{self._stream.name}: there was no room for entries of consumers")
-        # The state that is remembered now counts as written.
+            raise DiskFullError(f"{self._stream.name}: no room was left for entries of consumers")
+        # The rewritten journal has the current state, and with it all that was owed.
         self.is_owed = False
         try:
             log.rewrite_journal_now()
@@ -250,13 +251,13 @@ class Consumers:
             raise DiskFullError(str(error)) from error
 
     def apply(self, record: ConsumerRecord) -> list[int]:
-        """Change what a consumer remembers; returns the messages that leave the stream for it."""
+        """Apply a record to its consumer. Returns the messages that leave the stream."""
         if isinstance(record, LONG_RECORDS):
             return at_once(self.applying(record))
-        consumer = self._of(record)
+        consumer = self._consumer_of(record)
         released: Sequence[int] = ()
         if isinstance(record, Acked):
-            released = self._known(consumer, record.sequences)
+            released = self._needed_of(consumer, record.sequences)
         elif isinstance(record, Delivered) and consumer.config.ack_policy is AckPolicy.NONE:
             released = record.sequences
         consumer.apply(record)
@@ -264,23 +265,23 @@ class Consumers:
         return self._released(released)
 
     def applying(self, record: LongRecord) -> Work[list[int]]:
-        """Apply a record that may be about every message of the stream, some at a time."""
+        """Apply a record that may visit every message of the stream, some messages at a time."""
         if isinstance(record, ConsumerCreated):
             yield from self._creating(record)
             return []
-        consumer = self._of(record)
+        consumer = self._consumer_of(record)
         if isinstance(record, ConsumerDeleted):
             return (yield from self._deleting(consumer))
         return (yield from self._changing(consumer, record))
 
-    def _of(self, record: ConsumerRecord) -> Consumer:
+    def _consumer_of(self, record: ConsumerRecord) -> Consumer:
         consumer = self.by_name.get(record.name)
         check(consumer is not None, "records are about consumers that are there")
         assert consumer is not None
         return consumer
 
-    def _known(self, consumer: Consumer, sequences: Sequence[int]) -> Sequence[int]:
-        """Those messages that the consumer still needed, each once."""
+    def _needed_of(self, consumer: Consumer, sequences: Sequence[int]) -> Sequence[int]:
+        """The messages that the consumer still needed, each once."""
         if self._retention is Retention.LIMITS:
             return ()
         pending, redelivered = consumer.state.pending, consumer.state.redelivered
@@ -291,7 +292,7 @@ class Consumers:
         return self._stream.config.retention
 
     def _released(self, sequences: Sequence[int]) -> list[int]:
-        """What leaves the stream because a consumer needs it no longer."""
+        """Those of the messages that leave the stream after this consumer has released them."""
         if not sequences or self._retention is Retention.LIMITS:
             return []
         if self._retention is Retention.WORKQUEUE:
@@ -355,14 +356,14 @@ class Consumers:
         self._holding.pop(consumer.name, None)
 
     def _note_place(self, consumer: Consumer) -> None:
-        """Know of a consumer whether it begins with what is still to come."""
+        """Note whether a consumer begins beyond the visible end of the stream."""
         if consumer.cursor.sequence > self._stream.visible_sequence + 1:
             self._ahead[consumer.name] = consumer
         else:
             self._ahead.pop(consumer.name, None)
 
     def _note_holding(self, consumer: Consumer) -> None:
-        """Know of a consumer whether it has to be told when messages go."""
+        """Note whether removed messages may concern a consumer."""
         if consumer.state.pending or consumer.state.redelivered:
             self._holding[consumer.name] = consumer
         else:
@@ -378,7 +379,7 @@ class Consumers:
         if not sent and not consumer.lasts:
             return to_come
         sent.update(consumer.lasts)
-        # It has sent nothing that is to come, but for what it was told to send once more.
+        # Messages from `begin` on were not sent, unless a reset asked for them once more.
         before = [each for each in sent if each < begin]
         if len(before) < len(sent):
             return sorted(sent.union(to_come))
@@ -391,14 +392,16 @@ class Consumers:
     # --- messages come and go ------------------------------------------------------------------
 
     def published(self, first_sequence: int, subjects: Sequence[bytes]) -> list[int]:
-        """Messages became visible; returns those that nobody needs."""
+        """Count the interest in messages that became visible. Returns those without any."""
         if self._retention is not Retention.INTEREST:
             return []
         needless = self._counts.published(first_sequence, subjects, self.interested)
-        return needless + self._pass_over(first_sequence, subjects) if self._ahead else needless
+        return (
+            needless + self._release_earlier(first_sequence, subjects) if self._ahead else needless
+        )
 
-    def _pass_over(self, first_sequence: int, subjects: Sequence[bytes]) -> list[int]:
-        """Who begins later does not need these; returns those that nobody else does."""
+    def _release_earlier(self, first_sequence: int, subjects: Sequence[bytes]) -> list[int]:
+        """Release messages for consumers that begin later. Returns those that no other needs."""
         needless: list[int] = []
         for consumer in [*self._ahead.values()]:
             end = consumer.cursor.sequence
@@ -411,19 +414,21 @@ class Consumers:
         return needless
 
     def removing(self, sequences: list[int]) -> Work[None]:
-        """Messages have left the stream, one by one; the rest of it some at a time."""
+        """Follow the removal of single messages, some messages at a time."""
         if not self.by_name:
             return
         if self._retention is Retention.INTEREST:
             yield from self._counts.forgetting(sequences)
         for consumer in [*self._holding.values()]:
             out = Outbox()
-            self._follow(consumer, consumer.removed(sequences, out))
+            self._record_removal(consumer, consumer.removed(sequences, out))
             self.events += [(consumer, event) for event in out.events]
 
     def purging(self, pattern: bytes, now_ns: int) -> Work[None]:
-        """All messages of some subjects have left the stream, or all before some sequence; the rest
-        of it some at a time."""
+        """Follow a purge of some subjects or of the messages before a sequence.
+
+        The work is done some messages at a time.
+        """
         if not self.by_name:
             return
         log = self._stream.log
@@ -431,16 +436,16 @@ class Consumers:
             yield from self._counts.forgetting_missing(log.index.has)
         for consumer in self.by_name.values():
             if pattern == ALL_SUBJECTS:
-                self._follow(consumer, consumer.purged(log.first_sequence, now_ns))
+                self._record_removal(consumer, consumer.purged(log.first_sequence, now_ns))
             elif all(is_subset(each, pattern) for each in consumer.patterns):
                 following = log.next_sequence_of((pattern,), log.first_sequence)
                 first = following or log.last_sequence + 1
-                self._follow(consumer, consumer.purged(first, now_ns))
+                self._record_removal(consumer, consumer.purged(first, now_ns))
             else:
-                self._follow(consumer, consumer.purged_partly())
+                self._record_removal(consumer, consumer.purged_partly())
 
-    def _follow(self, consumer: Consumer, record: Dropped | Forgotten | None) -> None:
-        """What follows for a consumer from messages that went, of which the journal has to know."""
+    def _record_removal(self, consumer: Consumer, record: Dropped | Forgotten | None) -> None:
+        """Apply the record that follows from removed messages, and write it to the journal."""
         if record is not None:
             self.write_down(record)
             consumer.apply(record)
@@ -448,37 +453,34 @@ class Consumers:
             self._freed[consumer.name] = consumer
 
     def take_freed(self) -> list[Consumer]:
-        """Consumers that may have room for other messages because some went."""
+        """Remove and return the consumers that may have room for other messages now."""
         if not self._freed:
             return []
         freed, self._freed = self._freed, {}
         return [*freed.values()]
 
     def reconfiguring(self, before: Retention) -> Work[list[int]]:
-        """The stream has another configuration; returns the messages that nobody needs."""
+        """Follow a new configuration of the stream. Returns the messages that no consumer needs."""
         if self._retention is not Retention.INTEREST or before is self._retention:
             return []
-        return (yield from self._counting_anew())
+        return (yield from self._counting_needs())
 
-    def _counting_anew(self) -> Work[list[int]]:
-        """Count who needs each message; returns those that nobody needs."""
+    def _counting_needs(self) -> Work[list[int]]:
+        """Count the consumers that need each message. Returns the messages that none needs."""
         self._counts.clear()
         for consumer in self:
             yield from self._counts.needing((yield from self._gathering_needs(consumer)))
         return (yield from self._counts.gathering_unneeded((yield from self._gathering_all())))
 
-    # --- coming back ---------------------------------------------------------------------------
+    # --- recovery ------------------------------------------------------------------------------
 
     def adopt(self, entries: Iterable[tuple[int, bytes]]) -> None:
-        """Take over consumers of a backup, as the journal tells of them, before `recover`."""
+        """Apply the entries of consumers from a backup; `recover` comes after it."""
         for kind, body in entries:
             self._recover_entry(kind, body)
 
     def recover(self) -> list[int]:
-        """Read back what the journal tells of consumers; returns what should not be there any more.
-
-        That is what nobody needs any more of those who were brought back.
-        """
+        """Restore the consumers from the journal. Returns messages that none of them needs."""
         for entry in self._stream.log.entries:
             if entry.kind not in codec.CONSUMER_KINDS:
                 continue
@@ -491,9 +493,10 @@ class Consumers:
             self._note_place(consumer)
             self._note_holding(consumer)
         if self._retention is not Retention.INTEREST:
-            # From a work queue a message goes together with the entry of its acknowledgement.
+            # A work queue removes a message with the same write as the entry of its
+            # acknowledgement.
             return []
-        unneeded = at_once(self._counting_anew())
+        unneeded = at_once(self._counting_needs())
         if self._is_doubtful:
             self._kept_until = self._stream.log.last_sequence
             self._unwritten.append(codec.encode_kept(self._kept_until))
@@ -503,10 +506,10 @@ class Consumers:
 
     @property
     def _is_doubtful(self) -> bool:
-        """Whether there may be others that need something."""
+        """Whether consumers may be missing that need messages."""
         log = self._stream.log
         found = log.findings.reported if isinstance(log, FileLog) else []
-        return bool(self.findings) or any(finding.kind in _DOUBTS for finding in found)
+        return bool(self.findings) or any(finding.kind in _LOSSES for finding in found)
 
     def _recover_entry(self, kind: int, body: bytes) -> None:
         if kind == codec.KEPT:
@@ -522,7 +525,7 @@ class Consumers:
         consumer = self.by_name.get(record.name)
         if isinstance(record, ConsumerCreated):
             if consumer is not None:
-                # That it was deleted before can not be read any more.
+                # The entry of its deletion was lost.
                 self._forget(consumer)
             at_once(self._creating(record))
         elif consumer is None:
@@ -537,7 +540,7 @@ class Consumers:
             consumer.apply(record)
 
     def snapshot(self) -> list[tuple[int, bytes]]:
-        """Everything that the journal has to say of consumers, as short as it can be said."""
+        """All consumers as the shortest sequence of entries that restores them."""
         entries = [codec.encode_kept(self._kept_until)] if self._kept_until else []
         for consumer in self:
             if consumer.config.mem_storage:
@@ -554,5 +557,5 @@ class Consumers:
         return entries
 
     def dump(self) -> list[object]:
-        """Everything durable of all consumers, by name."""
+        """The durable state of all consumers, by name."""
         return [(name, self.by_name[name].dump()) for name in sorted(self.by_name)]

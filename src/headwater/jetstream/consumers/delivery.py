@@ -1,11 +1,11 @@
-"""Sending: which messages come next, and whom they go to.
+"""Delivery: which messages are sent next, and to which receivers.
 
-What is due again goes first, then what is new, as far as `max_ack_pending` and the receivers let
-it. Nothing is taken before there is somebody to send it to: what was looked at and could not be
-sent is simply looked at again.
+Redeliveries go first, then new messages, as far as `max_ack_pending` and the receivers allow.
+Nothing leaves its queue before there is a receiver: a message that was read and could not be sent
+is simply read again.
 
-Messages to one receiver go the short way, as lists from the log to the receiver; those that have to
-be counted or shared among receivers are looked at one by one.
+Messages to one receiver take the short way, as lists from the log to the receiver; messages that
+have to be counted or shared among receivers are sent one by one.
 """
 
 from typing import TYPE_CHECKING, Final, final
@@ -25,7 +25,7 @@ from headwater.wire.headers import with_lines
 if TYPE_CHECKING:
     from headwater.jetstream.consumers.machine import Consumer
 
-# What one consumer sends in a turn: others have to be served too.
+# The limits of one consumer in a turn, so that other consumers are served too.
 TURN_MESSAGES_MAX: Final = 1024
 TURN_BYTES_MAX: Final = 1024 * 1024
 
@@ -41,16 +41,16 @@ class Delivery:
 
     def __init__(self, consumer: "Consumer") -> None:
         self._consumer = consumer
-        # Whether nothing is sent until whoever runs the consumer says so.
+        # Whether delivery is held until the consumer's runner releases it.
         self.is_held = False
-        # Whether there may be more, and too much is not acknowledged.
+        # Whether delivery stopped because too many messages are not acknowledged.
         self.is_stalled = False
-        # How much there is to do while a message is being sent, for who is served by that.
+        # The load while a message is being sent, for the gate of a priority group.
         self.pending = 0
         self.unacknowledged = 0
 
     def run(self, now_ns: int, out: Outbox) -> bool:
-        """Send what can be sent; whether there may be more for the next turn."""
+        """Send the messages that can be sent. Returns whether more may be left for the next turn."""
         consumer = self._consumer
         self.is_stalled = False
         more = False
@@ -68,10 +68,10 @@ class Delivery:
             pulls.look_through(now_ns, True, out, consumer.heartbeat())
         return more
 
-    # --- what was sent before ------------------------------------------------------------------
+    # --- redeliveries --------------------------------------------------------------------------
 
     def _send_again(self, now_ns: int, out: Outbox) -> int:
-        """Send what is due again; how many messages that were."""
+        """Send messages of the queue of redeliveries. Returns their number."""
         consumer = self._consumer
         again: list[int] = []
         message = self._next_again(now_ns, out)
@@ -89,7 +89,7 @@ class Delivery:
         return len(again)
 
     def _next_again(self, now_ns: int, out: Outbox) -> StoredMessage | None:
-        """The next message that is due again and may be sent."""
+        """Remove and return the next message of the queue of redeliveries that may be sent."""
         consumer = self._consumer
         if not self._has_receiver():
             return None
@@ -113,10 +113,10 @@ class Delivery:
             return len(consumer.pulls) > 0
         return consumer.push is not None and consumer.push.is_open
 
-    # --- what is new ---------------------------------------------------------------------------
+    # --- new messages --------------------------------------------------------------------------
 
     def _send_new(self, now_ns: int, out: Outbox) -> bool:
-        """Send messages for the first time; whether there are more."""
+        """Send messages for the first time. Returns whether there are more."""
         consumer = self._consumer
         count = self._wanted()
         limit = consumer.config.max_ack_pending
@@ -140,7 +140,7 @@ class Delivery:
             return False
         if pending == sent:
             if self._wanted() > 0:
-                # Otherwise nobody has looked any further.
+                # With no request left, nats-server does not search any further either.
                 self._arrive_at_end()
             return False
         if 0 < limit <= len(consumer.state.pending):
@@ -149,7 +149,7 @@ class Delivery:
         return self._wanted() > 0
 
     def _wanted(self) -> int:
-        """How many messages receivers would take now."""
+        """The number of messages that receivers would take now."""
         consumer = self._consumer
         if consumer.pulls is not None:
             return consumer.pulls.wanted
@@ -164,7 +164,7 @@ class Delivery:
             found = stream.log.read_at(wanted, TURN_BYTES_MAX)
             if len(found):
                 return found
-            # None of these is there any more.
+            # None of these messages exists any more.
             for _ in wanted:
                 lasts.popleft()
         end = stream.visible_sequence + 1
@@ -177,19 +177,19 @@ class Delivery:
             found = stream.log.read_at(wanted, TURN_BYTES_MAX)
             if len(found):
                 return found
-            # None of these can be read.
+            # None of these messages can be read.
             consumer.cursor.move(wanted[-1] + 1)
         return MessageBatch()
 
     def _arrive_at_end(self) -> None:
-        """There is nothing more to be seen: what does not match is passed over."""
+        """Move the position to the visible end, past messages that do not match."""
         consumer = self._consumer
         end = consumer.stream.visible_sequence + 1
         if not consumer.lasts and consumer.cursor.sequence < end:
             consumer.cursor.move(end)
 
     def _send_all(self, found: MessageBatch, pending: int, now_ns: int, out: Outbox) -> int:
-        """Send as many of the messages as go; how many that were."""
+        """Send as many of the messages as possible. Returns their number."""
         consumer = self._consumer
         config = consumer.config
         if consumer.pace is None and not config.headers_only:
@@ -215,7 +215,7 @@ class Delivery:
     def _send_lists(
         self, receivers: list[bytes], found: MessageBatch, pending: int, out: Outbox
     ) -> None:
-        """Send one message to each of the receivers, which may be the same again and again."""
+        """Send one message to each receiver; a receiver may stand in the list several times."""
         count = len(receivers)
         replies = self._replies(found, count, pending)
         if receivers.count(receivers[0]) == count:
@@ -231,7 +231,7 @@ class Delivery:
     def _push_all(
         self, push: Push, found: MessageBatch, pending: int, now_ns: int, out: Outbox
     ) -> int:
-        """Push messages as far as the window lets them; how many that were."""
+        """Push as many messages as the flow window admits. Returns their number."""
         replies = self._replies(found, len(found), pending)
         flow = push.flow
         if flow is None:
@@ -254,7 +254,7 @@ class Delivery:
         return begin
 
     def _replies(self, found: MessageBatch, count: int, pending: int) -> list[bytes]:
-        """Where the first so many messages are acknowledged."""
+        """The reply subjects, by which receivers acknowledge, of the first `count` messages."""
         consumer = self._consumer
         first = consumer.state.delivered_consumer + 1
         return [
@@ -278,9 +278,9 @@ class Delivery:
         out: Outbox,
         pending: int = -1,
     ) -> bool:
-        """Send one message to whoever is next; whether there was anybody.
+        """Send one message to the next receiver. Returns whether there was one.
 
-        `sent_before` are the messages of this turn that are not recorded yet.
+        `sent_before` is the number of messages of this turn that are not recorded yet.
         """
         consumer = self._consumer
         header, payload = message.header, message.payload
@@ -329,7 +329,7 @@ class Delivery:
 
 
 def _part(to: bytes, found: MessageBatch, replies: list[bytes], begin: int, end: int) -> Messages:
-    """Some of the messages, for one receiver."""
+    """A slice of the messages, for one receiver."""
     if begin == 0 and end == len(found):
         return Messages(to, found.subjects, replies, found.headers, found.payloads)
     return Messages(

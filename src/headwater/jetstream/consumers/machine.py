@@ -1,14 +1,14 @@
-"""A consumer: its place in a stream, what it has delivered, and what is to happen next.
+"""A consumer: its position in a stream, its deliveries and its timers.
 
     pulls, interest, acks ─▶ Consumer ─▶ records (durable)  +  Outbox (messages, statuses, events)
 
 Durable state changes by `apply` alone, from records alone; deliveries and acknowledgements are
-applied when they are made, and recorded with the next batch of the stream. What ends with a
-connection or a process (waiting requests, interest, windows, the queue of what is due again) is
-here too and never recorded.
+applied at once and recorded with the next batch of the stream. State that ends with a connection or
+a process (waiting requests, interest, flow windows, the queue of redeliveries) is here too and
+never recorded.
 
-A consumer knows no socket and no timer: who runs it gives it the time, asks when something is due
-(`next_due_ns`), and calls `deliver` when there may be something to send.
+A consumer knows no socket and no timer: its runner passes the time, asks for the next timer
+(`next_due_ns`), and calls `deliver` when there may be messages to send.
 """
 
 from bisect import bisect_left
@@ -75,7 +75,7 @@ _HEARTBEAT: Final = (
 _STALLED: Final = b"Nats-Consumer-Stalled: %b\r\n"
 
 PIN_ID_SIZE: Final = 22
-# A consumer that is pulled from outlives its threshold by this, for requests on their way.
+# A pull consumer outlives its inactivity threshold by this, for requests on their way.
 INACTIVE_GRACE_NS: Final = 100_000_000
 
 
@@ -97,23 +97,23 @@ class Consumer:
         self.created_ns = created_ns
         self.state = ConsumerState(config.ack_policy, start, lasts_until)
         self.deadlines = Deadlines(config, self.state)
-        # Messages to be sent again, in order, as soon as there is somebody to send them to.
+        # Messages to be sent again, in order, as soon as a receiver is there.
         self._ready: OrderedDict[int, None] = OrderedDict()
         self.delivery = Delivery(self)
         self.acks = Acknowledging(self)
         self.pulls: PullQueue | None = None
         self.push: Push | None = None
-        # When the pinned client has been silent for too long.
+        # When the pinned client will have been silent for too long.
         self._pin_ends_ns = 0
-        # Until when nothing is sent, so that the pace is kept.
+        # Until when the pace lets no message go.
         self.held_until_ns = 0
         self._active_ns = 0
-        # When a pause ends that has not ended yet.
+        # When the current pause ends; 0 without one.
         self._pause_ends_ns = 0
         self.is_gone = False
         self._configure(config)
         self.acks.configure()
-        # Messages that are delivered first, while only the last of each subject is.
+        # In the first phase of last-per-subject delivery: the messages still to be delivered.
         self.lasts: deque[int] = deque()
         self._lasts_checked = 0
         self.cursor = stream.log.cursor(self.patterns, start)
@@ -140,8 +140,10 @@ class Consumer:
         self.pace = pace_of(config, burst, stream.visible_sequence)
 
     def placing(self) -> Work[None]:
-        """Go to where the state says that the consumer is, some at a time; the stream must not
-        change meanwhile. A consumer that was just made is nowhere before."""
+        """Find the position that follows from the state, some messages at a time.
+
+        The stream must not change meanwhile. A new consumer has no position before this.
+        """
         state, log = self.state, self.stream.log
         next_sequence = max(state.delivered_stream, state.passed_stream) + 1
         self.lasts = deque()
@@ -150,11 +152,11 @@ class Consumer:
             self.lasts.extend(found[bisect_left(found, next_sequence) :])
             next_sequence = state.lasts_until + 1
         self.cursor = log.cursor(self.patterns, next_sequence)
-        # All of them are there now.
+        # All messages in `lasts` exist at this moment.
         self._lasts_checked = self._removed_count()
 
-    def _pass(self, sequences: Sequence[int]) -> None:
-        """Messages were sent for the first time: go on behind them."""
+    def _move_behind(self, sequences: Sequence[int]) -> None:
+        """Move the position behind messages that were sent for the first time."""
         last, lasts = sequences[-1], self.lasts
         if last <= self.state.lasts_until:
             while lasts and lasts[0] <= last:
@@ -165,28 +167,28 @@ class Consumer:
     # --- durable changes -----------------------------------------------------------------------
 
     def configured(self, config: ConsumerConfig) -> ConsumerConfigured:
-        """The record by which it goes on with another configuration, which was checked."""
+        """The record that sets another configuration, which the caller has checked."""
         return ConsumerConfigured(self.name, config, 0 if self.lasts else self.cursor.sequence)
 
     def record(self, record: ConsumerRecord) -> None:
-        """Have the stream write a record down, and apply it."""
+        """Append a record to the stream's next write, and apply it."""
         self.stream.append(record)
         self.stream.apply(record)
 
     def applying(self, record: ConsumerReset | ConsumerConfigured) -> Work[None]:
-        """Go on at another place, or with another configuration, some at a time."""
+        """Apply a reset or another configuration, some messages at a time."""
         if isinstance(record, ConsumerReset):
             yield from self._resetting(record.start_sequence)
         else:
-            yield from self._taking_over(record.config, record.place)
+            yield from self._reconfiguring(record.config, record.place)
 
     def apply(self, record: ConsumerRecord) -> None:
-        """Change the durable state; the stream draws its own conclusions."""
+        """Change the durable state; the stream decides for itself which messages leave it."""
         state = self.state
         if isinstance(record, Delivered):
             state.deliver(record.again, record.sequences, record.now_ns)
             if record.sequences:
-                self._pass(record.sequences)
+                self._move_behind(record.sequences)
             if self.config.ack_policy is not AckPolicy.NONE:
                 self.deadlines.sent(record.sequences, record.now_ns)
                 self.deadlines.sent_again(record.again)
@@ -233,7 +235,7 @@ class Consumer:
             self.cursor.move(record.before)
         self._unready_all([each for each in self._ready if each not in state.pending])
 
-    def _taking_over(self, config: ConsumerConfig, place: int) -> Work[None]:
+    def _reconfiguring(self, config: ConsumerConfig, place: int) -> Work[None]:
         before, state = self.config, self.state
         self._configure(config)
         self.acks.configure()
@@ -248,28 +250,28 @@ class Consumer:
             self.make_ready(sorted(state.pending))
 
     def recovered(self) -> None:
-        """The state was read back: find again what follows from it."""
+        """Compute everything that follows from the state, after the state was restored."""
         log, state = self.stream.log, self.state
         if state.delivered_consumer and state.delivered_stream > log.last_sequence:
-            # One that has delivered nothing may well wait for what is to come.
+            # A consumer without deliveries may well begin beyond the end of the stream.
             state.cut(log.last_sequence)
         gone = self._missing()
         if gone:
             state.acknowledge(gone)
         self._ready.clear()
-        # When something last happened is not told of another life.
+        # nats-server does not keep the times of the last activity over a restart either.
         state.delivered_ns = state.acked_ns = 0
         self.deadlines.recover()
         at_once(self.placing())
 
-    # --- what is pending -----------------------------------------------------------------------
+    # --- pending messages ----------------------------------------------------------------------
 
     def pending_count(self) -> int:
-        """How many messages there are to be seen that were never delivered."""
+        """The number of visible messages that were never delivered."""
         return self._lasts_left() + self.cursor.pending() - self._unseen_count()
 
     def _lasts_left(self) -> int:
-        """How many of the last messages of subjects are still there to be delivered."""
+        """The number of last-per-subject messages that still exist and were not delivered."""
         if not self.lasts:
             return 0
         removed = self._removed_count()
@@ -285,7 +287,7 @@ class Consumer:
         return log.last_sequence - log.messages
 
     def _unseen_count(self) -> int:
-        """How many of those that are to come nobody may see yet."""
+        """The number of matching messages behind the position that are not visible yet."""
         stream = self.stream
         visible, end = stream.visible_sequence, stream.log.last_sequence + 1
         if visible + 1 >= end:
@@ -294,10 +296,10 @@ class Consumer:
         return stream.log.filter(self.patterns).count(begin, end)
 
     def removed(self, sequences: list[int], out: Outbox) -> Dropped | None:
-        """Messages have left the stream; what follows for this consumer, if anything does."""
+        """The record that follows from the removal of messages, if they concern this consumer."""
         pending, redelivered = self.state.pending, self.state.redelivered
         if len(sequences) > PURGED_AT_A_TIME:
-            # They are in order, and there are hardly more that something is remembered of.
+            # `sequences` is ascending; the messages that the state knows are probably fewer.
             gone = [each for each in self._missing() if _is_among(sequences, each)]
         else:
             gone = [each for each in sequences if each in pending or each in redelivered]
@@ -310,16 +312,16 @@ class Consumer:
         return Dropped(self.name, gone) if gone else None
 
     def purged_partly(self) -> Dropped | None:
-        """The same for some messages that were purged, which nobody is told of."""
+        """The record that follows from a purge of some messages, without advisories."""
         gone = self._missing()
         return Dropped(self.name, gone) if gone else None
 
     def purged(self, first_sequence: int, now_ns: int) -> Forgotten | Dropped | None:
-        """The same for all messages before a sequence that are on its subjects."""
+        """The record that follows from a purge of all its messages before a sequence."""
         state, has = self.state, self.stream.log.index.has
         unsettled = state.unsettled_up_to(first_sequence - 1)
         if any(map(has, unsettled)):
-            # Those are on subjects that it was about once.
+            # The remaining messages are on subjects of an earlier filter.
             return self.purged_partly()
         has_passed = min(state.delivered_stream, state.floor_stream) >= first_sequence - 1
         is_settled = state.pending or state.floor_consumer == state.delivered_consumer
@@ -328,29 +330,29 @@ class Consumer:
         return Forgotten(self.name, first_sequence, now_ns)
 
     def _missing(self) -> list[int]:
-        """Messages that are gone and of which something is remembered, in order."""
+        """Messages that the state knows and the stream no longer has, in order."""
         has = self.stream.log.index.has
         known = {*self.state.pending, *self.state.redelivered}
         return sorted(sequence for sequence in known if not has(sequence))
 
     def deliveries_of(self, sequence: int) -> int:
-        """How often a message was delivered."""
+        """The number of deliveries of a message so far."""
         return self.state.redelivered.get(sequence, 0) + 1
 
-    # --- what is to be sent again --------------------------------------------------------------
+    # --- redelivery ----------------------------------------------------------------------------
 
     def make_ready(self, sequences: Iterable[int]) -> None:
-        """Messages are to be sent again as soon as possible."""
+        """Queue messages to be sent again as soon as possible."""
         for sequence in sequences:
             self._ready.setdefault(sequence)
 
     @property
     def ready_count(self) -> int:
-        """How many messages wait for being sent again."""
+        """The number of messages in the queue of redeliveries."""
         return len(self._ready)
 
     def take_ready(self) -> int:
-        """The next one of those; 0 if there is none that is still pending."""
+        """Remove and return the next message to redeliver that is still pending, else 0."""
         while self._ready:
             sequence, _ = self._ready.popitem(last=False)
             if sequence in self.state.pending:
@@ -358,12 +360,12 @@ class Consumer:
         return 0
 
     def put_back(self, sequence: int) -> None:
-        """It could not be sent after all."""
+        """Put a message that could not be sent back at the front of the queue of redeliveries."""
         self._ready[sequence] = None
         self._ready.move_to_end(sequence, last=False)
 
     def unready(self, sequence: int) -> None:
-        """A message is not to be sent again for now."""
+        """Remove a message from the queue of redeliveries."""
         self._ready.pop(sequence, None)
 
     def _unready_all(self, sequences: Iterable[int]) -> None:
@@ -373,14 +375,14 @@ class Consumer:
             for sequence in sequences:
                 self._ready.pop(sequence, None)
 
-    # --- who receives --------------------------------------------------------------------------
+    # --- receivers -----------------------------------------------------------------------------
 
     def pull(self, reply: bytes, body: bytes, now_ns: int, out: Outbox) -> bool:
-        """A client asks for messages. Returns what `deliver` does, as all of these do."""
+        """Process a pull request. Returns what `deliver` returns, as do the methods below."""
         return self.let_wait(reply, body, now_ns, out) and self.deliver(now_ns, out)
 
     def let_wait(self, reply: bytes, body: bytes, now_ns: int, out: Outbox) -> bool:
-        """A client asks for messages, and gets none yet; whether it waits for some."""
+        """Add a pull request to the queue without delivering. Returns whether the request waits."""
         if self.pulls is None:
             out.status(reply, PUSH_BASED)
             return False
@@ -397,14 +399,14 @@ class Consumer:
         return True
 
     def interest(self, is_there: bool, now_ns: int, out: Outbox) -> bool:
-        """Somebody listens where messages are pushed to, or nobody does any longer."""
+        """Note whether a subscription matches the deliver subject."""
         if self.push is None:
             return False
         self.push.set_active(is_there, now_ns)
         return self.deliver(now_ns, out)
 
     def confirm_flow(self, subject: bytes, header: bytes, now_ns: int, out: Outbox) -> bool:
-        """A receiver has seen what was sent before it was asked, and perhaps says up to where."""
+        """Process the answer to a flow control request, whose header may acknowledge messages."""
         flow = None if self.push is None else self.push.flow
         if flow is None or not flow.confirm(subject):
             return False
@@ -413,36 +415,36 @@ class Consumer:
         return self.deliver(now_ns, out)
 
     def receivers(self) -> list[bytes]:
-        """Where messages go to now."""
+        """The subjects that messages are sent to now."""
         if self.pulls is not None:
             return self.pulls.replies()
         return [] if self.push is None else [self.push.subject]
 
     @property
     def wants_messages(self) -> bool:
-        """Whether somebody waits for the next message."""
+        """Whether a receiver waits for the next message."""
         if self.pulls is not None:
             return len(self.pulls) > 0
         return self.push is not None and self.push.is_active
 
     @property
     def is_active(self) -> bool:
-        """Whether anybody uses it at this moment."""
+        """Whether a client uses the consumer at this moment."""
         return self.wants_messages
 
     def is_paused(self, now_ns: int) -> bool:
-        """Whether it was told to deliver nothing for some time."""
+        """Whether the consumer is paused."""
         until_ns = self.config.pause_until_ns
         return until_ns is not None and now_ns < until_ns
 
     # --- sending -------------------------------------------------------------------------------
 
     def deliver(self, now_ns: int, out: Outbox) -> bool:
-        """Send what can be sent; whether there is more, which was left for the next turn."""
+        """Send the messages that can be sent. Returns whether more were left for the next turn."""
         return self.delivery.run(now_ns, out)
 
     def heartbeat(self) -> bytes:
-        """The status that says how far it is."""
+        """The idle heartbeat, a status with the last sequences."""
         last_stream = max(self.cursor.sequence - 1, 0)
         if self.lasts:
             last_stream = self.state.delivered_stream
@@ -455,7 +457,7 @@ class Consumer:
     # --- time ----------------------------------------------------------------------------------
 
     def next_due_ns(self) -> int:
-        """When something has to happen without anybody asking; 0 if never."""
+        """The time of the earliest timer; 0 without one."""
         due_ns = self.deadlines.next_due_ns()
         pulls, push = self.pulls, self.push
         for time_ns in (
@@ -471,7 +473,7 @@ class Consumer:
         return due_ns
 
     def run_due(self, now_ns: int, out: Outbox) -> bool:
-        """Do what is due; whether there is more to send, which was left for the next turn."""
+        """Run the timers that have fired. Returns whether messages were left for the next turn."""
         self._expire_deadlines(now_ns, out)
         if self._pin_ends_ns and now_ns >= self._pin_ends_ns:
             self._unpin("timeout", now_ns, out)
@@ -481,8 +483,8 @@ class Consumer:
         push = self.push
         more = self.deliver(now_ns, out)
         if self.pulls is not None and 0 < self.pulls.next_due_ns() <= now_ns:
-            # As nats-server has it, this also ends those that do not want to wait and can not get
-            # more because too much is not acknowledged.
+            # As in nats-server, this also ends requests with no_wait that get no more messages
+            # because too many are not acknowledged.
             is_at_end = not (more or self.held_until_ns or self.delivery.is_held)
             self.pulls.look_through(now_ns, is_at_end, out, self.heartbeat())
         if push is not None and push.heartbeat_ns and now_ns >= push.heartbeat_at_ns:
@@ -497,7 +499,7 @@ class Consumer:
         return self.config.ack_policy is AckPolicy.FLOW_CONTROL and bool(self.state.pending)
 
     def _expire_deadlines(self, now_ns: int, out: Outbox) -> None:
-        """What was not acknowledged in time is sent again, or given up."""
+        """Queue messages whose ack wait is over for another delivery, or give them up."""
         due = self.deadlines.due(now_ns)
         limit = self.config.max_deliver
         exhausted = []
@@ -505,8 +507,8 @@ class Consumer:
         for sequence in due:
             if sequence in self._ready:
                 continue
-            # As nats-server has it, of a message that was sent again it is only found out that it
-            # may not be once more when somebody is there to get it.
+            # As in nats-server, the limit of a message that was redelivered is only noticed when a
+            # receiver is there for it.
             deliveries = max(self.state.redelivered.get(sequence, 0), 1)
             if 0 < limit <= deliveries:
                 exhausted.append(sequence)
@@ -521,20 +523,20 @@ class Consumer:
     # --- ending --------------------------------------------------------------------------------
 
     def start(self, now_ns: int) -> None:
-        """It begins to work."""
+        """Start the timers of a new or restored consumer."""
         self.touch(now_ns)
         if self._pause_ends_ns <= now_ns:
             self._pause_ends_ns = 0
         if self.state.pin_id and not self._pin_ends_ns:
-            # It was brought back: the client has its time anew.
+            # The consumer was restored, and its pinned client gets the whole timeout again.
             self.keep_pinned(now_ns)
 
     def touch(self, now_ns: int) -> None:
-        """Somebody uses it."""
+        """Note that a client uses the consumer."""
         self._active_ns = now_ns
 
     def _inactive_at_ns(self) -> int:
-        """When it ends because nobody uses it; 0 if it does not."""
+        """When the consumer is deleted for inactivity; 0 if it is not."""
         threshold_ns = self.config.inactive_threshold
         if threshold_ns <= 0:
             return 0
@@ -545,7 +547,7 @@ class Consumer:
         return check_ns + threshold_ns + INACTIVE_GRACE_NS
 
     def is_abandoned(self, now_ns: int, out: Outbox) -> bool:
-        """Whether nobody has used it for as long as it is kept."""
+        """Whether the consumer was inactive for longer than its threshold."""
         at_ns = self._inactive_at_ns()
         if not at_ns or now_ns < at_ns:
             return False
@@ -557,7 +559,7 @@ class Consumer:
         return True
 
     def end(self, is_deleted: bool, out: Outbox) -> None:
-        """The consumer goes, or the server does: whoever waits is told."""
+        """Answer all waiting requests, because the consumer is deleted or the server stops."""
         self.is_gone = True
         if self.pulls is not None:
             self.pulls.end_all(is_deleted, out)
@@ -565,7 +567,7 @@ class Consumer:
             self._break_cycles()
 
     def _break_cycles(self) -> None:
-        """Let go of what leads back to the consumer: nothing is sent or acknowledged any more."""
+        """Drop the parts that refer back to the consumer, which is not used any more."""
         if self.pulls is not None:
             self.pulls.gate = None
         del self.delivery, self.acks
@@ -574,11 +576,11 @@ class Consumer:
 
     @property
     def pin_id(self) -> str:
-        """The client it is pinned to; empty if to none."""
+        """The id of the pinned client; empty if no client is pinned."""
         return self.state.pin_id
 
     def pin(self, group: str, now_ns: int, out: Outbox) -> str:
-        """Pin it to a new client."""
+        """Pin a new client. Returns its id."""
         pin_id = base62(self.stream.host.server.entropy, PIN_ID_SIZE)
         self.record(Pinned(self.name, pin_id, now_ns))
         self.keep_pinned(now_ns)
@@ -586,16 +588,16 @@ class Consumer:
         return pin_id
 
     def keep_pinned(self, now_ns: int) -> None:
-        """The client is still there."""
+        """Restart the timeout of the pinned client."""
         self._pin_ends_ns = now_ns + self.config.priority_timeout
 
     def unpin_unserved(self) -> None:
-        """The client that was just pinned got nothing."""
+        """Unpin the client that was just pinned, because it got no message."""
         self._pin_ends_ns = 0
         self.record(Pinned(self.name, "", 0))
 
     def unpin(self, now_ns: int, out: Outbox) -> bool:
-        """Somebody wants another client to be pinned."""
+        """Unpin the client on request of an administrator."""
         self._unpin("admin", now_ns, out)
         return self.deliver(now_ns, out)
 
@@ -607,13 +609,13 @@ class Consumer:
 
     @property
     def is_pinning(self) -> bool:
-        """Whether messages carry the id of the client they go to."""
+        """Whether messages carry the id of the pinned client."""
         return self.config.priority_policy is PriorityPolicy.PINNED_CLIENT
 
-    # --- showing -------------------------------------------------------------------------------
+    # --- description ---------------------------------------------------------------------------
 
     def info(self, now_ns: int) -> ConsumerInfo:
-        """What clients are told of it."""
+        """The document that clients get about the consumer."""
         state, config = self.state, self.config
         remaining_ns = max((config.pause_until_ns or 0) - now_ns, 0)
         groups: tuple[PriorityGroupState, ...] = ()
@@ -651,7 +653,7 @@ class Consumer:
         )
 
     def dump(self) -> dict[str, object]:
-        """Everything durable."""
+        """The durable state."""
         return {"created_ns": self.created_ns, "config": self.config, **self.state.dump()}
 
 
@@ -661,12 +663,14 @@ def _is_among(ascending: list[int], sequence: int) -> bool:
 
 
 def starting(stream: "Stream", config: ConsumerConfig) -> Work[tuple[int, int]]:
-    """Where a new consumer begins, and up to where it only delivers the last of each subject; found
-    some at a time, and the stream must not change meanwhile."""
+    """The start sequence of a new consumer, and the last sequence of its last-per-subject phase.
+
+    Both are found some messages at a time, and the stream must not change meanwhile.
+    """
     log, last = stream.log, stream.visible_sequence
     patterns = config.patterns or (ALL_SUBJECTS,)
     policy = config.deliver_policy
-    # As nats-server has it, a stream that never had a message has no first one either.
+    # As in nats-server, a stream that never had a message has no first one either.
     first = log.first_sequence if log.first_sequence > 1 or log.messages else (1 if last else 0)
     lasts_until = 0
     if config.opt_start_seq:

@@ -1,18 +1,18 @@
-"""What a consumer wants sent and told, as values, in order.
+"""The output of a consumer, as values in order: messages, statuses and events.
 
-Messages to one receiver are parallel lists, like everywhere on the way of a message. What is told
-besides, as advisories and metrics, carries what only the consumer knows.
+Messages to one receiver are parallel lists, as everywhere on the path of a message. An event has
+the facts of an advisory or a metric that only the consumer knows.
 """
 
 from typing import Final, NamedTuple, TypeAlias, final
 
-# Why a message is terminated that left the stream before it was acknowledged.
+# The reason in the advisory about a message that left the stream before it was acknowledged.
 REMOVED_REASON: Final = "Unacknowledged message was deleted"
 
 
 @final
 class Messages:
-    """Messages of the stream for whoever listens at `to`, each with its subject and reply."""
+    """Messages of the stream for the subscribers of `to`, each with its subject and reply."""
 
     __slots__ = ("headers", "payloads", "replies", "subjects", "to")
 
@@ -32,7 +32,7 @@ class Messages:
 
 
 class Status(NamedTuple):
-    """A message without payload that says how things stand."""
+    """A message without payload whose header has a status."""
 
     to: bytes
     header: bytes
@@ -48,7 +48,7 @@ class Naked(NamedTuple):
 
 
 class Terminated(NamedTuple):
-    """A message will not be delivered again, whoever wanted it so."""
+    """A message will not be delivered again: a receiver said so, or it left the stream."""
 
     consumer_sequence: int
     stream_sequence: int
@@ -57,14 +57,14 @@ class Terminated(NamedTuple):
 
 
 class DeliveriesExceeded(NamedTuple):
-    """A message was delivered as often as it may be."""
+    """A message reached the limit of deliveries."""
 
     stream_sequence: int
     deliveries: int
 
 
 class AckSampled(NamedTuple):
-    """How long it took until a message was acknowledged."""
+    """The time between the delivery of a message and its acknowledgement."""
 
     consumer_sequence: int
     stream_sequence: int
@@ -73,21 +73,21 @@ class AckSampled(NamedTuple):
 
 
 class ClientPinned(NamedTuple):
-    """One client gets the messages of a priority group from now on."""
+    """A client was pinned: it gets all messages of a priority group."""
 
     group: str
     pin_id: str
 
 
 class ClientUnpinned(NamedTuple):
-    """It does no longer."""
+    """The client is no longer pinned."""
 
     group: str
     reason: str
 
 
 class PauseEnded(NamedTuple):
-    """A consumer that was told to stop for some time goes on."""
+    """The pause of a consumer is over."""
 
 
 Event: TypeAlias = (
@@ -103,16 +103,17 @@ Event: TypeAlias = (
 
 @final
 class Outbox:
-    """Everything that came of one call of a consumer."""
+    """The output of one call of a consumer."""
 
     __slots__ = ("answered", "events", "sends")
 
     def __init__(self) -> None:
         self.sends: list[Messages | Status] = []
         self.events: list[Event] = []
-        # Who asked to be told when an acknowledgement is as durable as the stream's messages.
+        # Reply subjects of acknowledgements that get a confirmation once they are as durable as the
+        # stream's messages.
         self.answered: list[bytes] = []
 
     def status(self, to: bytes, header: bytes, reply: bytes | None = None) -> None:
-        """Send a status."""
+        """Add a status."""
         self.sends.append(Status(to, header, reply))

@@ -1,11 +1,11 @@
-"""How fast a consumer delivers: as the messages came in, or so many bytes per second."""
+"""The pace of a consumer: the original distances between messages, or a rate limit."""
 
 from typing import Final, final
 
 from headwater.base.clock import NS_PER_S
 from headwater.jetstream.config.consumer_config import ConsumerConfig, ReplayPolicy
 
-# Messages closer together than this are sent together.
+# Messages whose distance is at most this are sent without a pause.
 _PAUSE_NS_MIN: Final = 1_000_000
 _BITS: Final = 8
 
@@ -14,8 +14,8 @@ _BITS: Final = 8
 class Pace:
     """The pace of one consumer.
 
-    `burst_bytes` may go at once; `caught_up_at` is the sequence from which on messages are not
-    held back to their original distances any more.
+    `burst_bytes` may be sent at once. From the sequence `caught_up_at` on, messages no longer keep
+    their original distances.
     """
 
     __slots__ = (
@@ -40,7 +40,7 @@ class Pace:
         self._filled_ns = 0
 
     def earliest_ns(self, sequence: int, stored_ns: int, size: int, now_ns: int) -> int:
-        """When the next message may be sent; not later than `now_ns` if it may be now."""
+        """The earliest time to send the next message; not after `now_ns` if it may be sent now."""
         earliest_ns = now_ns
         if sequence <= self._caught_up_at and self._last_stored_ns:
             distance_ns = stored_ns - self._last_stored_ns
@@ -55,7 +55,7 @@ class Pace:
         return earliest_ns
 
     def sent(self, stored_ns: int, size: int, now_ns: int) -> None:
-        """A message was sent."""
+        """Count a message that was sent."""
         self._last_stored_ns, self._last_sent_ns = stored_ns, now_ns
         if self._bytes_per_s:
             self._fill(now_ns)
@@ -69,7 +69,7 @@ class Pace:
 
 
 def pace_of(config: ConsumerConfig, burst_bytes: int, caught_up_at: int) -> Pace | None:
-    """The pace a consumer keeps; None if it is as fast as it can be."""
+    """The pace that a configuration asks for; None if messages are sent as fast as possible."""
     if config.replay_policy is ReplayPolicy.INSTANT and not config.rate_limit_bps:
         return None
     return Pace(config, burst_bytes, caught_up_at)

@@ -1,7 +1,8 @@
 """Priority groups: which of several waiting clients is served.
 
-Overflow serves a client only while there is much to do; pinned serves one client until it is silent
-for too long. (Prioritized only says where in the queue a request waits: `PullQueue` does that.)
+The policy overflow serves a client only above a threshold of pending messages; pinned serves one
+client until it is silent for too long. (Prioritized only sets the position of a request in the
+queue, see `PullQueue`.)
 """
 
 from typing import Protocol, final
@@ -26,39 +27,39 @@ class Pinning(Protocol):
 
     @property
     def pin_id(self) -> str:
-        """The client it is pinned to; empty if to none."""
+        """The id of the pinned client; empty if no client is pinned."""
         ...
 
     def pin(self, group: str, now_ns: int, out: Outbox) -> str:
-        """Pin it to a new client, whose id is returned."""
+        """Pin a new client. Returns its id."""
         ...
 
     def keep_pinned(self, now_ns: int) -> None:
-        """The client is still there."""
+        """Restart the timeout of the pinned client."""
         ...
 
     def unpin_unserved(self) -> None:
-        """The client that was just pinned got nothing."""
+        """Unpin the client that was just pinned, because it got no message."""
         ...
 
 
 class Load(Protocol):
-    """How much a consumer has to do while it sends."""
+    """The load of a consumer while it sends."""
 
     @property
     def pending(self) -> int:
-        """How many messages were not delivered yet, with the one that is being sent."""
+        """The number of messages not delivered yet, with the one that is being sent."""
         ...
 
     @property
     def unacknowledged(self) -> int:
-        """How many are not acknowledged."""
+        """The number of messages not acknowledged."""
         ...
 
 
 @final
 class OverflowGate:
-    """Serves a request that names a threshold only when it is exceeded."""
+    """Serves a request with a threshold only when the threshold is reached."""
 
     __slots__ = ("_load",)
 
@@ -66,10 +67,10 @@ class OverflowGate:
         self._load = load
 
     def check(self, request: PullRequest, now_ns: int) -> None:
-        """Nothing to object to."""
+        """Accept every request."""
 
     def judge(self, request: PullRequest, now_ns: int, out: Outbox) -> Verdict:
-        """Whether one of its thresholds is reached."""
+        """Serve a request without a threshold, or with one that is reached."""
         pending, ack_pending = request.min_pending, request.min_ack_pending
         if pending <= 0 and ack_pending <= 0:
             return SERVE
@@ -78,12 +79,12 @@ class OverflowGate:
         return SERVE if 0 < ack_pending <= self._load.unacknowledged else LATER
 
     def unserved(self, request: PullRequest) -> None:
-        """Nothing to take back."""
+        """Do nothing: this gate keeps no state."""
 
 
 @final
 class PinnedGate:
-    """Serves one client, known by the id it was given with its first message."""
+    """Serves one client, known by the id that it got with its first message."""
 
     __slots__ = ("_consumer", "_newly_pinned")
 
@@ -92,7 +93,7 @@ class PinnedGate:
         self._newly_pinned: PullRequest | None = None
 
     def check(self, request: PullRequest, now_ns: int) -> None:
-        """A request of the pinned client shows that it is there; an id of another is refused."""
+        """Restart the timeout for a request of the pinned client; refuse one with another id."""
         pin_id = self._consumer.pin_id
         if not pin_id or not request.group:
             return
@@ -102,7 +103,7 @@ class PinnedGate:
             raise PullRefusedError(_PIN_MISMATCH)
 
     def judge(self, request: PullRequest, now_ns: int, out: Outbox) -> Verdict:
-        """Whether it is the pinned client's, or makes its client that."""
+        """Serve the pinned client; without one, pin the client of this request."""
         self._newly_pinned = None
         pin_id = self._consumer.pin_id
         if not pin_id:
@@ -117,13 +118,13 @@ class PinnedGate:
         return WRONG if request.pin_id else LATER
 
     def unserved(self, request: PullRequest) -> None:
-        """Whoever was pinned for a message that was too large for him is not."""
+        """Unpin a client that was pinned for a message which is too large for its request."""
         if request is self._newly_pinned:
             self._consumer.unpin_unserved()
 
 
 def gate_of(config: ConsumerConfig, consumer: Pinning, load: Load) -> Gate | None:
-    """The gate a consumer needs; None if all are served alike."""
+    """The gate for a priority policy; None if all clients are served alike."""
     if config.priority_policy is PriorityPolicy.OVERFLOW:
         return OverflowGate(load)
     if config.priority_policy is PriorityPolicy.PINNED_CLIENT:

@@ -1,11 +1,11 @@
-"""Clients that ask for messages: their requests, the queue they wait in, and how they are refused.
+"""Pull requests: their parsing, the queue in which they wait, and their refusals.
 
-A request is for a number of messages, perhaps of bytes, perhaps for some time. Requests get
-messages in turn: one that got a message and wants more goes to the end of the queue. When one ends
-otherwise its client is told by a status, whose texts are nats-server's.
+A request asks for a number of messages, optionally with a limit of bytes and an expiry. Requests
+get messages in turn: after each message a request that wants more goes to the end of the queue. A
+request that ends in any other way is answered by a status, whose text is nats-server's.
 
-Which client may be served at all can depend on a priority group (`headwater.jetstream.consumer.
-priority`).
+A priority group can decide which client is served at all
+(`headwater.jetstream.consumers.priority`).
 """
 
 from collections import deque
@@ -25,7 +25,7 @@ from headwater.jetstream.request_bodies import read_single_request
 from headwater.wire.headers import status_block
 
 PRIORITY_MAX: Final = 9
-# Behind every request that names one.
+# Requests without a priority wait behind those with one.
 NO_PRIORITY: Final = PRIORITY_MAX + 1
 
 NO_MESSAGES: Final = b"NATS/1.0 404 No Messages\r\n\r\n"
@@ -39,13 +39,13 @@ _TOO_LARGE: Final = b"409 Message Size Exceeds MaxBytes"
 _COMPLETED: Final = b"409 Batch Completed"
 WRONG_PIN: Final = b"423 Nats-Wrong-Pin-Id"
 
-# What is remembered of the bodies of requests.
+# Limits of the cache of parsed requests.
 KNOWN_MAX: Final = 512
 KNOWN_BYTES_MAX: Final = 256
 
-# A full queue is looked through for requests that nobody waits for, at most so often.
+# The interval at which a full queue is searched for requests without subscribers.
 LOOK_NS: Final = 1_000_000_000
-# Of how many it is looked whether they keep up with what they are sent.
+# The number of requests whose connections are checked for backpressure.
 LOOKED_AT_MAX: Final = 4
 
 
@@ -92,7 +92,7 @@ class PullRequest:
         self.left = batch
         self.bytes_left = 0
         self.delivered = 0
-        # When it ends; 0 for never.
+        # When the request expires; 0 for never.
         self.expires_ns = 0
         self.no_wait = False
         self.heartbeat_ns = 0
@@ -105,11 +105,11 @@ class PullRequest:
 
     @property
     def wanted(self) -> int:
-        """How many messages it takes: one also where none was asked for, as nats-server has it."""
+        """The number of messages still to be sent: at least one, as in nats-server."""
         return max(self.left, 1)
 
     def status(self, text: bytes) -> bytes:
-        """A status that says what the request did not get."""
+        """A status with the number of messages and bytes that were not delivered."""
         return b"NATS/1.0 %b\r\nNats-Pending-Messages: %d\r\nNats-Pending-Bytes: %d\r\n\r\n" % (
             text,
             self.left,
@@ -118,7 +118,7 @@ class PullRequest:
 
 
 class PullRefusedError(Exception):
-    """A request that does not wait; `header` is the status its client is sent."""
+    """A request was refused; its client is sent the status `header`."""
 
     def __init__(self, header: bytes) -> None:
         super().__init__(header)
@@ -130,7 +130,7 @@ def _refused(code: int, text: str) -> PullRefusedError:
 
 
 def read_request(reply: bytes, body: bytes, config: ConsumerConfig, now_ns: int) -> PullRequest:
-    """A request by what its body says. Raises PullRefusedError."""
+    """Parse the body of a pull request. Raises PullRefusedError."""
     text = body.strip()
     if text[:1] != b"{":
         request = PullRequest(reply, _number(text))
@@ -148,7 +148,7 @@ def read_request(reply: bytes, body: bytes, config: ConsumerConfig, now_ns: int)
     _check_priority(document, config)
     request = PullRequest(reply, document.batch)
     request.bytes_left = document.max_bytes
-    # One whose time is over before it began ends at once, however long before: 0 is never.
+    # With a negative expiry the request ends at once; the result must not become 0, which is never.
     request.expires_ns = max(now_ns + expires_in_ns, 1) if expires_in_ns else 0
     request.no_wait = document.no_wait
     request.heartbeat_ns = max(heartbeat_ns, 0)
@@ -166,12 +166,12 @@ def _read_document(text: bytes) -> PullDocument:
     return read_single_request(text, PullDocument)
 
 
-# Clients say the same again and again.
+# Clients repeat the same bodies.
 _read_known: Final = lru_cache(KNOWN_MAX)(_read_document)
 
 
 def _number(text: bytes) -> int:
-    """How many messages are asked for by a body that is no document."""
+    """The batch size in a body that is a plain number; 1 if the body is not a number."""
     digits = text[1:] if text[:1] in (b"-", b"+") else text
     return int(text) if digits.isdigit() and len(digits) < 19 else 1
 
@@ -204,18 +204,18 @@ def _check_priority(document: PullDocument, config: ConsumerConfig) -> None:
 
 
 class Gate(Protocol):
-    """Who of those that wait may be served, by their priority group."""
+    """The rule of a priority group that decides which waiting request is served."""
 
     def check(self, request: PullRequest, now_ns: int) -> None:
-        """Look at a request that is about to wait. Raises PullRefusedError."""
+        """Check a request before it waits. Raises PullRefusedError."""
         ...
 
     def judge(self, request: PullRequest, now_ns: int, out: Outbox) -> "Verdict":
-        """What becomes of the request that is first in the queue."""
+        """Decide about the first request in the queue."""
         ...
 
     def unserved(self, request: PullRequest) -> None:
-        """A request that may be served was not, and is gone."""
+        """Take back what `judge` did for a request that was dropped without a message."""
         ...
 
 
@@ -227,7 +227,7 @@ WRONG: Final[Verdict] = 2
 
 @final
 class PullQueue:
-    """The requests that wait at one consumer."""
+    """The waiting requests of one consumer."""
 
     __slots__ = (
         "_due_ns",
@@ -246,16 +246,16 @@ class PullQueue:
     ) -> None:
         self.max_waiting = max_waiting
         self._has_interest = has_interest
-        # Who may be served; None if all may be.
+        # The rule of the priority group; None if all requests are served alike.
         self.gate = gate
         self._waiting: deque[PullRequest] = deque()
-        # How many messages all of them ask for.
+        # The number of messages that all requests together ask for.
         self.wanted = 0
-        # How many of them do not want to wait for messages that are not there.
+        # The number of requests with no_wait.
         self.hurried = 0
-        # When a client last asked, or got something.
+        # When a request last arrived or got a message.
         self.active_ns = 0
-        # Nothing happens to a request before this.
+        # The earliest expiry or heartbeat of a request.
         self._due_ns = 0
         self._looked_ns = 0
 
@@ -263,7 +263,7 @@ class PullQueue:
         return len(self._waiting)
 
     def add(self, request: PullRequest, available: int, now_ns: int, out: Outbox) -> None:
-        """Let a request wait; `available` messages could be delivered. Raises PullRefusedError."""
+        """Add a request, while `available` messages could be delivered. Raises PullRefusedError."""
         if self.gate is not None:
             self.gate.check(request, now_ns)
         if len(self._waiting) >= self.max_waiting and now_ns - self._looked_ns > LOOK_NS:
@@ -278,7 +278,7 @@ class PullQueue:
                     self.active_ns = now_ns
                     raise PullRefusedError(_REQUESTS_PENDING)
         if len(self._waiting) >= self.max_waiting:
-            # Who has heartbeats notices that there are none, and does not ask again at once.
+            # A client with heartbeats notices their absence, and so does not ask again at once.
             raise PullRefusedError(b"" if request.heartbeat_ns else _MAX_WAITING)
         self._insert(request)
         self.wanted += request.wanted
@@ -299,7 +299,7 @@ class PullQueue:
         waiting.insert(place, request)
 
     def next(self, size: int, now_ns: int, out: Outbox) -> PullRequest | None:
-        """The request that a message of this size goes to; None if it has to stay."""
+        """The request that a message of this size goes to; None if there is no such request."""
         cycled = 0
         while self._waiting and cycled < len(self._waiting):
             request = self._waiting[0]
@@ -328,17 +328,17 @@ class PullQueue:
             if request.bytes_left > 0:
                 request.bytes_left -= size
                 if not request.bytes_left:
-                    # Exactly full: this is its last one.
+                    # The request's bytes are used up: this message is its last.
                     self.wanted -= request.wanted - 1
                     request.left = 1
             return request
         return None
 
     def share(self, count: int, now_ns: int, out: Outbox) -> list[bytes]:
-        """Where messages go, at most so many, to one request after the other, which are served.
+        """Serve the first requests with at most `count` messages. Returns their receivers.
 
-        Nowhere if one of those requests has to be looked at by itself: because its bytes are
-        counted, because of its group, because its time is over or nobody listens any more.
+        Returns an empty list, and serves none, if one of the requests needs a check of its own: it
+        has a limit of bytes or a priority group, it has expired, or it has no subscriber.
         """
         waiting = self._waiting
         if self.gate is not None or any(
@@ -357,7 +357,7 @@ class PullQueue:
         return replies
 
     def served(self, request: PullRequest, count: int, now_ns: int, out: Outbox) -> None:
-        """The first request got messages; it ends, or waits for more behind the others."""
+        """Count messages for the first request; the request ends or goes behind the others."""
         request.delivered += count
         self.active_ns = now_ns
         if request.left > count:
@@ -377,10 +377,10 @@ class PullQueue:
     def look_through(
         self, now_ns: int, is_at_end: bool, out: Outbox, heartbeat: bytes = b""
     ) -> None:
-        """End requests whose time has come, or that nobody waits for; send heartbeats.
+        """End requests that expired or have no subscriber, and send due heartbeats.
 
-        `is_at_end` is whether all messages there are were delivered, which ends those that do not
-        want to wait.
+        `is_at_end` says that all existing messages were delivered, which ends requests with
+        no_wait.
         """
         self._looked_ns = now_ns
         kept: deque[PullRequest] = deque()
@@ -404,7 +404,7 @@ class PullQueue:
         self._due_ns = due_ns
 
     def count_heard(self) -> int:
-        """How many requests there are whose clients listen; others are forgotten."""
+        """Drop the requests without subscribers. Returns the number of the others."""
         unheard = [each for each in self._waiting if not self._has_interest(each.reply)]
         for request in unheard:
             self._forget(request)
@@ -412,15 +412,15 @@ class PullQueue:
         return len(self._waiting)
 
     def replies(self) -> list[bytes]:
-        """Where those who are served next wait."""
+        """The reply subjects of the requests that are served next."""
         return [request.reply for request in islice(self._waiting, LOOKED_AT_MAX)]
 
     def next_due_ns(self) -> int:
-        """When a request may have to be looked at; 0 if never."""
+        """The earliest time at which a request needs a check; 0 for never."""
         return self._due_ns if self._waiting else 0
 
     def end_all(self, is_deleted: bool, out: Outbox) -> None:
-        """Nobody will be served any more: the consumer was deleted, or the server ends."""
+        """Answer and drop all requests: the consumer was deleted, or the server stops."""
         for request in self._waiting:
             out.status(request.reply, _DELETED if is_deleted else request.status(_SHUTDOWN))
         self._waiting.clear()

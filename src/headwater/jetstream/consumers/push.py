@@ -1,8 +1,8 @@
-"""Messages sent without being asked for: whether, how fast, and how much before it is confirmed.
+"""Push delivery: interest, flow control and heartbeats.
 
-A consumer that pushes is active while somebody listens at its subject. With flow control it stops
-when more than a window of bytes was not confirmed; the window doubles with every confirmation. Idle
-heartbeats tell the receiver that nothing was to be sent.
+A push consumer is active while a subscription matches its deliver subject. With flow control it
+stops when more bytes than a window are unconfirmed; the window doubles with every confirmation.
+Idle heartbeats tell the receiver that there was nothing to send.
 """
 
 from bisect import bisect_right
@@ -25,7 +25,7 @@ _FLOW_ID_SIZE: Final = 4
 
 @final
 class FlowWindow:
-    """Bytes that were sent and not confirmed, and how many may be."""
+    """The bytes that were sent and not confirmed, and their limit."""
 
     __slots__ = ("_asked_bytes", "_entropy", "_prefix", "_sent_bytes", "_window_bytes", "asked")
 
@@ -34,18 +34,18 @@ class FlowWindow:
         self._entropy = entropy
         self._window_bytes = WINDOW_BYTES_MIN
         self._sent_bytes = 0
-        # What an answer to the outstanding request confirms.
+        # The bytes that an answer to the outstanding request confirms.
         self._asked_bytes = 0
-        # The subject by which the outstanding request is answered; empty if there is none.
+        # The subject to which the outstanding request is answered; empty without such a request.
         self.asked = b""
 
     @property
     def is_open(self) -> bool:
-        """Whether more may be sent."""
+        """Whether the window has room for another message."""
         return self._sent_bytes <= self._window_bytes
 
     def sent(self, size: int) -> bool:
-        """A message was sent; whether the receiver is to be asked to confirm."""
+        """Count a message that was sent. Returns whether to ask the receiver for a confirmation."""
         self._sent_bytes += size
         if not self.asked:
             return self._sent_bytes > self._window_bytes // 2
@@ -54,10 +54,10 @@ class FlowWindow:
         return False
 
     def sent_all(self, sizes: Sequence[int]) -> int:
-        """Messages of these sizes were sent, as many as may be; how many that were.
+        """Count as many messages of these sizes as the window admits. Returns their number.
 
-        Not more than up to the first after which the receiver is to be asked, which is whether it
-        `is_due` then.
+        The count ends with the message after which to ask for a confirmation; the request `is_due`
+        then.
         """
         totals = [*accumulate(sizes, initial=self._sent_bytes)]
         count = min(bisect_right(totals, self._window_bytes), len(sizes))
@@ -65,7 +65,7 @@ class FlowWindow:
             place = bisect_right(totals, self._window_bytes // 2)
             count = min(count, max(place, 1))
         elif totals[count] - self._asked_bytes >= self._window_bytes:
-            # The answer to what was asked will have to confirm some of these too.
+            # The answer to the outstanding request has to confirm some of these messages too.
             for total, size in zip(totals[1 : count + 1], sizes, strict=False):
                 if total - self._asked_bytes >= self._window_bytes:
                     self._asked_bytes += size
@@ -74,18 +74,18 @@ class FlowWindow:
 
     @property
     def is_due(self) -> bool:
-        """Whether the receiver is to be asked to confirm."""
+        """Whether to ask the receiver for a confirmation."""
         return not self.asked and self._sent_bytes > self._window_bytes // 2
 
     def ask(self) -> bytes:
-        """A request goes out; returns the subject that answers it."""
-        dice = [self._entropy.below(len(_DIGITS)) for _ in range(_FLOW_ID_SIZE)]
-        self.asked = self._prefix + bytes(_DIGITS[each] for each in dice)
+        """Note a request for a confirmation. Returns the subject of its answer."""
+        digits = [self._entropy.below(len(_DIGITS)) for _ in range(_FLOW_ID_SIZE)]
+        self.asked = self._prefix + bytes(_DIGITS[each] for each in digits)
         self._asked_bytes = self._sent_bytes
         return self.asked
 
     def confirm(self, subject: bytes) -> bool:
-        """The receiver answers; whether to the request that is outstanding."""
+        """Note a confirmation. Returns whether it answers the outstanding request."""
         if subject != self.asked or not self.asked:
             return False
         self._window_bytes = min(self._window_bytes * 2, WINDOW_BYTES_MAX)
@@ -97,7 +97,7 @@ class FlowWindow:
 
 @final
 class Push:
-    """Where one consumer sends to, and how it stands."""
+    """The deliver subject of one consumer, with its interest, flow control and heartbeats."""
 
     __slots__ = (
         "flow",
@@ -114,24 +114,24 @@ class Push:
         self.subject = b""
         self.group = b""
         self.flow = FlowWindow(flow_prefix, entropy) if config.flow_control else None
-        # Whether somebody listens.
+        # Whether a subscription matches the deliver subject.
         self.is_active = False
-        # Whether those who listen have more to read than they should.
+        # Whether the subscribers have too many bytes pending.
         self.is_congested = False
-        # Since when nobody does; 0 while somebody does.
+        # Since when no subscription matches; 0 while one does.
         self.idle_since_ns = 0
         self.heartbeat_at_ns = 0
         self.heartbeat_ns = 0
         self.configure(config)
 
     def configure(self, config: ConsumerConfig) -> None:
-        """Go on with another configuration."""
+        """Use another configuration."""
         self.subject = config.deliver_subject.encode(errors="surrogateescape")
         self.group = config.deliver_group.encode(errors="surrogateescape")
         self.heartbeat_ns = config.idle_heartbeat
 
     def set_active(self, is_active: bool, now_ns: int) -> None:
-        """Somebody listens, or nobody does any longer."""
+        """Note whether a subscription matches the deliver subject."""
         if self.heartbeat_ns and not self.heartbeat_at_ns:
             self.heartbeat_at_ns = now_ns + self.heartbeat_ns
         if is_active:
@@ -146,17 +146,17 @@ class Push:
         return self.is_active and not self.is_congested and (self.flow is None or self.flow.is_open)
 
     def sent_now(self, now_ns: int) -> None:
-        """Something was sent."""
+        """Restart the wait for the next idle heartbeat."""
         if self.heartbeat_ns:
             self.heartbeat_at_ns = now_ns + self.heartbeat_ns
 
     def sent(self, size: int, now_ns: int, out: Outbox) -> None:
-        """A message of this size was sent."""
+        """Count a message that was sent, and ask for a confirmation if one is due."""
         self.sent_now(now_ns)
         if self.flow is not None and self.flow.sent(size):
             self.ask(out)
 
     def ask(self, out: Outbox) -> None:
-        """Have the receiver confirm what it got."""
+        """Ask the receiver to confirm the bytes it got."""
         if self.flow is not None:
             out.status(self.subject, FLOW_CONTROL, self.flow.ask())

@@ -1,8 +1,9 @@
-"""What happens to a consumer, as values: the only things that change its durable state.
+"""Records of consumers: the only values that change a consumer's durable state.
 
-They live in the log of its stream, between the stream's own (`headwater.jetstream.records`).
-Whatever needed the clock or the network is in the record; whatever follows from the state is not:
-that an acknowledged message leaves a work queue, for instance, is drawn from the stream's settings.
+They are written to the log of the stream, between the stream's own records
+(`headwater.jetstream.records`). A record holds all that came from the clock or the network, and
+nothing that follows from the state: that an acknowledged message leaves a work queue, for instance,
+follows from the configuration of the stream.
 """
 
 from collections.abc import Sequence
@@ -13,10 +14,10 @@ from headwater.jetstream.config.consumer_config import ConsumerConfig
 
 @final
 class ConsumerCreated:
-    """A consumer begins at a sequence of its stream.
+    """A consumer was created and begins at a sequence of its stream.
 
-    `lasts_until` is not zero where only the last message of each subject is delivered first: it is
-    the last sequence to which that applies.
+    A consumer with `lasts_until` above zero first delivers only the last message of each subject,
+    up to and including that sequence.
     """
 
     __slots__ = ("config", "created_ns", "lasts_until", "name", "start_sequence")
@@ -38,10 +39,10 @@ class ConsumerCreated:
 
 @final
 class ConsumerConfigured:
-    """A consumer goes on with another configuration, which was checked.
+    """A consumer got another configuration, which was checked before.
 
-    `place` is where it goes on if it is about other subjects from now on: what it has passed over
-    before is not looked at again. 0 is behind what it delivered.
+    If the configuration has other filters, the consumer continues at `place`: earlier messages are
+    not searched again. 0 stands for the message after the last delivered one.
     """
 
     __slots__ = ("config", "name", "place")
@@ -54,7 +55,7 @@ class ConsumerConfigured:
 
 @final
 class ConsumerDeleted:
-    """A consumer ends."""
+    """A consumer was deleted."""
 
     __slots__ = ("name",)
 
@@ -64,7 +65,7 @@ class ConsumerDeleted:
 
 @final
 class ConsumerReset:
-    """A consumer forgets everything and begins again at a sequence of its stream."""
+    """A consumer forgot its whole state and begins again at a sequence of its stream."""
 
     __slots__ = ("name", "start_sequence")
 
@@ -75,9 +76,9 @@ class ConsumerReset:
 
 @final
 class Delivered:
-    """Messages were sent: some once more, then some for the first time, these in ascending order.
+    """Messages were sent: some again, then others for the first time, these in ascending order.
 
-    Every one of them took the next sequence of the consumer.
+    Each of them took the next sequence of the consumer.
     """
 
     __slots__ = ("again", "name", "now_ns", "sequences")
@@ -93,10 +94,10 @@ class Delivered:
 
 @final
 class Acked:
-    """Messages need not be delivered any more: one by one, or all up to a sequence.
+    """Messages were acknowledged, one by one or all up to a sequence.
 
-    `floor` is the consumer's and the stream's sequence up to which all are acknowledged, where
-    that is how it was said.
+    `floor` is set where all messages up to a sequence were acknowledged: the consumer's and the
+    stream's sequence.
     """
 
     __slots__ = ("floor", "name", "now_ns", "sequences")
@@ -112,7 +113,7 @@ class Acked:
 
 @final
 class Postponed:
-    """Messages count as if they had been sent at another time: they are due again later."""
+    """Messages have another time of sending, so that their redelivery is due later."""
 
     __slots__ = ("name", "sent_ns", "sequences")
 
@@ -124,7 +125,7 @@ class Postponed:
 
 @final
 class Exhausted:
-    """Messages were delivered as often as they may be, and stay without an acknowledgement."""
+    """Messages reached the limit of deliveries without an acknowledgement."""
 
     __slots__ = ("name", "sequences")
 
@@ -135,9 +136,9 @@ class Exhausted:
 
 @final
 class Dropped:
-    """Messages have left the stream: nobody will acknowledge them.
+    """Pending messages left the stream and will not be acknowledged.
 
-    It follows from what happens to the stream; only the journal has to be told when that was.
+    The loss follows from a change of the stream; the record tells the journal when it took place.
     """
 
     __slots__ = ("name", "sequences")
@@ -149,7 +150,10 @@ class Dropped:
 
 @final
 class Forgotten:
-    """Everything before a sequence has left the stream, for this consumer; follows as well."""
+    """All messages before a sequence left the stream, as far as the consumer is concerned.
+
+    This follows from a change of the stream too.
+    """
 
     __slots__ = ("before", "name", "now_ns")
 
@@ -161,7 +165,7 @@ class Forgotten:
 
 @final
 class Pinned:
-    """One client gets all messages of a priority group; an empty id for none."""
+    """One client gets all messages of a priority group; with an empty id, no client does."""
 
     __slots__ = ("name", "now_ns", "pin_id")
 
@@ -185,7 +189,7 @@ ConsumerRecord: TypeAlias = (
     | Pinned
 )
 
-# Those that come most often first: it is looked through from the front.
+# In order of frequency, because `isinstance` tries them from the front.
 CONSUMER_RECORDS = (
     Delivered,
     Acked,
@@ -199,6 +203,6 @@ CONSUMER_RECORDS = (
     Forgotten,
     Pinned,
 )
-# Records that may be about every message of the stream.
+# Records whose application may visit every message of the stream.
 LongRecord: TypeAlias = ConsumerCreated | ConsumerConfigured | ConsumerDeleted | ConsumerReset
 LONG_RECORDS = (ConsumerCreated, ConsumerConfigured, ConsumerDeleted, ConsumerReset)

@@ -1,9 +1,9 @@
-"""When messages that were sent and not acknowledged are to be sent again.
+"""Redelivery deadlines: when messages without an acknowledgement are sent again.
 
-There is no timer per message. Messages sent together, which wait equally long, are one entry of a
-queue: they fall due together, and those sent later fall due later. Only what was put off by its
-receiver is kept one by one, in a heap. What is acknowledged meanwhile is not taken out: an entry
-counts for the messages whose time of sending is still the entry's own.
+There is no timer per message. Messages that are sent together and wait equally long share one entry
+of a queue: they fall due together, and entries added later fall due later. Only messages that their
+receiver postponed are kept one by one, in a heap. An acknowledgement removes nothing from either:
+an entry stands for those of its messages whose time of sending is still the entry's own.
 """
 
 from collections import deque
@@ -39,12 +39,12 @@ class Deadlines:
         self.configure(config)
 
     def configure(self, config: ConsumerConfig) -> None:
-        """Go on with other waits, which hold for what was sent before too."""
+        """Use the waits of another configuration, also for messages that were sent before."""
         self._waits_ns = config.backoff or (config.ack_wait,)
         self.recover()
 
     def recover(self) -> None:
-        """Find the deadlines of everything that is pending."""
+        """Compute the deadlines of all pending messages from the state."""
         self._by_wait.clear()
         self._postponed.clear()
         if self._waits_ns[0] > 0:
@@ -52,7 +52,7 @@ class Deadlines:
                 heappush(self._postponed, (sent_ns + self.wait_of(sequence), sequence, sent_ns))
 
     def wait_of(self, sequence: int) -> int:
-        """How long a message waits for its acknowledgement, by how often it was delivered."""
+        """The ack wait of a message, which depends on the number of its deliveries."""
         times = self._state.redelivered.get(sequence, 0)
         return self._waits_ns[min(times, len(self._waits_ns) - 1)]
 
@@ -60,22 +60,22 @@ class Deadlines:
         return self._state.sent_ns[sequence] + self.wait_of(sequence)
 
     def sent(self, sequences: Sequence[int], sent_ns: int) -> None:
-        """Messages were sent for the first time."""
+        """Start the wait of messages that were sent for the first time."""
         wait_ns = self._waits_ns[0]
         if wait_ns <= 0 or not sequences:
             return
         queue = self._by_wait.setdefault(wait_ns, deque())
         floor = self._state.floor_stream
         while queue and queue[0].sequences[-1] <= floor:
-            # All of them are acknowledged.
+            # All messages of the entry are acknowledged.
             queue.popleft()
         if sequences[-1] - sequences[0] == len(sequences) - 1:
-            # Takes as little memory as one number.
+            # A range takes as little memory as one number.
             sequences = range(sequences[0], sequences[-1] + 1)
         queue.append(_Sent(sent_ns + wait_ns, sent_ns, sequences))
 
     def sent_again(self, sequences: Sequence[int]) -> None:
-        """Messages have another time of sending than they had."""
+        """Start the wait of messages again, from the time of sending that the state has now."""
         if self._waits_ns[0] <= 0:
             return
         for sequence in sequences:
@@ -84,7 +84,7 @@ class Deadlines:
                 heappush(self._postponed, (sent_ns + self.wait_of(sequence), sequence, sent_ns))
 
     def next_due_ns(self) -> int:
-        """When something falls due, at the earliest; NEVER if nothing is pending."""
+        """The earliest deadline; NEVER if no message is pending."""
         if not self._state.pending:
             self._by_wait.clear()
             self._postponed.clear()
@@ -96,18 +96,21 @@ class Deadlines:
         return due_ns
 
     def due(self, now_ns: int) -> list[int]:
-        """Messages that are due, in order; they are not told again until they are sent again."""
+        """Remove and return the messages whose deadline has passed, in order.
+
+        A message is not returned again until it has been sent again.
+        """
         found: list[int] = []
-        still_ns = self._state.sent_ns.get
+        sent_ns_of = self._state.sent_ns.get
         for queue in self._by_wait.values():
             while queue and queue[0].due_ns <= now_ns:
                 entry = queue.popleft()
                 sent_ns = entry.sent_ns
-                found += [each for each in entry.sequences if still_ns(each) == sent_ns]
+                found += [each for each in entry.sequences if sent_ns_of(each) == sent_ns]
         postponed = self._postponed
         while postponed and postponed[0][0] <= now_ns:
             _, sequence, sent_ns = heappop(postponed)
-            if still_ns(sequence) == sent_ns:
+            if sent_ns_of(sequence) == sent_ns:
                 found.append(sequence)
-        # One that was sent again at the same moment waits as long as that takes.
+        # A message that was sent again at the same moment may have a longer wait.
         return sorted(each for each in set(found) if self._due_ns(each) <= now_ns)

@@ -1,9 +1,9 @@
-"""When messages leave a stream because they were consumed.
+"""Retention by consumption: when a message leaves a stream because it was acknowledged.
 
-A work queue lets a message go when it is acknowledged: only one consumer is about it. A stream that
-keeps messages by interest lets it go when all consumers have acknowledged it that were about it;
-for that it counts, per message, how many still need it. Nothing of this is written down: it follows
-from the consumers.
+In a work queue a message leaves when it is acknowledged, because only one consumer gets it. In a
+stream with interest retention it leaves when every consumer whose filter matches has acknowledged
+it; the stream counts, per message, the consumers that still need it. The counts are not written to
+disk: they follow from the consumers.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -12,13 +12,13 @@ from typing import Final, final
 from headwater.base.emptying import Container, emptying
 from headwater.base.sliced import Work, parts_of
 
-# So many messages are counted in one step.
+# A step of a long piece of work counts this many messages.
 COUNTED_AT_A_TIME: Final = 2048
 
 
 @final
 class InterestCounts:
-    """How many consumers still need each message."""
+    """The number of consumers that still need each message."""
 
     __slots__ = ("_counts",)
 
@@ -31,9 +31,9 @@ class InterestCounts:
         subjects: Sequence[bytes],
         interested: Callable[[bytes], int],
     ) -> list[int]:
-        """Messages came in; returns those that nobody needs.
+        """Count the interest in new messages. Returns those that no consumer needs.
 
-        `interested` says how many consumers are about a subject.
+        `interested` returns the number of consumers whose filter matches a subject.
         """
         needless = []
         for sequence, subject in enumerate(subjects, first_sequence):
@@ -45,19 +45,19 @@ class InterestCounts:
         return needless
 
     def needed(self, sequences: Iterable[int]) -> None:
-        """One consumer more needs each of these."""
+        """Count one more consumer that needs each of the messages."""
         counts = self._counts
         for sequence in sequences:
             counts[sequence] = counts.get(sequence, 0) + 1
 
     def needing(self, sequences: Sequence[int]) -> Work[None]:
-        """Do what `needed` does, some at a time."""
+        """Do what `needed` does, some messages at a time."""
         for some in parts_of(sequences, COUNTED_AT_A_TIME):
             self.needed(some)
             yield len(some)
 
     def released(self, sequences: Iterable[int]) -> list[int]:
-        """One consumer less does; returns those that nobody needs any more."""
+        """Count one consumer less for each of the messages. Returns those that none needs."""
         counts = self._counts
         needless = []
         for sequence in sequences:
@@ -70,7 +70,7 @@ class InterestCounts:
         return needless
 
     def releasing(self, sequences: Sequence[int]) -> Work[list[int]]:
-        """Do what `released` does, some at a time."""
+        """Do what `released` does, some messages at a time."""
         needless: list[int] = []
         for some in parts_of(sequences, COUNTED_AT_A_TIME):
             needless += self.released(some)
@@ -78,34 +78,34 @@ class InterestCounts:
         return needless
 
     def forgetting(self, sequences: Sequence[int]) -> Work[None]:
-        """Messages have left the stream."""
+        """Drop the counts of messages that left the stream."""
         for some in parts_of(sequences, COUNTED_AT_A_TIME):
             for sequence in some:
                 self._counts.pop(sequence, None)
             yield len(some)
 
     def forgetting_missing(self, has: Callable[[int], bool]) -> Work[None]:
-        """The same for all that are not there."""
+        """Drop the counts of all messages that the stream does not have."""
         for some in parts_of([*self._counts], COUNTED_AT_A_TIME):
             yield from self.forgetting([each for each in some if not has(each)])
             yield len(some)
 
     def clear(self) -> None:
-        """Begin to count anew."""
+        """Drop all counts."""
         self._counts = {}
 
     def clearing(self) -> Work[None]:
-        """Do what `clear` does, and let go of the counts some at a time."""
+        """Do what `clear` does, and free the counts some at a time."""
         yield from emptying(self.abandon())
 
     def abandon(self) -> list[Container]:
-        """Begin to count anew; returns what is to be emptied."""
+        """Drop all counts. Returns the container to be emptied."""
         counts = self._counts
         self.clear()
         return [counts]
 
     def gathering_unneeded(self, sequences: Sequence[int]) -> Work[list[int]]:
-        """Those of these messages that nobody needs, found some at a time."""
+        """Those of the messages that no consumer needs, found some at a time."""
         found: list[int] = []
         for some in parts_of(sequences, COUNTED_AT_A_TIME):
             found += [sequence for sequence in some if sequence not in self._counts]

@@ -1,10 +1,10 @@
-"""What a consumer remembers: how far it has delivered, and what is not yet acknowledged.
+"""The durable state of a consumer: deliveries and outstanding acknowledgements.
 
-All of it is durable, and changes by records alone (`Consumer.apply`). Sequences come in pairs: the
-consumer's own counts deliveries, the stream's says which message it was. A message keeps the
-consumer's sequence of its first delivery while it is pending.
+It changes by records alone (`Consumer.apply`). Sequences come in pairs: the consumer's own counts
+deliveries, the stream's identifies the message. While a message is pending it keeps the consumer
+sequence of its first delivery.
 
-Per message there are plain ints in dicts, and nothing that the garbage collector would walk.
+The state of a message is plain ints in dicts, which the garbage collector does not traverse.
 """
 
 from collections import deque
@@ -17,7 +17,7 @@ from headwater.jetstream.config.consumer_config import AckPolicy
 
 @final
 class ConsumerState:
-    """Delivered, acknowledged, and what is between the two."""
+    """The positions of delivery and acknowledgement, and the messages between the two."""
 
     __slots__ = (
         "_acks",
@@ -39,34 +39,35 @@ class ConsumerState:
 
     def __init__(self, acks: AckPolicy, start_sequence: int, lasts_until: int = 0) -> None:
         self._acks = acks
-        # Up to this sequence only the last message of each subject is delivered; 0 for none.
+        # Up to this sequence only the last message of each subject is delivered; 0 for all.
         self.lasts_until = lasts_until
         self.pin_id = ""
         self.pinned_ns = 0
         self.begin(start_sequence)
 
     def begin(self, start_sequence: int) -> None:
-        """Nothing was delivered yet, and what comes first is at a sequence of the stream."""
+        """Forget all deliveries; the next message is the one at `start_sequence` or after it."""
         self.delivered_consumer = 0
         self.delivered_stream = start_sequence - 1
         self.floor_consumer = 0
         self.floor_stream = start_sequence - 1
-        # Up to here nothing is looked for any more: another filter was in force, or nothing came.
+        # The consumer does not search up to this sequence again: it was searched with another
+        # filter, or without a match.
         self.passed_stream = 0
-        # When something last was; not kept over a restart.
+        # Times of the last delivery and the last acknowledgement; 0 after a restart.
         self.delivered_ns = 0
         self.acked_ns = 0
-        # The consumer's sequence of each message that is not acknowledged, by the stream's.
+        # The consumer sequence of each message that is not acknowledged, by stream sequence.
         self.pending: dict[int, int] = {}
-        # When it was sent, as far as its redelivery is concerned.
+        # The time of sending from which the redelivery is computed, by stream sequence.
         self.sent_ns: dict[int, int] = {}
-        # How often messages were delivered beyond the first time.
+        # The number of deliveries of a message beyond the first, by stream sequence.
         self.redelivered: dict[int, int] = {}
-        # Messages in the order of their first delivery; of those not pending some are still here.
+        # Messages in the order of their first delivery. Some may not be pending any more.
         self._order: deque[int] = deque()
 
     def deliver(self, again: Sequence[int], sequences: Sequence[int], now_ns: int) -> None:
-        """Messages were sent, first those that were before."""
+        """Count messages that were sent; those of `again` were sent before the others."""
         self.delivered_ns = now_ns
         for sequence in again:
             self.delivered_consumer += 1
@@ -75,7 +76,7 @@ class ConsumerState:
             self.redelivered[sequence] = self.redelivered.get(sequence, 0) + 1
             self.sent_ns[sequence] = now_ns
         if sequences and sequences[0] <= self.delivered_stream:
-            # Only where a damaged journal does not tell what was between.
+            # A journal repeats sequences only where damaged entries between them are missing.
             sequences = [each for each in sequences if each > self.delivered_stream]
         if not sequences:
             return
@@ -91,7 +92,7 @@ class ConsumerState:
         self._order.extend(sequences)
 
     def acknowledge(self, sequences: Sequence[int]) -> None:
-        """Messages are done with, also those that are not pending any more."""
+        """Remove messages that need no delivery, pending or given up."""
         pending, sent_ns, redelivered = self.pending, self.sent_ns, self.redelivered
         oldest = self.oldest_pending
         for sequence in sequences:
@@ -104,15 +105,15 @@ class ConsumerState:
             self._raise_floor()
 
     def acknowledge_up_to(self, consumer_sequence: int, stream_sequence: int) -> None:
-        """Everything up to a message is done with."""
+        """Remove all messages up to one, and raise the floor to it."""
         self._forget_up_to(stream_sequence)
         self.floor_consumer = max(self.floor_consumer, consumer_sequence)
         self.floor_stream = max(self.floor_stream, stream_sequence)
 
     def _forget_up_to(self, stream_sequence: int) -> int:
-        """Nothing up to a message is pending; returns the consumer's sequence of the last that was.
+        """Remove the messages up to one.
 
-        That is 0 if none was.
+        Returns the consumer sequence of the last of them that was pending; 0 if none was.
         """
         last = 0
         for sequence in self.pending_up_to(stream_sequence):
@@ -124,7 +125,7 @@ class ConsumerState:
         return last
 
     def unsettled_up_to(self, stream_sequence: int) -> list[int]:
-        """What is pending or was given up, up to a message, in order."""
+        """Messages up to a sequence that are pending or were given up, in order."""
         given_up = [each for each in self.redelivered if each <= stream_sequence]
         return sorted({*self.pending_up_to(stream_sequence), *given_up})
 
@@ -135,9 +136,9 @@ class ConsumerState:
         return [*islice(filter(pending.__contains__, up_to), count_max)]
 
     def give_up(self, sequences: Sequence[int]) -> None:
-        """Messages are not delivered again; that they were redelivered is remembered.
+        """Stop the delivery of messages, but remember that they were redelivered.
 
-        The floor stays below them until something is acknowledged.
+        The floor stays below them until another message is acknowledged.
         """
         for sequence in sequences:
             if self.pending.pop(sequence, 0):
@@ -145,10 +146,7 @@ class ConsumerState:
             self.redelivered[sequence] = self.redelivered.get(sequence, 0)
 
     def forget_before(self, stream_sequence: int) -> None:
-        """Everything before a sequence of the stream is gone at once, and so is the floor's past.
-
-        As after a purge: nobody will acknowledge it.
-        """
+        """Remove all messages before a sequence, as after a purge, and raise the floor."""
         self.delivered_stream = max(self.delivered_stream, stream_sequence - 1)
         last = self._forget_up_to(stream_sequence - 1)
         self.floor_consumer = max(self.floor_consumer, last)
@@ -157,7 +155,7 @@ class ConsumerState:
             self._raise_floor()
 
     def cut(self, last_sequence: int) -> None:
-        """The stream ends at a sequence: what is known of later ones is of another past."""
+        """Forget all sequences after the end of the stream, which the stream lost."""
         for sequence in [each for each in self.pending if each > last_sequence]:
             del self.pending[sequence]
             del self.sent_ns[sequence]
@@ -172,22 +170,22 @@ class ConsumerState:
 
     @property
     def oldest_pending(self) -> int:
-        """The first message of the stream that is not acknowledged; 0 if there is none."""
+        """The first message of the stream that is not acknowledged; 0 if all are."""
         self._drop_order()
         return self._order[0] if self._order else 0
 
     def _raise_floor(self) -> None:
-        """Move the floor up to just below what is not acknowledged."""
+        """Move the floor up to just below the first message that is not acknowledged."""
         consumer_sequence, stream_sequence = self.delivered_consumer, self.delivered_stream
         oldest = self.oldest_pending
         if oldest:
             consumer_sequence, stream_sequence = self.pending[oldest] - 1, oldest - 1
-        # An acknowledgement of all up to a message may have said more.
+        # An acknowledgement of all messages up to one may have raised it higher.
         self.floor_consumer = max(self.floor_consumer, consumer_sequence)
         self.floor_stream = max(self.floor_stream, stream_sequence)
 
     def _drop_order(self) -> None:
-        """Forget the order of what leads it and is not pending."""
+        """Remove the leading entries of the order whose messages are not pending."""
         order, pending = self._order, self.pending
         if not pending:
             order.clear()
@@ -195,7 +193,7 @@ class ConsumerState:
             order.popleft()
 
     def dump(self) -> dict[str, object]:
-        """Everything durable, in one form whatever way it came about."""
+        """All durable values, in a form that does not depend on how the state came about."""
         return {
             "delivered": (self.delivered_consumer, self.delivered_stream),
             "floor": (self.floor_consumer, self.floor_stream),
@@ -214,8 +212,10 @@ class ConsumerState:
         pending: Sequence[tuple[int, int, int]],
         redelivered: Sequence[tuple[int, int]],
     ) -> None:
-        """Take over what `dump` said of another; pending as sequence of the stream and of the
-        consumer, and when it was sent.
+        """Set the values of a restored consumer.
+
+        `pending` has the stream sequence, the consumer sequence and the time of sending of each
+        message.
         """
         self.delivered_consumer, self.delivered_stream = delivered
         self.floor_consumer, self.floor_stream = floor

@@ -172,7 +172,7 @@ BAD: dict[str, tuple[int, bytes]] = {
 
 @pytest.mark.parametrize(("kind", "body"), BAD.values(), ids=BAD)
 def test_what_is_no_entry_is_told_so(kind: int, body: bytes) -> None:
-    with pytest.raises(StoreError, match="can not be read"):
+    with pytest.raises(StoreError, match="cannot be read"):
         codec.decode(kind, body)
 
 
@@ -191,7 +191,7 @@ BAD_STATES: dict[str, list[Any]] = {
 
 @pytest.mark.parametrize("values", BAD_STATES.values(), ids=BAD_STATES)
 def test_what_is_no_state_is_told_so(values: list[Any]) -> None:
-    with pytest.raises(StoreError, match="can not be read"):
+    with pytest.raises(StoreError, match="cannot be read"):
         codec.decode_state(encode(values))
 
 
