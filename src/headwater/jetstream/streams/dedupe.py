@@ -1,12 +1,12 @@
-"""Message ids of the last while: whether a message was published already.
+"""The dedupe window: message ids of recent publishes.
 
 An id counts for a window of time after the timestamp of its message. Nothing here reads a clock:
-the same calls with the same times leave the same window on every replica, and an entry that is past
-the window is never found, however late it is forgotten.
+the same calls with the same times leave the same window on every replica, and an id past the window
+is never found, however late it is dropped.
 
-Kept for millions of ids: one dictionary from id to position, and per position an id, a sequence and
-a timestamp in packed columns. Neither ids nor integers are of interest to the garbage collector, so
-there is no object per id for it to look at.
+The window holds millions of ids: one dictionary from id to position, and packed columns with the
+id, the sequence and the timestamp of each position. The garbage collector tracks neither ids nor
+integers, so no object per id adds to its work.
 """
 
 from array import array
@@ -21,11 +21,11 @@ from headwater.base.sliced import Work, at_once
 from headwater.jetstream.header_names import MSG_ID
 from headwater.wire.headers import value_of
 
-# Forgotten with every id that is added: more than one, so that forgetting catches up.
+# Ids dropped with every id that is added: more than one, so that dropping catches up.
 FORGOTTEN_PER_ADD_MAX: Final = 2
-# Forgotten by one call, so that a full window that ends at once does not stop everything else.
+# Ids dropped by one call: a full window that ends at once must not delay everything else.
 FORGOTTEN_PER_CALL_MAX: Final = 4096
-# Columns drop their dead front when it is this long and half of them.
+# The columns are trimmed when their dead front is this long and makes up half of them.
 _DEAD_FRONT_MIN: Final = 1024
 
 _CRLF: Final = b"\r\n"
@@ -33,12 +33,12 @@ _ID_LINE: Final = _CRLF + MSG_ID + b":"
 
 
 def id_in(header: bytes) -> bytes:
-    """The message id in a header; empty if there is none."""
+    """The message id in a header; empty without one."""
     return value_of(header, MSG_ID) or b"" if header else b""
 
 
 def ids_in(headers: list[bytes]) -> list[bytes]:
-    """The same for many headers, without a call for each."""
+    """The message ids of many headers, empty without one, and without a call for each header."""
     return [header.partition(_ID_LINE)[2].partition(_CRLF)[0].lstrip(b" ") for header in headers]
 
 
@@ -60,16 +60,16 @@ class DedupeWindow:
         self._dead = 0
 
     def __len__(self) -> int:
-        """How many ids are kept, those that are past the window but not forgotten yet included."""
+        """The number of ids, including those that are past the window but not dropped yet."""
         return len(self._positions)
 
     @property
     def window_ns(self) -> int:
-        """How long an id counts."""
+        """The time for which an id counts."""
         return self._window_ns
 
     def find(self, message_id: bytes, now_ns: int) -> int:
-        """The sequence of the message with this id; 0 if there was none within the window."""
+        """The sequence of the message with this id; 0 if no such message is within the window."""
         position = self._positions.get(message_id)
         if position is None:
             return 0
@@ -79,7 +79,7 @@ class DedupeWindow:
         return self._sequences[index]
 
     def add(self, message_id: bytes, sequence: int, timestamp_ns: int) -> None:
-        """A message with an id was stored, after all that were added before it."""
+        """Add the id of a stored message, whose sequence is higher than all before it."""
         if self._window_ns == 0:
             return
         self._forget(timestamp_ns, FORGOTTEN_PER_ADD_MAX)
@@ -89,9 +89,9 @@ class DedupeWindow:
         self._timestamps.append(timestamp_ns)
 
     def add_all(self, ids: list[bytes], first_sequence: int, timestamps_ns: list[int]) -> None:
-        """Messages of consecutive sequences were stored; those without an id have an empty one.
+        """Add the ids of messages with consecutive sequences, empty for a message without an id.
 
-        The same as to add them one after the other.
+        The result equals that of `add` for one after the other.
         """
         if self._window_ns == 0:
             return
@@ -109,26 +109,26 @@ class DedupeWindow:
         return not self._positions.keys().isdisjoint(ids)
 
     def are_new(self, ids: list[bytes]) -> bool:
-        """Whether no id is among these twice, or kept; those that are empty do not count."""
+        """Whether no id stands here twice or is kept already; empty ids do not count."""
         some = [*filter(None, ids)]
         return len(set(some)) == len(some) and not self.has_any(some)
 
     def forget_before(self, now_ns: int) -> bool:
-        """Drop what is past the window at `now_ns`; whether more is left than one call drops."""
+        """Drop ids that are past the window at `now_ns`. Returns whether some are left."""
         return self._forget(now_ns, FORGOTTEN_PER_CALL_MAX)
 
     def next_end_ns(self) -> int:
-        """When the oldest id passes the window; 0 if there is none."""
+        """When the oldest id passes the window; 0 for never."""
         if self._dead == len(self._ids):
             return 0
         return self._timestamps[self._dead] + self._window_ns
 
     def set_window(self, window_ns: int, now_ns: int) -> None:
-        """Ids count for another while from now on; those past the old window do not come back."""
+        """Change the length of the window; ids past the old window do not come back."""
         at_once(self.setting_window(window_ns, now_ns))
 
     def setting_window(self, window_ns: int, now_ns: int) -> Work[None]:
-        """Do what `set_window` does some at a time; nobody may ask for an id meanwhile."""
+        """Do what `set_window` does, some ids at a time; no lookup may come in between."""
         check(window_ns >= 0, "a dedupe window has a length")
         while self._forget(now_ns, FORGOTTEN_PER_CALL_MAX):
             yield FORGOTTEN_PER_CALL_MAX
@@ -137,14 +137,14 @@ class DedupeWindow:
             yield FORGOTTEN_PER_CALL_MAX
 
     def abandon(self) -> list[Container]:
-        """Forget all ids, of a stream that is deleted; returns what is to be emptied."""
+        """Drop all ids after the deletion of the stream. Returns the containers to be emptied."""
         containers: list[Container] = [self._positions, self._ids]
         self._positions, self._ids, self._dead = {}, [], 0
         self._sequences, self._timestamps = array("Q"), array("q")
         return containers
 
     def entries(self, now_ns: int) -> Iterator[tuple[bytes, int, int]]:
-        """Id, sequence and timestamp of everything that counts at `now_ns`, oldest first."""
+        """The id, sequence and timestamp of all ids that count at `now_ns`, oldest first."""
         for index in range(self._dead, len(self._ids)):
             message_id = self._ids[index]
             if self._positions.get(message_id) == self._base + index:
@@ -153,7 +153,7 @@ class DedupeWindow:
                     yield message_id, self._sequences[index], timestamp_ns
 
     def of_messages(self, sequences: Iterable[int]) -> list[tuple[bytes, int, int]]:
-        """Id, sequence and timestamp of those of some messages that are kept, past or not."""
+        """The id, sequence and timestamp of messages whose ids are kept, even past the window."""
         found: list[tuple[bytes, int, int]] = []
         if self._dead == len(self._ids):
             return found
@@ -163,30 +163,30 @@ class DedupeWindow:
             if first <= sequence <= last:
                 index = bisect_left(kept, sequence, self._dead)
                 message_id = self._ids[index]
-                # The same id may have come again after its window.
+                # The id may have been published again after its window.
                 is_current = self._positions.get(message_id) == self._base + index
                 if kept[index] == sequence and is_current:
                     found.append((message_id, sequence, self._timestamps[index]))
         return found
 
     def sequences(self) -> "array[int]":
-        """Of the messages whose ids are kept, past the window or not."""
+        """The sequences of the messages whose ids are kept, past the window or not."""
         return self._sequences[self._dead :]
 
     def restore(self, entries: Iterable[tuple[bytes, int, int]]) -> None:
-        """Take in what `entries` of an earlier life gave."""
+        """Add the tuples that `entries` returned before a restart."""
         check(not self._positions, "restored into a window in use")
         for message_id, sequence, timestamp_ns in entries:
             self.add(message_id, sequence, timestamp_ns)
 
     def _forget(self, now_ns: int, count_max: int) -> bool:
-        """Drop up to `count_max` from the front; whether the next one is past the window too."""
+        """Drop up to `count_max` ids. Returns whether the next id is past the window too."""
         last_ns = now_ns - self._window_ns
         ids, timestamps, positions = self._ids, self._timestamps, self._positions
         while self._dead < len(ids) and count_max and timestamps[self._dead] <= last_ns:
             message_id = ids[self._dead]
             ids[self._dead] = b""
-            # The same id may have come again after its window.
+            # The id may have been published again after its window.
             if positions.get(message_id) == self._base + self._dead:
                 del positions[message_id]
             self._dead += 1

@@ -1,7 +1,7 @@
-"""What a stream keeps in its stream file: its configuration and when it was made.
+"""The stream file: the configuration of a stream and the time of its creation.
 
-While a stream is being filled from a backup its file says so: until it says otherwise there is no
-stream, and what there is may be removed.
+While a stream is restored from a backup its file is marked as unfinished: until the mark is removed
+the stream does not exist, and its folder may be deleted.
 """
 
 from typing import Annotated
@@ -21,7 +21,7 @@ from headwater.store.log.message_log import StoreError
 
 
 class StreamBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """The file as it is written."""
+    """The content of the file."""
 
     created_ns: int = 0
     config: StreamConfig = StreamConfig()
@@ -29,16 +29,16 @@ class StreamBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 def encode_body(config: StreamConfig, created_ns: int, unfinished: bool = False) -> bytes:
-    """The bytes to keep; `unfinished` as long as there is no stream yet."""
+    """The content as bytes; `unfinished` while the stream is being restored."""
     return write(StreamBody(created_ns=created_ns, config=config, unfinished=unfinished))
 
 
 def decode_body(data: bytes, name: str) -> StreamBody:
-    """The content of the file of a stream, or of one that is `unfinished`. Raises StoreError."""
+    """Decode the file of a stream. Raises StoreError."""
     written = read_written(data, StreamBody)
     if written is not None:
         return written
     try:
         return read(data, StreamBody, strict=True, values_max=ANY_NUMBER_OF_VALUES)
     except JsonError as error:
-        raise StoreError(f"stream {name}: its configuration can not be read: {error}") from error
+        raise StoreError(f"stream {name}: its configuration cannot be read: {error}") from error

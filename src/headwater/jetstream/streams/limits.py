@@ -1,7 +1,7 @@
-"""What a stream's limits make it let go of: the oldest first.
+"""The limits of a stream: which messages they remove, oldest first.
 
-Looks at a log and returns sequences; removing them is the stream's affair. Messages that are in the
-log and not yet visible do not count: whoever is removed because of them goes when they appear.
+The functions inspect a log and return sequences; the stream removes the messages. Messages that are
+in the log and not yet visible do not count: they remove others only when they become visible.
 """
 
 from collections.abc import Iterable
@@ -19,7 +19,7 @@ def beyond_limits(
     subjects: Iterable[bytes],
     unseen: "Unseen",
 ) -> list[int]:
-    """The messages that go after messages on `subjects` were stored."""
+    """The messages to remove after messages on `subjects` were stored."""
     gone: list[int] = []
     if config.max_msgs_per_subject > 0:
         limit = config.max_msgs_per_subject
@@ -33,7 +33,7 @@ def beyond_limits(
 def gathering_beyond_subject_limit(
     log: MessageLog, config: StreamConfig, unseen: "Unseen"
 ) -> Work[list[int]]:
-    """The messages of all subjects that go because of the limit of each, some at a time."""
+    """The messages of all subjects beyond the limit per subject, found some at a time."""
     limit = config.max_msgs_per_subject
     if limit <= 0:
         return []
@@ -47,7 +47,7 @@ def gathering_beyond_subject_limit(
 def gathering_beyond_totals(
     log: MessageLog, config: StreamConfig, unseen: "Unseen"
 ) -> Work[list[int]]:
-    """The messages that go because of the limits of the stream, some at a time."""
+    """The messages beyond the limits of the whole stream, found some at a time."""
     messages = log.messages - unseen.messages
     size = log.byte_count - unseen.byte_count
     if config.discard is not Discard.OLD or not _is_beyond(config, messages, size):
@@ -93,18 +93,18 @@ def _is_beyond(config: StreamConfig, messages: int, size: int) -> bool:
 
 @final
 class Unseen:
-    """What is in a log and not yet visible."""
+    """The messages that are in a log and not yet visible."""
 
     __slots__ = ("by_subject", "byte_count", "messages")
 
     def __init__(self) -> None:
         self.messages = 0
         self.byte_count = 0
-        # How many messages, where there are any.
+        # The number of those messages, for subjects that have any.
         self.by_subject: dict[bytes, int] = {}
 
     def hide(self, log: MessageLog, first: int, subjects: list[bytes]) -> None:
-        """Messages that are in the log, the first with sequence `first`."""
+        """Add messages that are in the log, from the sequence `first` on."""
         self.messages += len(subjects)
         self.byte_count += _sizes(log, first, len(subjects))
         counts = self.by_subject
@@ -112,7 +112,7 @@ class Unseen:
             counts[subject] = counts.get(subject, 0) + 1
 
     def show(self, log: MessageLog, first: int, subjects: list[bytes]) -> None:
-        """Messages that were hidden become visible, oldest first."""
+        """Remove messages that became visible, oldest first."""
         self.messages -= len(subjects)
         self.byte_count -= _sizes(log, first, len(subjects))
         counts = self.by_subject
@@ -124,7 +124,7 @@ class Unseen:
                 del counts[subject]
 
     def subjects_in(self, log: MessageLog) -> int:
-        """Of how many subjects the log has nothing else."""
+        """The number of subjects whose messages are all invisible."""
         return sum(
             log.subject_extent(subject)[2] == count for subject, count in self.by_subject.items()
         )
@@ -138,16 +138,17 @@ NOTHING_UNSEEN: Final = Unseen()
 
 
 def has_limits(config: StreamConfig) -> bool:
-    """Whether a message that comes in may make another go."""
+    """Whether an incoming message may remove others."""
     return config.max_msgs_per_subject > 0 or (
         config.discard is Discard.OLD and (config.max_msgs > 0 or config.max_bytes > 0)
     )
 
 
 def has_to_go_singly(config: StreamConfig) -> bool:
-    """Whether it makes a difference if messages come one by one.
+    """Whether the result depends on applying messages one by one.
 
-    A large one may make the first of the stream go before it is itself replaced by a smaller one.
+    A large message may push out the first of the stream, and then be replaced itself by a smaller
+    one.
     """
     return (
         config.discard is Discard.OLD and config.max_bytes > 0 and config.max_msgs_per_subject > 0

@@ -1,15 +1,16 @@
-"""What a stream has to find again in a log that was just opened.
+"""Recovery of a stream: the state that follows from a log that was just opened.
 
-Message ids, schedules and what limits and roll-ups make go are written down nowhere else: they
-follow from the messages, but for the ids of messages that are gone, which the journal has. And a
-crash may have left half an atomic batch.
+Message ids, schedules and the effects of limits and roll-ups are stored nowhere else: they follow
+from the messages. Only the ids of removed messages are in the journal. A crash may also have left
+half an atomic batch.
 
-A batch is written at once, but a crash can cut it anywhere. Its messages say which of the batch
-they are, and the last that it is whole. So a batch was cut if what the log ends with is the
-beginning of one: numbered from one, stored at the same moment, without a last.
+A batch is written at once, but a crash can cut it anywhere. Its messages carry their number in the
+batch, and the last one a commit mark. So a batch was cut if the log ends with the beginning of one:
+messages numbered from one, stored at the same moment, without a commit mark.
 
-On doubt a message is kept. A message after which others were deleted is not what a log ends with. A
-copy that a schedule has published has the numbers of its original, and is told by its scheduler.
+On doubt a message is kept. A message after which others were deleted is not the end of a log. A
+copy that a schedule has published has the numbers of its original, and is recognized by its
+scheduler header.
 """
 
 from collections.abc import Iterator
@@ -31,20 +32,20 @@ from headwater.wire.headers import value_of
 if TYPE_CHECKING:
     from headwater.jetstream.streams.stream import Stream
 
-# How much is read at a time while a log is looked through.
+# The limits of one read while a log is scanned.
 READ_MESSAGES_MAX: Final = 1000
 READ_BYTES_MAX: Final = 4 * 1024 * 1024
 
 
 def recover_stream(stream: "Stream", now_ns: int, with_ids: bool) -> None:
-    """Find again what is not written down anywhere else."""
+    """Restore all state that is not stored by itself."""
     log, config = stream.log, stream.config
-    # Of a log that can not be written nothing goes; it can be read all the same.
+    # A log that cannot be written is opened for reads all the same, and removes nothing.
     with suppress(StoreError):
         _remove_unfinished_batch(log)
     stream.visible_sequence = log.last_sequence
     if with_ids:
-        # Before anything goes: ids outlive their messages.
+        # Ids are found before messages are removed, because an id outlives its message.
         _find_ids(stream, now_ns)
     consumed = stream.consumers.recover()
     with suppress(StoreError):
@@ -56,17 +57,17 @@ def recover_stream(stream: "Stream", now_ns: int, with_ids: bool) -> None:
 
 
 def _remove_unfinished_batch(log: MessageLog) -> None:
-    """Also where batches are not allowed any more: the crash may have been before that."""
+    """Remove half a batch, even if batches are disabled by now."""
     unfinished = unfinished_batch(log)
     if unfinished:
         log.delete(unfinished)
         if isinstance(log, FileLog):
-            # Before anything is stored behind it: in the middle of a log nobody looks for it.
+            # Synced before anything is stored behind it: only the end of a log is searched.
             log.sync()
 
 
 def let_go(stream: "Stream") -> None:
-    """Let go of what a crash kept: messages may be stored and what follows from them not."""
+    """Remove messages that limits and roll-ups should have removed before the crash."""
     log, config = stream.log, stream.config
     if stream.may_roll_up:
         for found in _batches_from(log, first_unsure(stream)):
@@ -79,10 +80,11 @@ def let_go(stream: "Stream") -> None:
 
 
 def first_unsure(stream: "Stream") -> int:
-    """The first message whose roll-up may not have been carried out.
+    """The first message whose roll-up may not have been applied.
 
-    What was carried out is in the journal, in order, and in a checkpoint all is that was carried
-    out before it. So only what was in flight then, and what came after, has to be looked at.
+    The journal has the removals of a roll-up in the order of the messages, and a checkpoint
+    includes all removals before it. So only messages that were in flight at that time, or came
+    after it, have to be read.
     """
     log, limits = stream.log, stream.host.server.batch_room.limits
     # One turn may begin just below the limit, and bring as much again, and all open batches.
@@ -93,7 +95,7 @@ def first_unsure(stream: "Stream") -> int:
 
 
 def _find_ids(stream: "Stream", now_ns: int) -> None:
-    """Ids count again within the window: those that messages tell, and those of messages gone."""
+    """Fill the dedupe window from the messages and from the journal's ids of removed ones."""
     log, window_ns = stream.log, stream.config.duplicate_window
     found = {
         sequence: (message_id, timestamp_ns)
@@ -131,7 +133,7 @@ def _find_schedules(stream: "Stream", now_ns: int) -> None:
 
 
 def _batches_from(log: MessageLog, sequence: int) -> Iterator[MessageBatch]:
-    """All messages from one on, some at a time; none if the sequence is 0."""
+    """All messages from a sequence on, some at a time; no messages if the sequence is 0."""
     while sequence:
         found = log.read(sequence, READ_MESSAGES_MAX, READ_BYTES_MAX)
         if not len(found):
@@ -169,13 +171,13 @@ def unfinished_batch(log: MessageLog) -> list[int]:
 
 
 def _is_end(log: MessageLog, sequence: int) -> bool:
-    """Whether nothing was after a message, or only what is lost."""
+    """Whether nothing follows a message, or only lost messages."""
     following = sequence + 1
     return following > log.last_sequence or following in log.lost
 
 
 def _number_in(message: StoredMessage) -> int:
-    """Which message of a batch it is; 0 if of none."""
+    """The number of a message in its batch; 0 if it is not part of one."""
     if not message.header or not value_of(message.header, names.BATCH_ID):
         return 0
     value = value_of(message.header, names.BATCH_SEQUENCE) or b""

@@ -1,7 +1,7 @@
-"""Messages leave a stream, some at a time, with all that follows for ids, schedules and consumers.
+"""The removal of messages from a stream, some at a time, with their ids, schedules and consumers.
 
-The reason why messages go is not known here. Nobody may look into the log of the stream or change
-it meanwhile; the state of the stream is told as it was before.
+The reason for a removal is not known here. No one may read or change the log of the stream during a
+removal; clients see the state of the stream as it was before.
 """
 
 from collections.abc import Iterable, Sequence
@@ -19,12 +19,12 @@ from headwater.store.log.message_log import (
 if TYPE_CHECKING:
     from headwater.jetstream.streams.stream import Stream
 
-# The ids of so many messages that go are journalled in one step.
+# The number of messages whose ids are journalled in one step.
 IDS_PER_ENTRY_MAX: Final = 16_384
 
 
 def deleting(stream: "Stream", sequences: list[int], erase: bool = False) -> Work[None]:
-    """Let messages go, one by one; `erase` also overwrites what they held. Raises StoreError."""
+    """Remove messages by sequence; `erase` also overwrites their content. Raises StoreError."""
     of_consumers = stream.consumers.take_unwritten()
     try:
         if erase or len(sequences) <= PURGED_AT_A_TIME:
@@ -43,9 +43,9 @@ def deleting(stream: "Stream", sequences: list[int], erase: bool = False) -> Wor
 
 
 def purging(stream: "Stream", pattern: bytes, before: int, keep: int, now_ns: int) -> Work[None]:
-    """Let messages on matching subjects go. Raises StoreError.
+    """Remove messages on matching subjects. Raises StoreError.
 
-    `before` spares those from that sequence on, `keep` the last so many.
+    `before` spares the messages from that sequence on, `keep` spares that number of the last ones.
     """
     sequences = yield from stream.log.gathering_purgeable(pattern, before, keep)
     if len(sequences) <= PURGED_AT_A_TIME:
@@ -58,7 +58,7 @@ def purging(stream: "Stream", pattern: bytes, before: int, keep: int, now_ns: in
 
 
 def ids_of(stream: "Stream", sequences: Iterable[int]) -> list[tuple[int, bytes]]:
-    """The entries by which the journal knows the ids of messages that go."""
+    """The journal entries with the ids of messages that are about to be removed."""
     ids = stream.dedupe.of_messages(sequences)
     return [removed_ids.encode(ids)] if ids else []
 
@@ -66,9 +66,9 @@ def ids_of(stream: "Stream", sequences: Iterable[int]) -> list[tuple[int, bytes]
 def _deleting_many(
     stream: "Stream", sequences: list[int], entries: Sequence[tuple[int, bytes]] = ()
 ) -> Work[None]:
-    """Take messages out of the log, in ascending order, with entries for the journal.
+    """Remove messages, in ascending order, from the log, and write entries to the journal.
 
-    Ids of messages that are still there may be in the journal too. So those of very many are
+    The journal may hold ids of messages that still exist. So the ids of very many messages are
     written beforehand, and only the last of them together with the deletion.
     """
     ids: list[tuple[bytes, int, int]] = []

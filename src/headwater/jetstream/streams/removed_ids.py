@@ -1,11 +1,11 @@
-"""Message ids whose messages are gone, as entries in the journal of their log.
+"""Journal entries with the ids of messages that were removed.
 
-An id counts for its window whatever becomes of its message: a work queue lets a message go as soon
-as it is done, and a publisher who tries again has to be told all the same that it was there. While
-a message is there its header tells the id. When it goes, the id is journalled together with that,
-so that a crash leaves one of the two.
+An id counts for its window whatever becomes of its message: a work queue removes a message as soon
+as it is acknowledged, and a publisher that tries again still has to be told about the duplicate. A
+stored message has its id in the header. The removal of a message and its id are journalled
+together, so that after a crash one of the two is there.
 
-    entry      of kind 256, some ids one after the other
+    entry      of kind 256: ids, one after the other
                   sequence     u64
                   timestamp    i64 nanoseconds
                   size         u16
@@ -36,7 +36,7 @@ def encode(entries: Iterable[IdEntry]) -> tuple[int, bytes]:
 
 
 def decode(body: bytes) -> list[IdEntry]:
-    """The ids of an entry; what is not whole at its end is left out."""
+    """The ids of an entry, without an incomplete one at its end."""
     found: list[IdEntry] = []
     start = 0
     while start + _ID.size <= len(body):

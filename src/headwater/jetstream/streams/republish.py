@@ -1,4 +1,4 @@
-"""Messages sent on under another subject once they are stored."""
+"""Republishing: stored messages that are sent on under another subject."""
 
 from typing import final
 
@@ -12,7 +12,7 @@ from headwater.wire.headers import one_line, with_lines
 
 @final
 class Republisher:
-    """What a stream's `republish` does with a stored message."""
+    """The `republish` rule of a stream."""
 
     __slots__ = ("_headers_only", "_name", "_transform")
 
@@ -23,7 +23,7 @@ class Republisher:
 
     @classmethod
     def of(cls, config: StreamConfig) -> "Republisher | None":
-        """The republisher of a stream, if any. Raises TransformError if its rule cannot be safe."""
+        """The republisher of a stream, if any. Raises TransformError if its rule is unsafe."""
         republish = config.republish
         if republish is None:
             return None
@@ -39,14 +39,14 @@ class Republisher:
         sequence: int,
         last: int,
         now_ns: int,
-        dice: Entropy,
+        entropy: Entropy,
     ) -> tuple[bytes, bytes, bytes] | None:
-        """Subject, header and body of what is sent on; None if this one is not.
+        """The subject, header and body to send on; None if the subject does not match.
 
-        `last` is the sequence of the message before it on its subject, so that those who only
-        listen can see that they missed something.
+        `last` is the sequence of the previous message on the subject, by which subscribers see that
+        they missed one.
         """
-        target = self._transform.apply(subject, dice)
+        target = self._transform.apply(subject, entropy)
         if target is None or not is_valid_literal(target):
             return None
         lines = (

@@ -1,12 +1,12 @@
-"""A stream: a log of messages, the rules of what may come in, and what has to go.
+"""A stream: a log of messages, the rules of admission, and the rules of removal.
 
     publishes ─▶ decide ─▶ records ─▶ append (the log has them) ─▶ apply (they are visible)
 
-`decide` looks and changes nothing durable. `append` puts records into the log, and makes known to
-the next `decide` what they hold. `apply` is called once they are as durable as the stream's level
-asks for: it moves the watermark and lets go of what limits and roll-ups say. Readers see nothing
-above the watermark. Durable state changes by these two alone, from records alone: a replica that is
-given the same records has the same dump.
+`decide` reads and changes nothing durable. `append` writes records to the log, where the next
+`decide` takes them into account. `apply` is called once they are as durable as the stream's level
+asks for: it moves the watermark and removes messages by limits and roll-ups. Readers see nothing
+above the watermark. Durable state changes by these two alone, from records alone: two replicas that
+are given the same records have the same dump.
 
 A stream knows no socket, timer or client; replies and messages to send are returned as values.
 """
@@ -79,21 +79,21 @@ from headwater.subjects.grammar import has_wildcard
 from headwater.subjects.transform import SubjectTransform, TransformError
 from headwater.wire.headers import value_of, without_status
 
-# What nats-server counts for a message besides its bytes, by kind of storage.
+# The bytes that nats-server adds to the size of a message, by kind of storage.
 _FILE_OVERHEAD_BYTES: Final = 30
 _FILE_HEADER_OVERHEAD_BYTES: Final = 4
 _MEMORY_OVERHEAD_BYTES: Final = 16
 _OVERHEAD_BYTES_MAX: Final = _FILE_OVERHEAD_BYTES + _FILE_HEADER_OVERHEAD_BYTES
 
-# Larger ones are looked at, whether a record can hold them.
+# Larger payloads are checked against the size of a record.
 LARGE_PAYLOAD_BYTES: Final = 16 * 1024 * 1024
 
-# In an ack, with nats-server's blank.
+# Part of an ack, with the blank that nats-server writes.
 _DUPLICATE: Final = b',"duplicate": true'
 
 SEQUENCE_MAX: Final = (1 << 64) - 1
 
-# Records that give out sequences.
+# Records that assign sequences.
 _MESSAGE_RECORDS: Final = (Published, Passed)
 
 
@@ -104,7 +104,7 @@ class Host(Protocol):
     def server(self) -> ServerRoom: ...
 
     def has_interest(self, subject: bytes) -> bool:
-        """Whether anybody listens to a subject."""
+        """Whether a subscription matches a subject."""
         ...
 
     def check_account_room(self, storage: Storage, size: int) -> None:
@@ -123,24 +123,24 @@ class Stream(StreamView):
         self.created_ns = created_ns
         self.host = host
         self.dedupe = DedupeWindow(config.duplicate_window)
-        # The message id of the last message, empty if it had none.
+        # The message id of the last message; empty if it had none.
         self.last_id = b""
-        # Messages that should be gone, where the disk had no room to say so; and whether there may
-        # be others, because of limits and roll-ups.
+        # Messages that could not be removed because the disk was full, and whether limits and
+        # roll-ups may have to remove others.
         self._overdue: list[int] = []
         self.is_behind = False
-        # Records the log has and that are not yet visible.
+        # Records that the log has and that are not yet visible.
         self.in_flight = InFlight(log)
         self.atomic_batches = AtomicBatches(self, host.server.batch_room)
         self.fast_batches = FastBatches(self, host.server.batch_room)
         self.scheduling = Scheduling(host.server.find_zone)
         self.due = DueWork(self)
-        # Which rules of the configuration are not carried out, and why: sentences for the log.
+        # Sentences for the server's log about rules of the configuration that cannot be applied.
         self.set_aside: list[str] = []
         self._configure(config)
         self.consumers = Consumers(self)
-        log.caller_entries = self._still_true
-        # The state that is shown while a purge is carried out.
+        log.caller_entries = self._entries_to_keep
+        # The state that clients see while a long removal is under way.
         self._state_before: StreamState | None = None
 
     def _configure(self, config: StreamConfig) -> None:
@@ -153,9 +153,9 @@ class Stream(StreamView):
             config.allow_msg_schedules, config.allow_msg_ttl, subjects
         )
         self.refuses_when_full = refuses_when_full(config)
-        # Whether messages go because others come.
+        # Whether a message may remove others by a roll-up.
         self.may_roll_up = may_roll_up(config)
-        self._lets_go = has_limits(config) or self.refuses_when_full or self.may_roll_up
+        self._removes_messages = has_limits(config) or self.refuses_when_full or self.may_roll_up
         # Whether a message that becomes visible has no other effect.
         self._only_shows = not (
             has_limits(config)
@@ -163,12 +163,12 @@ class Stream(StreamView):
             or config.allow_msg_schedules
             or config.retention is Retention.INTEREST
         )
-        # Whether a message may depend on what is in others.
+        # Whether the checks of a message read the content of others.
         self.looks_at_contents = config.allow_msg_counter or config.allow_msg_schedules
         domain = self.host.server.domain
-        said = b'"domain":%b,' % write(domain) if domain else b""
-        self._ack_begins = b'{"stream":%b,%b"seq":' % (write(self.name), said)
-        # Whether a message without headers, or with a new id, can come in without a look at it.
+        member = b'"domain":%b,' % write(domain) if domain else b""
+        self._ack_begins = b'{"stream":%b,%b"seq":' % (write(self.name), member)
+        # Whether a message without headers, or with a new id, needs no check of its own.
         self.takes_plain = not (
             config.sealed
             or config.allow_msg_counter
@@ -199,30 +199,31 @@ class Stream(StreamView):
             return None
 
     def _set_aside(self, rule: str, destination: str, error: TransformError) -> None:
-        """Only a configuration that an older version took can have such a rule."""
+        """Only a configuration from an older version can have a rule that cannot be applied."""
         self.set_aside.append(
             f"its {rule} to {quote(destination)} is not carried out ({error.reply}); "
             "update the stream with another one"
         )
 
     def retire(self) -> None:
-        """The stream ends: nobody will go on with its batches."""
+        """Drop the open batches of a stream that ends."""
         self.atomic_batches.clear()
         self.fast_batches.clear()
 
     def abandon(self) -> list[Container]:
-        """The stream is deleted and its log is about to be closed: let go of all messages.
+        """Drop all messages of a deleted stream, before its log is closed.
 
-        Returns containers that may be so large that they are to be emptied some at a time.
+        Returns the containers that may be large enough to be emptied some at a time.
         """
         of_consumers = self.consumers.abandon()
         return [*of_consumers, *self.dedupe.abandon(), *self.log.abandon()]
 
     def break_cycles(self) -> None:
-        """The stream is deleted and its log closed: let go of objects that lead back to it.
+        """Drop all references back to a deleted stream, after its log was closed.
 
-        So the last holder of the stream frees it with its ids and subjects, without a collection.
-        The stream can still say what it was, and refuse requests and messages for it.
+        The last holder of the stream then frees it with its ids and subjects, without a garbage
+        collection. The stream still has its name and configuration, and refuses requests and
+        messages.
         """
         self.log.caller_entries = None
         self.consumers.break_cycles()
@@ -231,13 +232,13 @@ class Stream(StreamView):
     # --- publishing ----------------------------------------------------------------------------
 
     def decide(self, incoming: Incoming, now_ns: int) -> Decision:
-        """What becomes of publishes: records for those that come in, replies for all that asked."""
+        """Decide about publishes: records for those accepted, replies for all that asked."""
         now_ns = self._stream_time(now_ns)
         decision = Decision()
-        if self.takes_plain and self._has_room(incoming):
+        if self.takes_plain and self._are_plain(incoming):
             headers, bodies = incoming.parted()
-            if self._are_new(headers):
-                self._take_all(incoming, headers, bodies, now_ns, decision)
+            if self._have_new_ids(headers):
+                self._accept_all(incoming, headers, bodies, now_ns, decision)
                 return decision
         admission = Admission(self, now_ns)
         for subject, reply, header_size, payload in zip(
@@ -273,8 +274,8 @@ class Stream(StreamView):
                 return position, pattern
         return None
 
-    def _has_room(self, incoming: Incoming) -> bool:
-        """Whether no publish needs a look: sizes are all right, and none is of a fast batch."""
+    def _are_plain(self, incoming: Incoming) -> bool:
+        """Whether no publish needs a check: sizes are in range, and none is of a fast batch."""
         payloads = incoming.payloads
         if FAST_SUFFIX in b" ".join(filter(None, incoming.replies)):
             return False
@@ -292,13 +293,13 @@ class Stream(StreamView):
             return False
         return True
 
-    def _are_new(self, headers: list[bytes]) -> bool:
-        """Whether headers ask for nothing, and no id in them was seen before."""
+    def _have_new_ids(self, headers: list[bytes]) -> bool:
+        """Whether no header has a rule to check, and no id in them was seen before."""
         if not any(headers):
             return True
         return hold_only(headers, ID_LINES) and self.dedupe.are_new(ids_in(headers))
 
-    def _take_all(
+    def _accept_all(
         self,
         incoming: Incoming,
         headers: list[bytes],
@@ -306,7 +307,7 @@ class Stream(StreamView):
         now_ns: int,
         decision: Decision,
     ) -> None:
-        """Publishes none of which needs a look."""
+        """Accept publishes that need no check of their own."""
         count = len(incoming.subjects)
         first = self.log.last_sequence + 1
         batch = Batch(incoming.subjects, headers, bodies, [now_ns] * count)
@@ -333,7 +334,7 @@ class Stream(StreamView):
         header: bytes,
         body: bytes,
     ) -> None:
-        """One publish; what it is answered, if it is."""
+        """Check one publish, and reply if it asked for a reply."""
         try:
             batch_id = value_of(header, names.BATCH_ID) if header else None
             if batch_id:
@@ -352,24 +353,24 @@ class Stream(StreamView):
 
     def _ack(self, sequence: int, body: bytes) -> bytes:
         if self.config.allow_msg_counter:
-            # The body is {"val":"n"}; the ack repeats what is between the braces.
+            # The body is {"val":"n"}; the ack repeats the text between the braces.
             return b"%b%d,%b}" % (self._ack_begins, sequence, body[1:-1])
         return b"%b%d}" % (self._ack_begins, sequence)
 
     def batch_ack(
         self, sequence: int, batch_id: bytes, count: int, is_duplicate: bool = False
     ) -> bytes:
-        """The answer to the commit of a batch."""
-        said = _DUPLICATE if is_duplicate else b""
+        """The reply to the commit of a batch."""
+        mark = _DUPLICATE if is_duplicate else b""
         name = quote_bytes(batch_id).encode()
-        return b'%b%d%b,"batch":%b,"count":%d}' % (self._ack_begins, sequence, said, name, count)
+        return b'%b%d%b,"batch":%b,"count":%d}' % (self._ack_begins, sequence, mark, name, count)
 
     def refusal(self, error: ApiError) -> bytes:
-        """The answer to a publish that may not come in."""
+        """The reply to a publish that is refused."""
         return write(Refusal(ErrorDocument.of(error), self.name, 0))
 
     def refuse(self, incoming: Incoming, error: ApiError) -> Decision:
-        """The same answer to all of some publishes: the log can not take them."""
+        """Refuse all publishes with one error, because the log cannot accept them."""
         decision = Decision()
         if not self.config.no_ack:
             answer = self.refusal(error)
@@ -378,26 +379,26 @@ class Stream(StreamView):
                     decision.reply(reply, answer)
         return decision
 
-    # --- what a message meets on its way in ----------------------------------------------------
+    # --- the steps of admission ----------------------------------------------------------------
 
     @property
     def max_payload(self) -> int:
-        """What the server takes in one message."""
+        """The largest message that the server accepts."""
         return self.host.server.max_payload
 
     def transformed(self, subject: bytes) -> bytes:
-        """The subject a message is stored under."""
+        """The subject under which a message is stored."""
         if self._transform is None:
             return subject
         return self._transform.apply(subject, self.host.server.entropy) or subject
 
     @property
     def find_zone(self) -> ZoneFinder:
-        """What the machine knows of time zones."""
+        """The lookup of time zones on this machine."""
         return self.host.server.find_zone
 
     def has_interest(self, subject: bytes) -> bool:
-        """Whether a message is kept at all: an interest stream keeps what a consumer waits for."""
+        """Whether a message is stored at all: an interest stream needs a matching consumer."""
         if self.config.retention is not Retention.INTEREST:
             return True
         return self.consumers.interested(subject) > 0
@@ -407,7 +408,7 @@ class Stream(StreamView):
         self.host.server.check_storage(self.config.storage)
 
     def server_refusal(self) -> ApiError | None:
-        """Why the server takes nothing, if it does not."""
+        """The error by which the server refuses every message; None if it accepts them."""
         try:
             self.check_server_limits()
         except ApiError as error:
@@ -419,7 +420,7 @@ class Stream(StreamView):
         self.host.check_account_room(self.config.storage, size)
 
     def stored_size(self, subject: bytes, header: bytes, body: bytes) -> int:
-        """What a message will count."""
+        """The size of a message against the limits, as nats-server counts it."""
         size = len(subject) + len(header) + len(body)
         if self.config.storage is Storage.MEMORY:
             return size + _MEMORY_OVERHEAD_BYTES
@@ -429,20 +430,20 @@ class Stream(StreamView):
     def republished(
         self, subject: bytes, header: bytes, body: bytes, sequence: int, last: int, now_ns: int
     ) -> tuple[bytes, bytes, bytes] | None:
-        """A message as it is republished, if it is."""
+        """A message as it is republished; None if it is not."""
         if self.republisher is None:
             return None
         dice = self.host.server.entropy
         return self.republisher.message(subject, header, body, sequence, last, now_ns, dice)
 
-    # --- what is due ---------------------------------------------------------------------------
+    # --- timed work ----------------------------------------------------------------------------
 
     def decide_due(self, now_ns: int) -> Decision:
-        """What has to be done because time has passed."""
+        """Decide about everything that is due at `now_ns`."""
         return self.due.decide(self._stream_time(now_ns))
 
     def let_go(self) -> None:
-        """Carry out what should have been, where the disk had no room. Raises StoreError."""
+        """Remove messages whose removal failed on a full disk. Raises StoreError."""
         if self.is_behind:
             overdue, self._overdue = self._overdue, []
             there = self.log.index.present(sorted(set(overdue)))
@@ -453,30 +454,31 @@ class Stream(StreamView):
 
     @property
     def only_lets_go(self) -> bool:
-        """Whether nothing is stored because time passes, so that what is due makes room."""
+        """Whether due work stores nothing, so that it only frees space."""
         config = self.config
         return config.subject_delete_marker_ttl <= 0 and not config.allow_msg_schedules
 
     def _stream_time(self, now_ns: int) -> int:
-        """The time for this stream, which never goes back: where the clock is set back it stands
-        still until the clock has caught up with the last message.
+        """The time for this stream, which never goes back.
 
-        Messages are found by their time and go in its order, so their times have to be in order.
-        Age, time to live and window all count from the time of the message, and end together.
+        If the clock is set back, the time stands still until the clock has caught up with the last
+        message. Messages are found by time and expire in its order, so their times have to be in
+        order. Age, time to live and dedupe window all count from the time of the message, and end
+        together.
         """
         return max(now_ns, self.log.index.last_timestamp_ns)
 
     def next_due_ns(self) -> int:
-        """When there may be something to do; 0 if never."""
+        """When work may be due; 0 for never."""
         return self.due.next_ns()
 
     # --- records -------------------------------------------------------------------------------
 
     def append(self, record: Record) -> None:
-        """Put the messages of a record into the log. Raises StoreError, and nothing has changed.
+        """Write the messages of a record to the log. Raises StoreError without any change.
 
-        Records without messages are written down when they are applied: what they change is what
-        is visible then.
+        Records without messages are written when they are applied, because they change what is
+        visible then.
         """
         if isinstance(record, Published):
             check(record.first_sequence == self.log.last_sequence + 1, "records follow the log")
@@ -489,7 +491,7 @@ class Stream(StreamView):
             self.last_id = id_in(record.header)
             if self.last_id:
                 self.dedupe.add(self.last_id, record.first_sequence, record.timestamp_ns)
-                # Without room for it the id is forgotten by a restart.
+                # If the disk has no room for the id, a restart forgets it.
                 with suppress(DiskFullError):
                     self.log.write_entries(ids_of(self, [record.first_sequence]))
             self.in_flight.add(record, self.config)
@@ -497,16 +499,17 @@ class Stream(StreamView):
             self.consumers.write_down(record)
 
     def apply(self, record: Record) -> None:
-        """A record is as durable as it must be: it becomes visible, with all that follows."""
+        """Make a record visible, once it is as durable as it must be, with all its effects."""
         if isinstance(record, CONSUMER_RECORDS) and not isinstance(record, LONG_RECORDS):
             self._remove_consumed(self.consumers.apply(record))
         elif not self.show_plain([record]):
             at_once(self.applying(record))
 
     def show_plain(self, records: Sequence[Record]) -> bool:
-        """Apply records if nothing but messages that become visible is in them; whether it was so.
+        """Apply records if they only make messages visible. Returns whether it did.
 
-        Most records are such, and work that could be divided costs more than they do.
+        Most records have no other effect, and dividing the work into steps would cost more than the
+        work.
         """
         if not self._only_shows or not all(isinstance(each, Published) for each in records):
             return False
@@ -515,12 +518,14 @@ class Stream(StreamView):
             check(self.in_flight.oldest is record, "records are applied in the order of the log")
             self.visible_sequence = record.last_sequence
             self.in_flight.remove_oldest()
-        self._show_given_out()
+        self._show_assigned()
         return True
 
     def applying(self, record: Record) -> Work[None]:
-        """Apply a record some at a time. Until the end nobody may look into the log or change it;
-        the state is told as it was before."""
+        """Apply a record, some messages at a time.
+
+        Until the end no one may read or change the log; clients see the state as it was before.
+        """
         if isinstance(record, _MESSAGE_RECORDS):
             yield from self._showing_messages(record)
         elif isinstance(record, LONG_RECORDS):
@@ -534,13 +539,13 @@ class Stream(StreamView):
         else:
             self.in_flight.stream_changed()
             yield from self._changing(record)
-        self._show_given_out()
+        self._show_assigned()
 
     def _remove_consumed(self, sequences: list[int]) -> None:
         if sequences:
             self.in_flight.stream_changed()
             self.remove(sequences)
-        self._show_given_out()
+        self._show_assigned()
 
     def _showing_messages(self, record: Published | Passed) -> Work[None]:
         check(self.in_flight.oldest is record, "records are applied in the order of the log")
@@ -553,13 +558,13 @@ class Stream(StreamView):
             self.is_behind = True
             raise
         finally:
-            # Visible also where the disk did not let go of what should have gone.
+            # The message becomes visible even if the disk had no room for the removals.
             self.visible_sequence = record.last_sequence
             self.in_flight.remove_oldest()
 
     @contextmanager
     def told_as_it_is(self) -> Iterator[None]:
-        """Tell the state as it is now, whatever happens until the end."""
+        """Show clients the current state until the block ends."""
         if self._state_before is not None:
             yield
             return
@@ -569,15 +574,15 @@ class Stream(StreamView):
         finally:
             self._state_before = None
 
-    def _show_given_out(self) -> None:
+    def _show_assigned(self) -> None:
         if not self.in_flight:
-            # A purge may have given out sequences.
+            # A purge may have assigned sequences.
             self.visible_sequence = self.log.last_sequence
 
     def _changing(self, record: Removed | Purged | Configured) -> Work[None]:
-        """Carry out a record that is no message."""
+        """Apply a record that has no message."""
         if isinstance(record, Removed):
-            # Without room whoever asked for it is told, and what was due is found to be so again.
+            # On a full disk the client gets an error, and removals by time are due again.
             yield from deleting(self, record.sequences, record.erase)
             return
         with self.told_as_it_is():
@@ -585,10 +590,10 @@ class Stream(StreamView):
                 yield from self._purging_as_asked(record)
             else:
                 self.log.set_body(encode_body(record.config, self.created_ns))
-                yield from self._taking_over(record.config, record.now_ns)
+                yield from self._reconfiguring(record.config, record.now_ns)
 
     def _showing(self, record: Published) -> Work[None]:
-        """Make messages visible, up to each that takes the place of others, which then go."""
+        """Make messages visible, up to each one that rolls up others, and remove those."""
         count = len(record.batch.subjects)
         roll_ups = dict(roll_ups_in(record, self.config))
         ends = [*range(1, count + 1)] if has_to_go_singly(self.config) else [*roll_ups, count]
@@ -605,11 +610,11 @@ class Stream(StreamView):
             begin = end
 
     def _show_some(self, record: Published, begin: int, end: int) -> list[int]:
-        """Make the messages from `begin` to `end` visible; returns what limits say that goes."""
+        """Make the messages from `begin` to `end` visible. Returns those that limits remove."""
         first, batch = record.first_sequence, record.batch
         self.visible_sequence = first + end - 1
         if self.config.retention is Retention.INTEREST:
-            # Before limits: for what nobody needs nothing else has to go.
+            # Before the limits: a message that no consumer needs must not push out another.
             needless = self.consumers.published(first + begin, batch.subjects[begin:end])
             if needless:
                 self.in_flight.stream_changed()
@@ -631,17 +636,16 @@ class Stream(StreamView):
             )
 
     def carrying_out(self, purges: list[Purge]) -> Work[None]:
-        """Let go of what messages take the place of, some at a time."""
+        """Remove the messages that roll-ups replace, some at a time."""
         for subject, before in purges:
             yield from purging(self, ALL_SUBJECTS if subject is None else subject, before, 0, 0)
 
     def remove(self, sequences: list[int]) -> None:
-        """Do what `removing` does at once. Raises StoreError."""
+        """Do what `removing` does, at once. Raises StoreError."""
         at_once(self.removing(sequences))
 
     def removing(self, sequences: list[int]) -> Work[None]:
-        """Let messages go that nothing keeps any more, some at a time; those for which there is no
-        room now go when there is. Raises StoreError."""
+        """Remove messages, some at a time; on a full disk, later. Raises StoreError."""
         try:
             yield from deleting(self, sequences)
         except DiskFullError:
@@ -649,31 +653,31 @@ class Stream(StreamView):
             self.is_behind = True
             raise
 
-    def _still_true(self) -> list[tuple[int, bytes]]:
-        """What of all that is journalled has to be kept."""
-        # What is said of now must not be said once more after it.
+    def _entries_to_keep(self) -> list[tuple[int, bytes]]:
+        """The journal entries that a rewritten journal has to keep."""
+        # Entries that are part of the snapshot must not be written again after it.
         self.consumers.flush()
         has = self.log.index.has
         gone = [sequence for sequence in self.dedupe.sequences() if not has(sequence)]
         return [*self.consumers.snapshot(), *ids_of(self, gone)]
 
     def _purging_as_asked(self, record: Purged) -> Work[None]:
-        """Let messages go; a purge of all that names a later sequence makes that the next one."""
+        """Purge messages. A purge of the whole stream up to a later sequence makes it the next."""
         before = record.before
         if self.in_flight:
-            # What is on its way in is not there yet.
+            # Messages in flight are not visible yet, so a purge does not reach them.
             before = min(before or SEQUENCE_MAX, self.visible_sequence + 1)
         yield from purging(self, record.pattern, before, record.keep, record.now_ns)
         if record.pattern == ALL_SUBJECTS and not record.keep and record.before != 1:
-            # As in nats-server: any other purge of a stream that never had a message is nothing.
+            # As in nats-server, any other purge leaves a stream that never had a message alone.
             self.tells_first_sequence = True
         missing = record.before - 1 - self.log.last_sequence
         if missing > 0 and record.pattern == ALL_SUBJECTS:
             self.log.skip(missing, max(self.last_ns(), 0))
 
     def forecast(self) -> Forecast | None:
-        """What will be there when all that the log has is applied; None if nothing ever goes."""
-        return self.in_flight.forecast(self.config) if self._lets_go else None
+        """The content after all appended records are applied; None if nothing removes messages."""
+        return self.in_flight.forecast(self.config) if self._removes_messages else None
 
     def _note_ids(self, record: Published) -> None:
         batch = record.batch
@@ -682,11 +686,11 @@ class Stream(StreamView):
             self.dedupe.add_all(ids_in(batch.headers), record.first_sequence, batch.timestamps_ns)
 
     def unseen(self) -> Unseen:
-        """What the log has and nobody sees."""
+        """The messages that the log has and that are not yet visible."""
         return self.in_flight.unseen()
 
-    def _taking_over(self, config: StreamConfig, now_ns: int) -> Work[None]:
-        """Go on with a configuration that was checked; its limits hold at once."""
+    def _reconfiguring(self, config: StreamConfig, now_ns: int) -> Work[None]:
+        """Use another configuration, which the caller has checked; its limits apply at once."""
         before = self.config
         self._configure(config)
         self.due.reconfigured()
@@ -700,10 +704,9 @@ class Stream(StreamView):
             yield from self.removing(needless)
 
     def keeping_limits(self, with_subjects: bool = True) -> Work[None]:
-        """Let go of what is beyond the limits, some at a time; also beyond that of subjects if they
-        are to be looked at.
+        """Remove messages beyond the limits, some at a time; limits per subject only on request.
 
-        What a crash leaves of that goes when the log is opened again.
+        After a crash the rest is removed when the log is opened again.
         """
         if with_subjects:
             gone = yield from gathering_beyond_subject_limit(self.log, self.config, self.unseen())
@@ -713,17 +716,17 @@ class Stream(StreamView):
         if gone:
             yield from self.removing(gone)
 
-    # --- coming back ---------------------------------------------------------------------------
+    # --- recovery ------------------------------------------------------------------------------
 
     def recover(self, now_ns: int, with_ids: bool = True) -> None:
-        """Find again, in a log that was just opened, what is not written down anywhere else.
+        """Restore, from a log that was just opened, all state that is not stored by itself.
 
-        Without ids, what was published before does not count as a duplicate.
+        Without ids, earlier publishes do not count as duplicates.
         """
         recover_stream(self, now_ns, with_ids)
 
     def state(self) -> StreamState:
-        """What is there to be seen, without details."""
+        """The visible state, without details."""
         if self._state_before is not None:
             return msgspec.structs.replace(self._state_before)
         state = super().state()
@@ -731,7 +734,7 @@ class Stream(StreamView):
         return state
 
     def dump(self, now_ns: int) -> dict[str, object]:
-        """Everything durable, in one form whatever way it came about: replicas compare it."""
+        """The durable state, independent of how it came about: replicas compare it."""
         return {
             "config": write(self.config),
             "created_ns": self.created_ns,

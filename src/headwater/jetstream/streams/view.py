@@ -1,9 +1,9 @@
-"""What readers see of a stream's log: everything up to the watermark, and nothing above it.
+"""The view of readers on a stream's log: everything up to the watermark, and nothing above it.
 
-The log may have messages that are not as durable as they must be. Until they are, no read returns
-them, no count includes them, and no state tells of them.
+The log may have messages that are not yet as durable as they must be. Until they are, no read
+returns them, no count includes them, and no state shows them.
 
-Looks and changes nothing; who moves the watermark is the stream's affair.
+A view reads and changes nothing; the stream moves the watermark.
 """
 
 from typing import Final
@@ -15,7 +15,7 @@ from headwater.jetstream.streams.limits import NOTHING_UNSEEN, Unseen
 from headwater.store.index.sorted_page import sorted_page
 from headwater.store.log.message_log import ALL_SUBJECTS, MessageBatch, MessageLog, StoredMessage
 
-# The messages of so many subjects are told in one step.
+# The number of subjects that one step counts.
 COUNTED_AT_A_TIME: Final = 1024
 DUMP_BYTES_MAX: Final = 1 << 62
 
@@ -25,19 +25,19 @@ class StreamView:
 
     def __init__(self, log: MessageLog, tells_first_sequence: bool) -> None:
         self.log = log
-        # Everything up to here is visible.
+        # Everything up to this sequence is visible.
         self.visible_sequence = log.last_sequence
-        # Whether the first sequence of an empty stream is told before it had a message.
+        # Whether an empty stream shows its first sequence before it had a message.
         self.tells_first_sequence = tells_first_sequence
 
     def unseen(self) -> Unseen:
-        """What the log has and nobody sees."""
+        """The messages that the log has and that are not yet visible."""
         return NOTHING_UNSEEN
 
     # --- messages ------------------------------------------------------------------------------
 
     def message(self, sequence: int) -> StoredMessage | None:
-        """The message of a sequence, if it is there to be seen."""
+        """The message of a sequence, if it exists and is visible."""
         return self.log.get(sequence) if 0 < sequence <= self.visible_sequence else None
 
     def next_message(self, pattern: bytes, sequence: int) -> StoredMessage | None:
@@ -47,7 +47,7 @@ class StreamView:
     def messages_from(
         self, pattern: bytes, sequence: int, end: int, count_max: int, bytes_max: int
     ) -> MessageBatch:
-        """Messages from a sequence to another on matching subjects; none if there is none left."""
+        """Messages on matching subjects from a sequence to another; an empty batch at the end."""
         log, end = self.log, min(end, self.visible_sequence)
         if pattern == ALL_SUBJECTS and sequence <= end:
             found = log.read(sequence, min(count_max, end - sequence + 1), bytes_max)
@@ -57,7 +57,7 @@ class StreamView:
             found = log.read_at(wanted, bytes_max)
             if len(found):
                 return found
-            # None of these can be read.
+            # None of these messages can be read.
             sequence = wanted[-1] + 1
         return MessageBatch()
 
@@ -78,12 +78,12 @@ class StreamView:
         return self.log.few_last_of_each(patterns, up_to, count_max)
 
     def sequence_at(self, time_ns: int) -> int:
-        """Of the first message stored at or after a time; one past the last if there is none."""
+        """The sequence of the first message stored at or after a time, else that after the last."""
         found = self.log.first_sequence_at(time_ns)
         return found if 0 < found <= self.visible_sequence else self.visible_sequence + 1
 
     def count_from(self, pattern: bytes, sequence: int) -> int:
-        """How many messages at or after a sequence are on matching subjects."""
+        """The number of messages on matching subjects at or after a sequence."""
         log, visible = self.log, self.visible_sequence
         count = log.pending((pattern,), sequence)
         if visible < log.last_sequence:
@@ -93,8 +93,11 @@ class StreamView:
     def counting_subjects(
         self, pattern: bytes, offset: int, count_max: int
     ) -> Work[tuple[int, list[dict[str, int]]]]:
-        """The number of matching subjects that are visible, and the number of messages on each
-        subject of one page, in order and in parts. The stream must not change meanwhile."""
+        """Count the visible subjects that match, and the messages of those on one page.
+
+        Returns the number of subjects, and the counts of the page's subjects in order, in parts.
+        The stream must not change meanwhile.
+        """
         names = yield from self.log.gathering_names(pattern)
         extent, hidden = self.log.subject_extent, self.unseen().by_subject
         unseen = {name for name, count in hidden.items() if extent(name)[2] <= count}
@@ -114,7 +117,7 @@ class StreamView:
     # --- the whole -----------------------------------------------------------------------------
 
     def state(self) -> StreamState:
-        """What is there to be seen, without details."""
+        """The visible state, without details."""
         log = self.log
         unseen = self.unseen()
         messages = log.messages - unseen.messages
@@ -132,7 +135,7 @@ class StreamView:
         )
 
     def last_ns(self) -> int:
-        """When the last sequence was given out."""
+        """When the last sequence was assigned."""
         segment = self.log.index.segment_of(self.visible_sequence)
         position = self.visible_sequence - segment.first_sequence
         if 0 <= position < len(segment.timestamps_ns):
@@ -140,7 +143,7 @@ class StreamView:
         return ZERO_TIME_NS
 
     def dump_messages(self) -> dict[str, object]:
-        """All that the log has, visible or not, in one form whatever way it came about."""
+        """All messages of the log, visible or not, independent of how they came about."""
         log = self.log
         found = log.read(1, log.messages + 1, DUMP_BYTES_MAX) if log.messages else None
         messages = [] if found is None else [log.get(sequence) for sequence in found.sequences]

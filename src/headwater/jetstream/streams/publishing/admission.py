@@ -1,10 +1,10 @@
-"""The publishes of one turn to one stream, judged one after the other.
+"""Admission: the checks of all publishes of one turn to one stream, one after the other.
 
-An Admission asks the rules (`publish_checks`, `schedule`) in nats-server's order: of
-several reasons to refuse a message a client is told the first. What it lets in lies in an overlay
-over the log, so that each message is judged as if those before it were stored.
+An Admission applies the rules (`checks`, `schedule`) in the order of nats-server: a client learns
+the first of several reasons for a refusal. Accepted messages lie in an overlay over the log, so
+that each message is checked as if those before it were stored.
 
-It changes nothing: what was let in is told as records.
+Admission changes nothing: the result is records.
 """
 
 from typing import TYPE_CHECKING, Final, final
@@ -31,7 +31,7 @@ _REQUEST_INFO: Final = b"Nats-Request-Info"
 
 @final
 class Admission:
-    """What comes into a stream in one turn."""
+    """The accepted messages of one turn."""
 
     __slots__ = (
         "_expiries_ns",
@@ -55,24 +55,25 @@ class Admission:
         self._forecast = stream.forecast()
         self.overlay = Overlay(stream.log, stream.dedupe, stream.last_id, self._forecast)
         self._server_refusal = stream.server_refusal()
-        # Messages to send on, as subject, header and body.
+        # Messages to republish, as subject, header and body.
         self.republished: list[tuple[bytes, bytes, bytes]] = []
         self._records: list[Record] = []
-        # Whether an atomic batch is coming in.
+        # Whether the messages of an atomic batch are being checked.
         self._is_atomic = False
         self._begin_record()
 
     def finish(self) -> list[Record]:
-        """The records of all that was let in."""
+        """The records of all accepted messages."""
         self._end_record()
         return self._records
 
     # --- the ways in ---------------------------------------------------------------------------
 
     def admit(self, subject: bytes, header: bytes, body: bytes) -> tuple[int, bytes]:
-        """Let a message in; returns its sequence and what is stored as its body.
+        """Accept a message. Returns its sequence and the body to store.
 
-        Raises ApiError with the reason if it may not come in, DuplicateError if it is in already.
+        Raises ApiError with the reason of a refusal, DuplicateError if the message is stored
+        already.
         """
         stream = self._stream
         config = stream.config
@@ -91,10 +92,10 @@ class Admission:
         if config.allow_msg_counter:
             header, body = self._counted(subject, header, body, increment)
         self.check_server()
-        return self._let_in(subject, header, body, control), body
+        return self._accept_within_limits(subject, header, body, control), body
 
     def _ruled(self, subject: bytes, header: bytes, control: Control) -> tuple[bytes, Control]:
-        """Ask the rules for headers; a header may have to be added."""
+        """Apply the rules for headers, which may add a header."""
         config, overlay = self._stream.config, self.overlay
         checks.check_expected_stream(config, control)
         checks.check_ttl_allowed(config, control)
@@ -108,10 +109,10 @@ class Admission:
         return header, control
 
     def admit_in_batch(self, subject: bytes, header: bytes, body: bytes) -> int:
-        """Let a message of a batch in; returns its sequence. Raises as `admit` does.
+        """Accept a message of a batch. Returns its sequence. Raises what `admit` raises.
 
-        The rules are asked in another order, and messages of an atomic batch have rules among
-        themselves. What is asked when a message arrives is the batch's affair.
+        The rules are applied in another order, and messages of an atomic batch have rules among
+        themselves. The batch itself applies the rules for an arriving message.
         """
         stream, overlay = self._stream, self.overlay
         config = stream.config
@@ -139,12 +140,12 @@ class Admission:
         checks.check_rollup(config, control)
         if self._is_atomic:
             checks.check_rollup_in_batch(overlay, control, subject)
-        return self._let_in(subject, header, body, control, is_in_batch=True)
+        return self._accept_within_limits(subject, header, body, control, is_in_batch=True)
 
     def admit_together(self, messages: list[tuple[bytes, bytes, bytes]]) -> int:
-        """Let subjects, headers and bodies in all or not at all; returns the last sequence.
+        """Accept subjects, headers and bodies all or not at all. Returns the last sequence.
 
-        Raises ApiError if one of them may not come in.
+        Raises ApiError if one of them is refused.
         """
         self._end_record()
         if self._take_all(messages):
@@ -170,7 +171,7 @@ class Admission:
         return last
 
     def _take_all(self, messages: list[tuple[bytes, bytes, bytes]]) -> bool:
-        """Take a batch none of whose messages needs a look by itself; whether it is such."""
+        """Accept a whole batch if no message needs a check of its own. Returns whether it did."""
         stream, overlay = self._stream, self.overlay
         if not stream.takes_plain or stream.looks_at_contents:
             return False
@@ -195,7 +196,7 @@ class Admission:
         return True
 
     def admit_copy(self, copy: Copy) -> None:
-        """Let in what a schedule publishes; it may ask for anything, and limits hold for it.
+        """Accept the message that a schedule publishes. Its headers are not checked, limits are.
 
         Raises ApiError.
         """
@@ -206,18 +207,20 @@ class Admission:
         checks.check_message_size(stream.config, copy.block, copy.body)
         checks.check_header_size(copy.block)
         self.check_server()
-        self._let_in(subject, copy.block, copy.body, names.read_control_headers(copy.block))
+        self._accept_within_limits(
+            subject, copy.block, copy.body, names.read_control_headers(copy.block)
+        )
 
     def place(self, subject: bytes, header: bytes) -> None:
-        """Let in what the stream says of itself, which nothing keeps out."""
+        """Accept a message that the stream itself writes, without checks."""
         control = names.read_control_headers(header)
         header, expiry = self._expiry(control, header)
-        self._take(subject, header, b"", control, expiry)
+        self._accept(subject, header, b"", control, expiry)
 
     # --- steps on the way ----------------------------------------------------------------------
 
     def _scheduled(self, subject: bytes, header: bytes, control: Control) -> tuple[bytes, Control]:
-        """Check what a message says of schedules; a schedule gets a roll-up into its header."""
+        """Check the schedule headers of a message; a schedule gets a roll-up header."""
         if names.SCHEDULE not in header:
             return header, control
         stream, overlay = self._stream, self.overlay
@@ -238,21 +241,18 @@ class Admission:
     def _counted(
         self, subject: bytes, header: bytes, body: bytes, increment: int | None
     ) -> tuple[bytes, bytes]:
-        """Make a counter's total of its increment."""
+        """Replace the increment of a counter by its total."""
         stream = self._stream
         return checks.counted(
             stream.config, self.overlay, subject, header, body, increment, stream.max_payload
         )
 
     def check_server(self) -> None:
-        """The server is not full: a question for the whole turn, which nothing in it changes.
-
-        Raises ApiError.
-        """
+        """Raises ApiError if the server is full; the answer does not change within a turn."""
         if self._server_refusal is not None:
             raise self._server_refusal
 
-    def _let_in(
+    def _accept_within_limits(
         self,
         subject: bytes,
         header: bytes,
@@ -260,10 +260,10 @@ class Admission:
         control: Control,
         is_in_batch: bool = False,
     ) -> int:
-        """Ask what depends on how much there is, and take the message; returns its sequence."""
+        """Check limits and interest, and accept the message. Returns its sequence."""
         stream = self._stream
         if not stream.has_interest(subject):
-            return self._pass_by(subject, header, control)
+            return self._skip(subject, header, control)
         size = stream.stored_size(subject, header, body)
         stream.check_account_limits(self.overlay.byte_count + size)
         expiry = 0
@@ -272,10 +272,10 @@ class Admission:
         if self._forecast is not None and stream.refuses_when_full:
             rolls_up = names.ROLLUP in control
             checks.check_room(stream.config, self._forecast, subject, size, rolls_up, is_in_batch)
-        return self._take(subject, header, body, control, expiry)
+        return self._accept(subject, header, body, control, expiry)
 
     def _expiry(self, control: Control, header: bytes) -> tuple[bytes, int]:
-        """The header, whose TTL may have to be raised, and when the message goes by it."""
+        """The header, in which the TTL may be raised, and the time at which the message expires."""
         seconds = checks.read_ttl(control)
         config = self._stream.config
         if seconds == NEVER or not config.allow_msg_ttl:
@@ -284,7 +284,7 @@ class Admission:
             header, seconds = raised_to_marker(header, seconds, config.subject_delete_marker_ttl)
         return header, expiry_ns(self.now_ns, seconds) if seconds else 0
 
-    def _take(
+    def _accept(
         self, subject: bytes, header: bytes, body: bytes, control: Control, expiry: int
     ) -> int:
         stream, overlay = self._stream, self.overlay
@@ -305,8 +305,8 @@ class Admission:
                 self._rolls_up = True
         return sequence
 
-    def _pass_by(self, subject: bytes, header: bytes, control: Control) -> int:
-        """Give a sequence to a message that nobody is interested in."""
+    def _skip(self, subject: bytes, header: bytes, control: Control) -> int:
+        """Assign a sequence to a message that no consumer is interested in."""
         self._end_record()
         sequence = self.overlay.pass_by(control.get(names.MSG_ID, b""))
         self._records.append(Passed(sequence, subject, header, self.now_ns))
@@ -348,5 +348,5 @@ class Admission:
 
 
 def _without_request_info(header: bytes) -> bytes:
-    """What a service import has attached is not stored."""
+    """The header without the line that a service import has added, which is not stored."""
     return without(header, _REQUEST_INFO) if _REQUEST_INFO in header else header

@@ -1,9 +1,9 @@
-"""Atomic batches: messages that are gathered until a commit, and then stored all or not at all.
+"""Atomic batches: messages that are collected until a commit, then stored all or not at all.
 
-A batch is kept in memory while it is open and is nobody's but its stream's; it ends by its commit,
-by a mistake in it, or by time. Nothing of it is visible or durable before the commit, and a crash
-before leaves nothing. The stored messages keep their batch headers, so that recovery can tell a
-batch that was only half written (`recovery`).
+An open batch lives in memory and belongs to its stream. It ends by its commit, by an error in it,
+or by a timeout. Nothing of it is visible or durable before the commit, and a crash before it leaves
+nothing. The stored messages keep their batch headers, by which recovery recognizes a batch that was
+only half written (`recovery`).
 """
 
 from typing import TYPE_CHECKING, Final, final
@@ -26,10 +26,10 @@ _SEQUENCE_MAX: Final = (1 << 64) - 1
 _SEQUENCE_DIGITS_MAX: Final = len(str(_SEQUENCE_MAX))
 
 _COMMIT: Final = b"1"
-# The message itself is not stored.
+# A commit whose own message is not stored.
 _COMMIT_WITHOUT: Final = b"eob"
 
-# Why a batch was given up, as advisories say it.
+# Reasons for abandoning a batch, as advisories state them.
 TIMEOUT: Final = "timeout"
 TOO_LARGE: Final = "large"
 INCOMPLETE: Final = "incomplete"
@@ -48,14 +48,14 @@ class _Batch:
         self.last_ns = 0
 
     def mark_committed(self) -> None:
-        """Its last message says that the batch is whole."""
+        """Mark the last message, so that recovery sees that the batch is complete."""
         subject, header, body = self.messages[-1]
         self.messages[-1] = (subject, with_value(header, names.BATCH_COMMIT, _COMMIT), body)
 
 
 @final
 class AtomicBatches:
-    """The open batches of one stream, the one that is silent for longest first."""
+    """The open batches of one stream, the longest silent first."""
 
     __slots__ = ("_open", "_room", "_stream")
 
@@ -73,14 +73,14 @@ class AtomicBatches:
         header: bytes,
         body: bytes,
     ) -> bytes:
-        """A message of a batch; returns what it is answered. Raises ApiError."""
+        """Process a message of a batch. Returns the reply. Raises ApiError."""
         self._check_message(admission, batch_id, subject, header, body)
         sequence = _sequence_in(header)
         commit = value_of(header, names.BATCH_COMMIT)
         ends_without = commit == _COMMIT_WITHOUT
         size = sequence - ends_without
-        # Put back behind all others, because it was heard of last.
-        batch = self._open.pop(batch_id, None) or self._begin(sequence, size)
+        # The batch moves behind all others, because it is the last that got a message.
+        batch = self._open.pop(batch_id, None) or self._open_batch(sequence, size)
         batch.last_ns = admission.now_ns
         self._open[batch_id] = batch
         if commit is not None and commit not in (_COMMIT, _COMMIT_WITHOUT):
@@ -94,7 +94,7 @@ class AtomicBatches:
             self._abandon(batch_id, TOO_LARGE, decision)
             raise self._too_large()
         if not ends_without:
-            self._keep(batch, batch_id, decision, subject, header, body)
+            self._append(batch, batch_id, decision, subject, header, body)
         if commit is None:
             return b""
         self._close(batch_id)
@@ -118,7 +118,7 @@ class AtomicBatches:
         if len(batch_id) > ID_BYTES_MAX:
             raise ApiError.of(error_codes.ATOMIC_PUBLISH_INVALID_BATCH_ID)
 
-    def _begin(self, sequence: int, size: int) -> _Batch:
+    def _open_batch(self, sequence: int, size: int) -> _Batch:
         if sequence != 1:
             if size > self._room.limits.messages_max:
                 raise self._too_large()
@@ -127,7 +127,7 @@ class AtomicBatches:
             raise ApiError.of(error_codes.ATOMIC_PUBLISH_TOO_MANY_INFLIGHT)
         return _Batch()
 
-    def _keep(
+    def _append(
         self,
         batch: _Batch,
         batch_id: bytes,
@@ -144,7 +144,7 @@ class AtomicBatches:
         batch.messages.append((subject, header, body))
 
     def _check_level(self, batch_id: bytes, header: bytes, decision: Decision) -> bytes:
-        """Refuse what asks for more than we know; the header that asks is not stored."""
+        """Refuse a message that requires a higher API level; the header is not stored."""
         level = value_of(header, names.REQUIRED_API_LEVEL)
         if not level:
             return header
@@ -168,24 +168,24 @@ class AtomicBatches:
         decision.abandoned.append((batch_id, reason))
 
     def next_end_ns(self) -> int:
-        """When the batch that is silent for longest is given up; 0 if there is none."""
+        """When the longest silent batch times out; 0 without open batches."""
         for batch in self._open.values():
             return batch.last_ns + self._room.limits.idle_ns_max
         return 0
 
     def give_up_idle(self, now_ns: int, decision: Decision) -> None:
-        """Give up batches that have not been heard of for long."""
+        """Abandon the batches that have timed out."""
         while 0 < self.next_end_ns() <= now_ns:
             self._abandon(next(iter(self._open)), TIMEOUT, decision)
 
     def clear(self) -> None:
-        """Forget all: the stream ends."""
+        """Drop all batches, because the stream ends."""
         for batch_id in [*self._open]:
             self._close(batch_id)
 
 
 def _sequence_in(header: bytes) -> int:
-    """Which message of its batch it is. Raises ApiError."""
+    """The number of a message in its batch. Raises ApiError."""
     value = value_of(header, names.BATCH_SEQUENCE) or b""
     if value.isdigit():
         if len(value) > _SEQUENCE_DIGITS_MAX:

@@ -1,8 +1,8 @@
-"""How many batches may be open, how large they may be, and how long they may be silent.
+"""The limits of batches: how many may be open, their size, and their timeout.
 
-The limits are the server's. Both kinds of batch are counted for each stream and for the whole
-server; a stream counts its own, the rest is counted here. Atomic batches are kept in memory while
-they are open, so their bytes are counted too: that limit is ours, nats-server has none.
+The limits are the server's. Both kinds of batch are counted per stream and for the whole server; a
+stream counts its own, this module counts all. Open atomic batches live in memory, so their bytes
+are counted too: that limit is ours, nats-server has none.
 """
 
 from typing import Final, final
@@ -15,12 +15,12 @@ ATOMIC_PER_STREAM_MAX: Final = 50
 ATOMIC_TOTAL_MAX: Final = 1000
 FAST_PER_STREAM_MAX: Final = 1000
 FAST_TOTAL_MAX: Final = 50_000
-# What open atomic batches may hold, all together.
+# The limit of bytes in all open atomic batches together.
 OPEN_BYTES_MAX: Final = 128 * 1024 * 1024
 
 
 class BatchLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """What the configuration says. Counts of 0 leave it to each kind of batch."""
+    """The limits from the configuration. A count of 0 is the default of each kind of batch."""
 
     messages_max: int = 1000
     per_stream_max: int = 0
@@ -40,14 +40,14 @@ class OpenBatches:
         self._count = 0
 
     def begin(self, in_stream: int) -> bool:
-        """Count one more, of a stream that has so many; whether that is allowed."""
+        """Count one more batch of a stream that has `in_stream`. Returns whether it is allowed."""
         if in_stream >= self._per_stream_max or self._count >= self._total_max:
             return False
         self._count += 1
         return True
 
     def end(self, count: int = 1) -> None:
-        """So many are over."""
+        """Count batches that ended."""
         self._count -= count
 
 
@@ -68,12 +68,12 @@ class BatchRoom:
         )
 
     def take_bytes(self, count: int) -> bool:
-        """Count bytes that are kept for an open batch; whether that is allowed."""
+        """Reserve memory for an open batch. Returns whether the limit allows it."""
         if self._open_bytes + count > OPEN_BYTES_MAX:
             return False
         self._open_bytes += count
         return True
 
     def give_bytes_back(self, count: int) -> None:
-        """A batch is not open any more."""
+        """Release the memory of a batch."""
         self._open_bytes -= count

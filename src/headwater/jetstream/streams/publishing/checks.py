@@ -1,8 +1,8 @@
-"""The rules a message has to keep to come in, one function each.
+"""The rules that an incoming message has to meet, one function each.
 
-A rule looks at a stream's configuration, at the headers of the message and at what is stored or as
-good as stored (`Overlay`), and raises ApiError with the reason to refuse it. In which order rules
-are asked is `Admission`'s: of several reasons a client is told the first.
+A rule reads a stream's configuration, the headers of the message and the stored or accepted
+messages (`Overlay`), and raises ApiError with the reason of a refusal. `Admission` decides on the
+order of the rules: a client learns the first of several reasons.
 """
 
 from typing import Final, TypeAlias
@@ -19,19 +19,19 @@ from headwater.jetstream.streams.publishing.ttl import TtlError, ttl_seconds
 from headwater.store.disk.format import SUBJECT_BYTES_MAX
 from headwater.wire.headers import VERSION
 
-# The headers of a message that may mean something to a stream (`read_control_headers`).
+# The headers of a message that a stream may act on (`read_control_headers`).
 Control: TypeAlias = dict[bytes, bytes]
 
 HEADER_BYTES_MAX: Final = 65_535
-# What nats-server can hold in one record of a file store.
+# The largest record of nats-server's file store.
 RECORD_BYTES_MAX: Final = 32 * 1024 * 1024
 SEQUENCE_MASK: Final = (1 << 64) - 1
-# 10 to the power of 64 is a multiple of 2 to the power of 64: further digits can not be seen.
+# 10 to the power of 64 is a multiple of 2 to the power of 64: further digits have no effect.
 _DIGITS_IN_64_BITS: Final = 64
 
 _ROLLUPS: Final = (names.ROLLUP_SUBJECT, names.ROLLUP_ALL)
 
-# Headers that a rule looks at; most messages have none of them. That of the message id is apart.
+# Headers that a rule reads; most messages have none of them. The message id is handled apart.
 RULED_HEADERS: Final = frozenset(
     {
         names.EXPECTED_LAST_MSG_ID,
@@ -46,7 +46,7 @@ RULED_HEADERS: Final = frozenset(
     }
 )
 
-# Headers that make no sense together with an increment.
+# Headers that are refused together with an increment.
 _NOT_WITH_INCREMENT: Final = (
     names.ROLLUP,
     names.EXPECTED_STREAM,
@@ -58,9 +58,9 @@ _NOT_WITH_INCREMENT: Final = (
 
 
 _HEADER_BEGINS: Final = VERSION + b"\r\n"
-# Whatever a stream may know begins so.
+# Every header that a stream may act on begins so.
 _KNOWN_BEGINS: Final = b"Nats-"
-# Lines of a header that no rule looks at; those of a batch only where they are the batch's affair.
+# Header lines that no rule reads; the lines of a batch are read by the batch itself.
 ID_LINES: Final = (b"\r\n" + names.MSG_ID + b":",)
 BATCH_LINES: Final = (
     *ID_LINES,
@@ -82,7 +82,7 @@ class DuplicateError(Exception):
 
 
 def check_arrival(config: StreamConfig, subject: bytes, header: bytes, body: bytes) -> None:
-    """What is asked of every message before anything else, whatever its headers say."""
+    """Apply the rules that come first for every message, whatever its headers are."""
     check_record_size(config, subject, header, body)
     check_not_sealed(config)
     check_message_size(config, header, body)
@@ -90,7 +90,7 @@ def check_arrival(config: StreamConfig, subject: bytes, header: bytes, body: byt
 
 
 def check_record_size(config: StreamConfig, subject: bytes, header: bytes, body: bytes) -> None:
-    """A message is no larger than what a log holds in one record."""
+    """Refuse a message that is larger than a record of the log."""
     check_subject_size(subject)
     size = len(subject) + len(header) + len(body)
     if size > RECORD_BYTES_MAX and config.storage is Storage.FILE:
@@ -98,28 +98,28 @@ def check_record_size(config: StreamConfig, subject: bytes, header: bytes, body:
 
 
 def check_subject_size(subject: bytes) -> None:
-    """A subject fits its record; one that was transformed may have become longer."""
+    """Refuse a subject that is larger than a record allows, possibly after a transform."""
     if len(subject) > SUBJECT_BYTES_MAX:
         raise store_failed("subject too long")
 
 
 def check_message_size(config: StreamConfig, header: bytes, body: bytes) -> None:
-    """Header and body together keep to the stream's limit."""
+    """Refuse a message whose header and body exceed the stream's limit."""
     if 0 <= config.max_msg_size < len(header) + len(body):
         raise ApiError.of(error_codes.STREAM_MESSAGE_EXCEEDS_MAXIMUM)
 
 
 def check_header_size(header: bytes) -> None:
-    """A header block has a limit of its own."""
+    """Refuse a header block above the limit of headers."""
     if len(header) > HEADER_BYTES_MAX:
         raise ApiError.of(error_codes.STREAM_HEADER_EXCEEDS_MAXIMUM)
 
 
 def hold_only(headers: list[bytes], lines: tuple[bytes, ...]) -> bool:
-    """Whether no rule looks at these headers: of all that streams know, they have `lines` at most.
+    """Whether no rule reads these headers: of all known headers they have `lines` at most.
 
-    Told by one look at all of them together. A header that only seems to have more, such as one
-    with an id that looks like a name, is judged by itself, which is slower and gives the same.
+    All headers are searched together. A header that only seems to have more, such as one whose id
+    looks like a header name, is checked by itself, which is slower and has the same result.
     """
     joined = b"".join(headers)
     return (
@@ -129,17 +129,17 @@ def hold_only(headers: list[bytes], lines: tuple[bytes, ...]) -> bool:
     )
 
 
-# --- what the headers ask for ---------------------------------------------------------------------
+# --- rules for headers ----------------------------------------------------------------------------
 
 
 def check_not_sealed(config: StreamConfig) -> None:
-    """Nothing comes into a sealed stream."""
+    """Refuse any message to a sealed stream."""
     if config.sealed:
         raise ApiError.of(error_codes.STREAM_SEALED)
 
 
 def check_increment(config: StreamConfig, control: Control, body: bytes) -> int | None:
-    """The increment of a counter that a message carries, if it does."""
+    """The increment of a counter in a message, if it has one."""
     value = control.get(names.INCREMENT)
     if value is None:
         return None
@@ -156,14 +156,14 @@ def check_increment(config: StreamConfig, control: Control, body: bytes) -> int 
 
 
 def check_expected_stream(config: StreamConfig, control: Control) -> None:
-    """The message is for this stream."""
+    """Refuse a message that is meant for another stream."""
     wanted = control.get(names.EXPECTED_STREAM)
     if wanted is not None and wanted != config.name.encode():
         raise ApiError.of(error_codes.STREAM_NOT_MATCH)
 
 
 def check_ttl_allowed(config: StreamConfig, control: Control) -> None:
-    """Where there are no TTLs a sound one is refused; an unsound one is refused later."""
+    """Refuse a valid TTL if TTLs are disabled; an invalid one is refused later."""
     value = control.get(names.TTL)
     if value is None or config.allow_msg_ttl:
         return
@@ -176,7 +176,7 @@ def check_ttl_allowed(config: StreamConfig, control: Control) -> None:
 
 
 def check_ttl_in_batch(config: StreamConfig, control: Control) -> None:
-    """In a batch any TTL is refused where there are none, sound or not."""
+    """Refuse any TTL in a batch if TTLs are disabled, valid or not."""
     value = control.get(names.TTL)
     if value is None:
         return
@@ -191,7 +191,7 @@ def check_ttl_in_batch(config: StreamConfig, control: Control) -> None:
 
 
 def read_ttl(control: Control) -> int:
-    """Seconds a message is kept by its own wish; 0 if it has none, NEVER if it stays."""
+    """The TTL of a message in seconds; 0 without one, NEVER if the message does not expire."""
     value = control.get(names.TTL)
     if value is None:
         return 0
@@ -202,13 +202,13 @@ def read_ttl(control: Control) -> int:
 
 
 def check_not_sourced(control: Control) -> None:
-    """Only streams say where a message was taken from."""
+    """Refuse a header that only a stream writes, about the source of a message."""
     if names.STREAM_SOURCE in control:
         raise ApiError.of(error_codes.MESSAGE_SOURCE_HDR_NOT_ALLOWED)
 
 
 def check_no_expected_id(control: Control) -> None:
-    """Atomic batches know no last id to expect."""
+    """Refuse an expected last id, which atomic batches do not support."""
     if names.EXPECTED_LAST_MSG_ID in control:
         raise ApiError.of(
             error_codes.ATOMIC_PUBLISH_UNSUPPORTED_HEADER_BATCH,
@@ -217,7 +217,7 @@ def check_no_expected_id(control: Control) -> None:
 
 
 def check_rollup(config: StreamConfig, control: Control) -> None:
-    """A roll-up is allowed, and of the subject or of everything."""
+    """Refuse a roll-up that is disabled, or is neither of the subject nor of the whole stream."""
     value = control.get(names.ROLLUP)
     if value is None:
         return
@@ -228,7 +228,7 @@ def check_rollup(config: StreamConfig, control: Control) -> None:
 
 
 def check_rollup_in_batch(overlay: Overlay, control: Control, subject: bytes) -> None:
-    """An atomic batch rolls up what was before it, never what is in it."""
+    """Refuse a roll-up in an atomic batch that would remove messages of the same batch."""
     value = control.get(names.ROLLUP, b"").lower()
     if value == names.ROLLUP_SUBJECT and overlay.has_written(subject):
         raise rollup_failed("batch rollup sub invalid")
@@ -237,15 +237,15 @@ def check_rollup_in_batch(overlay: Overlay, control: Control, subject: bytes) ->
 
 
 def may_roll_up(config: StreamConfig) -> bool:
-    """Whether a message may take the place of those before it."""
+    """Whether a message may replace those before it."""
     return config.allow_rollup_hdrs and not config.deny_purge
 
 
-# --- what is stored -------------------------------------------------------------------------------
+# --- rules for the stored messages ----------------------------------------------------------------
 
 
 def check_expected_sequence(overlay: Overlay, control: Control) -> None:
-    """The last sequence of the stream is the expected one."""
+    """Refuse a message that expects another last sequence of the stream."""
     wanted = control.get(names.EXPECTED_LAST_SEQUENCE)
     last = overlay.next_sequence - 1
     if wanted is not None and expected_number(wanted) != last:
@@ -253,7 +253,7 @@ def check_expected_sequence(overlay: Overlay, control: Control) -> None:
 
 
 def check_expected_subject_sequence(overlay: Overlay, control: Control, subject: bytes) -> None:
-    """The last sequence of the subject, or of another pattern, is the expected one."""
+    """Refuse a message that expects another last sequence of its subject, or of a given pattern."""
     wanted = control.get(names.EXPECTED_LAST_SUBJECT_SEQUENCE)
     instead = control.get(names.EXPECTED_LAST_SUBJECT_SEQUENCE_SUBJECT)
     if wanted is None:
@@ -266,7 +266,7 @@ def check_expected_subject_sequence(overlay: Overlay, control: Control, subject:
 
 
 def check_sequences_in_batch(overlay: Overlay, control: Control, subject: bytes) -> None:
-    """An atomic batch expects what was before it, never what is in it."""
+    """Refuse expectations in an atomic batch about messages of the same batch."""
     check_expected_sequence(overlay, control)
     if names.EXPECTED_LAST_SEQUENCE in control and not overlay.is_empty:
         raise ApiError.of(error_codes.STREAM_WRONG_LAST_SEQUENCE_CONSTANT)
@@ -277,7 +277,7 @@ def check_sequences_in_batch(overlay: Overlay, control: Control, subject: bytes)
 
 
 def check_duplicate(overlay: Overlay, control: Control, now_ns: int) -> None:
-    """The message is not stored already. Raises DuplicateError."""
+    """Raises DuplicateError if the message is stored already."""
     message_id = control.get(names.MSG_ID)
     found = 0 if message_id is None else overlay.find_id(message_id, now_ns)
     if found:
@@ -285,7 +285,7 @@ def check_duplicate(overlay: Overlay, control: Control, now_ns: int) -> None:
 
 
 def check_expected_id(overlay: Overlay, control: Control) -> None:
-    """The last message has the expected id."""
+    """Refuse a message that expects another id of the last message."""
     wanted = control.get(names.EXPECTED_LAST_MSG_ID)
     if wanted is not None and wanted != overlay.last_id:
         last = overlay.last_id.decode(errors="replace")
@@ -300,11 +300,11 @@ def check_room(
     rolls_up: bool,
     is_in_batch: bool,
 ) -> None:
-    """A stream that refuses what is new, instead of removing what is old, has room."""
+    """Refuse a message for which a full stream with the policy discard new has no room."""
     is_subject_full = 0 < config.max_msgs_per_subject <= forecast.count_of(subject)
     if is_subject_full and config.discard_new_per_subject and not rolls_up:
         raise store_failed("maximum messages per subject exceeded")
-    # It takes the place of the oldest of its subject, which counts outside of batches only.
+    # It replaces the oldest message of its subject; nats-server ignores that in batches.
     replaces = is_subject_full and not is_in_batch
     if 0 < config.max_msgs <= forecast.messages and not replaces:
         raise store_failed("maximum messages exceeded")
@@ -321,11 +321,11 @@ def refuses_when_full(config: StreamConfig) -> bool:
     )
 
 
-# --- what follows ---------------------------------------------------------------------------------
+# --- effects --------------------------------------------------------------------------------------
 
 
 def purges_of(control: Control, subject: bytes, sequence: int, config: StreamConfig) -> list[Purge]:
-    """What a message takes the place of: on which subject (all if None), before which sequence."""
+    """The messages that a message replaces: the subject, None for all, and the end of the range."""
     if not may_roll_up(config):
         return []
     purges: list[Purge] = []
@@ -350,7 +350,7 @@ def counted(
     increment: int | None,
     max_payload: int,
 ) -> tuple[bytes, bytes]:
-    """In a stream of counters: what the counter becomes, as header and body."""
+    """In a counter stream, the header and the body with the new total; else both unchanged."""
     if not config.allow_msg_counter:
         return header, body
     if increment is None:
@@ -366,22 +366,22 @@ def counted(
 
 
 def expected_number(value: bytes) -> int:
-    """A sequence in a header, modulo 64 bits; what is not a number equals no sequence."""
+    """A sequence in a header, modulo 64 bits; a value that is not a number equals no sequence."""
     if not value.isdigit():
         return SEQUENCE_MASK
     return int(value[-_DIGITS_IN_64_BITS:]) & SEQUENCE_MASK
 
 
 def wrong_last_sequence(found: int) -> ApiError:
-    """Another sequence was expected."""
+    """The error for another expected sequence."""
     return ApiError.of(error_codes.STREAM_WRONG_LAST_SEQUENCE, seq=found)
 
 
 def rollup_failed(text: str) -> ApiError:
-    """A message can not take the place of others."""
+    """The error for a roll-up that is refused."""
     return ApiError.of(error_codes.STREAM_ROLLUP_FAILED, err=text)
 
 
 def store_failed(text: str) -> ApiError:
-    """The log does not take a message."""
+    """The error for a message that the log refuses."""
     return ApiError.of(error_codes.STREAM_STORE_FAILED, err=text)

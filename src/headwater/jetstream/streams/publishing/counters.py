@@ -1,11 +1,11 @@
-"""Counters (ADR-49): messages that carry an increment, and are stored with the total.
+"""Counters (ADR-49): messages that carry an increment and are stored with the total.
 
-A publish to a counter stream has an empty body and a header `Nats-Incr`; what is stored is the
-total of its subject as `{"val":"42"}`. Totals have no limit. A total that was gathered from other
-streams keeps the last total of each in `Nats-Counter-Sources`, which goes from message to message.
+A publish to a counter stream has an empty body and a header `Nats-Incr`; the stored body is the
+total of its subject, as `{"val":"42"}`. Totals have no limit. A total that includes other streams
+keeps the last total of each in `Nats-Counter-Sources`, which is copied from message to message.
 
-This module does arithmetic on what it is given. It does not know streams, and the order in which
-its rules stand among the others of a publish is the caller's.
+This module does arithmetic on its arguments. It does not know streams; the caller decides on the
+order of its rules among the other rules of a publish.
 """
 
 import re
@@ -20,23 +20,23 @@ from headwater.wire.headers import replaced, value_of
 
 T = TypeVar("T")
 
-# Totals by subject, by stream.
+# Totals by stream and subject.
 Sources: TypeAlias = dict[str, dict[str, str | None] | None]
 
 _INCREMENT: Final = re.compile(rb"[+-]?[0-9]+")
 _LEADING_INTEGER: Final = re.compile(r"[+-]?[0-9]+")
 _BODY_START: Final = b'{"val":"'
 _BODY_END: Final = b'"}'
-# Python converts longer texts only through Decimal, to be safe from quadratic work by accident.
+# Python refuses to convert longer texts directly, as a protection from quadratic work.
 _INT_DIGITS_MAX: Final = 4000
 
 
 class CounterBrokenError(ValueError):
-    """The last message of the subject, or its sources, can not be counted on from (10172)."""
+    """The last message of the subject, or its sources, cannot be counted on from (10172)."""
 
 
 def read_increment(value: bytes) -> int | None:
-    """The increment in a header; None if it is no decimal integer (10171)."""
+    """The increment in a header; None if it is not a decimal integer (10171)."""
     if _INCREMENT.fullmatch(value) is None:
         return None
     return _integer(value.decode())
@@ -45,7 +45,7 @@ def read_increment(value: bytes) -> int | None:
 def increased(
     last: tuple[bytes, bytes] | None, increment: int, block: bytes
 ) -> tuple[bytes, bytes]:
-    """Header and body that are stored for a publish, given those of the last message.
+    """The header and body to store for a publish, given those of the last message.
 
     Raises CounterBrokenError.
     """
@@ -58,7 +58,7 @@ def increased(
 def total_of(body: bytes) -> int:
     """The total in a stored message. Raises CounterBrokenError."""
     value = value_text(body)
-    # What nats-server makes of a damaged total: the number at its front, or nothing.
+    # As nats-server does with a damaged total: the number at its front counts, or 0.
     number = _LEADING_INTEGER.match(value)
     return _integer(number.group()) if number else 0
 
@@ -73,7 +73,7 @@ def value_text(body: bytes) -> str:
 
 
 def _value_of_any(body: bytes) -> str:
-    """As Go reads a structure: any case of the key, the last one counts, others are passed over."""
+    """Read a JSON object as Go does: keys in any case, the last one counts, others do not."""
     members = _decoded(body, dict[str, object])
     found = ""
     for name, value in (members or {}).items():
@@ -102,7 +102,7 @@ def with_sources(block: bytes, sources: Sources) -> bytes:
 
 
 def _decoded(text: bytes, kind: type[T]) -> T | None:
-    """JSON that came from a client once; what is not UTF-8 in it is replaced, as Go does."""
+    """Decode JSON that once came from a client; invalid UTF-8 is replaced, as Go does."""
     try:
         return msgspec.json.decode(text.decode("utf-8", "replace"), type=kind | None)
     except (msgspec.DecodeError, RecursionError):

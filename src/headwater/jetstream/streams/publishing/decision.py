@@ -1,4 +1,4 @@
-"""What goes into a stream's `decide`, and what comes out."""
+"""The input and the output of a stream's `decide`."""
 
 from collections.abc import Iterator
 from typing import final
@@ -8,9 +8,9 @@ from headwater.jetstream.records import Passed, Published, Record
 
 @final
 class Incoming:
-    """Publishes on their way into a stream, as parallel lists.
+    """Publishes to a stream, as parallel lists.
 
-    A payload begins with its header block where the header size is not negative.
+    A payload begins with its header block if the header size is not negative.
     """
 
     __slots__ = ("header_sizes", "payloads", "replies", "subjects")
@@ -25,7 +25,7 @@ class Incoming:
         return len(self.subjects)
 
     def parts(self, count_max: int) -> "Iterator[Incoming]":
-        """The same publishes in order, no more than that at a time."""
+        """The publishes in order, at most `count_max` at a time."""
         if len(self) <= count_max:
             yield self
             return
@@ -45,7 +45,7 @@ class Incoming:
         return part
 
     def parted(self) -> tuple[list[bytes], list[bytes]]:
-        """Header blocks, empty where there is none, and bodies."""
+        """The header blocks, empty for a publish without one, and the bodies."""
         if max(self.header_sizes) < 0:
             return [b""] * len(self.payloads), self.payloads
         pairs = [*zip(self.payloads, self.header_sizes, strict=True)]
@@ -55,7 +55,7 @@ class Incoming:
         )
 
     def add(self, subject: bytes, reply: bytes | None, header_size: int, payload: bytes) -> None:
-        """One more publish."""
+        """Add a publish."""
         self.subjects.append(subject)
         self.replies.append(reply)
         self.header_sizes.append(header_size)
@@ -68,7 +68,7 @@ class Incoming:
         header_sizes: list[int],
         payloads: list[bytes],
     ) -> None:
-        """More publishes, as parallel lists."""
+        """Add publishes, as parallel lists."""
         self.subjects += subjects
         self.replies += replies
         self.header_sizes += header_sizes
@@ -77,13 +77,13 @@ class Incoming:
 
 @final
 class Decision:
-    """What is to be recorded, and what is to be sent once it is as durable as it must be.
+    """The records to write, and the messages to send once they are as durable as they must be.
 
-    Replies are parallel lists. `republished` are messages with a header block, as subject, header
-    and body; they go out before the replies.
+    Replies are parallel lists. `republished` has the subject, header and body of messages to
+    republish; they are sent before the replies.
 
-    `rests_on` tells of each reply up to which sequence everything has to be stored for it to be
-    true; it may be left out where there is one record, which is stored or not.
+    `rests_on` has, for each reply, the sequence up to which everything has to be stored for the
+    reply to be true; it may be left empty for a single record, which is stored or not.
     """
 
     __slots__ = ("abandoned", "records", "replies", "reply_subjects", "republished", "rests_on")
@@ -94,26 +94,26 @@ class Decision:
         self.replies: list[bytes] = []
         self.rests_on: list[int] = []
         self.republished: list[tuple[bytes, bytes, bytes]] = []
-        # Atomic batches that were given up: id, and why.
+        # Atomic batches that were abandoned: id and reason.
         self.abandoned: list[tuple[bytes, str]] = []
 
     @property
     def has_messages(self) -> bool:
-        """Whether anything has to be written into the log."""
+        """Whether the log has to be written."""
         return any(isinstance(record, Published | Passed) for record in self.records)
 
     def reply(self, subject: bytes, payload: bytes, rests_on: int = 0) -> None:
-        """One more reply."""
+        """Add a reply."""
         self.reply_subjects.append(subject)
         self.replies.append(payload)
         self.rests_on.append(rests_on)
 
     def refuse_after(self, sequence: int, refusal: bytes) -> None:
-        """Nothing is stored after a sequence: have refused all that rests on more than that."""
+        """Replace the replies that rest on messages after a sequence by a refusal."""
         rests_on = self.rests_on if len(self.rests_on) == len(self.replies) else None
         self.replies = [
             reply if rests_on is not None and rests_on[number] <= sequence else refusal
             for number, reply in enumerate(self.replies)
         ]
-        # Which of them are stored is not known, and nobody relies on their being sent.
+        # It is not known which of them are stored, and no one relies on their being sent.
         self.republished = []

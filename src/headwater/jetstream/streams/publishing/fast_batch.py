@@ -1,16 +1,17 @@
-"""Fast batches: messages that are stored as they come, and acknowledged for many at once.
+"""Fast batches: messages that are stored as they come, with one acknowledgement for many.
 
-What a message of a fast batch is, its reply subject says:
+The reply subject of a message has its role in a batch:
 
     <inbox>.<batch>.<flow>.<gap mode>.<sequence>.<operation>.$FI
 
-The first message is answered with the flow, which is after how many messages the next answer comes;
-a batch that is alone on its stream has what its publisher asked for, others begin with one and
-become faster. `ok` allows gaps in the sequence, and errors of single messages; with `fail` a gap or
-an error ends the batch, which is then acknowledged up to there. The end is an ack of the whole.
+The reply to the first message has the flow: the number of messages until the next reply. A batch
+that is alone on its stream gets the flow that its publisher asked for; others begin with one and
+become faster. The gap mode `ok` allows gaps in the sequence, and errors of single messages; with
+`fail` a gap or an error ends the batch, which is then acknowledged up to there. The last reply
+acknowledges the whole batch.
 
-An open batch is volatile: what it stored stays when it is forgotten. Messages are as good as stored
-when they are admitted, because no answer is sent before they are.
+An open batch is volatile: when it is dropped, its messages stay stored. An accepted message counts
+as stored, because no reply is sent before it is.
 """
 
 from collections.abc import Callable
@@ -36,35 +37,35 @@ from headwater.wire.headers import value_of, without
 if TYPE_CHECKING:
     from headwater.jetstream.streams.stream import Stream
 
-# Answers a message.
-Say: TypeAlias = Callable[[bytes], None]
+# Replies to a message.
+Reply: TypeAlias = Callable[[bytes], None]
 
 SUFFIX: Final = b".$FI"
 ID_BYTES_MAX: Final = 64
-# Messages for one answer, if the publisher does not say, and at most.
+# Messages per reply: the default, the most a publisher may ask for, and the most a stream gives.
 FLOW_DEFAULT: Final = 10
 FLOW_ASKED_MAX: Final = 65_535
 FLOW_GIVEN_MAX: Final = 500
 _SEQUENCE_MAX: Final = (1 << 64) - 1
 _INT64_MAX: Final = (1 << 63) - 1
-# Prefix, id, flow, gap mode, sequence and operation.
+# The parts of a reply subject: prefix, id, flow, gap mode, sequence and operation.
 _TOKENS: Final = 6
 _GAP_MODES: Final = {b"ok": True, b"fail": False}
 
 
 class Operation(IntEnum):
-    """What a message does to its batch."""
+    """The effect of a message on its batch."""
 
     START = 0
     APPEND = 1
     COMMIT = 2
-    # The message itself is not stored.
+    # A commit whose own message is not stored.
     COMMIT_WITHOUT = 3
     PING = 4
 
 
 class Member(NamedTuple):
-    """What a reply subject says."""
+    """The parts of a reply subject."""
 
     batch_id: bytes
     flow: int
@@ -74,17 +75,17 @@ class Member(NamedTuple):
 
     @property
     def commits(self) -> bool:
-        """Whether the batch ends with it."""
+        """Whether the message ends the batch."""
         return self.operation in (Operation.COMMIT, Operation.COMMIT_WITHOUT)
 
 
 def is_fast(reply: bytes) -> bool:
-    """Whether a publish is of a fast batch, be it well-formed or not."""
+    """Whether a publish belongs to a fast batch, well-formed or not."""
     return reply.endswith(SUFFIX) and len(reply) > len(SUFFIX)
 
 
 def read_member(reply: bytes) -> Member | None:
-    """Read a reply subject; None if it is malformed."""
+    """Parse a reply subject; None if it is malformed."""
     tokens = reply[: -len(SUFFIX)].rsplit(b".", _TOKENS - 1)
     if len(tokens) != _TOKENS:
         return None
@@ -107,7 +108,7 @@ def read_member(reply: bytes) -> Member | None:
 
 
 def _number(text: bytes) -> int:
-    """A number of up to 64 bits; -1 if it is none."""
+    """A number of up to 64 bits; -1 if the text is not one."""
     if not text.isdigit() or len(text.lstrip(b"0")) > len(str(_SEQUENCE_MAX)):
         return -1
     number = int(text)
@@ -116,7 +117,7 @@ def _number(text: bytes) -> int:
 
 @final
 class _Batch:
-    """An open batch: how far it came, and how often it is answered."""
+    """An open batch: its progress, and the interval of its replies."""
 
     __slots__ = (
         "ack_every",
@@ -133,19 +134,19 @@ class _Batch:
         self.allows_gaps = allows_gaps
         self.ack_every_max = ack_every_max
         self.ack_every = min(FLOW_GIVEN_MAX, ack_every_max) if is_alone else 1
-        # Sequences of the batch: the highest that came, was stored, was answered.
+        # Sequences of the batch: the highest received, stored and acknowledged.
         self.received = 0
         self.stored = 0
         self.answered = 0
-        # The sequence of the stream that the last stored message has.
+        # The stream sequence of the last stored message.
         self.stored_as = 0
         self.last_ns = 0
 
     def answers_if_due(self, batches: int) -> bool:
-        """Whether enough was stored for an answer, which then counts as given.
+        """Whether a reply is due, which then counts as sent.
 
-        It also sets how often the next ones come.
-        All batches of a stream share what it gives, which each approaches by doubling or halving.
+        A reply also sets the interval of the next ones: all batches of a stream share its flow, and
+        each approaches its share by doubling or halving.
         """
         if self.stored < self.answered + self.ack_every:
             return False
@@ -161,7 +162,7 @@ class _Batch:
 
 @final
 class FastBatches:
-    """The open fast batches of one stream, the one that is silent for longest first."""
+    """The open fast batches of one stream, the longest silent first."""
 
     __slots__ = ("_open", "_room", "_stream")
 
@@ -179,9 +180,9 @@ class FastBatches:
         header: bytes,
         body: bytes,
     ) -> None:
-        """A message of a batch, and what is answered to it."""
+        """Process a message of a batch, and reply to it."""
 
-        def say(payload: bytes) -> None:
+        def reply_with(payload: bytes) -> None:
             decision.reply(reply, payload, admission.overlay.next_sequence - 1)
 
         member = read_member(reply)
@@ -189,38 +190,38 @@ class FastBatches:
             member, batch, header = self._find(member, admission.now_ns, subject, header, body)
         except ApiError as error:
             if not self._stream.config.no_ack:
-                say(self._stream.refusal(error))
+                reply_with(self._stream.refusal(error))
             return
         if member.operation is Operation.PING:
-            self._ping(member, batch, say)
+            self._ping(member, batch, reply_with)
             return
-        if not self._is_in_order(member, batch, say):
+        if not self._is_in_order(member, batch, reply_with):
             return
         if member.operation is Operation.COMMIT_WITHOUT:
             batch.received -= 1
-            self._commit(member, batch, say)
+            self._commit(member, batch, reply_with)
             return
         if member.sequence == 1 and not member.commits and not self._stream.config.no_ack:
-            say(_flow_ack(0, batch.ack_every))
+            reply_with(_flow_ack(0, batch.ack_every))
         try:
             batch.stored_as = admission.admit_in_batch(subject, header, body)
         except DuplicateError as duplicate:
-            self._pass_over(duplicate, member, batch, say)
+            self._count_duplicate(duplicate, member, batch, reply_with)
         except ApiError as error:
-            self._fail(error, member, batch, say)
+            self._fail(error, member, batch, reply_with)
         else:
             batch.stored = batch.received
             if member.commits:
-                self._commit(member, batch, say)
+                self._commit(member, batch, reply_with)
             elif batch.answers_if_due(len(self._open)):
-                say(_flow_ack(batch.answered, batch.ack_every))
+                reply_with(_flow_ack(batch.answered, batch.ack_every))
 
     # --- finding the batch ---------------------------------------------------------------------
 
     def _find(
         self, member: Member | None, now_ns: int, subject: bytes, header: bytes, body: bytes
     ) -> tuple[Member, _Batch, bytes]:
-        """Which message of which batch it is, and its header as it is stored. Raises ApiError."""
+        """The parsed reply subject, the batch, and the header to store. Raises ApiError."""
         stream = self._stream
         check_not_sealed(stream.config)
         stream.check_server_limits()
@@ -232,10 +233,10 @@ class FastBatches:
             raise ApiError.of(error_codes.BATCH_PUBLISH_INVALID_PATTERN)
         if len(member.batch_id) > ID_BYTES_MAX:
             raise ApiError.of(error_codes.BATCH_PUBLISH_INVALID_BATCH_ID)
-        # Put back behind all others, because it was heard of last.
+        # The batch moves behind all others, because it is the last that got a message.
         batch = self._open.pop(member.batch_id, None)
         if batch is None:
-            batch = self._begin(member)
+            batch = self._open_batch(member)
         batch.last_ns = now_ns
         self._open[member.batch_id] = batch
         level = value_of(header, names.REQUIRED_API_LEVEL) if header else None
@@ -246,7 +247,7 @@ class FastBatches:
             raise ApiError.of(error_codes.REQUIRED_API_LEVEL)
         return member, batch, without(header, names.REQUIRED_API_LEVEL)
 
-    def _begin(self, member: Member) -> _Batch:
+    def _open_batch(self, member: Member) -> _Batch:
         if member.sequence != 1:
             raise ApiError.of(error_codes.BATCH_PUBLISH_UNKNOWN_BATCH_ID)
         if not self._room.fast.begin(len(self._open)):
@@ -259,82 +260,82 @@ class FastBatches:
 
     # --- sequences -----------------------------------------------------------------------------
 
-    def _ping(self, member: Member, batch: _Batch, say: Say) -> None:
-        """Say how far the batch is; a ping with a sequence that has not come shows a gap."""
+    def _ping(self, member: Member, batch: _Batch, reply_with: Reply) -> None:
+        """Report the progress of the batch; a ping beyond the last message shows a gap."""
         if member.sequence > batch.received:
-            say(_gap(batch.received + 1, member.sequence + 1))
+            reply_with(_gap(batch.received + 1, member.sequence + 1))
             if not batch.allows_gaps:
-                self._commit(member, batch, say)
+                self._commit(member, batch, reply_with)
                 return
             batch.received = batch.stored = member.sequence
             batch.answers_if_due(len(self._open))
-        say(_flow_ack(batch.answered, batch.ack_every))
+        reply_with(_flow_ack(batch.answered, batch.ack_every))
 
-    def _is_in_order(self, member: Member, batch: _Batch, say: Say) -> bool:
-        """Count a message; whether the batch goes on with it."""
+    def _is_in_order(self, member: Member, batch: _Batch, reply_with: Reply) -> bool:
+        """Count a message. Returns whether the batch is still open."""
         expected = batch.received + 1
         if member.sequence != expected:
-            say(_gap(expected, member.sequence))
+            reply_with(_gap(expected, member.sequence))
             if not batch.allows_gaps or member.sequence < expected:
-                self._commit(member, batch, say)
+                self._commit(member, batch, reply_with)
                 return False
         batch.received = member.sequence
         return True
 
     # --- ends ----------------------------------------------------------------------------------
 
-    def _pass_over(
+    def _count_duplicate(
         self,
         duplicate: DuplicateError,
         member: Member,
         batch: _Batch,
-        say: Say,
+        reply_with: Reply,
     ) -> None:
-        """A message that is stored already counts in its batch as if it were stored again."""
+        """Count a duplicate in its batch as if it were stored again."""
         batch.stored = member.sequence
         if batch.answers_if_due(len(self._open)):
-            say(_flow_ack(batch.answered, batch.ack_every))
+            reply_with(_flow_ack(batch.answered, batch.ack_every))
         if not member.commits:
             return
         if batch.received == 1 and not member.allows_gaps:
             self._close(member)
             sequence = duplicate.sequence
-            say(self._stream.batch_ack(sequence, member.batch_id, 1, is_duplicate=True))
+            reply_with(self._stream.batch_ack(sequence, member.batch_id, 1, is_duplicate=True))
             return
-        self._commit(member, batch, say)
+        self._commit(member, batch, reply_with)
 
-    def _fail(self, error: ApiError, member: Member, batch: _Batch, say: Say) -> None:
-        """A message may not come in: alone if gaps are allowed, else the batch ends before it."""
+    def _fail(self, error: ApiError, member: Member, batch: _Batch, reply_with: Reply) -> None:
+        """Report a refused message; without gaps allowed, the batch ends before it."""
         if batch.received == 1 and not member.allows_gaps:
             self._close(member)
-            say(self._stream.refusal(error))
+            reply_with(self._stream.refusal(error))
             return
         document = write(ErrorDocument.of(error))
-        say(b'{"type":"err","seq":%d,"error":%b}' % (member.sequence, document))
+        reply_with(b'{"type":"err","seq":%d,"error":%b}' % (member.sequence, document))
         if member.commits or not member.allows_gaps:
             batch.received -= 1
-            self._commit(member, batch, say)
+            self._commit(member, batch, reply_with)
 
-    def _commit(self, member: Member, batch: _Batch, say: Say) -> None:
+    def _commit(self, member: Member, batch: _Batch, reply_with: Reply) -> None:
         self._close(member)
-        say(self._stream.batch_ack(batch.stored_as, member.batch_id, batch.received))
+        reply_with(self._stream.batch_ack(batch.stored_as, member.batch_id, batch.received))
 
     # --- time ----------------------------------------------------------------------------------
 
     def next_end_ns(self) -> int:
-        """When the batch that is silent for longest is forgotten; 0 if there is none."""
+        """When the longest silent batch times out; 0 without open batches."""
         for batch in self._open.values():
             return batch.last_ns + self._room.limits.idle_ns_max
         return 0
 
     def give_up_idle(self, now_ns: int) -> None:
-        """Forget batches that have not been heard of for long."""
+        """Drop the batches that have timed out."""
         while 0 < self.next_end_ns() <= now_ns:
             del self._open[next(iter(self._open))]
             self._room.fast.end()
 
     def clear(self) -> None:
-        """Forget all: the stream ends."""
+        """Drop all batches, because the stream ends."""
         self._room.fast.end(len(self._open))
         self._open.clear()
 

@@ -1,12 +1,12 @@
-"""What a stream will hold when all that is decided has taken effect.
+"""A forecast: the content of a stream after all decided records have taken effect.
 
-Messages that come in make others go: by limits, by roll-ups, by the end of a schedule. That happens
-when they are applied; a publish in the same turn, or before the disk is sure of the last ones, has
-to be judged as if it had happened. A forecast starts from what is visible, is told of each message
-that will follow, and knows which ones will be gone then.
+Incoming messages remove others: by limits, by roll-ups, by the end of a schedule. The removal takes
+place when they are applied; but a publish in the same turn, or before the last ones are synced to
+disk, has to be checked as if it had taken place. A forecast starts from the visible messages, gets
+each message that will follow, and determines which ones will be removed by then.
 
-It calculates what `Stream.apply` will do, from the same rules, without doing it. It is used for
-streams from which messages go at all.
+It computes the result of `Stream.apply` by the same rules, without applying anything. Only streams
+that remove messages need a forecast.
 """
 
 from bisect import bisect_left
@@ -17,10 +17,10 @@ from headwater.jetstream.config.stream_config import Discard, StreamConfig
 from headwater.store.log.message_log import MessageLog
 from headwater.subjects.grammar import has_wildcard, matches
 
-# Messages that are purged by another: on which subject (all if None), before which sequence.
+# Messages that a message purges: the subject (None for all), and the sequence before which.
 Purge: TypeAlias = tuple[bytes | None, int]
 
-# Of more messages of one subject that go together not each is noted.
+# Above this number, the purged messages of a subject are not noted one by one.
 DROPPED_SINGLY_MAX: Final = 256
 
 _NONE: Final = 0
@@ -42,17 +42,17 @@ class _State:
     ) -> None:
         self.messages = messages
         self.byte_count = byte_count
-        # By subject, as far as it was asked for.
+        # By subject, as far as a caller asked for it.
         self.counts = counts
-        # Everything before this sequence will be gone.
+        # All messages before this sequence will be removed.
         self.floor = floor
-        # Of subjects of which very many messages go, the sequence before which they go.
+        # For subjects with a purge of very many messages: the end of the purged range.
         self.floors = floors
 
 
 @final
 class Forecast:
-    """The messages of a log that will stay, and those that will come."""
+    """The messages of a log that will stay, and those that will be added."""
 
     __slots__ = (
         "_coming",
@@ -73,49 +73,48 @@ class Forecast:
         self._log = log
         self._config = config
         self._state = _State(log.messages, log.byte_count, {}, 0, {})
-        # How many messages of the log are not visible yet, by subject.
+        # The number of messages in the log that are not visible yet, by subject.
         self._hidden: Counter[bytes] = Counter()
-        # Messages that the log does not have yet: subject and size by sequence, and in order, all
-        # and those of a subject.
+        # Messages that the log does not have yet: the subject and size by sequence; all sequences
+        # in order; and those of each subject.
         self._coming: dict[int, tuple[bytes, int]] = {}
         self._order: list[int] = []
         self._coming_of: dict[bytes, list[int]] = {}
         # The last message that was added.
         self._last = 0
         self._gone: set[int] = set()
-        # Nothing that stays is before these: of all, and of a subject.
+        # No message that stays is before these: of the whole stream, and of a subject.
         self._front = 0
         self._searched: dict[bytes, int] = {}
-        # What was done, to take it back: sequences that came, those that went negative, and states
-        # that were given up.
+        # An undo log: the sequences of added messages, those of removed ones as negative numbers,
+        # and states that were replaced.
         self._done: list[int | _State] = []
 
     def hide(self, first: int, subjects: list[bytes]) -> None:
-        """Messages of the log are not visible yet; `add` will be told of each. First of all."""
+        """Exclude messages of the log that are not visible. First call; `add` follows for each."""
         state = self._state
         state.messages -= len(subjects)
         state.byte_count -= sum(map(self._log.size_of, range(first, first + len(subjects))))
         self._hidden.update(subjects)
 
     def follow(self, subjects: list[bytes]) -> None:
-        """The log has got messages since; `add` will be told of each."""
+        """Note that the log has got messages since; `add` follows for each."""
         self._hidden.update(subjects)
 
-    # --- what will be there --------------------------------------------------------------------
+    # --- the content to come -------------------------------------------------------------------
 
     @property
     def messages(self) -> int:
-        """How many messages."""
+        """The number of messages that will be there."""
         return self._state.messages
 
     @property
     def byte_count(self) -> int:
-        """What they count."""
+        """The bytes that they will count."""
         return self._state.byte_count
 
     def has(self, sequence: int) -> bool:
-        """Whether a message that is there or will come will also stay; of others nothing is known
-        that makes them go."""
+        """Whether a message will stay. For another sequence: whether nothing removes it."""
         state = self._state
         if sequence < state.floor or sequence in self._gone:
             return False
@@ -124,7 +123,7 @@ class Forecast:
         return sequence >= state.floors.get(self._subject_of(sequence), 0)
 
     def count_of(self, subject: bytes) -> int:
-        """How many messages of a subject."""
+        """The number of messages of a subject that will be there."""
         counts = self._state.counts
         if subject not in counts:
             known = self._log.subject_extent(subject)[2] - self._hidden[subject]
@@ -132,14 +131,14 @@ class Forecast:
         return counts[subject]
 
     def oldest_size_of(self, subject: bytes) -> int:
-        """What the oldest message of a subject counts; 0 without one."""
+        """The size of the oldest message of a subject; 0 without one."""
         oldest = self._oldest(subject)
         return self._size_of(oldest) if oldest else 0
 
-    # --- what happens --------------------------------------------------------------------------
+    # --- changes -------------------------------------------------------------------------------
 
     def add(self, sequence: int, subject: bytes, size: int) -> None:
-        """A message comes; what limits say goes."""
+        """Add a message, and remove those beyond the limits."""
         state, config = self._state, self._config
         count = self.count_of(subject) + 1
         state.counts[subject] = count
@@ -153,13 +152,13 @@ class Forecast:
         self._done.append(sequence)
         if config.max_msgs_per_subject > 0:
             for _ in range(count - config.max_msgs_per_subject):
-                self._drop(self._oldest(subject))
+                self._remove(self._oldest(subject))
         if config.discard is Discard.OLD:
             while state.messages and self._is_beyond_totals():
-                self._drop(self._first())
+                self._remove(self._first())
 
     def purge(self, purges: list[Purge]) -> None:
-        """A message takes the place of others."""
+        """Remove the messages that a message replaces."""
         for subject, before in purges:
             if subject is None:
                 self._purge_all(before)
@@ -170,35 +169,35 @@ class Forecast:
                 self._purge_subject(subject, before)
 
     def mark(self) -> int:
-        """Where to go back to."""
+        """A point to which `go_back` can return."""
         return len(self._done)
 
     def go_back(self, mark: int) -> None:
-        """Take back what happened since."""
+        """Undo all changes since a mark."""
         while len(self._done) > mark:
             done = self._done.pop()
             if isinstance(done, _State):
                 self._state = done
-                # Before its floor nothing was searched for.
+                # A search may have begun at the floor that is undone here.
                 self._front = _NONE
                 self._searched.clear()
             elif done < 0:
-                self._take_back_drop(-done)
+                self._undo_removal(-done)
             else:
-                self._take_back_add(done)
+                self._undo_add(done)
         self._last = _NONE
 
     def settle(self) -> None:
-        """What happened can not be taken back any more."""
+        """Make all changes so far permanent."""
         self._done.clear()
 
-    # --- how -----------------------------------------------------------------------------------
+    # --- how changes are computed --------------------------------------------------------------
 
     def _is_beyond_totals(self) -> bool:
         config, state = self._config, self._state
         return 0 < config.max_msgs < state.messages or 0 < config.max_bytes < state.byte_count
 
-    def _drop(self, sequence: int) -> None:
+    def _remove(self, sequence: int) -> None:
         state = self._state
         self._gone.add(sequence)
         state.messages -= 1
@@ -207,7 +206,7 @@ class Forecast:
         state.counts[subject] = self.count_of(subject) - 1
         self._done.append(-sequence)
 
-    def _take_back_drop(self, sequence: int) -> None:
+    def _undo_removal(self, sequence: int) -> None:
         state, subject = self._state, self._subject_of(sequence)
         self._gone.discard(sequence)
         state.messages += 1
@@ -216,7 +215,7 @@ class Forecast:
         self._front = min(self._front, sequence)
         self._searched[subject] = min(self._searched.get(subject, 0), sequence)
 
-    def _take_back_add(self, sequence: int) -> None:
+    def _undo_add(self, sequence: int) -> None:
         state = self._state
         subject, size = self._coming.pop(sequence)
         sequences = self._coming_of[subject]
@@ -229,7 +228,7 @@ class Forecast:
         state.counts[subject] -= 1
 
     def _purge_all(self, before: int) -> None:
-        """Nothing stays but the message that purges, if it was stored at all."""
+        """Remove all messages but the one that purges, if it was stored at all."""
         self._done.append(self._state)
         purger = self._state = _State(0, 0, {}, before, {})
         if self._last == before and self.has(before):
@@ -243,11 +242,11 @@ class Forecast:
             return
         oldest = self._oldest(subject)
         while 0 < oldest < before:
-            self._drop(oldest)
+            self._remove(oldest)
             oldest = self._oldest(subject)
 
     def _purge_many(self, subject: bytes, before: int) -> None:
-        """Foresee the end of very many messages, without a look at each of them."""
+        """Remove very many messages of a subject, without noting each of them."""
         state, count = self._state, self.count_of(subject)
         size = self._bytes_of(subject, before) if self._config.max_bytes > 0 else 0
         is_purger = (

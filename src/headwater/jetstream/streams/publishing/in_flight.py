@@ -1,11 +1,11 @@
-"""Records that a stream's log has and that have not taken effect: between the two lies the disk.
+"""Records in flight: appended to a stream's log, and not yet applied because the disk is not done.
 
-Two things follow from them and are asked for all the time: what of the log nobody sees yet
-(`unseen`), and what will be there when all of them have taken effect (`forecast`). Both are made
-when they are first asked for and kept up to date from then on, record by record, so that a turn
-costs what is in the turn, however much is in flight. When nothing is in flight they are dropped.
+Two facts follow from them and are needed all the time: which messages of the log are not visible
+(`unseen`), and the content of the stream after all of them are applied (`forecast`). Both are
+computed when they are first needed and updated record by record from then on, so that the cost of a
+turn depends on the turn, however much is in flight. When nothing is in flight they are dropped.
 
-Looks at the log and never changes it.
+This module reads the log and never changes it.
 """
 
 from collections import deque
@@ -20,10 +20,10 @@ from headwater.jetstream.streams.publishing.checks import purges_of
 from headwater.jetstream.streams.publishing.forecast import Forecast, Purge
 from headwater.store.log.message_log import MessageLog
 
-# When so many messages are in flight, no more are taken in: recovery relies on it.
+# The limit of messages in flight: further publishes are refused. Recovery relies on it.
 IN_FLIGHT_MESSAGES_MAX: Final = 16_384
-# A forecast remembers what has taken effect long since. One that was told of so many more messages
-# than are in flight is made anew: that costs no more than it has saved.
+# A forecast keeps data of records that were applied long ago. It is rebuilt when it has seen this
+# many more messages than are in flight: the rebuild costs no more than the forecast has saved.
 FORGOTTEN_MESSAGES_MIN: Final = 4096
 
 
@@ -36,10 +36,10 @@ class InFlight:
     def __init__(self, log: MessageLog) -> None:
         self._log = log
         self._records: deque[Published | Passed] = deque()
-        # How many messages they hold; of the oldest record so many are visible already.
+        # The number of messages in the records, and the visible ones of the oldest record.
         self.messages = 0
         self._shown = 0
-        # As far as they were asked for; the second with how many messages it was told of.
+        # Computed when first needed; the forecast with the number of messages that it has seen.
         self._unseen: Unseen | None = None
         self._forecast: Forecast | None = None
         self._foreseen = 0
@@ -49,11 +49,11 @@ class InFlight:
 
     @property
     def oldest(self) -> Published | Passed | None:
-        """The record that takes effect next."""
+        """The record that is applied next."""
         return self._records[0] if self._records else None
 
     def add(self, record: Published | Passed, config: StreamConfig) -> None:
-        """The log has got a record."""
+        """Add a record that was appended to the log."""
         self._records.append(record)
         self.messages += _message_count(record)
         if self._unseen is not None and isinstance(record, Published):
@@ -65,7 +65,7 @@ class InFlight:
             self._foresee(self._forecast, record, config)
 
     def show(self, count: int) -> None:
-        """Of the oldest record's messages so many are visible now."""
+        """Note that `count` messages of the oldest record are visible now."""
         record = self._records[0]
         if self._unseen is not None and isinstance(record, Published):
             first = record.first_sequence + self._shown
@@ -73,7 +73,7 @@ class InFlight:
         self._shown = count
 
     def remove_oldest(self) -> None:
-        """The oldest record has taken effect."""
+        """Remove the oldest record, which was applied."""
         count = _message_count(self._records[0])
         self.show(count)
         self._records.popleft()
@@ -83,13 +83,13 @@ class InFlight:
             self._unseen = self._forecast = None
 
     def stream_changed(self) -> None:
-        """Something else has changed the stream: another future follows."""
+        """Drop the forecast, because another change of the stream makes it wrong."""
         self._forecast = None
 
-    # --- what follows --------------------------------------------------------------------------
+    # --- derived facts -------------------------------------------------------------------------
 
     def unseen(self) -> Unseen:
-        """What the log has and nobody sees."""
+        """The messages that the log has and that are not yet visible."""
         if self.messages == self._shown:
             return NOTHING_UNSEEN
         if self._unseen is None:
@@ -103,7 +103,10 @@ class InFlight:
         return self._unseen
 
     def forecast(self, config: StreamConfig) -> Forecast:
-        """What will be there, for a turn to look further ahead from; that is forgotten again."""
+        """The content of the stream after all records are applied, for a turn to build on.
+
+        The next call undoes what the turn has added.
+        """
         if not self._records:
             return Forecast(self._log, config)
         if self._foreseen > 2 * self.messages + FORGOTTEN_MESSAGES_MIN:
@@ -126,7 +129,7 @@ class InFlight:
     def _foresee(
         self, forecast: Forecast, record: Published | Passed, config: StreamConfig
     ) -> None:
-        """Tell a forecast what a record that the log has will do."""
+        """Add the effects of an appended record to a forecast."""
         if isinstance(record, Passed):
             forecast.purge(purges_of_passed(record, config))
         else:
@@ -141,7 +144,7 @@ class InFlight:
 
 
 def roll_ups_in(record: Published, config: StreamConfig) -> Iterator[tuple[int, list[Purge]]]:
-    """Positions behind messages that take the place of others, and of which."""
+    """The messages that roll up others: the position behind each, and the purges."""
     if not record.rolls_up:
         return
     for position, header in enumerate(record.batch.headers):
@@ -154,7 +157,7 @@ def roll_ups_in(record: Published, config: StreamConfig) -> Iterator[tuple[int, 
 
 
 def purges_of_passed(record: Passed, config: StreamConfig) -> list[Purge]:
-    """What a message takes the place of although it is not kept itself."""
+    """The purges of a message that is not stored itself."""
     control = names.read_control_headers(record.header)
     return purges_of(control, record.subject, record.last_sequence + 1, config)
 

@@ -1,9 +1,9 @@
-"""What was let into a stream and is not in its log yet, laid over the log.
+"""The overlay: messages that were accepted and are not in the log yet, laid over the log.
 
-A publish is judged as if those before it were stored: their message ids and sequences are here,
-what will be gone because of them is in a forecast. An overlay may lie on another one: the messages
-of an atomic batch are in one of their own, which is merged into the one below when all of them are
-in, and otherwise dropped.
+A publish is checked as if those before it were stored: the overlay has their message ids and
+sequences, and a forecast has the messages that they will remove. Overlays can be stacked: the
+messages of an atomic batch are in an overlay of their own, which is merged into the one below when
+all of them are accepted, and otherwise dropped.
 """
 
 from collections.abc import Iterator
@@ -46,21 +46,21 @@ class Overlay:
     ) -> None:
         self._log = log
         self._dedupe = dedupe
-        # Shared by overlays that lie on each other; none if messages never go.
+        # Shared by stacked overlays; None if the stream never removes messages.
         self._forecast = forecast
         self._mark = 0 if forecast is None else forecast.mark()
         self._below: Overlay | None = None
         self.next_sequence = log.last_sequence + 1
-        # The message id of the last message, empty if it had none.
+        # The message id of the last message; empty if it had none.
         self.last_id = last_id
         self.byte_count = 0
         self._ids: dict[bytes, int] = {}
         self._lasts: dict[bytes, int] = {}
-        # Header and body of the last message.
+        # The header and body of the last message of a subject.
         self._contents: dict[bytes, tuple[bytes, bytes]] = {}
 
     def begin(self) -> "Overlay":
-        """An overlay on this one."""
+        """A new overlay on top of this one."""
         above = Overlay(self._log, self._dedupe, self.last_id, self._forecast)
         above._below = self
         above.next_sequence = self.next_sequence
@@ -68,7 +68,7 @@ class Overlay:
         return above
 
     def merged(self) -> "Overlay":
-        """The overlay below, with everything of this one."""
+        """Merge this overlay into the one below. Returns that one."""
         below = self._lower()
         below.next_sequence = self.next_sequence
         below.last_id = self.last_id
@@ -79,7 +79,7 @@ class Overlay:
         return below
 
     def dropped(self) -> "Overlay":
-        """The overlay below, as if this one had never been."""
+        """Undo this overlay. Returns the one below."""
         if self._forecast is not None:
             self._forecast.go_back(self._mark)
         return self._lower()
@@ -89,10 +89,10 @@ class Overlay:
             raise InvariantViolation("this overlay lies on the log itself")
         return self._below
 
-    # --- what is let in ------------------------------------------------------------------------
+    # --- accepted messages ---------------------------------------------------------------------
 
     def add(self, subject: bytes, size: int, message_id: bytes) -> int:
-        """One more message; returns its sequence."""
+        """Add a message. Returns its sequence."""
         sequence = self.pass_by(message_id)
         self._lasts[subject] = sequence
         self.byte_count += size
@@ -101,7 +101,7 @@ class Overlay:
         return sequence
 
     def add_all(self, subjects: list[bytes], sizes: list[int], ids: list[bytes]) -> None:
-        """More messages; those without an id have an empty one."""
+        """Add messages; an empty id stands for none."""
         begin = self.next_sequence
         self.next_sequence = begin + len(subjects)
         sequences = range(begin, self.next_sequence)
@@ -114,7 +114,7 @@ class Overlay:
                 self._forecast.add(sequence, subject, size)
 
     def pass_by(self, message_id: bytes) -> int:
-        """A message takes a sequence and is not kept; returns the sequence."""
+        """Assign a sequence to a message that is not stored. Returns the sequence."""
         sequence = self.next_sequence
         self.next_sequence = sequence + 1
         self.last_id = message_id
@@ -123,18 +123,18 @@ class Overlay:
         return sequence
 
     def keep_content(self, subject: bytes, header: bytes, body: bytes) -> None:
-        """Remember what the last message of a subject has in it."""
+        """Keep the header and body of the last message of a subject."""
         self._contents[subject] = (header, body)
 
     def purge(self, purges: list[Purge]) -> None:
-        """What a message that was let in takes the place of."""
+        """Add the purges of an accepted message."""
         if self._forecast is not None:
             self._forecast.purge(purges)
 
-    # --- what is there as if all were stored ---------------------------------------------------
+    # --- the content, as if all were stored ----------------------------------------------------
 
     def find_id(self, message_id: bytes, now_ns: int) -> int:
-        """The sequence of the message with this id; 0 if there is none within the window."""
+        """The sequence of the message with this id; 0 if no such message is within the window."""
         for layer in self._layers():
             found = layer._ids.get(message_id, _NOT_FOUND)
             if found:
@@ -142,25 +142,25 @@ class Overlay:
         return self._dedupe.find(message_id, now_ns)
 
     def are_new(self, ids: list[bytes]) -> bool:
-        """Whether no id is there twice, here or below, past the window or not; empty ones are."""
+        """Whether no id stands here twice or is known to a layer; empty ids do not count."""
         return self._dedupe.are_new(ids) and all(
             layer._ids.keys().isdisjoint(ids) for layer in self._layers()
         )
 
     def last_sequence_of(self, pattern: bytes) -> int:
-        """The last message of a subject, or of all that match a pattern; 0 if there is none."""
+        """The last sequence of a subject, or of all that match a pattern; 0 without a message."""
         if not has_wildcard(pattern):
             return self._last_of(pattern)
         found = self._log.last_sequence_of((pattern,))
         lasts = [self._last_of(subject) for subject in self._subjects_like(pattern)]
         if self._stays(found):
             return max(found, *lasts, _NOT_FOUND)
-        # The last of another subject may stay.
+        # The last message of another subject may stay.
         lasts += filter(self._stays, self._log.last_of_each((pattern,)))
         return max(lasts, default=_NOT_FOUND)
 
     def content_of(self, subject: bytes) -> tuple[bytes, bytes] | None:
-        """Header and body of the last message of a subject, if there is one."""
+        """The header and body of the last message of a subject, if it has one."""
         sequence = self._last_of(subject)
         if not sequence:
             return None
@@ -193,7 +193,7 @@ class Overlay:
                 break
         else:
             found = self._log.index.subjects.extent(subject)[1]
-        # Messages of a subject go oldest first: without its last it has none.
+        # The messages of a subject are removed oldest first: without its last one it has none.
         return found if self._stays(found) else _NOT_FOUND
 
     def _stays(self, sequence: int) -> bool:

@@ -1,8 +1,8 @@
-"""How long a message lives by its own header, `Nats-TTL`.
+"""The time to live of a message, in its header `Nats-TTL`.
 
 A value is whole seconds (`60`), a duration (`1h30m`, counted in whole seconds) or `never`, which
-exempts a message from the stream's own age limit. Times to live are whole seconds everywhere in
-nats-server and therefore here; whoever stores them multiplies.
+exempts a message from the stream's own age limit. As in nats-server, times to live are whole
+seconds; the caller that stores them converts to nanoseconds.
 """
 
 from typing import Final
@@ -14,22 +14,22 @@ from headwater.wire.headers import value_of, with_value, without
 
 # The message has no time to live of its own.
 NONE: Final = 0
-# The message never ends, whatever the stream's age limit says.
+# The message never expires, whatever the stream's age limit is.
 NEVER: Final = -1
 
 _INT64_MASK: Final = (1 << 64) - 1
 _INT64_SIGN: Final = 1 << 63
 _INT64_MAX: Final = _INT64_SIGN - 1
-# 10 to the power of 64 is a multiple of 2 to the power of 64: further digits can not be seen.
+# 10 to the power of 64 is a multiple of 2 to the power of 64: further digits have no effect.
 _DIGITS_IN_64_BITS: Final = 64
 
 
 class TtlError(ValueError):
-    """The header says nothing, or less than a second (10165)."""
+    """The header is not a duration, or is less than a second (10165)."""
 
 
 def ttl_seconds(value: bytes) -> int:
-    """Seconds to live, or NONE or NEVER. Raises TtlError."""
+    """The time to live in seconds, or NONE or NEVER. Raises TtlError."""
     if not value:
         return NONE
     if value.lower() == b"never":
@@ -46,8 +46,7 @@ def ttl_seconds(value: bytes) -> int:
 
 
 def _whole_seconds(digits: bytes) -> int:
-    # Numbers that do not fit wrap around as they do in nats-server, where half of them come out
-    # negative and are refused.
+    # As in nats-server, numbers above 64 bits wrap around, and negative results are refused.
     seconds = int(digits[-_DIGITS_IN_64_BITS:]) & _INT64_MASK
     if seconds & _INT64_SIGN:
         raise TtlError(digits)
@@ -55,23 +54,24 @@ def _whole_seconds(digits: bytes) -> int:
 
 
 def ttl_of(block: bytes) -> int:
-    """What the header of a message says. Raises TtlError."""
+    """The time to live in the header of a message. Raises TtlError."""
     return ttl_seconds(value_of(block, header_names.TTL) or b"")
 
 
 def expiry_ns(timestamp_ns: int, ttl_s: int) -> int:
-    """When a message with a time to live goes; what lies beyond 64 bits is the end of time.
+    """When a message with a time to live expires; at most the largest 64-bit time.
 
-    nats-server calculates in 64 bits, where a message that should stay for 300 years is overdue.
+    nats-server computes in 64 bits without that limit, so a message that should stay for 300 years
+    expires at once.
     """
     return min(timestamp_ns + ttl_s * NS_PER_S, _INT64_MAX)
 
 
 def raised_to_marker(block: bytes, ttl_s: int, marker_ttl_ns: int) -> tuple[bytes, int]:
-    """The block and time to live of a message in a stream whose delete markers live for a while.
+    """The block and the time to live of a message in a stream with delete markers.
 
-    A message must not go before the marker of an earlier message of its subject; a shorter life is
-    raised to the marker's, and the header says so in seconds. Not for streams that keep one message
+    A message must not expire before the marker of an earlier message of its subject; a shorter life
+    is raised to the marker's, also in the header. This does not apply to streams with one message
     per subject, where the message itself replaces the marker.
     """
     floor_s = marker_ttl_ns // NS_PER_S

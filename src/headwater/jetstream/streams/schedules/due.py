@@ -1,7 +1,7 @@
-"""What a stream does when time passes: messages go, schedules publish, silent batches end.
+"""Timed work of a stream: messages expire, schedules publish, silent batches end.
 
-Whatever changes the stream is decided here and told as records. What is remembered between two
-calls only saves work, or waits, and is lost with a restart.
+All changes of the stream are decided here and returned as records. The state between two calls only
+saves work or delays a retry, and is lost with a restart.
 """
 
 from typing import TYPE_CHECKING, Final, final
@@ -19,11 +19,11 @@ from headwater.wire.headers import value_of
 if TYPE_CHECKING:
     from headwater.jetstream.streams.stream import Stream
 
-# A schedule whose copy may not come in tries again after so long.
+# A schedule whose copy was refused tries again after this time.
 REFUSED_COPY_RETRY_NS: Final = NS_PER_S
-# Ids past their window are forgotten when others come; where none come, so long after.
+# Ids past their window are dropped when others are added; without others, after this time.
 IDS_FORGOTTEN_AFTER_NS: Final = 10 * NS_PER_S
-# More than this is left for the next time, so that others are not held up.
+# The rest is left for the next call, so that other work is not delayed.
 GONE_AT_ONCE_MAX: Final = 2_000
 
 _KV_OPERATION: Final = b"KV-Operation"
@@ -32,23 +32,23 @@ _KV_PURGE: Final = b"PURGE"
 
 @final
 class DueWork:
-    """What is due in one stream."""
+    """The timed work of one stream."""
 
     __slots__ = ("_aged_before", "_copies_wait_until_ns", "_stream")
 
     def __init__(self, stream: "Stream") -> None:
         self._stream = stream
-        # Messages before this sequence stay, however old they are.
+        # All messages before this sequence were found to stay, however old they are.
         self._aged_before = 0
-        # Schedules are not looked at before.
+        # Schedules are not tried again before this time.
         self._copies_wait_until_ns = 0
 
     def reconfigured(self) -> None:
-        """The stream has other limits: all ages count again."""
+        """Check the age of all messages again, because the limits of the stream changed."""
         self._aged_before = 0
 
     def next_ns(self) -> int:
-        """When there may be something to do; 0 if never."""
+        """When work may be due; 0 for never."""
         stream = self._stream
         scheduled_ns = stream.scheduling.next_due_ns()
         ids_end_ns = stream.dedupe.next_end_ns()
@@ -63,7 +63,7 @@ class DueWork:
         return min(filter(None, times), default=0)
 
     def decide(self, now_ns: int) -> Decision:
-        """What has to be done by now."""
+        """Decide about all work that is due at `now_ns`."""
         decision = Decision()
         self._stream.dedupe.forget_before(now_ns)
         admission = Admission(self._stream, now_ns)
@@ -81,7 +81,7 @@ class DueWork:
     # --- messages that go ----------------------------------------------------------------------
 
     def _gone(self, now_ns: int) -> list[int]:
-        """The messages that are due, in order; those that nobody has seen yet are not."""
+        """The visible messages that expire, in order."""
         visible = self._stream.visible_sequence
         due = set(self._stream.log.due_by_expiry(now_ns, GONE_AT_ONCE_MAX))
         due.update(self._aged(now_ns))
@@ -95,7 +95,7 @@ class DueWork:
         return log.index.timestamp_of(sequence) + max_age_ns if sequence else 0
 
     def _aged(self, now_ns: int) -> list[int]:
-        """The messages that are too old, from the front; what stays is not looked at again."""
+        """The messages beyond the age limit; those that stay are not checked again."""
         stream = self._stream
         log, max_age_ns = stream.log, stream.config.max_age
         if max_age_ns <= 0:
@@ -104,7 +104,7 @@ class DueWork:
             return log.due_by_age(now_ns - max_age_ns + 1, GONE_AT_ONCE_MAX)
         aged = []
         sequence = log.index.next_message(max(self._aged_before, log.first_sequence))
-        # The rest is looked at the next time, also where all of these stay.
+        # The rest is checked the next time, even if all of these stay.
         for _ in range(GONE_AT_ONCE_MAX):
             if not 0 < sequence <= stream.visible_sequence:
                 break
@@ -117,7 +117,7 @@ class DueWork:
         return aged
 
     def _stays(self, sequence: int) -> bool:
-        """Whether a message says of itself that it never goes."""
+        """Whether a message has a TTL of `never`."""
         message = self._stream.log.get(sequence)
         try:
             return message is not None and ttl_of(message.header) == NEVER
@@ -127,10 +127,10 @@ class DueWork:
     # --- markers -------------------------------------------------------------------------------
 
     def _place_markers(self, gone: list[int], admission: Admission) -> None:
-        """A message says that a subject has lost its last one; it goes after a while itself."""
+        """Store a delete marker for each subject that has lost its last message; it expires too."""
         config = self._stream.config
         ttl_s = config.subject_delete_marker_ttl // NS_PER_S
-        # A counter that begins again is no place for a message that is none.
+        # A delete marker would become the first value of a counter that begins again.
         if ttl_s <= 0 or config.allow_msg_counter:
             return
         ttl = format_duration(ttl_s * NS_PER_S).encode()
@@ -142,7 +142,7 @@ class DueWork:
             admission.place(subject, header)
 
     def _emptied(self, gone: list[int]) -> list[bytes]:
-        """The subjects that have no message left, and whose last was not the end of something."""
+        """The subjects without a message left whose last message was not a marker itself."""
         log = self._stream.log
         lasts: dict[bytes, int] = {}
         left: dict[bytes, int] = {}

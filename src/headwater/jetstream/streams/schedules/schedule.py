@@ -1,16 +1,16 @@
 """Message schedules (ADR-51): when a stored message makes the stream publish another.
 
 A message with a `Nats-Schedule` header stays on its subject, one per subject, and at each of its
-times a copy goes to its target. The header says when:
+times a copy is published to its target. The header has the times:
 
     @at 2026-11-15T05:00:00Z        once
     @every 1h30m                    from its own time on, at least a second apart
     0 30 9 * * mon-fri              cron with seconds, in UTC or in `Nats-Schedule-Time-Zone`
     @hourly @daily @midnight @weekly @monthly @yearly @annually
 
-This module reads such headers, calculates times and makes the copies. Time is an argument; what the
-world knows about time zones is a function it is given. It does not know the stream, nor when it is
-called: firing at most once for times that passed unattended is in the arithmetic.
+This module parses the headers, computes times and makes the copies. The time is an argument, and so
+is the lookup of time zones. The module does not know the stream, nor when it is called: the
+arithmetic lets a schedule fire at most once for all times that were missed.
 """
 
 from collections.abc import Callable, Iterable
@@ -28,7 +28,7 @@ from headwater.jetstream.streams.publishing.ttl import TtlError, ttl_seconds
 from headwater.subjects.grammar import has_blank_or_control, is_one_word, is_valid_literal, matches
 from headwater.wire.headers import value_of, with_value, without, without_prefix
 
-# Gives the rules of a zone by its name in the IANA database, None if it does not know it.
+# The rules of a time zone by its name in the IANA database; None for an unknown name.
 ZoneFinder: TypeAlias = Callable[[str], tzinfo | None]
 
 TIME_ZONE: Final = b"Nats-Schedule-Time-Zone"
@@ -55,22 +55,22 @@ _PREDEFINED: Final = {
 
 
 class ScheduleError(ValueError):
-    """A pattern that no schedule can be read from (10189)."""
+    """The pattern is not a schedule (10189)."""
 
 
 class Due(NamedTuple):
     """One time of a schedule."""
 
     time_ns: int
-    # As the copy's `Nats-Schedule-Next` says it.
+    # The value of the copy's `Nats-Schedule-Next`.
     text: str
-    # Whether there is another after it.
+    # Whether another time follows.
     repeats: bool
 
 
 @final
 class Once:
-    """`@at`: a single time, in the past just as well."""
+    """`@at`: a single time, possibly in the past."""
 
     __slots__ = ("_time_ns",)
 
@@ -83,7 +83,7 @@ class Once:
 
 @final
 class Every:
-    """`@every`: whole seconds after the last time, or after now if that has passed."""
+    """`@every`: whole seconds after the last time, or after now if that time has passed."""
 
     __slots__ = ("_interval_ns",)
 
@@ -103,7 +103,7 @@ def _nearest_second_ns(time_ns: int) -> int:
 
 @final
 class Recurring:
-    """Cron: the next second that matches, after the last time or after now if that has passed."""
+    """Cron: the next matching second after the last time, or after now if that has passed."""
 
     __slots__ = ("_cron", "_zone")
 
@@ -112,7 +112,7 @@ class Recurring:
         self._zone = zone
 
     def next_after(self, last_ns: int, now_ns: int) -> Due:
-        """Raises ScheduleError if there is none."""
+        """The next time that matches. Raises ScheduleError if no time does."""
         try:
             next_ns = self._cron.next_after(last_ns // NS_PER_S, self._zone) * NS_PER_S
             if next_ns < now_ns:
@@ -127,7 +127,7 @@ Schedule: TypeAlias = Once | Every | Recurring
 
 
 def parse_schedule(pattern: str, zone: tzinfo | None = None) -> Schedule | None:
-    """Read a pattern; None if it is empty or the zero time. Raises ScheduleError."""
+    """Parse a pattern; None if it is empty or the zero time. Raises ScheduleError."""
     if not pattern:
         return None
     if pattern.startswith((_AT, _EVERY)):
@@ -149,7 +149,7 @@ def _parse_time(text: str) -> Once | None:
         raise ScheduleError(str(error)) from None
     if time_ns == ZERO_TIME_NS:
         return None
-    # nats-server calculates in 64 bits, where the year 2300 has passed.
+    # nats-server computes in 64 bits, which end before the year 2300.
     return Once(max(_INT64_MIN, min(time_ns, _INT64_MAX)))
 
 
@@ -182,7 +182,7 @@ def schedule_of(block: bytes, find_zone: ZoneFinder) -> Schedule | None:
 
 
 class ScheduleRules(NamedTuple):
-    """What a stream's configuration says about schedules."""
+    """The configuration of a stream, as far as schedules are concerned."""
 
     allowed: bool
     ttl_allowed: bool
@@ -192,9 +192,9 @@ class ScheduleRules(NamedTuple):
 def check_schedule(
     block: bytes, subject: bytes, rules: ScheduleRules, now_ns: int, find_zone: ZoneFinder
 ) -> bytes:
-    """Refuse a schedule that may not be stored; the block it is stored with. Raises ApiError.
+    """Refuse an invalid schedule. Returns the block to store it with. Raises ApiError.
 
-    A schedule takes the place of the one before it on its subject: its header gets a rollup.
+    A schedule replaces the previous one on its subject: its header gets a roll-up.
     """
     try:
         schedule = schedule_of(block, find_zone)
@@ -248,7 +248,7 @@ def check_scheduler(
 ) -> None:
     """Refuse headers that only a stream writes, except to end a schedule. Raises ApiError (10212).
 
-    `last_block_of` gives the header of the last message on a subject, None without one.
+    `last_block_of` returns the header of the last message on a subject, None without one.
     """
     scheduler = value_of(block, names.SCHEDULER)
     following = value_of(block, names.SCHEDULE_NEXT)
@@ -278,7 +278,7 @@ def _is_covered(subject: bytes, patterns: Iterable[bytes]) -> bool:
     return any(matches(pattern, subject) for pattern in patterns)
 
 
-# --- what a schedule publishes --------------------------------------------------------------------
+# --- the copies of a schedule ---------------------------------------------------------------------
 
 
 class Copy(NamedTuple):
@@ -298,10 +298,10 @@ def copy_to_publish(
     find_zone: ZoneFinder,
     last_of: Callable[[bytes], tuple[bytes, bytes] | None],
 ) -> Copy | None:
-    """What the schedule stored on `scheduler` publishes at `due_ns`; None if it is none (any more).
+    """The message that the schedule on `scheduler` publishes at `due_ns`; None without a schedule.
 
-    `last_of` gives header and body of the last message on a subject: the source of the copy, if the
-    schedule names one and there is one.
+    `last_of` returns the header and body of the last message on a subject, which is copied if the
+    schedule names that subject as its source.
     """
     try:
         schedule = schedule_of(block, find_zone)
@@ -314,7 +314,7 @@ def copy_to_publish(
         return None
     target, source = value_of(block, TARGET), value_of(block, SOURCE)
     if not target or not is_one_word(target):
-        # An older version took blanks and line ends in a target: nothing is published there.
+        # An older version accepted blanks and line ends in a target: no copy is published there.
         return None
     rollup = value_of(block, SCHEDULED_ROLLUP)
     copied = (last_of(source) if source else None) or (block, body)
@@ -330,7 +330,7 @@ def copy_to_publish(
 
 
 def _without_control(block: bytes) -> bytes:
-    """Without what made the original a schedule, and without what could keep a copy out."""
+    """The block without headers that made the original a schedule or could have a copy refused."""
     block = without_prefix(without_prefix(block, _SCHEDULE_PREFIX), _EXPECTED_PREFIX)
     for name in (names.MSG_ID, names.TTL, names.ROLLUP):
         block = without(block, name)

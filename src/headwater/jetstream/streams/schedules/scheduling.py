@@ -1,9 +1,9 @@
-"""The schedules among the messages of a stream, and what they publish.
+"""The schedules of a stream, and the messages that they publish.
 
-Which schedules there are, and when they are due, follows from the visible messages: `note` is told
-of each in order, and `forget` of those that go. Zone data belong to the machine; two servers with
-different ones may disagree on when a schedule is due, until the copy that one of them publishes
-tells both the next time.
+The schedules and their times follow from the visible messages: `note` is called for each message in
+order, and `forget` for removed ones. Time zone data belong to the machine; two servers with
+different data may disagree on the time of a schedule, until one of them publishes a copy, which has
+the next time.
 """
 
 from collections.abc import Callable, Iterable
@@ -26,7 +26,7 @@ from headwater.store.log.message_log import MessageLog
 from headwater.subjects.grammar import has_wildcard
 from headwater.wire.headers import value_of
 
-# Whoever stores a schedule whose time has come still has so long to take it back.
+# A client that stores a schedule in the past has this time to take it back.
 GRACE_NS: Final = 250 * NS_PER_MS
 
 
@@ -40,10 +40,10 @@ class Scheduling:
         self._find_zone = find_zone
         self._table = ScheduleTable()
 
-    # --- which there are -----------------------------------------------------------------------
+    # --- the schedules -------------------------------------------------------------------------
 
     def note(self, sequence: int, subject: bytes, header: bytes, timestamp_ns: int) -> None:
-        """A message became visible: a schedule, a copy of one, or the end of one."""
+        """Process a visible message: a schedule, a copy of one, or the end of one."""
         if names.SCHEDULE not in header:
             # A plain message on its subject ends a schedule.
             self._table.remove_subject(subject)
@@ -56,7 +56,7 @@ class Scheduling:
         self._note_next(header)
 
     def _note_next(self, header: bytes) -> None:
-        """A copy says when its schedule is due next."""
+        """Take the next time of a schedule from its copy."""
         scheduler = value_of(header, names.SCHEDULER)
         following = value_of(header, names.SCHEDULE_NEXT)
         if not scheduler or not following or following == names.SCHEDULE_NEXT_PURGE:
@@ -75,13 +75,13 @@ class Scheduling:
             return None
 
     def forget(self, sequences: Iterable[int]) -> None:
-        """Messages are gone."""
+        """Drop the schedules of removed messages."""
         if len(self._table):
             for sequence in sequences:
                 self._table.remove(sequence)
 
     def forget_purged(self, log: MessageLog, pattern: bytes) -> None:
-        """Messages on matching subjects are gone, all or some."""
+        """Drop the schedules of removed messages on matching subjects."""
         if not len(self._table):
             return
         if has_wildcard(pattern):
@@ -92,7 +92,7 @@ class Scheduling:
         self.forget(sequence for sequence in sequences if not log.index.has(sequence))
 
     def skip_missed(self, log: MessageLog, now_ns: int) -> None:
-        """After a pause: what repeats goes on from now, and does not make up for missed times."""
+        """Move repeating schedules to their next time from now; missed times are not made up."""
         for subject, sequence, due_ns in self._table.entries():
             message = log.get(sequence)
             if message is None or due_ns > now_ns:
@@ -105,10 +105,10 @@ class Scheduling:
         """Subject, sequence and due time of every schedule, by sequence."""
         return self._table.entries()
 
-    # --- what they publish ---------------------------------------------------------------------
+    # --- the copies ----------------------------------------------------------------------------
 
     def next_due_ns(self) -> int:
-        """When the next one is due; 0 if none will be."""
+        """When the next schedule is due; 0 for never."""
         return self._table.next_due_ns() or 0
 
     def take_due(
@@ -117,10 +117,10 @@ class Scheduling:
         now_ns: int,
         last_of: Callable[[bytes], tuple[bytes, bytes] | None],
     ) -> list[tuple[int, Copy]]:
-        """What schedules publish whose time has come, by their sequences.
+        """Take the due schedules. Returns their copies with the sequence of each schedule.
 
-        None of them is due again before its copy is visible, or was given back. `last_of` gives
-        header and body of the last message of a subject.
+        A schedule is not due again before its copy is visible or `give_back` is called. `last_of`
+        returns the header and body of the last message of a subject.
         """
         copies = []
         for sequence, subject, due_ns in self._table.take_due(now_ns):
@@ -141,5 +141,5 @@ class Scheduling:
         return copies
 
     def give_back(self, sequences: Iterable[int]) -> None:
-        """The copies of these schedules did not come in: they are due again."""
+        """Make schedules due again whose copies were refused."""
         self._table.land(sequences)

@@ -1,8 +1,8 @@
-"""When the schedules of a stream are due: one per subject, that of its last message.
+"""The due times of a stream's schedules: one schedule per subject, that of its last message.
 
-What is in the table follows from the stored messages alone, so every replica has the same. Which
-schedules have fired and wait for their copy to be stored is beside it: only whoever publishes the
-copies knows, and a new leader starts without.
+The table follows from the stored messages alone, so it is equal on every replica. The set of
+schedules that have fired and wait for their copy to be stored is kept beside it: only the server
+that publishes the copies knows it, and a new leader starts with an empty one.
 """
 
 from collections.abc import Iterable
@@ -11,7 +11,7 @@ from typing import Final, final
 
 _SEQUENCE_BITS: Final = 64
 _SEQUENCE_MASK: Final = (1 << _SEQUENCE_BITS) - 1
-# The heap keeps times that were moved since; it is made anew when most of it is such.
+# The heap also holds outdated times; it is rebuilt when most of it is outdated.
 _STALE_MIN: Final = 64
 
 
@@ -36,27 +36,27 @@ class ScheduleTable:
         return self._sequences.get(subject)
 
     def put(self, subject: bytes, sequence: int, due_ns: int) -> None:
-        """A schedule was stored; it takes the place of the one before it on its subject."""
+        """Add a stored schedule, which replaces the previous one on its subject."""
         self.remove_subject(subject)
         self._sequences[subject] = sequence
         self._subjects[sequence] = subject
         self._set_due(sequence, due_ns)
 
     def move(self, subject: bytes, due_ns: int) -> None:
-        """A copy was stored, and says when the next one is due."""
+        """Set the next time of a schedule, from its stored copy."""
         sequence = self._sequences.get(subject)
         if sequence is not None:
             self._in_flight.discard(sequence)
             self._set_due(sequence, due_ns)
 
     def remove_subject(self, subject: bytes) -> None:
-        """The last message of the subject is no schedule any more."""
+        """Drop the schedule of a subject whose last message is not a schedule any more."""
         sequence = self._sequences.get(subject)
         if sequence is not None:
             self.remove(sequence)
 
     def remove(self, sequence: int) -> None:
-        """The message is gone."""
+        """Drop the schedule of a removed message."""
         subject = self._subjects.pop(sequence, None)
         if subject is not None:
             del self._sequences[subject]
@@ -64,14 +64,14 @@ class ScheduleTable:
             self._in_flight.discard(sequence)
 
     def next_due_ns(self) -> int | None:
-        """When the next one that is not in flight is due."""
+        """The earliest time of a schedule that is not in flight."""
         self._drop_stale()
         return self._heap[0] >> _SEQUENCE_BITS if self._heap else None
 
     def take_due(self, now_ns: int) -> list[tuple[int, bytes, int]]:
-        """Sequence, subject and due time of all that are due, by sequence; they are in flight now.
+        """The sequence, subject and time of all due schedules, by sequence; they are in flight now.
 
-        Until its copy is stored (`move`, or the schedule is removed) none is due again.
+        A schedule in flight is not due again until its copy is stored (`move`) or `land` is called.
         """
         taken = []
         self._drop_stale()
@@ -85,7 +85,7 @@ class ScheduleTable:
         return taken
 
     def land(self, sequences: Iterable[int]) -> None:
-        """The copies of these schedules will never be stored: they are due again."""
+        """Make schedules due again whose copies will never be stored."""
         for sequence in sequences:
             if sequence in self._in_flight:
                 self._in_flight.discard(sequence)
