@@ -3,16 +3,16 @@
 import re
 from typing import Final
 
-# What nats-server 2.15 has.
+# The level of nats-server 2.15.
 API_LEVEL: Final = 5
 
-# What Go reads as a number: a sign, zeros, and digits, of which 64 bits have at most so many.
+# A number as Go parses it: a sign, zeros, and digits, at most this many for 64 bits.
 _NUMBER: Final = re.compile(rb"([+-]?)0*([0-9]*)")
 _DIGITS_MAX: Final = 19
 
 
 def exceeds_level(value: bytes) -> bool:
-    """Whether a header `Nats-Required-Api-Level` asks for more than there is, or for nonsense."""
+    """Whether a header `Nats-Required-Api-Level` asks for a higher level, or is not a number."""
     found = _NUMBER.fullmatch(value)
     if found is None or not value[-1:].isdigit() or len(found[2]) > _DIGITS_MAX:
         return True

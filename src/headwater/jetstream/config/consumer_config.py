@@ -1,11 +1,11 @@
 """The configuration of a consumer, as clients write it and as they get it back.
 
-Field names are the keys in JSON, their order is nats-server's, and the defaults are what Go has for
-an absent key; `config_defaults` fills in what nats-server fills in. Fields marked OMIT_EMPTY are
+Field names are the keys in JSON, their order is nats-server's, and the defaults are Go's values for
+an absent key; `consumer_defaults` adds the defaults of nats-server. Fields marked OMIT_EMPTY are
 left out of replies while empty.
 
-Of the metadata three keys belong to the server: `_nats.req.level` is kept with the consumer, the
-other two say who answers and are put in only for replies.
+Three keys of the metadata belong to the server: `_nats.req.level` is stored with the consumer, the
+other two describe the server that replies and are added to replies only.
 """
 
 from typing import Annotated, ClassVar
@@ -25,7 +25,7 @@ from headwater.jetstream.config.stream_config import (
 
 
 class DeliverPolicy(Choice):
-    """With which message of the stream a consumer begins."""
+    """The first message of the stream that a consumer delivers."""
 
     ALL = "all"
     LAST = "last"
@@ -36,12 +36,12 @@ class DeliverPolicy(Choice):
 
     @classmethod
     def spelled(cls, literal: bytes) -> bytes:
-        """A word of nats-server's for a policy that is none means the first."""
+        """nats-server's word for an unset policy stands for the first policy."""
         return b'"all"' if literal == b'"undefined"' else literal
 
 
 class AckPolicy(Choice):
-    """What has to be acknowledged: nothing, by ranges, one by one, or by flow control."""
+    """The kind of acknowledgements: none, by ranges, one by one, or by flow control."""
 
     NONE = "none"
     ALL = "all"
@@ -50,7 +50,7 @@ class AckPolicy(Choice):
 
 
 class ReplayPolicy(Choice):
-    """How fast what is stored is delivered: at once, or as it came in."""
+    """The speed of delivery of stored messages: at once, or in their original distances."""
 
     INSTANT = "instant"
     ORIGINAL = "original"
@@ -66,12 +66,12 @@ class PriorityPolicy(Choice):
 
     @classmethod
     def refusal(cls, literal: bytes) -> str:
-        """Shows the value as it was written."""
+        """The text of the refusal, with the value as it was written."""
         return f"unknown priority policy: {literal.decode(errors='replace')}"
 
 
 class ConsumerConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that is set about a consumer. Durations are nanoseconds."""
+    """All settings of a consumer. Durations are nanoseconds."""
 
     durable_name: Text = ""
     name: Text = ""
@@ -95,19 +95,19 @@ class ConsumerConfig(msgspec.Struct, frozen=True, kw_only=True):
     max_ack_pending: Annotated[Int, OMIT_EMPTY] = 0
     flow_control: Flag = False
     headers_only: Flag = False
-    # What one pull may ask for; zero is no limit.
+    # Limits of one pull request; zero is no limit.
     max_batch: Annotated[Int, OMIT_EMPTY] = 0
     max_expires: Annotated[Duration, OMIT_EMPTY] = 0
     max_bytes: Annotated[Int, OMIT_EMPTY] = 0
-    # Empty for consumers that are pulled from.
+    # Empty for pull consumers.
     deliver_subject: Text = ""
     deliver_group: Text = ""
     idle_heartbeat: Annotated[Duration, OMIT_EMPTY] = 0
     inactive_threshold: Annotated[Duration, OMIT_EMPTY] = 0
-    # Zero is as many as the stream has.
+    # Zero stands for the number of the stream.
     num_replicas: Int = 0
     mem_storage: Flag = False
-    # For the server's own: how it reads a stream for mirrors and sources.
+    # For the consumers of servers, which read a stream for mirrors and sources.
     direct: Flag = False
     sourcing: Flag = False
     metadata: Annotated[dict[str, str], OMIT_EMPTY] = {}
@@ -118,34 +118,34 @@ class ConsumerConfig(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_pull(self) -> bool:
-        """Whether clients ask for messages, instead of having them sent."""
+        """Whether clients pull messages, instead of having them pushed."""
         return not self.deliver_subject
 
     @property
     def is_durable(self) -> bool:
-        """Whether it stays when nobody uses it, unless it says for how long it does."""
+        """Whether the consumer stays without clients, unless it has an inactivity threshold."""
         return bool(self.durable_name)
 
     @property
     def filters(self) -> tuple[str, ...]:
-        """The subjects it is about; none for all of the stream."""
+        """The filter subjects; empty for the whole stream."""
         return self.filter_subjects or ((self.filter_subject,) if self.filter_subject else ())
 
     @property
     def patterns(self) -> tuple[bytes, ...]:
-        """The same as bytes, the way subjects are matched."""
+        """The filter subjects as bytes, for matching."""
         return tuple(each.encode(errors="surrogateescape") for each in self.filters)
 
     @property
     def pause_until_ns(self) -> int | None:
-        """Until when nothing is delivered; None if nobody said so."""
+        """When the pause ends; None without a pause."""
         if self.pause_until is None or self.pause_until.unix_ns == ZERO_TIME_NS:
             return None
         return self.pause_until.unix_ns
 
 
 class ConsumerAction(Choice):
-    """What a request to create a consumer may do: either, or only one of both."""
+    """The effect of a request to create a consumer: either, or only one of the two."""
 
     CREATE_OR_UPDATE = ""
     CREATE = "create"
@@ -153,7 +153,7 @@ class ConsumerAction(Choice):
 
     @classmethod
     def refusal(cls, literal: bytes) -> str:
-        """Shows the value as it was written."""
+        """The text of the refusal, with the value as it was written."""
         return f"unknown consumer action: {literal.decode(errors='replace')}"
 
 
@@ -165,12 +165,12 @@ class ConsumerRequest(msgspec.Struct, frozen=True, kw_only=True):
     stream_name: str = ""
     config: ConsumerConfig = ConsumerConfig()
     action: ConsumerAction = ConsumerAction.CREATE_OR_UPDATE
-    # What would be adjusted silently is refused instead.
+    # Refuse values that would be adjusted silently.
     pedantic: Flag = False
 
 
 def required_level(config: ConsumerConfig) -> int:
-    """The API level a server needs to run this consumer as it is meant."""
+    """The API level that a server needs to run this consumer as intended."""
     if config.ack_policy is AckPolicy.FLOW_CONTROL:
         return 4
     has_priorities = (
@@ -182,12 +182,12 @@ def required_level(config: ConsumerConfig) -> int:
 
 
 def with_required_level(config: ConsumerConfig) -> ConsumerConfig:
-    """The configuration as it is kept: with the level it requires, without who answered."""
+    """The configuration to store: with the level it requires, without data of the server."""
     metadata = kept_metadata(config.metadata, required_level(config))
     return msgspec.structs.replace(config, metadata=metadata)
 
 
 def with_server_metadata(config: ConsumerConfig, version: str, level: int) -> ConsumerConfig:
-    """The configuration for replies that say who answers: all but those of CONSUMER.LIST."""
+    """The configuration for replies that describe the server: all but those of CONSUMER.LIST."""
     metadata = told_metadata(config.metadata, version, level)
     return msgspec.structs.replace(config, metadata=metadata)

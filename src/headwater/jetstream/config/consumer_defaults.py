@@ -1,7 +1,8 @@
-"""What a consumer has where nothing was said: from the server, its account and its stream.
+"""Defaults of a consumer: from the server, its account and its stream.
 
-Also what else nats-server adjusts silently, unless the client asked to be told instead (pedantic).
-The order is nats-server's, because of several adjustments the first is told.
+The module also makes the other silent adjustments of nats-server, unless the client asked for
+errors instead (pedantic). The order is nats-server's: a client learns the first of several
+adjustments.
 """
 
 from collections.abc import Mapping
@@ -21,13 +22,13 @@ ACK_WAIT_DEFAULT_NS: Final = 30 * NS_PER_S
 MAX_WAITING_DEFAULT: Final = 512
 MAX_ACK_PENDING_DEFAULT: Final = 1000
 PRIORITY_TIMEOUT_DEFAULT_NS: Final = 120 * NS_PER_S
-# How long an ephemeral consumer stays when nobody uses it.
+# The lifetime of an ephemeral consumer without clients.
 INACTIVE_THRESHOLD_DEFAULT_NS: Final = 5 * NS_PER_S
-# The only heartbeat with which acks by flow control go together.
+# The only heartbeat that can be combined with acknowledgements by flow control.
 FLOW_CONTROL_HEARTBEAT_NS: Final = NS_PER_S
 
 _UNLIMITED: Final = -1
-# What smaller values are taken for, in the order in which they are looked at.
+# The values that smaller ones are raised to, in the order of the checks.
 _FLOORS: Final = {
     "max_deliver": _UNLIMITED,
     "max_waiting": 0,
@@ -42,30 +43,30 @@ _FLOORS: Final = {
 
 
 class Configured(Protocol):
-    """A consumer, as far as others have to get along with it."""
+    """Another consumer of the stream, as far as the rules need it."""
 
     @property
     def config(self) -> ConsumerConfig: ...
 
 
 class ConsumerSurroundings(msgspec.Struct, frozen=True, kw_only=True):
-    """What rules and defaults look at besides the request. A limit of zero or less is none."""
+    """The facts beside the request that rules and defaults need. Zero or less is no limit."""
 
     stream: StreamConfig
-    # All consumers of the stream by name, the one that is asked for among them if it exists.
+    # All consumers of the stream by name, including the one in the request if it exists.
     consumers: Mapping[str, Configured] = {}
     server_max_ack_pending: int = 0
     server_max_request_batch: int = 0
     account_max_ack_pending: int = 0
     account_max_consumers: int = 0
-    # Where neither the stream nor the account says how many it may be.
+    # For streams without a limit of their own or of their account.
     default_max_consumers: int = 0
 
 
 def with_defaults(
     config: ConsumerConfig, pedantic: bool, around: ConsumerSurroundings
 ) -> ConsumerConfig:
-    """`config` with nothing left open, whether it breaks a rule or not."""
+    """`config` with all defaults, whether it breaks a rule or not."""
     config = _with_floors(config, pedantic)
     config = _with_acks(config, pedantic)
     config = _with_limits(config, pedantic, around)
@@ -91,7 +92,7 @@ def _with_floors(config: ConsumerConfig, pedantic: bool) -> ConsumerConfig:
 
 
 def _with_acks(config: ConsumerConfig, pedantic: bool) -> ConsumerConfig:
-    """How long is waited for an ack: as long as before the first redelivery."""
+    """Set the ack wait: the first wait of the backoff, or the default."""
     ack_wait_ns = config.ack_wait
     if ack_wait_ns == 0 and config.ack_policy in (AckPolicy.EXPLICIT, AckPolicy.ALL):
         ack_wait_ns = ACK_WAIT_DEFAULT_NS
@@ -105,7 +106,7 @@ def _with_acks(config: ConsumerConfig, pedantic: bool) -> ConsumerConfig:
 def _with_limits(
     config: ConsumerConfig, pedantic: bool, around: ConsumerSurroundings
 ) -> ConsumerConfig:
-    """What the stream gives its consumers, and then the account and the server."""
+    """Set the defaults of the stream, then those of the account and the server."""
     given = around.stream.consumer_limits
     max_ack_pending, inactive_threshold = config.max_ack_pending, config.inactive_threshold
     max_batch = config.max_batch
@@ -137,14 +138,14 @@ def _missing(name: str) -> ApiError:
 
 
 def with_expiry(config: ConsumerConfig) -> ConsumerConfig:
-    """A new consumer that is not durable does not stay for ever."""
+    """Give a new consumer that is not durable an inactivity threshold."""
     if config.is_durable or config.inactive_threshold > 0:
         return config
     return msgspec.structs.replace(config, inactive_threshold=INACTIVE_THRESHOLD_DEFAULT_NS)
 
 
 def with_expiry_after(old: ConsumerConfig, config: ConsumerConfig) -> ConsumerConfig:
-    """The same for a consumer that was `old`: what it was, decides whether it may stay."""
+    """Give an updated consumer an inactivity threshold, unless it was durable before."""
     threshold_ns = config.inactive_threshold
     if threshold_ns == old.inactive_threshold or threshold_ns > 0 or old.is_durable:
         return config
@@ -152,5 +153,5 @@ def with_expiry_after(old: ConsumerConfig, config: ConsumerConfig) -> ConsumerCo
 
 
 def in_utc(time: Time) -> Time:
-    """The same moment by the server's clock. Raises OverflowError outside the calendar."""
+    """The time in UTC. Raises OverflowError outside the calendar."""
     return Time(time.unix_ns, format_time(time.unix_ns))

@@ -1,11 +1,11 @@
 """The configuration of a stream, as clients write it and as they get it back.
 
-Field names are the keys in JSON, their order is nats-server's, and the defaults are what Go has for
-an absent key; `config_checks` fills in what nats-server fills in. Fields marked OMIT_EMPTY are left
+Field names are the keys in JSON, their order is nats-server's, and the defaults are Go's values for
+an absent key; `stream_checks` adds the defaults of nats-server. Fields marked OMIT_EMPTY are left
 out of replies while empty. The last four settings are not nats-server's; unset, they are nowhere.
 
-Three keys of the metadata belong to the server. `_nats.req.level` is kept with the stream; the
-other two say who answers, and are put in only for replies.
+Three keys of the metadata belong to the server: `_nats.req.level` is stored with the stream, the
+other two describe the server that replies and are added to replies only.
 """
 
 from enum import Enum
@@ -41,7 +41,7 @@ class Choice(Enum):
 
     @classmethod
     def from_json(cls, literal: bytes) -> "Choice":
-        """The member that `literal` spells."""
+        """The member that `literal` spells. Raises ValueError."""
         word = cls.spelled(literal)
         for member in cls:
             if word == f'"{member.value}"'.encode():
@@ -50,17 +50,17 @@ class Choice(Enum):
 
     @classmethod
     def spelled(cls, literal: bytes) -> bytes:
-        """`literal` in the spelling of a member, if it is another spelling of one."""
+        """The member's own spelling, if `literal` is another spelling of it."""
         return literal
 
     @classmethod
     def refusal(cls, literal: bytes) -> str:
-        """What the client is told about a word that is no member."""
+        """The text of the refusal for a word that is not a member."""
         return f"can not unmarshal {quote_bytes(literal)}"
 
 
 class Retention(Choice):
-    """What makes a message removable: limits, every consumer's ack, or any ack."""
+    """The condition for the removal of a message: limits, every consumer's ack, or any ack."""
 
     LIMITS = "limits"
     INTEREST = "interest"
@@ -68,19 +68,19 @@ class Retention(Choice):
 
 
 class Discard(Choice):
-    """What gives way at a limit: the oldest message or the newest."""
+    """The message that gives way at a limit: the oldest or the newest."""
 
     OLD = "old"
     NEW = "new"
 
     @classmethod
     def spelled(cls, literal: bytes) -> bytes:
-        """This word may be in any case."""
+        """The word may be in any case."""
         return literal.lower()
 
 
 class Storage(Choice):
-    """Where messages are."""
+    """The medium of the messages."""
 
     FILE = "file"
     MEMORY = "memory"
@@ -94,14 +94,14 @@ class Compression(Choice):
 
     @classmethod
     def spelled(cls, literal: bytes) -> bytes:
-        """This word may be written with escapes."""
+        """The word may be written with escapes."""
         if literal.startswith(b'"'):
             return f'"{unquote(literal)}"'.encode()
         return literal
 
     @classmethod
     def refusal(cls, literal: bytes) -> str:
-        """Names the kind of a value that is no word."""
+        """The text of the refusal, with the kind of a value that is not a string."""
         kind = kind_of(literal)
         if kind in ("string", "null"):
             return "unknown compression algorithm"
@@ -126,7 +126,7 @@ class PersistMode(_DefaultedChoice):
 
 
 class ReadConsistency(_DefaultedChoice):
-    """Who may answer reads, and with which promise."""
+    """The servers that may answer reads, and the promise that they give."""
 
     DEFAULT = "default"
     WEAK = "weak"
@@ -141,23 +141,23 @@ class WriteConsistency(_DefaultedChoice):
 
 
 class Placement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Where the replicas of a stream may be."""
+    """The servers that may hold the replicas of a stream."""
 
     cluster: Text = ""
-    # No tags are not the same as none said: with an empty list a placement is kept.
+    # An empty list differs from no list: a placement with an empty list is kept.
     tags: Annotated[tuple[str, ...] | None, OMIT_EMPTY] = None
     preferred: Text = ""
 
 
 class SubjectTransformConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A rewriting of subjects."""
+    """A transform of subjects."""
 
     src: str = ""
     dest: str = ""
 
 
 class Republish(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Where stored messages are published again."""
+    """The rule by which stored messages are republished."""
 
     go_name: ClassVar[str] = "RePublish"
 
@@ -167,7 +167,7 @@ class Republish(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 class ConsumerLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What consumers of the stream have when they do not say otherwise, and at most."""
+    """Default and maximum of settings of the stream's consumers."""
 
     go_name: ClassVar[str] = "StreamConsumerLimits"
 
@@ -176,14 +176,14 @@ class ConsumerLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
 
 class ExternalStream(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How to reach a stream of another account or domain."""
+    """The API prefix of a stream in another account or domain."""
 
     api: str = ""
     deliver: str = ""
 
 
 class StreamConsumerSource(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A consumer made beforehand, through which another stream is read."""
+    """A consumer that exists already, by which another stream is read."""
 
     name: Text = ""
     deliver_subject: Text = ""
@@ -245,11 +245,11 @@ class NatsStreamConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
 
 
 class StreamConfig(NatsStreamConfig, frozen=True, kw_only=True):
-    """Everything that is set about a stream."""
+    """All settings of a stream."""
 
     read_consistency: Annotated[ReadConsistency, OMIT_EMPTY] = ReadConsistency.DEFAULT
     write_consistency: Annotated[WriteConsistency, OMIT_EMPTY] = WriteConsistency.STRONG
-    # Unset, the server's own applies; zero switches it off for this stream.
+    # Unset, the server's own applies; zero disables it for this stream.
     ack_timeout: Annotated[Duration | None, OMIT_EMPTY] = None
     max_staleness: Annotated[Duration, OMIT_EMPTY] = 0
 
@@ -257,22 +257,22 @@ class StreamConfig(NatsStreamConfig, frozen=True, kw_only=True):
 class StreamRequest(NatsStreamConfig, frozen=True, kw_only=True):
     """The body of STREAM.CREATE and STREAM.UPDATE.
 
-    A client that was not written for Headwater sends a whole configuration without our settings.
-    It does not mean to reset them, so an absent key is told from one that says the default.
+    A client that does not know Headwater sends a whole configuration without our settings. It does
+    not mean to reset them, so an absent key differs from one with the default.
     """
 
     go_name: ClassVar[str] = "StreamConfigRequest"
 
     read_consistency: ReadConsistency | UnsetType = UNSET
     write_consistency: WriteConsistency | UnsetType = UNSET
-    # Null takes back what was set: the server's own applies again.
+    # Null removes the setting: the server's own applies again.
     ack_timeout: Duration | UnsetType | None = UNSET
     max_staleness: Duration | UnsetType = UNSET
-    # What would be adjusted silently is refused instead.
+    # Refuse values that would be adjusted silently.
     pedantic: Flag = False
 
     def over(self, existing: StreamConfig | None) -> StreamConfig:
-        """The configuration asked for; settings of ours that it does not name stay as they are."""
+        """The requested configuration; settings of ours that it does not name stay as they are."""
         kept = StreamConfig() if existing is None else existing
         values = {name: getattr(self, name) for name in StreamConfig.__struct_fields__}
         for name, value in values.items():
@@ -282,19 +282,19 @@ class StreamRequest(NatsStreamConfig, frozen=True, kw_only=True):
 
 
 def kept_metadata(metadata: dict[str, str], required_level: int) -> dict[str, str]:
-    """Metadata as it is kept: with the level that is required, without who answered."""
+    """The metadata to store: with the required level, without data of the server."""
     answered = (SERVER_VERSION_KEY, SERVER_LEVEL_KEY)
     kept = {key: value for key, value in metadata.items() if key not in answered}
     return kept | {REQUIRED_LEVEL_KEY: str(required_level)}
 
 
 def told_metadata(metadata: dict[str, str], version: str, level: int) -> dict[str, str]:
-    """Metadata for replies that say who answers."""
+    """The metadata for replies that describe the server."""
     return metadata | {SERVER_VERSION_KEY: version, SERVER_LEVEL_KEY: str(level)}
 
 
 def required_level(config: StreamConfig) -> int:
-    """The API level a server needs to run this stream as it is meant."""
+    """The API level that a server needs to run this stream as intended."""
     if config.allow_batched:
         return 4
     if (
@@ -315,17 +315,17 @@ def required_level(config: StreamConfig) -> int:
 
 
 def with_required_level(config: StreamConfig) -> StreamConfig:
-    """The configuration as it is kept: with the level it requires, without who answered."""
+    """The configuration to store: with the level it requires, without data of the server."""
     metadata = kept_metadata(config.metadata, required_level(config))
     return msgspec.structs.replace(config, metadata=metadata)
 
 
 def with_server_metadata(config: StreamConfig, version: str, level: int) -> StreamConfig:
-    """The configuration for replies that say who answers: all but those of STREAM.LIST."""
+    """The configuration for replies that describe the server: all but those of STREAM.LIST."""
     metadata = told_metadata(config.metadata, version, level)
     return msgspec.structs.replace(config, metadata=metadata)
 
 
 def identical(old: StreamConfig, new: StreamConfig) -> bool:
-    """Whether creating `new` where `old` is changes nothing; what the server adds is ignored."""
+    """Whether creating `new` in place of `old` changes nothing but the server's own metadata."""
     return with_required_level(old) == with_required_level(new)

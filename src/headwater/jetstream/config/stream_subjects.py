@@ -1,7 +1,7 @@
-"""Which stream of an account listens to which subject.
+"""The index from subjects to the streams of an account.
 
-Kept up to date as streams come, change and go, so that a request costs what its own subjects cost,
-however many streams there are.
+It is updated as streams are created, changed and deleted, so that the cost of a request depends on
+its own subjects, however many streams there are.
 """
 
 from collections.abc import Iterable
@@ -10,7 +10,7 @@ from typing import Final, final
 from headwater.base.sliced import Work
 from headwater.jetstream.config.stream_checks.overlap import ALL, Overlaps
 
-# To compare two subjects takes so many units of work.
+# A comparison of two subjects counts as this many units of work.
 COMPARISON_COST: Final = 4
 
 
@@ -21,12 +21,12 @@ class StreamSubjects:
     __slots__ = ("_overlaps", "_owners")
 
     def __init__(self) -> None:
-        # A subject has one stream; a store put together by hand may have given it several.
+        # A subject has one stream; a store that was put together by hand may have several.
         self._owners: dict[str, list[str]] = {}
         self._overlaps = Overlaps()
 
     def add(self, name: str, subjects: Iterable[str]) -> None:
-        """A stream listens to these."""
+        """Add the subjects of a stream."""
         for subject in subjects:
             owners = self._owners.setdefault(subject, [])
             if not owners:
@@ -34,7 +34,7 @@ class StreamSubjects:
             owners.append(name)
 
     def remove(self, name: str, subjects: Iterable[str]) -> None:
-        """A stream listens to these no longer."""
+        """Remove the subjects of a stream."""
         for subject in subjects:
             owners = self._owners[subject]
             owners.remove(name)
@@ -43,9 +43,9 @@ class StreamSubjects:
                 self._overlaps.remove(subject)
 
     def overlaps(self, name: str, subjects: Iterable[str]) -> bool:
-        """Whether another stream than `name` could have a message on one of the subjects.
+        """Whether a stream other than `name` could have a message on one of the subjects.
 
-        Raises TooManySubjects where that would take too long to find out.
+        Raises TooManySubjects if the search would take too long.
         """
         self._overlaps.allow()
         return any(
@@ -58,7 +58,7 @@ class StreamSubjects:
     def streams_on(self, subject: str) -> Work[set[str]]:
         """The streams that could have a message on a subject, found some at a time.
 
-        Streams may come and go meanwhile.
+        Streams may be added and removed meanwhile.
         """
         found: set[str] = set()
         if subject == ALL:

@@ -1,8 +1,7 @@
-"""Whether a request to create a consumer says the same in its subject and in its body.
+"""Whether a request to create a consumer agrees in its subject and its body.
 
-There are three forms of the subject: with only a stream, for consumers that need no name; with a
-name and perhaps a filter; and the older one for durable consumers. The order of the rules is
-nats-server's.
+The subject has three forms: with only a stream, for consumers that need no name; with a name and
+possibly a filter; and the older one for durable consumers. The order of the rules is nats-server's.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,7 +15,7 @@ from headwater.jetstream.errors import ApiError
 
 
 def check_created(request: ConsumerRequest, words: Sequence[str]) -> ConsumerConfig:
-    """What is asked for by CONSUMER.CREATE with these words: stream, name and filter."""
+    """The configuration in a CONSUMER.CREATE with these words: stream, name and filter."""
     stream_name, *rest = words
     name = rest[0] if rest else request.config.name
     _check_names(request, stream_name, name)
@@ -32,7 +31,7 @@ def check_created(request: ConsumerRequest, words: Sequence[str]) -> ConsumerCon
 
 
 def check_created_durable(request: ConsumerRequest, words: Sequence[str]) -> ConsumerConfig:
-    """What is asked for by CONSUMER.DURABLE.CREATE with these words: stream and name."""
+    """The configuration in a CONSUMER.DURABLE.CREATE with these words: stream and name."""
     stream_name, name = words
     _check_names(request, stream_name, name)
     config = request.config
@@ -62,10 +61,10 @@ def _check_filter(config: ConsumerConfig, subject: str) -> None:
 def as_it_sources(
     config: ConsumerConfig, stream: StreamConfig, generate_name: Callable[[], str]
 ) -> ConsumerConfig:
-    """The consumer of a server that copies a stream, which names it the same each time.
+    """The configuration for a server that copies a stream; the server always requests one name.
 
-    Where acks decide what stays in the stream, one durable consumer holds back what is not copied
-    yet. Elsewhere each connection has a consumer of its own.
+    In a stream without limits retention one durable consumer holds back messages that are not
+    copied yet. Otherwise each connection has a consumer of its own.
     """
     if not (config.direct and config.sourcing and config.name):
         return config

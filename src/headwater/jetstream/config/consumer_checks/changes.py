@@ -1,7 +1,7 @@
-"""Which consumers a stream may have beside one another, and what of a consumer may change.
+"""Which consumers a stream may have side by side, and which settings of a consumer may change.
 
-Configurations here are complete (`config_checks.normalised`). The order of the rules is
-nats-server's, because of several mistakes a client is told the first.
+Configurations here are complete (`checks.normalised`). The order of the rules is nats-server's: a
+client learns the first of several errors.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -39,7 +39,7 @@ YEAR_OUT_OF_RANGE: Final = (
     "json: error calling MarshalJSON for type *time.Time: year outside of range [0,9999]"
 )
 
-# What stays as it was made, and what it is called in the text of the refusal.
+# Settings that never change, and their names in the text of the refusal.
 _FIXED_FIRST: Final = (
     ("deliver_policy", "deliver policy"),
     ("mem_storage", "storage type"),
@@ -62,7 +62,7 @@ _QUEUE_ACKS: Final = (AckPolicy.EXPLICIT, AckPolicy.FLOW_CONTROL)
 
 
 def check_addition(config: ConsumerConfig, around: ConsumerSurroundings) -> ConsumerConfig:
-    """The configuration of a new consumer, or why the stream can not have it."""
+    """The configuration of a new consumer. Raises ApiError if the stream may not have it."""
     _check_count(around)
     is_server_own = config.direct or config.sourcing
     if around.stream.retention is Retention.WORKQUEUE and not is_server_own:
@@ -71,7 +71,7 @@ def check_addition(config: ConsumerConfig, around: ConsumerSurroundings) -> Cons
         raise ApiError.of(error_codes.CONSUMER_NAME_TOO_LONG, max=NAME_BYTES_MAX)
     is_on_disk = around.stream.storage is Storage.FILE and not (config.mem_storage or config.direct)
     if is_on_disk and len(config.name.encode()) > NAME_BYTES_MAX:
-        # nats-server finds out when it names a folder after it.
+        # nats-server notices this when it creates a folder of that name.
         raise ApiError.of(error_codes.CONSUMER_CREATE, err=STORE_FAILED)
     return with_expiry(config)
 
@@ -84,7 +84,7 @@ def _check_count(around: ConsumerSurroundings) -> None:
 
 
 def _count_limited(consumers: Mapping[str, Configured]) -> int:
-    """How many there are without those by which the server copies a stream."""
+    """The number of consumers without those by which servers copy a stream."""
     configs = (consumer.config for consumer in consumers.values())
     return sum(not (config.direct or config.sourcing) for config in configs)
 
@@ -103,7 +103,7 @@ def _check_queue(config: ConsumerConfig, around: ConsumerSurroundings) -> None:
 
 
 def check_share(config: ConsumerConfig, around: ConsumerSurroundings) -> None:
-    """Refuse filters of which another consumer of the work queue has a part."""
+    """Refuse filters that overlap with those of another consumer of the work queue."""
     if not config.filters:
         return
     name = config.durable_name or config.name
@@ -117,7 +117,7 @@ def check_share(config: ConsumerConfig, around: ConsumerSurroundings) -> None:
 
 
 class _Share:
-    """What a consumer wants for itself. Plain subjects, of which there may be many, cost little."""
+    """The filters of a consumer. Literal subjects, of which there may be many, cost little."""
 
     __slots__ = ("_has_patterns", "_overlaps", "_plain")
 
@@ -127,7 +127,7 @@ class _Share:
         self._overlaps = Overlaps(filters)
 
     def has_part_of(self, subject: str) -> bool:
-        """Whether a message on a subject could be among it."""
+        """Whether a message on the subject could match a filter."""
         if subject in self._plain:
             return True
         if not self._has_patterns and _is_plain(subject):
@@ -142,7 +142,8 @@ def _is_plain(subject: str) -> bool:
     return "*" not in subject and ">" not in subject
 
 
-# --- the same consumer ----------------------------------------------------------------------------
+# --- an existing consumer
+# --------------------------------------------------------------------------
 
 
 def check_change(
@@ -152,9 +153,9 @@ def check_change(
     around: ConsumerSurroundings,
     has_interest: Callable[[bytes], bool],
 ) -> ConsumerConfig:
-    """The configuration a consumer goes on with, or why it can not have it.
+    """The configuration of an existing consumer after an update. Raises ApiError if it is refused.
 
-    `has_interest` says whether anybody listens to a subject.
+    `has_interest` returns whether a subscription matches a subject.
     """
     if action is ConsumerAction.CREATE:
         config = _with_level_of(old, config)
@@ -184,7 +185,7 @@ def _check_differences(
 
 
 def _with_level_of(old: ConsumerConfig, config: ConsumerConfig) -> ConsumerConfig:
-    """What the server adds to the metadata is no difference."""
+    """`config` with the required level of `old`: the server's own metadata is not a difference."""
     metadata = {**config.metadata}
     metadata.pop(REQUIRED_LEVEL_KEY, None)
     if REQUIRED_LEVEL_KEY in old.metadata:
@@ -201,7 +202,7 @@ def _check_fixed(
 
 
 def _check_start_time(old: ConsumerConfig, new: ConsumerConfig) -> None:
-    """The same moment may be written by another clock."""
+    """Compare moments: the text may have another time zone."""
     before, after = old.opt_start_time, new.opt_start_time
     if (before and before.unix_ns) != (after and after.unix_ns):
         raise _refused("start time can not be updated")
@@ -230,7 +231,7 @@ def _refused(text: str) -> ApiError:
 def check_stream_limits(
     old: StreamConfig, new: StreamConfig, consumers: Mapping[str, Configured]
 ) -> None:
-    """Refuse limits for consumers of which those that exist have more."""
+    """Refuse limits of a stream that its existing consumers exceed."""
     before, after = old.consumer_limits, new.consumer_limits
     if after == before:
         return

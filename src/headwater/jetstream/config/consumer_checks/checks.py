@@ -1,8 +1,8 @@
-"""Whether a consumer may be configured so: every rule of nats-server 2.15, with its code and text.
+"""The rules for the configuration of a consumer: those of nats-server 2.15, with code and text.
 
-The order matters: of several mistakes a client is told the first. Rules see the configuration and
-its surroundings; they change nothing and know no consumer that runs. Which consumers a stream may
-have beside one another is `config_checks_changes`.
+The order matters: a client learns the first of several errors. The rules read the configuration and
+its surroundings; they change nothing and know no running consumer. Which consumers a stream may
+have side by side is in `changes`.
 """
 
 import re
@@ -32,7 +32,7 @@ _NAME_BANS_TEXT: Final = "can not contain '.', '*', '>', '\\', '/'"
 _GROUP_NAME: Final = re.compile(r"[a-zA-Z0-9/_=-]{1,16}", re.ASCII)
 
 _WHOLE_NUMBER: Final = re.compile(r"[+-]?[0-9]+", re.ASCII)
-# More digits are out of range, and turning them into a number would cost time.
+# More digits are out of range, and converting them to a number would cost time.
 _DIGITS_MAX: Final = 19
 _INT64_MAX: Final = (1 << 63) - 1
 
@@ -40,7 +40,7 @@ _INT64_MAX: Final = (1 << 63) - 1
 def normalised(
     config: ConsumerConfig, pedantic: bool, around: ConsumerSurroundings
 ) -> ConsumerConfig:
-    """`config` with nothing left open, or the first rule that it breaks."""
+    """`config` with all defaults. Raises ApiError for the first rule that it breaks."""
     config = with_defaults(config, pedantic, around)
     _check_names(config)
     _check_replicas(config, around)
@@ -70,7 +70,7 @@ def _check_names(config: ConsumerConfig) -> None:
 
 
 def _check_replicas(config: ConsumerConfig, around: ConsumerSurroundings) -> None:
-    """A consumer that decides what stays in the stream has to be wherever the stream is."""
+    """A consumer that decides which messages stay has to be on every server of the stream."""
     count, stream = config.num_replicas, around.stream
     if count > stream.num_replicas:
         raise ApiError.of(error_codes.CONSUMER_REPLICAS_EXCEEDS_STREAM)
@@ -90,7 +90,7 @@ def _check_sampling(config: ConsumerConfig) -> None:
     elif not _is_int64(text):
         reason = f"strconv.Atoi: parsing {quote(text)}: value out of range"
     elif text.startswith("-") and text.strip("-0"):
-        # There is no mistake that Go's parser could name.
+        # Go's parser has no error for this value.
         reason = "<nil>"
     if reason:
         raise ApiError.of(error_codes.CONSUMER_INVALID_SAMPLING, err=reason)
@@ -127,6 +127,6 @@ def _check_priorities(config: ConsumerConfig) -> None:
 
 
 def check_group_name(group: str) -> None:
-    """Raises ApiError for what no priority group may be called."""
+    """Raises ApiError for an invalid name of a priority group."""
     if _GROUP_NAME.fullmatch(group) is None:
         raise ApiError.of(error_codes.CONSUMER_INVALID_GROUP_NAME)

@@ -1,6 +1,6 @@
-"""Rules about how messages reach a consumer's clients: pushed or pulled, and how many at once.
+"""Rules for the delivery of a consumer's messages: push or pull, and their limits.
 
-The order of the rules is nats-server's, because of several mistakes a client is told the first.
+The order of the rules is nats-server's: a client learns the first of several errors.
 """
 
 from typing import Final
@@ -24,7 +24,7 @@ REQUEST_EXPIRES_MIN_NS: Final = NS_PER_MS
 
 
 def check_waits(config: ConsumerConfig) -> None:
-    """Refuse waits for acks that lie in the past."""
+    """Refuse negative waits for acknowledgements."""
     if any(wait_ns < 0 for wait_ns in config.backoff):
         raise ApiError.of(error_codes.CONSUMER_BACK_OFF_NEGATIVE)
     if config.ack_wait < 0:
@@ -32,7 +32,7 @@ def check_waits(config: ConsumerConfig) -> None:
 
 
 def check_acks_by_flow_control(config: ConsumerConfig) -> None:
-    """Refuse what does not go together with acks that follow from flow control."""
+    """Refuse settings that cannot be combined with acknowledgements by flow control."""
     if config.ack_policy is not AckPolicy.FLOW_CONTROL:
         return
     if config.is_pull:
@@ -50,13 +50,13 @@ def check_acks_by_flow_control(config: ConsumerConfig) -> None:
 
 
 def check_backoff(config: ConsumerConfig) -> None:
-    """Refuse more waits than there are deliveries."""
+    """Refuse more waits than deliveries."""
     if config.max_deliver != -1 and len(config.backoff) > config.max_deliver:
         raise ApiError.of(error_codes.CONSUMER_MAX_DELIVER_BACKOFF)
 
 
 def check_delivery(config: ConsumerConfig, around: ConsumerSurroundings) -> None:
-    """Refuse what only makes sense the other way round, and what exceeds a limit."""
+    """Refuse settings of push in a pull consumer and the reverse, and values beyond a limit."""
     if config.is_pull:
         _check_pull(config, around)
     else:

@@ -1,7 +1,7 @@
-"""Rules about what a consumer is given: which subjects, and from where on.
+"""Rules for the messages of a consumer: its filters and its start.
 
-Filters must not contain one another; that two of them have messages in common otherwise is allowed,
-as in nats-server. The order of the rules is nats-server's.
+A filter must not contain another one; apart from that two filters may have messages in common, as
+in nats-server. The order of the rules is nats-server's.
 """
 
 from typing import Final
@@ -18,7 +18,7 @@ from headwater.jetstream.config.stream_checks.subjects import (
 from headwater.jetstream.errors import ApiError
 
 _ANY: Final = "*"
-# A request with very many filters must not hold up all other clients while they are compared.
+# A request with very many filters must not delay all other clients while they are compared.
 _STEPS_MAX: Final = 30_000
 
 _POLICY_WORDS: Final = {
@@ -32,7 +32,7 @@ _POLICY_WORDS: Final = {
 
 
 def check_filters(config: ConsumerConfig) -> None:
-    """Refuse filters that are no subjects, or of which one contains another."""
+    """Refuse filters that are not subjects, and filters that contain one another."""
     if config.filter_subject and config.filter_subjects:
         raise ApiError.of(error_codes.CONSUMER_DUPLICATE_FILTER_SUBJECTS)
     if config.filter_subject and not is_valid_subject(config.filter_subject):
@@ -43,25 +43,25 @@ def check_filters(config: ConsumerConfig) -> None:
     for subject in config.filter_subjects:
         if not is_valid_subject(subject):
             raise invalid(BAD_SUBJECT)
-        # It contains itself.
+        # Each subject contains itself.
         if tree.count_containing(subject) > 1:
             raise ApiError.of(error_codes.CONSUMER_OVERLAPPING_SUBJECT_FILTERS)
 
 
 class _Node:
-    """The filters that begin with the same tokens."""
+    """Filters that begin with the same tokens."""
 
     __slots__ = ("children", "ending", "open_tokens")
 
     def __init__(self) -> None:
         self.children: dict[str, _Node] = {}
-        # Those tokens of children that nats-server takes for a wildcard here: they begin like one.
+        # Tokens of children that nats-server treats as a wildcard here: they begin like one.
         self.open_tokens: list[str] = []
         self.ending = 0
 
 
 class _Tree:
-    """Filters, among which those that contain a subject are counted."""
+    """Filters; counts those that contain a subject."""
 
     __slots__ = ("_root", "_steps_left")
 
@@ -82,7 +82,7 @@ class _Tree:
             node.ending += 1
 
     def count_containing(self, subject: str) -> int:
-        """How many filters match everything that `subject` matches."""
+        """The number of filters that match everything that `subject` matches."""
         tokens = subject.split(".")
         count = 0
         ahead = [(self._root, 0)]
@@ -111,7 +111,7 @@ class _Tree:
 
 
 def check_start(config: ConsumerConfig) -> None:
-    """Refuse a start that does not go with the policy, and a policy without its start."""
+    """Refuse a start without its policy, and a policy without its start."""
     policy = config.deliver_policy
     if policy is DeliverPolicy.BY_START_SEQUENCE:
         if config.opt_start_seq == 0:

@@ -1,9 +1,9 @@
-"""Whether a stream may be configured so, and what it then has where nothing was said.
+"""The rules for the configuration of a stream, and its defaults.
 
-Every rule of nats-server 2.15 for creating and updating a stream, with its code and text. The order
-matters: of several mistakes a client is told the first. Rules see the request and the stream's
-surroundings and return a complete configuration; they change nothing and know no stream that runs.
-What an account may use in total is not decided here.
+The module has every rule of nats-server 2.15 for creating and updating a stream, with code and
+text. The order matters: a client learns the first of several errors. The rules read the request and
+the stream's surroundings and return a complete configuration; they change nothing and know no
+running stream. The total use of an account is not checked here.
 """
 
 from collections.abc import Callable, Mapping
@@ -53,7 +53,7 @@ DESCRIPTION_BYTES_MAX: Final = 4 * 1024
 METADATA_BYTES_MAX: Final = 128 * 1024
 REPLICAS_MAX: Final = 5
 DUPLICATE_WINDOW_DEFAULT_NS: Final = 120 * NS_PER_S
-# Ages are looked at now and then, not at every message; below this they could not be kept.
+# Ages are checked at intervals, not with every message, so lower values would have no effect.
 AGE_MIN_NS: Final = 100 * NS_PER_MS
 MARKER_TTL_MIN_NS: Final = NS_PER_S
 
@@ -62,18 +62,18 @@ _COUNTS: Final = ("max_msgs", "max_msgs_per_subject", "max_bytes", "max_msg_size
 
 
 def _nothing_is_reserved(config: StreamConfig, old: StreamConfig | None) -> None:
-    """Where nobody keeps count of what streams set aside."""
+    """Accept every reservation, where nothing counts them."""
 
 
 class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
-    """What the rules look at besides the request. A limit of zero or less is none."""
+    """The facts beside the request that the rules need. Zero or less is no limit."""
 
-    # All streams of the account by name, the one that is asked for among them if it exists.
+    # All streams of the account by name, including the one in the request if it exists.
     streams: Mapping[str, StreamConfig] = {}
-    # The subjects they listen to.
+    # The subjects of those streams.
     taken: StreamSubjects = msgspec.field(default_factory=StreamSubjects)
-    # Refuses a configuration that sets aside more than there is. The second one is what the stream
-    # has now, if it exists.
+    # Refuses a configuration that reserves more than there is. The second argument is the stream's
+    # current configuration, if the stream exists.
     check_reservation: Callable[[StreamConfig, StreamConfig | None], None] = _nothing_is_reserved
     max_bytes_required: bool = False
     memory_max_stream_bytes: int = 0
@@ -83,7 +83,7 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def check_addressed(request: StreamRequest, stream_name: str) -> None:
-    """Refuse what is wrong with STREAM.CREATE before limits are looked at.
+    """Refuse errors of STREAM.CREATE that nats-server finds before it checks limits.
 
     `stream_name` is the name in the subject of the request.
     """
@@ -98,7 +98,7 @@ def check_addressed(request: StreamRequest, stream_name: str) -> None:
 
 
 def check_new(request: StreamRequest, surroundings: Surroundings) -> StreamConfig:
-    """The configuration of the stream to create; if just this one exists already, its own."""
+    """The configuration of the stream to create; if an identical stream exists, its own."""
     existing = surroundings.streams.get(request.name)
     config = with_required_level(request.over(existing))
     if existing is not None and request.read_consistency is UNSET:
@@ -114,7 +114,7 @@ def check_new(request: StreamRequest, surroundings: Surroundings) -> StreamConfi
 
 
 def check_addable(config: StreamConfig, surroundings: Surroundings) -> None:
-    """Raises ApiError if a stream with a complete configuration can not join the others."""
+    """Raises ApiError if a stream with a complete configuration conflicts with the others."""
     surroundings.check_reservation(config, None)
     check_filters(config)
     if overlaps_another(config, surroundings.taken):
@@ -130,7 +130,7 @@ def check_update(
         raise ApiError.of(error_codes.STREAM_MISMATCH)
     if old is None:
         raise ApiError.of(error_codes.STREAM_NOT_FOUND)
-    # Once more, as nats-server does: what the first pass filled in is now taken for a wish.
+    # Once more, as nats-server does: defaults of the first pass count as requested values now.
     config = normalised(with_required_level(config), request.pedantic, surroundings)
     _check_replicas(config, surroundings)
     _check_changes(old, config)
@@ -155,7 +155,7 @@ def _check_replicas(config: StreamConfig, surroundings: Surroundings) -> None:
 
 
 def _check_changes(old: StreamConfig, new: StreamConfig) -> None:
-    """Refuse what can not be taken back or would change what is stored already."""
+    """Refuse changes that cannot be undone or would change stored messages."""
     update = "stream configuration update can not"
     is_queue = Retention.WORKQUEUE in (old.retention, new.retention)
     if new.storage is not old.storage:
@@ -168,7 +168,7 @@ def _check_changes(old: StreamConfig, new: StreamConfig) -> None:
         raise invalid(f"{update} cancel deny message deletes")
     if old.deny_purge and not new.deny_purge:
         raise invalid(f"{update} cancel deny purge")
-    # To remove it is allowed: that makes the mirror a stream of its own.
+    # The removal of a mirror is allowed: it makes the mirror a stream of its own.
     if new.mirror is not None and new.mirror != old.mirror:
         raise ApiError.of(error_codes.STREAM_MIRROR_NOT_UPDATABLE)
     if old.allow_msg_ttl and not new.allow_msg_ttl:
@@ -187,7 +187,7 @@ def normalised(
     surroundings: Surroundings,
     old: StreamConfig | None = None,
 ) -> StreamConfig:
-    """`config` with nothing left open, or the first rule that it breaks.
+    """`config` with all defaults. Raises ApiError for the first rule that it breaks.
 
     `old` is the configuration of a stream that is updated.
     """
@@ -229,7 +229,7 @@ def _check_texts(config: StreamConfig) -> None:
 
 
 def _with_counts(config: StreamConfig, pedantic: bool) -> StreamConfig:
-    """Zero replicas are one; zero messages, bytes and consumers are any number of them."""
+    """Zero replicas stand for one; zero messages, bytes and consumers for no limit."""
     if config.num_replicas > REPLICAS_MAX:
         raise invalid(f"maximum replicas is {REPLICAS_MAX}")
     if config.num_replicas < 0:
@@ -250,7 +250,7 @@ def _check_age(config: StreamConfig) -> None:
 
 
 def _with_duplicate_window(config: StreamConfig, pedantic: bool, max_ns: int) -> StreamConfig:
-    """The usual window, as far as limits and age allow it; copies have none of their own."""
+    """Set the default window, as far as limits and age allow; mirrors and sources have none."""
     if config.duplicate_window != 0 or config.mirror is not None or config.sources:
         return config
     window_ns = DUPLICATE_WINDOW_DEFAULT_NS
@@ -346,10 +346,10 @@ def _check_persist_mode(config: StreamConfig) -> None:
 
 
 def _check_consistency(config: StreamConfig, old: StreamConfig | None) -> None:
-    """The rules of our own settings.
+    """Check the settings of our own.
 
     An update may leave direct reads as weak reads had them: the server itself wrote that into the
-    configuration, and a client sends back all of it to change one setting.
+    configuration, and a client sends all of it back to change one setting.
     """
     was_weak = old is not None and old.read_consistency is ReadConsistency.WEAK
     reads, writes = config.read_consistency, config.write_consistency
@@ -369,7 +369,7 @@ def _check_consistency(config: StreamConfig, old: StreamConfig | None) -> None:
 
 
 def _with_direct_reads(config: StreamConfig, pedantic: bool) -> StreamConfig:
-    """Who answers direct reads follows from the read consistency, if one is set."""
+    """Set the direct reads that follow from the read consistency, if one is set."""
     if config.read_consistency is ReadConsistency.DEFAULT:
         return config
     is_weak = config.read_consistency is ReadConsistency.WEAK
@@ -386,7 +386,7 @@ def _with_direct_reads(config: StreamConfig, pedantic: bool) -> StreamConfig:
 def _with_direct_reads_of(existing: StreamConfig, config: StreamConfig) -> StreamConfig:
     """`config` for a stream that exists, from a client that does not know its read consistency.
 
-    That level decides who answers direct reads, so the client cannot ask for another answer.
+    That level decides on direct reads, so the client cannot ask for other ones.
     """
     if existing.read_consistency is ReadConsistency.DEFAULT:
         return config

@@ -1,10 +1,11 @@
-"""Which subjects have messages in common, by the letter of nats-server.
+"""Overlaps of subjects, by the rules of nats-server.
 
-It takes a token that only begins with `*` for a wildcard when it compares patterns. It does not
-when it routes messages, so more is refused than would have to be; but a client sees the refusal.
+nats-server treats a token that only begins with `*` as a wildcard when it compares patterns. It
+does not do so when it routes messages, so it refuses more than necessary; but clients see the
+refusal.
 
 `Overlaps` finds the pairs among many subjects without comparing each with each: a tree of tokens
-gives a few candidates, and `collide` decides.
+yields a few candidates, and `collide` decides.
 """
 
 from collections.abc import Iterator
@@ -13,13 +14,13 @@ from typing import Final
 ALL: Final = ">"
 _ANY: Final = "*"
 
-# A request with very many patterns must not hold up all other clients while they are compared. Only
-# the ways into wildcards count; literal subjects cost little, however many there are.
+# A request with very many patterns must not delay all other clients while they are compared. Only
+# paths into wildcards count; literal subjects cost little, however many there are.
 _STEPS_MAX: Final = 30_000
 
 
 class TooManySubjects(ValueError):
-    """Subjects that can not be told apart with reasonable effort."""
+    """The comparison of the subjects would take too long."""
 
 
 def is_literal(subject: str) -> bool:
@@ -72,21 +73,21 @@ def _is_open(token: str) -> bool:
 
 
 class _Node:
-    """The subjects that begin with the same tokens."""
+    """Subjects that begin with the same tokens."""
 
     __slots__ = ("children", "ending", "full", "open_children")
 
     def __init__(self) -> None:
         self.children: dict[str, _Node] = {}
-        # Those of the children whose token may stand for others.
+        # The children whose token may stand for others.
         self.open_children: list[_Node] = []
         self.ending: list[str] = []
-        # What takes everything from here on.
+        # The subjects that end with `>` here.
         self.full: list[str] = []
 
 
 class Overlaps:
-    """Subjects among which colliding ones are looked up."""
+    """Subjects among which overlapping ones can be searched."""
 
     __slots__ = ("_root", "_steps_left")
 
@@ -97,11 +98,11 @@ class Overlaps:
             self.add(subject)
 
     def allow(self) -> None:
-        """Let the next look-ups together take a reasonable effort."""
+        """Reset the limit of work for the next searches together."""
         self._steps_left = _STEPS_MAX
 
     def add(self, subject: str) -> None:
-        """One more subject; the same may be there several times."""
+        """Add a subject, which may be there already."""
         node = self._root
         head, is_full = _up_to_full(subject)
         for token in head:
@@ -114,7 +115,7 @@ class Overlaps:
         (node.full if is_full else node.ending).append(subject)
 
     def remove(self, subject: str) -> None:
-        """One subject less, which must be there."""
+        """Remove a subject, which must be there."""
         head, is_full = _up_to_full(subject)
         path = [self._root]
         for token in head:
@@ -129,22 +130,22 @@ class Overlaps:
                 path[-1].open_children.remove(child)
 
     def colliding_with(self, subject: str) -> Iterator[str]:
-        """The subjects that collide with `subject`, itself too if it is among them.
+        """The subjects that overlap with `subject`, including itself if it is there.
 
-        Raises TooManySubjects when that takes too long.
+        Raises TooManySubjects when the search takes too long.
         """
         return (each for each in self._candidates(subject) if collide(subject, each))
 
     def compared_with(self, subject: str) -> Iterator[tuple[str, bool]]:
-        """The subjects that may collide with `subject`, and whether they do.
+        """The subjects that may overlap with `subject`, and whether they do.
 
-        This may take any time; subjects may come and go while it is iterated.
+        There is no limit of work; subjects may be added and removed during the iteration.
         """
         for each in self._candidates(subject, is_counted=False):
             yield each, collide(subject, each)
 
     def _candidates(self, subject: str, is_counted: bool = True) -> Iterator[str]:
-        """All that may collide, and some others."""
+        """All subjects that may overlap, and some others."""
         head, is_full = _up_to_full(subject)
         ahead = [(self._root, 0)]
         while ahead:
@@ -180,7 +181,7 @@ class Overlaps:
 
 
 def _up_to_full(subject: str) -> tuple[list[str], bool]:
-    """The tokens before `>`, and whether there is one."""
+    """The tokens before `>`, and whether there is a `>`."""
     tokens = subject.split(".")
     is_full = ALL in tokens
     return (tokens[: tokens.index(ALL)] if is_full else tokens), is_full

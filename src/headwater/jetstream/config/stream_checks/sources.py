@@ -1,7 +1,7 @@
-"""Rules about where a stream copies from: its mirror or its sources, and no cycles among them.
+"""Rules for mirrors and sources, and against cycles among them.
 
-The order of the rules is nats-server's. Streams of other accounts and domains are not seen from
-here, so nothing is said about them but whether their names can be right.
+The order of the rules is nats-server's. Streams of other accounts and domains are unknown here, so
+only the form of their names is checked.
 """
 
 from collections.abc import Mapping
@@ -30,14 +30,14 @@ from headwater.jetstream.errors import ApiError
 from headwater.subjects.grammar import has_blank_or_control
 
 API_PREFIX: Final = "$JS.API"
-# So many pairs of subjects are compared for one request, which takes some ten milliseconds.
+# The limit of comparisons of subjects for one request, which take some ten milliseconds.
 COMPARISONS_MAX: Final = 16_384
 
 _NAME_BANS: Final = ".*>\\/"
 
 
 def is_valid_name(name: str) -> bool:
-    """Whether a stream or consumer may be called so."""
+    """Whether a stream or consumer may have this name."""
     return (
         bool(name)
         and not any(character in name for character in _NAME_BANS)
@@ -48,7 +48,7 @@ def is_valid_name(name: str) -> bool:
 def with_mirror(
     config: StreamConfig, streams: Mapping[str, StreamConfig], pedantic: bool
 ) -> StreamConfig:
-    """The configuration of a mirror, which follows its origin in whether it answers reads."""
+    """The configuration of a mirror; whether it answers direct reads follows from its origin."""
     mirror = config.mirror
     if mirror is None:
         return config
@@ -77,7 +77,7 @@ def with_mirror(
 
 
 def _check_mirror_settings(config: StreamConfig) -> None:
-    """Refuse what would let a mirror have messages that its origin does not have."""
+    """Refuse settings that would give a mirror messages that its origin does not have."""
     refusals = (
         (config.first_seq > 0, error_codes.MIRROR_WITH_FIRST_SEQ),
         (bool(config.subjects), error_codes.MIRROR_WITH_SUBJECTS),
@@ -93,7 +93,7 @@ def _check_mirror_settings(config: StreamConfig) -> None:
 
 
 def _is_usable(consumer: StreamConsumerSource, source: StreamSource) -> bool:
-    """Whether a consumer made beforehand can feed the stream; where to start is its business."""
+    """Whether an existing consumer can feed the stream; the consumer defines the start."""
     return (
         is_valid_name(consumer.name)
         and is_valid_literal(consumer.deliver_subject)
@@ -116,7 +116,7 @@ def _check_mirror_filters(mirror: StreamSource) -> None:
 
 
 def check_sources(config: StreamConfig, streams: Mapping[str, StreamConfig]) -> None:
-    """Refuse sources that can not be read, or that are the same twice."""
+    """Refuse sources that cannot be read, or that occur twice."""
     if config.sources and config.allow_msg_schedules:
         raise ApiError.of(error_codes.SOURCE_WITH_MSG_SCHEDULES)
     comparisons = sum(
@@ -140,7 +140,7 @@ def check_sources(config: StreamConfig, streams: Mapping[str, StreamConfig]) -> 
 
 
 def _identity(source: StreamSource) -> tuple[object, ...]:
-    """What tells two sources of one stream apart."""
+    """The settings by which two sources of one stream differ."""
     filters = tuple((each.src or ALL, each.dest or ALL) for each in source.subject_transforms)
     return (
         *_place(source),
@@ -181,7 +181,7 @@ def _check_source_consumer(source: StreamSource, taken: set[object]) -> None:
 
 
 def check_external(config: StreamConfig, streams: Mapping[str, StreamConfig]) -> None:
-    """Refuse prefixes that would mix what comes from outside with what is here."""
+    """Refuse prefixes that overlap with subjects of this account."""
     sources = [source for source in (config.mirror, *config.sources) if source is not None]
     local = [streams[each.name] for each in sources if not each.external and each.name in streams]
     subjects = [subject for origin in local for subject in origin.subjects]
@@ -235,7 +235,7 @@ def _takes(source: StreamSource, stream: StreamConfig) -> bool:
 
 
 def check_filters(config: StreamConfig) -> None:
-    """Refuse filters that are no subjects; nats-server finds that only when it adds the stream."""
+    """Refuse filters that are not subjects; nats-server only notices when it adds the stream."""
     mirror = config.mirror
     if mirror is not None and _has_bad_filter(mirror):
         reason = f"subject filter '{mirror.filter_subject}' for the mirror {BAD_SUBJECT}"

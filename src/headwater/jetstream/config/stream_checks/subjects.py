@@ -1,7 +1,7 @@
-"""Rules about the subjects of a stream: what it captures, renames and publishes again.
+"""Rules for the subjects of a stream: those it captures, transforms and republishes.
 
-The order of the rules is nats-server's, because of several mistakes the first is told. Nothing here
-changes a stream or knows which request is answered.
+The order of the rules is nats-server's: a client learns the first of several errors. Nothing here
+changes a stream or knows the kind of the request.
 """
 
 from typing import Final
@@ -39,24 +39,24 @@ _SYSTEM_ACCOUNTS: Final = "$SYS.ACCOUNT.>"
 
 
 def invalid(reason: str) -> ApiError:
-    """The error that most rules give."""
+    """The error of most rules."""
     return ApiError.of(error_codes.STREAM_INVALID_CONFIG, err=reason)
 
 
 def pedantic_error(reason: str) -> ApiError:
-    """The error for what would be adjusted silently, had the client not asked otherwise."""
+    """The error for a value that would be adjusted silently without the pedantic mode."""
     return ApiError.of(error_codes.PEDANTIC, err=reason)
 
 
 def is_valid_subject(subject: str) -> bool:
-    """Whether a stream may listen to it."""
+    """Whether a stream may capture the subject."""
     if grammar.has_blank_or_control(subject):
         return False
     return grammar.is_valid_pattern(subject.encode())
 
 
 def is_valid_literal(subject: str) -> bool:
-    """Whether it may be published to."""
+    """Whether a client may publish to the subject."""
     return is_valid_subject(subject) and is_literal(subject)
 
 
@@ -69,12 +69,12 @@ def overlaps_another(config: StreamConfig, taken: StreamSubjects) -> bool:
 
 
 def with_subjects(config: StreamConfig) -> StreamConfig:
-    """The configuration with the subjects it will listen to, all of them allowed."""
+    """The configuration with the subjects of the stream, all of them allowed."""
     if not config.subjects:
         if config.mirror is not None or config.sources:
             return config
         return msgspec.structs.replace(config, subjects=(config.name,))
-    # Plain subjects, of which there may be many, only have to be different.
+    # Literal subjects, of which there may be many, only have to differ.
     is_plain = not any("*" in subject or ALL in subject for subject in config.subjects)
     are_apart = is_plain and len(set(config.subjects)) == len(config.subjects)
     overlaps = Overlaps(() if are_apart else config.subjects)
@@ -88,7 +88,7 @@ def with_subjects(config: StreamConfig) -> StreamConfig:
             colliding = list(overlaps.colliding_with(subject))
         except TooManySubjects:
             raise invalid(TOO_MANY_SUBJECTS) from None
-        # It is among them itself. What was before it would have been told there.
+        # The subject overlaps with itself. An earlier overlap was refused at the earlier subject.
         if len(colliding) > 1:
             other = next(each for each in config.subjects[position + 1 :] if each in colliding)
             raise invalid(f"subject {quote(subject)} overlaps with {quote(other)}")
@@ -96,7 +96,7 @@ def with_subjects(config: StreamConfig) -> StreamConfig:
 
 
 def _check_reserved(config: StreamConfig, subject: str) -> None:
-    """Refuse what would answer the server's own messages with acks."""
+    """Refuse subjects on which the server's own messages would be answered by acks."""
     if config.no_ack:
         if subject == ALL and config.num_replicas != 1:
             raise invalid("capturing all subjects requires replicas of 1")
@@ -113,7 +113,7 @@ def _check_reserved(config: StreamConfig, subject: str) -> None:
 
 
 def mapping_error(transform: SubjectTransformConfig) -> str | None:
-    """What is wrong with the destination of a transform; None when nothing is."""
+    """The error in the destination of a transform; None if it has none."""
     try:
         validate_mapping(transform.src.encode(), transform.dest.encode())
     except TransformError as error:
@@ -122,7 +122,7 @@ def mapping_error(transform: SubjectTransformConfig) -> str | None:
 
 
 def check_transform(transform: SubjectTransformConfig | None) -> None:
-    """Refuse a renaming that can not be carried out."""
+    """Refuse a transform that cannot be applied."""
     if transform is None:
         return
     if transform.src and not is_valid_subject(transform.src):
@@ -133,7 +133,7 @@ def check_transform(transform: SubjectTransformConfig | None) -> None:
 
 
 def with_republish(config: StreamConfig, pedantic: bool) -> StreamConfig:
-    """The configuration with where it publishes again, which must not be where it listens."""
+    """The configuration with its republish rule, whose destination must not be captured again."""
     republish = config.republish
     if republish is None:
         return config
@@ -164,7 +164,7 @@ def _is_publishable_again(republish: Republish) -> bool:
 
 
 def with_republish_everywhere(config: StreamConfig) -> StreamConfig:
-    """An empty destination, which a new stream keeps, becomes everything in an update."""
+    """Replace an empty destination, which a new stream keeps, by `>` in an update."""
     republish = config.republish
     if republish is None or republish.dest:
         return config
@@ -179,7 +179,7 @@ def with_republish_everywhere(config: StreamConfig) -> StreamConfig:
 
 
 def _following_transform(republish: Republish, config: StreamConfig, pedantic: bool) -> Republish:
-    """Everything to everywhere means: under the subject that the transform gives."""
+    """A republish of all to all uses the subject after the transform."""
     transform = config.subject_transform
     if (
         (republish.src, republish.dest) != (ALL, ALL)
