@@ -1,1 +1,1 @@
-"""Streams and their rules, as pure values and decisions; the server gives them the world."""
+"""Streams and consumers as pure values and decisions; the server connects them to the world."""

@@ -1,4 +1,4 @@
-"""The JetStream of one account: its streams, what it may use, and what it has used.
+"""The JetStream of one account: its streams, its limits and its usage.
 
 Totals are kept while streams change and never added up, because every publish is held against
 them: whoever lets a stream work calls `update_usage` afterwards.
@@ -21,7 +21,7 @@ NO_LIMIT = -1
 
 
 class AccountLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """What an account may use; -1 is no limit."""
+    """The limits of an account; -1 is no limit."""
 
     max_memory: int = NO_LIMIT
     max_storage: int = NO_LIMIT
@@ -33,13 +33,13 @@ class AccountLimits(msgspec.Struct, frozen=True, kw_only=True):
     max_bytes_required: bool = False
 
     def bytes_max(self, storage: Storage) -> int:
-        """What streams of this kind of storage may hold together."""
+        """The limit of bytes of all streams with this kind of storage."""
         return self.max_memory if storage is Storage.MEMORY else self.max_storage
 
 
 @final
 class StreamConfigs(Mapping[str, StreamConfig]):
-    """The configurations of streams, as they are at any moment."""
+    """A live view of the configurations of streams."""
 
     __slots__ = ("_streams",)
 
@@ -80,7 +80,7 @@ class JetStreamAccount:
         self.server = server
         self.streams: dict[str, Stream] = {}
         self.configs = StreamConfigs(self.streams)
-        # In order, for those who ask for pages of them.
+        # In order, for paged replies.
         self.names: list[str] = []
         self.subjects = StreamSubjects()
         self._usage = Usage()
@@ -100,7 +100,7 @@ class JetStreamAccount:
         self.update_usage(stream)
 
     def remove_stream(self, stream: Stream) -> None:
-        """A stream is gone with all it held."""
+        """Remove a deleted stream and its usage."""
         del self.streams[stream.name]
         del self.names[bisect_left(self.names, stream.name)]
         self.subjects.remove(stream.name, stream.config.subjects)
@@ -108,14 +108,14 @@ class JetStreamAccount:
         self._count(stream.config.storage, -used, -reserved)
 
     def reconfigured(self, stream: Stream, old: StreamConfig) -> None:
-        """A stream has another configuration than `old` now."""
+        """Update subjects and usage of a stream whose configuration was `old` before."""
         if stream.config.subjects != old.subjects:
             self.subjects.remove(stream.name, old.subjects)
             self.subjects.add(stream.name, stream.config.subjects)
         self.update_usage(stream)
 
     def update_usage(self, stream: Stream) -> None:
-        """Count what a stream holds and sets aside by now."""
+        """Count the bytes that a stream stores and reserves now."""
         counted = self._counted.get(stream.name)
         now = (stream.log.byte_count, max(stream.config.max_bytes, 0))
         if counted is not None and counted != now:
@@ -127,11 +127,11 @@ class JetStreamAccount:
         self.server.usage.add(storage, used, reserved)
 
     def used_bytes(self, storage: Storage) -> int:
-        """What the messages of this kind of storage count."""
+        """The bytes of messages in this kind of storage."""
         return self._usage.used(storage)
 
     def reserved_bytes(self, storage: Storage) -> int:
-        """What streams have set aside by their limits."""
+        """The sum of the byte limits of streams with this kind of storage."""
         return self._usage.reserved(storage)
 
     def stream(self, name: str) -> Stream:
@@ -141,14 +141,14 @@ class JetStreamAccount:
             raise ApiError.of(error_codes.STREAM_NOT_FOUND)
         return found
 
-    # --- what streams ask their host -----------------------------------------------------------
+    # --- the host of the streams ---------------------------------------------------------------
 
     def has_interest(self, subject: bytes) -> bool:
-        """Whether anybody in the account listens to a subject."""
+        """Whether a subscription in the account matches a subject."""
         return self.server.has_listener(self.name, subject)
 
     def check_account_room(self, storage: Storage, size: int) -> None:
-        """Raises ApiError if the account would use more than it may."""
+        """Raises ApiError if the account would exceed its limit."""
         limit = self.limits.bytes_max(storage)
         if 0 <= limit < self._usage.used(storage) + size:
             raise ApiError.of(error_codes.ACCOUNT_RESOURCES_EXCEEDED)

@@ -1,6 +1,6 @@
-"""What a server tells about its streams, without being asked: the documents and their subjects.
+"""Advisories about streams: their documents and their subjects.
 
-Fields are nats-server's, in its order. Who listens, and whether anybody does, is not known here.
+The fields are nats-server's, in its order. Nothing here knows whether an advisory has subscribers.
 """
 
 from enum import Enum
@@ -19,14 +19,14 @@ TYPE_PREFIX: Final = "io.nats.jetstream.advisory.v1."
 
 
 class Heading(NamedTuple):
-    """What is drawn for each advisory: an id never given before, and the time."""
+    """The unique id and the time of an advisory."""
 
     id: str
     timestamp: str
 
 
 class Action(Enum):
-    """What happened to a stream: the word in the document, and the one in the subject."""
+    """An action on a stream: the word in the document, and the word in the subject."""
 
     CREATE = ("create", "CREATED")
     MODIFY = ("modify", "UPDATED")
@@ -34,7 +34,7 @@ class Action(Enum):
 
 
 class ClientDocument(msgspec.Struct, kw_only=True):
-    """The client that asked. `rtt` is in nanoseconds."""
+    """The client of a request. `rtt` is in nanoseconds."""
 
     start: Text = ""
     host: Text = ""
@@ -51,7 +51,7 @@ class ClientDocument(msgspec.Struct, kw_only=True):
 
 
 class Advisory(msgspec.Struct, kw_only=True):
-    """What every advisory begins with."""
+    """The first fields of every advisory."""
 
     type: str
     id: str
@@ -68,7 +68,7 @@ class StreamActionAdvisory(Advisory, kw_only=True):
 
 
 class ApiAudit(Advisory, kw_only=True):
-    """A call of the API was answered. Request and response are texts, whatever they held."""
+    """A request to the API was answered. Request and response are texts, of any bytes."""
 
     type: str = TYPE_PREFIX + "api_audit"
     server: str
@@ -80,7 +80,7 @@ class ApiAudit(Advisory, kw_only=True):
 
 
 class BatchAbandonedAdvisory(Advisory, kw_only=True):
-    """A batch that was begun will never be stored."""
+    """An open batch was abandoned."""
 
     type: str = TYPE_PREFIX + "stream_batch_abandoned"
     account: Text = ""
@@ -91,8 +91,10 @@ class BatchAbandonedAdvisory(Advisory, kw_only=True):
 
 
 class OutOfStorageAdvisory(Advisory, kw_only=True):
-    """The disk of a server is full. The last two are not nats-server's: since when, and what it
-    means and asks for."""
+    """The disk of a server is full.
+
+    The last two fields are not nats-server's: since when, and what it means and asks for.
+    """
 
     type: str = TYPE_PREFIX + "server_out_of_space"
     server: str
@@ -114,7 +116,7 @@ class SnapshotCreateAdvisory(Advisory, kw_only=True):
 
 
 class SnapshotCompleteAdvisory(Advisory, kw_only=True):
-    """A backup of a stream is over."""
+    """A backup of a stream has ended."""
 
     type: str = TYPE_PREFIX + "snapshot_complete"
     stream: str
@@ -126,7 +128,7 @@ class SnapshotCompleteAdvisory(Advisory, kw_only=True):
 
 
 class RestoreCreateAdvisory(Advisory, kw_only=True):
-    """A stream begins to come back from a backup."""
+    """The restore of a stream has begun."""
 
     type: str = TYPE_PREFIX + "restore_create"
     stream: str
@@ -135,7 +137,7 @@ class RestoreCreateAdvisory(Advisory, kw_only=True):
 
 
 class RestoreCompleteAdvisory(Advisory, kw_only=True):
-    """A stream is back from a backup."""
+    """The restore of a stream has ended."""
 
     type: str = TYPE_PREFIX + "restore_complete"
     stream: str
@@ -147,5 +149,5 @@ class RestoreCompleteAdvisory(Advisory, kw_only=True):
 
 
 def stream_subject(event: str, stream_name: str) -> str:
-    """Where something that happened to a stream is told."""
+    """The subject of an advisory about a stream."""
     return f"{SUBJECT_PREFIX}STREAM.{event}.{stream_name}"

@@ -1,4 +1,4 @@
-"""Errors of the JetStream API as values: what a client is told when a request fails.
+"""Errors of the JetStream API as values.
 
 Every error has an HTTP-like code, a number of its own and a text; some texts have places to fill.
 They are listed once, in `errors.json`; `error_codes` is generated from it. Nothing here knows which
@@ -25,7 +25,7 @@ class ErrorCode(msgspec.Struct, frozen=True):
 
 
 class ApiError(PeerError):
-    """A request that is refused; it carries what the client gets as `error`."""
+    """A request was refused; the reply carries this as `error`."""
 
     def __init__(self, code: int, err_code: int, description: str) -> None:
         super().__init__(description)
@@ -38,10 +38,10 @@ class ApiError(PeerError):
         """The error with every place of its description filled."""
         wanted = set(_PLACE.findall(error.description))
         check(wanted == set(places), f"error {error.err_code} has the places {sorted(wanted)}")
-        # One pass: what is put into one place is not searched for the next.
+        # One pass: a value that is filled in is not searched for places.
         text = _PLACE.sub(lambda place: str(places[place[1]]), error.description)
         return cls(error.code, error.err_code, text)
 
     def as_document(self) -> dict[str, int | str]:
-        """As clients see it; the keys are in nats-server's order."""
+        """The document for clients; the keys are in nats-server's order."""
         return {"code": self.code, "err_code": self.err_code, "description": self.description}

@@ -39,10 +39,10 @@ _CRLF: Final = b"\r\n"
 
 
 def read_control_headers(block: bytes) -> dict[bytes, bytes]:
-    """The headers of a block that may mean something to a stream, by name.
+    """The headers of a block that a stream may act on, by name.
 
-    As nats-server reads them: the first of a name counts, names are matched exactly, blanks before
-    the value do not count and blanks after it do. An empty value is as good as none.
+    The rules are nats-server's: the first of a name counts, names are matched exactly, blanks
+    before the value do not count and blanks after it do. An empty value counts as no header.
     """
     found: dict[bytes, bytes] = {}
     if _PREFIX not in block:

@@ -1,9 +1,9 @@
-"""What happens to a stream, as values: the only things that change its durable state.
+"""Records of streams: the only values that change a stream's durable state.
 
-`decide` makes records; the log takes them in (`Stream.append`), and once they are as durable as
-the stream's level asks for, `Stream.apply` draws the consequences. A replica that does the same
-with the same records is the same stream. Whatever needed the clock or dice is in the record;
-whatever follows from the state is not.
+`decide` makes records; the log stores them (`Stream.append`), and once they are as durable as the
+stream's level asks for, `Stream.apply` applies their effects. Two replicas that apply the same
+records are equal. A record holds all that came from the clock or from random numbers, and nothing
+that follows from the state.
 """
 
 from typing import TypeAlias, final
@@ -15,9 +15,9 @@ from headwater.store.log.message_log import Batch
 
 @final
 class Published:
-    """Messages for the next sequences: in the log all of them, or none.
+    """Messages for the next sequences; the log stores all of them or none.
 
-    `rolls_up` says that some of them take the place of others, as their headers tell.
+    `rolls_up` says that the headers of some of them replace other messages.
     """
 
     __slots__ = ("batch", "first_sequence", "rolls_up")
@@ -29,13 +29,13 @@ class Published:
 
     @property
     def last_sequence(self) -> int:
-        """Of its last message."""
+        """The sequence of the last message."""
         return self.first_sequence + len(self.batch.subjects) - 1
 
 
 @final
 class Passed:
-    """A message that nobody is interested in: it takes a sequence and is not stored."""
+    """A message without interest: it takes a sequence and is not stored."""
 
     __slots__ = ("first_sequence", "header", "subject", "timestamp_ns")
 
@@ -49,13 +49,13 @@ class Passed:
 
     @property
     def last_sequence(self) -> int:
-        """The sequence it took."""
+        """The sequence that the message took."""
         return self.first_sequence
 
 
 @final
 class Removed:
-    """Messages that go: deleted by a request, or because their time has come."""
+    """Messages are removed, by a request or because they expired."""
 
     __slots__ = ("erase", "sequences")
 
@@ -66,7 +66,7 @@ class Removed:
 
 @final
 class Purged:
-    """Messages on matching subjects go: those before a sequence, or all but the last few."""
+    """Messages on matching subjects are removed: before a sequence, or all but the last ones."""
 
     __slots__ = ("before", "keep", "now_ns", "pattern")
 
@@ -79,7 +79,7 @@ class Purged:
 
 @final
 class Configured:
-    """Another configuration, which was checked."""
+    """The stream gets another configuration, which was checked."""
 
     __slots__ = ("config", "now_ns")
 

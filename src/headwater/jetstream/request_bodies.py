@@ -1,7 +1,7 @@
-"""Bodies of requests to the API: JSON as Go reads it, refused in the API's own words.
+"""Bodies of requests to the API: JSON as Go reads it, with the API's own errors.
 
-The readers of files and of acknowledgements use `go_json` itself, because nobody is told an error
-of the API there.
+Files and acknowledgements are read with `go_json` directly, because no client gets an error of the
+API for them.
 """
 
 from typing import TypeVar
@@ -16,7 +16,7 @@ T = TypeVar("T", bound=msgspec.Struct)
 
 
 def read_request(body: bytes, kind: type[T], strict: bool) -> T:
-    """The request in `body`, as `go_json.read` has it. Raises ApiError."""
+    """Parse a request by `go_json.read`. Raises ApiError."""
     try:
         return go_json.read(body, kind, strict)
     except go_json.JsonError as error:
@@ -24,7 +24,7 @@ def read_request(body: bytes, kind: type[T], strict: bool) -> T:
 
 
 def read_single_request(body: bytes, kind: type[T]) -> T:
-    """The request in `body`, as `go_json.read_one` has it. Raises ApiError."""
+    """Parse a request by `go_json.read_one`. Raises ApiError."""
     try:
         return go_json.read_one(body, kind)
     except go_json.JsonError as error:

@@ -1,1 +1,1 @@
-"""The JetStream API: requests and replies as values, and who answers which subject."""
+"""The JetStream API: requests and replies as values, and the call behind each subject."""

@@ -1,8 +1,7 @@
 """Requests and replies of the consumer API, field by field as they stand on the wire.
 
-The order of the fields is nats-server's, and so is what is left out when it is empty. A reply that
-reports an error has the same type as one that does not, and nothing of what was asked for except
-what nats-server always writes.
+The order of the fields and the omission of empty ones are nats-server's. A reply with an error has
+the type of one without, and no content except the fields that nats-server always writes.
 """
 
 from typing import Annotated, ClassVar
@@ -27,7 +26,7 @@ class ConsumersRequest(msgspec.Struct, kw_only=True):
 
 
 class PauseRequest(msgspec.Struct, kw_only=True):
-    """The body of CONSUMER.PAUSE; without a time the consumer goes on."""
+    """The body of CONSUMER.PAUSE; without a time the pause ends."""
 
     go_name: ClassVar[str] = "JSApiConsumerPauseRequest"
 
@@ -43,18 +42,18 @@ class UnpinRequest(msgspec.Struct, kw_only=True):
 
 
 class ResetRequest(msgspec.Struct, kw_only=True):
-    """The body of CONSUMER.RESET; zero is where the acks have got to."""
+    """The body of CONSUMER.RESET; zero stands for the ack floor."""
 
     go_name: ClassVar[str] = "JSApiConsumerResetRequest"
 
     seq: Uint64 = 0
 
 
-# --- what is told of a consumer ----------------------------------------------------------------
+# --- the description of a consumer -------------------------------------------------------------
 
 
 class SequenceInfo(msgspec.Struct, kw_only=True):
-    """How far something has got, in both countings, and when it last moved."""
+    """A sequence of the consumer and of the stream, and the time of its last change."""
 
     consumer_seq: int = 0
     stream_seq: int = 0
@@ -62,7 +61,7 @@ class SequenceInfo(msgspec.Struct, kw_only=True):
 
 
 class PriorityGroupState(msgspec.Struct, kw_only=True):
-    """A group of clients, and which of them is pinned."""
+    """A priority group, and its pinned client."""
 
     group: str = ""
     pinned_client_id: Text = ""
@@ -143,7 +142,7 @@ class ConsumerListResponse(PagedResponse, kw_only=True):
     """The answer of CONSUMER.LIST."""
 
     type: str = TYPE_PREFIX + "consumer_list_response"
-    # Each the text of a ConsumerInfo.
+    # Each is the text of a ConsumerInfo.
     consumers: list[msgspec.Raw] = msgspec.field(default_factory=list)
 
 
@@ -170,6 +169,6 @@ class ConsumerUnpinResponse(Response, kw_only=True):
 
 
 def describe(response: DescribingResponse, info: ConsumerInfo) -> None:
-    """Have a reply say what `info` says."""
+    """Copy the fields of `info` into a reply."""
     for name in ConsumerInfo.__struct_fields__:
         setattr(response, name, getattr(info, name))

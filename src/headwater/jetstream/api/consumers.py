@@ -1,11 +1,11 @@
 """The consumer API of one account: each call with its reply.
 
 A function takes a request and returns a reply, or raises the ApiError that the reply then reports.
-The order of checks is nats-server's, because of several mistakes a client is told the first. What
-needs the log, timers or subscriptions is asked of the ConsumerKeeper.
+The order of checks is nats-server's: a client learns the first of several errors. Everything that
+needs the log, timers or subscriptions is left to the ConsumerKeeper.
 
-CONSUMER.RESET is answered by the consumer itself in nats-server: it is not counted whatever comes
-of it, and where there is no consumer there is nobody to answer.
+In nats-server the consumer itself answers CONSUMER.RESET: the call is never counted, and without a
+consumer there is no reply.
 """
 
 from collections.abc import Mapping
@@ -118,7 +118,7 @@ def _making(
 
 
 def creation_header(api: StreamApi, request: Request, response: Response) -> bytes:
-    """Whoever copies a stream is told which one it is."""
+    """The header with the stream's identity, for a server that copies the stream."""
     config = response.config if isinstance(response, ConsumerCreateResponse) else None
     if config is None or not (config.direct or config.sourcing):
         return b""
@@ -126,7 +126,7 @@ def creation_header(api: StreamApi, request: Request, response: Response) -> byt
 
 
 def _kept(old: ConsumerConfig, config: ConsumerConfig) -> ConsumerConfig:
-    """`config` with what a request can not change: only CONSUMER.PAUSE ends a pause."""
+    """`config` with the settings that a request cannot change: only CONSUMER.PAUSE ends a pause."""
     config = msgspec.structs.replace(config, pause_until=old.pause_until)
     if not (config.sourcing and config.is_durable):
         return config
@@ -179,7 +179,7 @@ def _changing(
 def surroundings(
     api: StreamApi, stream: StreamConfig, consumers: Mapping[str, Configured]
 ) -> ConsumerSurroundings:
-    """What rules look at besides the configuration of a consumer."""
+    """The facts beside a consumer's configuration that the rules need."""
     limits = api.account.limits
     return ConsumerSurroundings(
         stream=stream,
@@ -225,7 +225,7 @@ def list_consumers(api: StreamApi, request: Request) -> Answering:
     offset = min(max(asked.offset, 0), len(found))
     now_ns, consumers = api.keepers.now_ns(), stream.consumers.by_name
     streams = api.account.streams
-    # Consumers may go meanwhile, and the stream with all of them.
+    # Consumers may be deleted meanwhile, and so may the stream.
     documents = (
         consumers[name].info(now_ns)
         for name in found[offset : offset + LIST_MAX]
@@ -240,7 +240,7 @@ def list_consumers(api: StreamApi, request: Request) -> Answering:
 
 
 def _shown_names(stream: Stream) -> list[str]:
-    """All but those by which servers read the stream directly, in order."""
+    """All but the consumers by which servers read the stream, in order."""
     consumers = stream.consumers.by_name
     return sorted(name for name, consumer in consumers.items() if not consumer.config.direct)
 
@@ -315,7 +315,7 @@ def unpin(api: StreamApi, request: Request) -> Response:
 
 
 def reset(api: StreamApi, request: Request) -> Answering | None:
-    """CONSUMER.RESET; None where there is no consumer."""
+    """CONSUMER.RESET; None without a consumer."""
     stream = api.account.streams.get(request.stream_name)
     consumer = None if stream is None else stream.consumers.by_name.get(_words(request)[1])
     if stream is None or consumer is None:
@@ -342,14 +342,14 @@ def _resetting(api: StreamApi, request: Request, stream: Stream, consumer: Consu
 
 
 def reset_header(api: StreamApi, request: Request, response: Response) -> bytes:
-    """Whoever names a stream's identity is told what it is."""
+    """The header with the stream's identity, for a request that names one."""
     if response.error is not None or not asks_for_identity(request.header):
         return b""
     return identity_block(api.account.streams.get(request.stream_name))
 
 
 def _reset_sequence(api: StreamApi, stream: Stream, consumer: Consumer, asked: int) -> int:
-    """Where a consumer begins again; never with what its policy has kept from it."""
+    """The sequence at which a consumer begins again, never before its start policy."""
     if asked == 0:
         described: ConsumerInfo = consumer.info(api.keepers.now_ns())
         return described.ack_floor.stream_seq + 1
@@ -377,13 +377,13 @@ def _check_empty(_: StreamApi, request: Request) -> None:
 
 
 def _found(api: StreamApi, request: Request) -> tuple[Stream, Consumer]:
-    """The stream and the consumer that a subject names. Raises ApiError."""
+    """The stream and the consumer in the subject of a request. Raises ApiError."""
     stream = api.account.stream(request.stream_name)
     return stream, stream.consumers.find(_words(request)[1])
 
 
 def _words(request: Request) -> list[str]:
-    """The words of a subject. A consumer's name stands in replies, so it has to be UTF-8."""
+    """The words of a subject. A consumer's name is repeated in replies, so it has to be UTF-8."""
     words = [*request.words]
     words[1:2] = [_readable(word) for word in words[1:2]]
     return words

@@ -1,7 +1,7 @@
 """Requests and replies of the stream API, field by field as they stand on the wire.
 
-The order of the fields is nats-server's, and so is what is left out when it is empty. A reply that
-reports an error has the same type as one that does not, and nothing of what was asked for.
+The order of the fields and the omission of empty ones are nats-server's. A reply with an error has
+the type of one without, and no content.
 """
 
 from typing import Annotated, ClassVar, Final
@@ -14,14 +14,14 @@ from headwater.jetstream.errors import ApiError
 
 TYPE_PREFIX: Final = "io.nats.jetstream.api.v1."
 
-# How much is told at once of what is asked for in pages.
+# Sizes of a page.
 NAMES_MAX: Final = 1024
 LIST_MAX: Final = 256
 SUBJECT_DETAILS_MAX: Final = 100_000
 
 
 class ErrorDocument(msgspec.Struct):
-    """Why a request was refused."""
+    """The reason of a refusal."""
 
     code: int
     err_code: int
@@ -29,12 +29,12 @@ class ErrorDocument(msgspec.Struct):
 
     @classmethod
     def of(cls, error: ApiError) -> "ErrorDocument":
-        """The error as clients see it."""
+        """The document of an error."""
         return cls(error.code, error.err_code, error.description)
 
 
 class Refusal(msgspec.Struct):
-    """The answer to a publish that does not come in."""
+    """The reply to a publish that is refused."""
 
     error: ErrorDocument
     stream: str
@@ -94,7 +94,7 @@ class MessageGetRequest(msgspec.Struct, kw_only=True):
     up_to_seq: Uint64 = 0
     up_to_time: Time | None = None
     no_hdr: bool = False
-    # Not nats-server's: the reader has seen this much, and wants nothing older.
+    # Not nats-server's: the reader has seen this sequence, and wants no older state.
     min_last_seq: Uint64 = 0
 
 
@@ -111,7 +111,7 @@ class MessageDeleteRequest(msgspec.Struct, kw_only=True):
 
 
 class Response(msgspec.Struct, kw_only=True):
-    """What every reply begins with."""
+    """The first fields of every reply."""
 
     type: str = ""
     error: Annotated[ErrorDocument | None, OMIT_EMPTY] = None
@@ -126,14 +126,14 @@ class PagedResponse(Response, kw_only=True):
 
 
 class LostData(msgspec.Struct, kw_only=True):
-    """What was stored and can not be read any more."""
+    """Stored messages that cannot be read any more."""
 
     msgs: list[int]
     bytes: int = 0
 
 
 class StreamState(msgspec.Struct, kw_only=True):
-    """What is in a stream."""
+    """The state of a stream."""
 
     messages: int = 0
     bytes: int = 0
@@ -142,7 +142,7 @@ class StreamState(msgspec.Struct, kw_only=True):
     last_seq: int = 0
     last_ts: str = ""
     num_subjects: Annotated[int, OMIT_EMPTY] = 0
-    # An object of the subjects and their numbers of messages; a list of sequences.
+    # An object with the number of messages of each subject; below, a list of sequences.
     subjects: Annotated[msgspec.Raw | None, OMIT_EMPTY] = None
     num_deleted: Annotated[int, OMIT_EMPTY] = 0
     deleted: Annotated[msgspec.Raw | None, OMIT_EMPTY] = None
@@ -151,7 +151,7 @@ class StreamState(msgspec.Struct, kw_only=True):
 
 
 class ClusterInfo(msgspec.Struct, kw_only=True):
-    """Who leads a stream."""
+    """The leader of a stream."""
 
     leader: Text = ""
 
@@ -229,12 +229,12 @@ class StreamListResponse(PagedResponse, kw_only=True):
     """The answer of STREAM.LIST."""
 
     type: str = TYPE_PREFIX + "stream_list_response"
-    # Each the text of a StreamInfo.
+    # Each is the text of a StreamInfo.
     streams: list[msgspec.Raw] = msgspec.field(default_factory=list)
 
 
 def describe(response: DescribingResponse | StreamInfoResponse, info: StreamInfo) -> None:
-    """Have a reply say what `info` says."""
+    """Copy the fields of `info` into a reply."""
     for name in StreamInfo.__struct_fields__:
         setattr(response, name, getattr(info, name))
 
@@ -264,7 +264,7 @@ class MessageDeleteResponse(Response, kw_only=True):
 
 
 class AccountLimitsDocument(msgspec.Struct, kw_only=True):
-    """What an account may use; -1 is no limit."""
+    """The limits of an account; -1 is no limit."""
 
     max_memory: int = -1
     max_storage: int = -1
@@ -277,21 +277,21 @@ class AccountLimitsDocument(msgspec.Struct, kw_only=True):
 
 
 class AccountInfoRequest(msgspec.Struct, kw_only=True):
-    """The body of INFO, at which nats-server does not look."""
+    """The body of INFO, which nats-server does not read."""
 
-    # Told only to who asks for it: no other client meets a key that nats-server does not have.
+    # Sent on request only: no other client meets a key that nats-server does not have.
     server_limits: bool = False
 
 
 class ServerLimitsDocument(msgspec.Struct, kw_only=True):
-    """In INFO: what all accounts together may store, where the account has no limit of its own."""
+    """Limits of all accounts together in INFO, where the account has no limit of its own."""
 
     max_memory: Annotated[int | None, OMIT_EMPTY] = None
     max_storage: Annotated[int | None, OMIT_EMPTY] = None
 
 
 class SystemResponse(Response, kw_only=True):
-    """What the system account is answered, which has no streams."""
+    """The reply to the system account, which has no streams."""
 
     type: str = TYPE_PREFIX + "system_response"
 
@@ -304,7 +304,7 @@ class AccountPurgeResponse(Response, kw_only=True):
 
 
 class ApiStats(msgspec.Struct, kw_only=True):
-    """How the API of an account was used."""
+    """The use of the API of an account."""
 
     level: int
     total: int

@@ -1,9 +1,9 @@
-"""Parts of a reply that may be long: written some at a time, before the rest of the reply.
+"""Long parts of a reply: written some at a time, before the rest of the reply.
 
-A page of STREAM.INFO tells of 100,000 subjects, and of a million deleted messages. To write them as
-JSON takes some tens of milliseconds, in which nobody else would be served. So would a list of 256
-streams or consumers whose configurations are as large as they may be. Written in parts they are
-pieces of text that the reply takes over as they are.
+A page of STREAM.INFO has up to 100,000 subjects, and a million deleted messages. Writing them as
+JSON takes some tens of milliseconds, in which no other client would be served. So does a list of
+all 256 streams or consumers of a page with the largest possible configurations. Written in parts
+they are pieces of text that the reply includes as they are.
 """
 
 from collections.abc import Iterable
@@ -15,15 +15,15 @@ import msgspec
 from headwater.base.sliced import Work
 from headwater.go.json import escaped, write
 
-# So many numbers are written in one step, and what that costs in units of work.
+# The numbers that one step writes, and their cost in units of work.
 NUMBERS_AT_A_TIME: Final = 8192
 NUMBERS_PER_UNIT: Final = 16
 NAMES_PER_UNIT: Final = 4
-# A document costs something however short it is.
+# A document has a cost however short it is.
 DOCUMENT_UNITS: Final = 32
 DOCUMENT_BYTES_PER_UNIT: Final = 64
 
-# Text of a reply that is written already.
+# Text that is part of a reply.
 Written = msgspec.Raw
 
 
@@ -34,7 +34,7 @@ def writing_counts(parts: list[dict[str, int]]) -> Work[Written]:
         if part:
             texts.append(escaped(msgspec.json.encode(part))[1:-1])
             yield 1 + len(part) // NAMES_PER_UNIT
-            # Given back one by one: 100,000 texts at once take a while.
+            # Emptied one by one: freeing 100,000 texts at once takes a while.
             part.clear()
     return Written(b"{%b}" % b",".join(texts))
 
@@ -50,7 +50,7 @@ def writing_numbers(numbers: list[int]) -> Work[Written]:
 
 
 def writing_documents(documents: Iterable[msgspec.Struct]) -> Work[list[Written]]:
-    """Each of the documents, which may be made as they are asked for."""
+    """The text of each document; the iterable may make the documents on demand."""
     texts: list[Written] = []
     for document in documents:
         text = write(document)

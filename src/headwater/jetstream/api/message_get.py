@@ -1,8 +1,8 @@
 """STREAM.MSG.GET, DIRECT.GET and DIRECT_LEADER.GET: one message or many, found in every way.
 
-A look sees what is visible when it begins and nothing above it. Of one message, and of the last of
-each subject, it is one moment of the stream. A batch may be long: it is read bit by bit, and what
-goes meanwhile is left out.
+A read sees the messages that are visible when it begins, and no later ones. For one message, and
+for the last of each subject, it shows one moment of the stream. A batch may be long: it is read
+piece by piece, and messages that are removed meanwhile are left out.
 """
 
 from base64 import b64encode
@@ -33,23 +33,23 @@ LEVEL_REQUIRED: Final = status_block(412, "Required Api Level")
 NOT_FOUND: Final = status_block(404, "Message Not Found")
 NO_RESULTS: Final = status_block(404, "No Results")
 TOO_MANY_RESULTS: Final = status_block(413, "Too Many Results")
-# The disk refuses to be read; nats-server has no word for it.
+# The disk cannot be read; nats-server has no status for it.
 UNREADABLE: Final = status_block(500, "Message Not Readable")
 NOT_COMPLETE: Final = status_block(412, "Min Last Sequence")
 
 _MIN_LAST_SEQ: Final = b"min_last_seq"
 
-# So many patterns are looked up before others have their turn; those that have to be compared with
-# many subjects take longer.
+# The number of patterns that are looked up before other clients have their turn; patterns that have
+# to be compared with many subjects take longer.
 PATTERNS_AT_A_TIME: Final = 256
 LITERALS_AT_A_TIME: Final = 1024
-# So much of a batch is read at once.
+# The size of one read of a batch.
 MESSAGES_AT_A_TIME: Final = 256
 BYTES_AT_A_TIME: Final = 256 * 1024
 
-# A header block, or none, and a body.
+# A header block, possibly empty, and a body.
 Reply = tuple[bytes, bytes]
-# In place of a reply, None says that it took a while to find nothing yet.
+# None in place of a reply stands for work without a result yet.
 Replies = Iterator[Reply | None]
 
 
@@ -57,7 +57,7 @@ Replies = Iterator[Reply | None]
 
 
 def get_message(stream: Stream, request: MessageGetRequest) -> MessageDocument:
-    """The message asked for. Raises ApiError."""
+    """The requested message. Raises ApiError."""
     if request.min_last_seq > stream.visible_sequence:
         raise ApiError.of(error_codes.STREAM_MIN_LAST_SEQ)
     message = _find(stream, request)
@@ -74,7 +74,7 @@ def get_message(stream: Stream, request: MessageGetRequest) -> MessageDocument:
 
 
 def check_single(request: MessageGetRequest) -> None:
-    """Refuse what does not name one message in one way. Raises ApiError."""
+    """Refuse a request that does not name one message in one way. Raises ApiError."""
     has_sequence, has_time = request.seq > 0, request.start_time is not None
     last, following = request.last_by_subj, request.next_by_subj
     asks = has_sequence or last or following or has_time
@@ -89,14 +89,14 @@ def check_single(request: MessageGetRequest) -> None:
 
 
 def preparing(stream: Stream, request: MessageGetRequest) -> Work[None]:
-    """Find out which subjects a request is about, some at a time."""
+    """Find the subjects of a request, some at a time."""
     text = request.next_by_subj or request.last_by_subj
     if text and has_wildcard(_pattern(text)):
         yield from stream.log.preparing((_pattern(text),))
 
 
 def _slices(work: Work[None]) -> Iterator[None]:
-    """Others have their turn as often as this yields."""
+    """Run work in slices; other clients have their turn at every yield."""
     sliced = Sliced(work)
     while sliced.do_some():
         yield None
@@ -122,7 +122,7 @@ def _pattern(text: str) -> bytes:
 
 
 def get_direct(stream: Stream, body: bytes, max_pending: int) -> Replies:
-    """Everything that answers a request."""
+    """All replies to a request."""
     if not body:
         return iter(((EMPTY_REQUEST, b""),))
     try:
@@ -161,12 +161,12 @@ def _last(stream: Stream, subject: bytes) -> Replies:
 
 
 def get_last(stream: Stream, subject: bytes) -> Reply:
-    """What answers the shortest of requests: one that says nothing but the subject."""
+    """The reply to the shortest request, which has only a subject."""
     return _reply(stream, stream.last_message(subject))
 
 
 def awaited_sequence(body: bytes) -> int:
-    """The sequence up to which an answer has to be complete; 0 if a request does not say."""
+    """The sequence up to which an answer has to be complete; 0 if the request has none."""
     if _MIN_LAST_SEQ not in body.lower():
         return 0
     try:
@@ -176,7 +176,7 @@ def awaited_sequence(body: bytes) -> int:
 
 
 def session_block(stream: Stream, body: bytes, block: bytes = b"") -> bytes:
-    """`block` as a reply to `body` carries it: a session read is told the session's mark."""
+    """`block`, with the session's mark if `body` is a session read."""
     return _marked(block, _mark_of(stream)) if awaited_sequence(body) else block
 
 
@@ -208,17 +208,17 @@ def _with_mark(replies: Replies, mark: bytes) -> Replies:
 
 
 def _marked(block: bytes, mark: bytes) -> bytes:
-    """A block with the mark as the only header of its name, also if a message was stored with one.
+    """A block with the mark as the only header of its name, even if a message was stored with one.
 
     The mark has a name of its own because `Nats-Last-Sequence` is taken: in a batch it is the
-    sequence before, by which clients see gaps.
+    previous sequence, by which clients see gaps.
     """
     block = without(block, names.SESSION_SEQUENCE)
     return with_value(block, names.SESSION_SEQUENCE, mark)
 
 
 def _refusal(request: MessageGetRequest) -> bytes:
-    """The status of a request that can not be answered; empty if it can."""
+    """The status for an invalid request; empty for a valid one."""
     has_sequence = request.seq > 0
     last, following = request.last_by_subj, request.next_by_subj
     has_time = request.start_time is not None
@@ -312,12 +312,12 @@ def _many(stream: Stream, request: MessageGetRequest, bytes_max: int) -> Replies
         yield NO_RESULTS, b""
         return
     sequences = sorted(found)
-    # All are read before the first is sent: one that is replaced meanwhile must not be missing.
+    # All are read before the first is sent, so that none is missing if it is replaced meanwhile.
     yield from [*_each(stream, request, bytes_max, sequences, up_to)]
 
 
 def _parted(texts: tuple[str, ...]) -> Iterator[list[bytes]]:
-    """Patterns, in parts that are looked up quickly."""
+    """The patterns, in parts that are looked up quickly."""
     patterns = [*map(_pattern, texts)]
     for size, some in (
         (PATTERNS_AT_A_TIME, [pattern for pattern in patterns if has_wildcard(pattern)]),
@@ -354,7 +354,7 @@ def _each(
 
 
 def _upper_bound(stream: Stream, request: MessageGetRequest) -> int:
-    """The last sequence to look at; 0 if a time is asked for before which there was nothing."""
+    """The last sequence to consider; 0 if the stream is younger than the requested time."""
     if request.up_to_time is None:
         return request.up_to_seq or stream.visible_sequence
     following = stream.sequence_at(request.up_to_time.unix_ns)
@@ -362,12 +362,12 @@ def _upper_bound(stream: Stream, request: MessageGetRequest) -> int:
 
 
 def _is_in_files(stream: Stream) -> bool:
-    # nats-server finds nothing in files up to a sequence that is still to come; in memory it does.
+    # Up to a sequence that is still to come nats-server finds nothing in files; in memory it does.
     return stream.config.storage is Storage.FILE
 
 
 def _origin(stream: Stream, message: StoredMessage) -> bytes:
-    """Header lines that say where a message is from."""
+    """Header lines about the stream and the sequence of a message."""
     return (
         b"Nats-Stream: %b\r\nNats-Subject: %b\r\nNats-Sequence: %d\r\nNats-Time-Stamp: %b\r\n"
         % (

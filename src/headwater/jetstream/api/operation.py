@@ -1,4 +1,4 @@
-"""One call of the API: how it is asked, who answers it, and with what kind of reply."""
+"""A call of the API: its subject, the function that answers it, and its kind of reply."""
 
 from collections.abc import Callable, Generator
 from typing import Final, Generic, NamedTuple, TypeVar
@@ -7,23 +7,23 @@ from headwater.base.sliced import Work
 from headwater.jetstream.advisories import ClientDocument
 from headwater.jetstream.api.documents import Response
 
-# As many words as one likes: a filter of any length.
+# Any number of words: a filter of any length.
 ANY_NUMBER: Final = 1 << 30
 
 
 class Request(NamedTuple):
-    """A call as it came: the words of its subject after its name, and the body."""
+    """A request: the words of its subject after the name of the call, and the body."""
 
     words: list[str]
     body: bytes
-    # Who asks, for those who tell about it; None for the server itself.
+    # Describes the client for advisories; None for the server itself.
     describe_client: Callable[[], ClientDocument | None]
-    # The block of headers it came with.
+    # The header block of the request.
     header: bytes = b""
 
     @property
     def stream_name(self) -> str:
-        """The stream that the subject names."""
+        """The stream in the subject."""
         return self.words[0]
 
 
@@ -35,25 +35,25 @@ Answering = Work[Response]
 
 
 class Operation(NamedTuple, Generic[Api]):
-    """A call. An `answer` may raise ApiError: then the reply is of its kind and has the error.
+    """A call. If `answer` raises ApiError, the reply is of its kind and has the error.
 
-    A reply that was returned with an error in it is told to the client all the same, but does not
-    count as an error: so does nats-server with what goes wrong in the store. None is no reply at
-    all: who would have to give it is not there.
+    A reply that is returned with an error in it is sent to the client all the same, but does not
+    count as an error: nats-server does so with errors of the store. None stands for no reply at
+    all, because the consumer that would have to reply does not exist.
     """
 
     answer: Callable[[Api, Request], Response | Answering | None]
     response: type[Response]
-    # How many words follow its name in the subject.
+    # The number of words after its name in the subject.
     words_min: int = 1
     words_max: int = 1
-    # Whether a reply without error counts in the statistics of the API, and is told as an advisory.
+    # Whether a reply without error counts in the statistics of the API and has an advisory.
     is_counted: bool = True
-    # Whether it is refused before anything is looked at where there is no cluster.
+    # Whether the call is refused without a cluster, before any other check.
     needs_cluster: bool = False
-    # The header of a reply, where it may have one.
+    # The header of a reply, if it may have one.
     header: Callable[[Api, Request, Response], bytes] | None = None
-    # What is looked at first and may be refused even where the API is older than is asked for.
+    # A check that comes first, even before the API level that the request requires.
     looks_first: Callable[[Api, Request], object] | None = None
 
     def answering(self, api: Api, request: Request) -> Work[Response | None]:

@@ -1,11 +1,11 @@
-"""Bounds on the size of a request: the length of its subjects, and their number.
+"""Limits on the size of a request: the length of its subjects, and their number.
 
-nats-server has no such bounds beyond the size of a payload, and takes minutes for requests that
-are refused here. A subject that is longer than a control line can be neither published nor
-subscribed to. A list of subjects may be as large as metadata may be, and is compared with others by
-token; filters of a consumer are compared with every subject of the stream besides.
+nats-server has no such limits beyond the size of a payload, and takes minutes for requests that are
+refused here. A subject that is longer than a control line can be neither published nor subscribed
+to. A list of subjects may be as large as metadata may be, and is compared with others by token;
+filters of a consumer are compared with every subject of the stream as well.
 
-Subjects that a stream already has are not checked: these are the bounds of requests.
+Subjects that a stream already has are not checked: the limits are for requests.
 """
 
 from collections.abc import Callable, Iterable, Sized
@@ -34,7 +34,7 @@ SUBJECTS_MAX: Final = 2048
 SUBJECTS_BYTES_MAX: Final = 128 * 1024
 SUBJECTS_TOKENS_MAX: Final = 16 * 1024
 FILTERS_MAX: Final = 1024
-# Of other lists nobody needs as many.
+# The limit of all other lists, which are shorter in practice.
 VALUES_MAX: Final = 1024
 
 
@@ -50,7 +50,7 @@ def _too_long(what: str, limit: int) -> ApiError:
 
 
 def _size(subject: str) -> int:
-    # Few are not ASCII, and few are long.
+    # Few subjects are not ASCII, and few are long.
     if len(subject) <= SUBJECT_BYTES_MAX // 4:
         return len(subject)
     return len(subject.encode(errors="surrogateescape"))

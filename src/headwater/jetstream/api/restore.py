@@ -1,13 +1,13 @@
-"""STREAM.RESTORE: a backup taken in by chunks, each answered, until an empty one ends it.
+"""STREAM.RESTORE: a backup is received in chunks, each answered, until an empty one ends it.
 
-    reply with a subject, then   chunk ─▶      ◀─ empty: it is taken in, the next may come
-                                 empty ─▶      ◀─ the new stream, or why there is none
+    reply with a subject, then   chunk ─▶      ◀─ empty: processed, the next may come
+                                 empty ─▶      ◀─ the new stream, or an error
 
-After something went wrong chunks are still answered, and dropped; the end is told what it was.
-Without a chunk for a while a restore is given up, in silence.
+After an error chunks are still answered, and dropped; the reply to the end has the error. Without a
+chunk for a while a restore is abandoned, without a reply.
 
-`RestoreReceiver` takes chunks and works through them a step at a time. It makes no stream: what it
-has at its end is a log that is filled and what is known of consumers, or an error.
+`RestoreReceiver` accepts chunks and processes them a step at a time. It does not create the stream:
+its result is a filled log and the consumers of the backup, or an error.
 """
 
 from collections import deque
@@ -32,14 +32,14 @@ from headwater.jetstream.errors import ApiError
 from headwater.jetstream.streams.limits import NOTHING_UNSEEN, beyond_limits
 from headwater.store.log.message_log import MessageLog, StoreError
 
-# Without a chunk for so long, whoever sends is gone.
+# A sender that is silent for this long is gone.
 STALL_NS: Final = 5 * NS_PER_S
-# What may have been sent ahead of its answers; the last chunk may go beyond.
+# The limit of bytes that were sent before their answers; the last chunk may exceed it.
 AHEAD_BYTES_MAX: Final = 16 * 1024 * 1024
 
 
 class LostMessages(msgspec.Struct, kw_only=True):
-    """In a state: what could not be read."""
+    """The part of a state about messages that could not be read."""
 
     go_name: ClassVar[str] = "LostStreamData"
 
@@ -48,7 +48,7 @@ class LostMessages(msgspec.Struct, kw_only=True):
 
 
 class RestoredState(msgspec.Struct, kw_only=True):
-    """In a request: what was in the stream when it was backed up. The backup says it itself."""
+    """The part of a request about the state at the time of the backup. The backup has it too."""
 
     go_name: ClassVar[str] = "StreamState"
 
@@ -98,13 +98,13 @@ def check_restore(request: RestoreRequest, name: str, surroundings: Surroundings
 
 
 def check_free(account: JetStreamAccount, name: str) -> None:
-    """Raises ApiError if there is a stream of that name already."""
+    """Raises ApiError if a stream of that name exists."""
     if name in account.streams:
         raise ApiError.of(error_codes.STREAM_NAME_EXIST_RESTORE_FAILED)
 
 
 def apply_limits(log: MessageLog, config: StreamConfig) -> None:
-    """Let go of what a stream with these limits would not have. Raises StoreError."""
+    """Remove messages beyond the limits of the stream. Raises StoreError."""
     subjects = [*log.subject_counts()] if config.max_msgs_per_subject > 0 else []
     gone = beyond_limits(log, config, subjects, NOTHING_UNSEEN)
     if gone:
@@ -112,29 +112,29 @@ def apply_limits(log: MessageLog, config: StreamConfig) -> None:
 
 
 def refused(reason: str) -> ApiError:
-    """Why there is no stream."""
+    """The error for a failed restore."""
     return ApiError.of(error_codes.STREAM_RESTORE, err=reason)
 
 
 class Need(Enum):
-    """What a receiver waits for."""
+    """The input that a receiver needs next."""
 
     # Chunks.
     CHUNKS = "chunks"
-    # Its next turn.
+    # Another call of `step`.
     TURN = "turn"
-    # A log, that begins as `beginning` says.
+    # A log that begins at `beginning`.
     LOG = "log"
-    # Nothing: it is over.
+    # Nothing: the restore has ended.
     NOTHING = "nothing"
 
 
 @final
 class RestoreReceiver:
-    """One restore under way.
+    """A restore under way.
 
-    `step` is called as long as there is need for a turn; answers to chunks gather in `answered`.
-    Over, it has an `error` or a log that is filled, and maybe an `end_reply` to answer to.
+    `step` is called as long as `Need.TURN` is returned; answers to chunks collect in `answered`. At
+    the end there is an `error` or a filled log, and possibly an `end_reply` to answer to.
     """
 
     __slots__ = (
@@ -152,13 +152,13 @@ class RestoreReceiver:
     )
 
     def __init__(self, rules: Rules, title: str, now_ns: int) -> None:
-        """`title` names account and stream in errors."""
+        """`title` names the account and the stream in errors."""
         self.title = title
         self._reader = BackupReader(rules)
-        # Chunks that were not worked through, with where to answer them; an empty one is the end.
+        # Chunks that were not processed, with their reply subjects; an empty chunk is the end.
         self._chunks: deque[tuple[bytes, bytes]] = deque()
         self._ahead_bytes = 0
-        # Whether the reader has the first of them.
+        # Whether the first chunk was fed to the reader.
         self._is_fed = False
         self._active_ns = now_ns
         self.answered: list[bytes] = []
@@ -169,29 +169,29 @@ class RestoreReceiver:
 
     @property
     def beginning(self) -> Beginning:
-        """Where the log begins that is needed."""
+        """The first sequence of the log that is needed."""
         return self._reader.beginning
 
     def give_log(self, log: MessageLog) -> None:
-        """The log to fill."""
+        """Set the log to fill."""
         self._reader.give_log(log)
 
     @property
     def created_ns(self) -> int:
-        """When the stream was made that was backed up; 0 if the backup does not say."""
+        """When the stream was created; 0 if the backup does not have it."""
         return self._reader.created_ns
 
     @property
     def consumers(self) -> list[BackedUpConsumer]:
-        """The consumers of the stream that was backed up."""
+        """The consumers of the backup."""
         return self._reader.consumers
 
     def fail(self, error: ApiError) -> None:
-        """It can not come to a stream any more; the first reason counts."""
+        """Note an error that ends the restore; the first one counts."""
         self.error = self.error or error
 
     def chunk(self, reply: bytes | None, data: bytes, now_ns: int) -> None:
-        """Take a chunk."""
+        """Accept a chunk."""
         if self.is_over:
             return
         self._active_ns = now_ns
@@ -203,13 +203,13 @@ class RestoreReceiver:
             self.fail(refused(f"restore for {self.title} was sent too far ahead of its answers"))
         self.received_bytes += len(data)
         if self.error is not None and data:
-            # Nobody will look at it.
+            # Dropped chunks need no content.
             data = data[:1]
         self._ahead_bytes += len(data)
         self._chunks.append((reply, data))
 
     def step(self, now_ns: int, wall_ns: int) -> Need:
-        """Do some of the work there is. `wall_ns` is the time that messages carry."""
+        """Do some of the work. `wall_ns` is the clock of message timestamps."""
         if self.is_over:
             return Need.NOTHING
         if not self._chunks:
@@ -255,5 +255,5 @@ class RestoreReceiver:
         self._chunks.clear()
 
     def stalls_ns(self) -> int:
-        """When it is given up unless a chunk comes; 0 while there is work."""
+        """When the restore is abandoned unless a chunk comes; 0 while there is work."""
         return 0 if self._chunks or self.is_over else self._active_ns + STALL_NS

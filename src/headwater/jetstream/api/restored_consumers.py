@@ -1,7 +1,7 @@
-"""Consumers that come with a backup: whether the stream may have them, and how they come to it.
+"""Consumers of a backup: whether the stream may have them, and their entries in its journal.
 
-They are looked at as if each of them was asked for anew, in the order of the backup. As nats-server
-has it, one that is not durable counts as durable under its name until the stream is there.
+Each of them is checked like a request for a new consumer, in the order of the backup. As in
+nats-server, one that is not durable counts as durable under its name until the stream exists.
 """
 
 from collections.abc import Iterable, Sequence
@@ -22,12 +22,12 @@ from headwater.jetstream.config.stream_config import StreamConfig
 from headwater.jetstream.errors import ApiError
 from headwater.store.log.message_log import MessageLog
 
-# Written to the journal at a time.
+# Bytes per write to the journal.
 _WRITE_BYTES: Final = 256 * 1024
 
 
 class AdmittedConsumer(NamedTuple):
-    """A consumer that the stream may have, and what its journal says of it."""
+    """A consumer that passed the checks, and its journal entries."""
 
     config: ConsumerConfig
     entries: list[tuple[int, bytes]]
@@ -36,7 +36,7 @@ class AdmittedConsumer(NamedTuple):
 def admit_consumers(
     api: StreamApi, stream: StreamConfig, found: Iterable[BackedUpConsumer], now_ns: int
 ) -> list[AdmittedConsumer]:
-    """The consumers of a backup with the configurations they are to have. Raises ApiError."""
+    """The consumers of a backup with their final configurations. Raises ApiError."""
     admitted: dict[str, AdmittedConsumer] = {}
     around = surroundings(api, stream, admitted)
     for consumer in found:
@@ -57,7 +57,7 @@ def _completed(consumer: BackedUpConsumer, around: ConsumerSurroundings) -> Cons
 
 
 def write_consumers(log: MessageLog, consumers: Sequence[AdmittedConsumer]) -> None:
-    """Have a log say of consumers what it says of those that were made there. Raises StoreError."""
+    """Write the entries of consumers to the journal of a log. Raises StoreError."""
     entries: list[tuple[int, bytes]] = []
     size = 0
     for consumer in consumers:

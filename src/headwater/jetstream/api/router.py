@@ -1,7 +1,7 @@
-"""Which subject of the API is which call.
+"""The router of the API: the call behind a subject.
 
-Subjects here are without their prefix (`$JS.API.`, or that of a domain). A subject that is no call
-is not answered at all, as in nats-server.
+Subjects here are without their prefix (`$JS.API.`, or that of a domain). As in nats-server, a
+subject without a call gets no reply.
 """
 
 from typing import Final, NoReturn
@@ -13,7 +13,7 @@ from headwater.jetstream.api.operation import Operation, Request
 from headwater.jetstream.api.streams import STREAM_OPERATIONS, StreamApi
 from headwater.jetstream.errors import ApiError
 
-# Names of calls have at most so many words.
+# The limit of words in the name of a call.
 _NAME_WORDS_MAX: Final = 3
 
 
@@ -64,7 +64,7 @@ def _refuse(_: StreamApi, __: Request) -> NoReturn:
 
 
 def _clustered(response: type[Response], words: int = 1) -> Operation[StreamApi]:
-    """A call that only makes sense where servers are many."""
+    """A call that is refused outside of a cluster."""
     return Operation(_refuse, response, words, words, needs_cluster=True)
 
 
@@ -82,7 +82,7 @@ OPERATIONS: Final[dict[str, Operation[StreamApi]]] = {
 
 
 def find_operation(subject: str) -> tuple[Operation[StreamApi], list[str]] | None:
-    """The call that a subject is, and the words that follow its name."""
+    """The call of a subject, and the words after its name."""
     words = subject.split(".")
     for length in range(min(len(words), _NAME_WORDS_MAX), 0, -1):
         operation = OPERATIONS.get(".".join(words[:length]))

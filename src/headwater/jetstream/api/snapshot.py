@@ -1,11 +1,11 @@
-"""STREAM.SNAPSHOT: a stream handed out in chunks, no faster than they are acknowledged.
+"""STREAM.SNAPSHOT: a stream is sent in chunks, no faster than they are acknowledged.
 
     reply, then   chunk 1 ─▶ (reply subject …<size>.1)        ◀─ anything published there: one
                   chunk 2 ─▶ (reply subject …<size>.2)           more chunk may be on the way
                   rest    ─▶ (no reply subject)
-                  end     ─▶ empty, with a status where chunks were sent or something went wrong
+                  end     ─▶ empty, with a status if chunks were sent or an error occurred
 
-`SnapshotSender` decides what to send; where bytes come from and who listens is not known to it.
+`SnapshotSender` decides what to send; it knows neither the source of the bytes nor the receiver.
 """
 
 from typing import Annotated, ClassVar, Final, NamedTuple, Protocol, final
@@ -28,11 +28,11 @@ CHUNK_BYTES_MAX: Final = 1024 * 1024
 WINDOW_BYTES_DEFAULT: Final = 8 * 1024 * 1024
 WINDOW_BYTES_MIN: Final = 1024
 WINDOW_BYTES_MAX: Final = 32 * 1024 * 1024
-# Without room for another chunk for so long, whoever asked is gone.
+# A receiver that acknowledges nothing for this long is gone.
 ACK_TIMEOUT_NS: Final = 5 * NS_PER_S
-# Sent before others have their turn.
+# Bytes sent before other clients have their turn.
 TURN_BYTES: Final = 256 * 1024
-# So many pieces are read in one turn: with small messages that takes some milliseconds.
+# The limit of pieces read in one turn: with small messages they take some milliseconds.
 TURN_PIECES_MAX: Final = 4
 
 NO_FLOW: Final = "no flow response"
@@ -53,7 +53,7 @@ class SnapshotRequest(msgspec.Struct, kw_only=True):
     no_consumers: bool = False
     chunk_size: Int = 0
     window_size: Int = 0
-    # Every record's checksum is looked at on its way out in any case.
+    # The checksum of every record is checked on its way out in any case.
     jsck: bool = False
 
 
@@ -66,7 +66,7 @@ class SnapshotResponse(Response, kw_only=True):
 
 
 def check_snapshot(request: SnapshotRequest) -> None:
-    """Raises ApiError where chunks could not be sent."""
+    """Raises ApiError if chunks could not be sent to the deliver subject."""
     subject = request.deliver_subject
     if has_blank_or_control(subject) or not is_valid_literal(
         subject.encode(errors="surrogateescape")
@@ -75,7 +75,7 @@ def check_snapshot(request: SnapshotRequest) -> None:
 
 
 class Source(Protocol):
-    """Where the bytes of a snapshot come from."""
+    """The source of a snapshot's bytes."""
 
     def read(self) -> bytes:
         """The next piece; empty after the last. Raises StoreError."""
@@ -83,7 +83,7 @@ class Source(Protocol):
 
 
 class Outgoing(NamedTuple):
-    """A message to whoever asked for a snapshot."""
+    """A message to the client that requested the snapshot."""
 
     reply: bytes | None
     header: bytes
@@ -92,7 +92,7 @@ class Outgoing(NamedTuple):
 
 @final
 class SnapshotSender:
-    """One snapshot on its way. It is over when `is_over`; `error` says why, if it went wrong."""
+    """A snapshot under way. It has ended when `is_over`; `error` is set if it failed."""
 
     __slots__ = (
         "_ack_subject",
@@ -116,7 +116,7 @@ class SnapshotSender:
         chunk = min(max(chunk, CHUNK_BYTES_MIN), CHUNK_BYTES_MAX)
         window = min(max(window, WINDOW_BYTES_MIN), WINDOW_BYTES_MAX)
         self._chunk_bytes = chunk
-        # How many chunks may be on the way, and how many more at this moment.
+        # The number of chunks that may be on the way, and how many more of them now.
         self._window = max(window // chunk, 1)
         self._room = self._window
         self._source = source
@@ -124,7 +124,7 @@ class SnapshotSender:
         self._buffer = bytearray()
         # The number of pieces that may be read in this turn.
         self._pieces_left = 0
-        # How many chunks were sent.
+        # The number of chunks that were sent.
         self._sent = 0
         self._deadline_ns = now_ns + ACK_TIMEOUT_NS
         self.is_over = False
@@ -137,15 +137,15 @@ class SnapshotSender:
 
     @property
     def deadline_ns(self) -> int:
-        """When it is given up unless a chunk is acknowledged."""
+        """When the snapshot is abandoned unless a chunk is acknowledged."""
         return self._deadline_ns
 
     def acknowledged(self) -> None:
-        """Somebody has a chunk."""
+        """Count the acknowledgement of a chunk."""
         self._room = min(self._room + 1, self._window)
 
     def send(self, now_ns: int) -> list[Outgoing]:
-        """What goes out in this turn."""
+        """The messages to send in this turn."""
         outgoing: list[Outgoing] = []
         size = 0
         self._pieces_left = TURN_PIECES_MAX
@@ -167,7 +167,7 @@ class SnapshotSender:
         return outgoing
 
     def _next_chunk(self) -> bytes | None:
-        """A whole chunk, or what is left; None if the rest of it has to wait for the next turn."""
+        """A whole chunk, or the rest; None if the rest of it has to wait for the next turn."""
         buffer, wanted = self._buffer, self._chunk_bytes
         while len(buffer) < wanted and not self.error:
             if not self._pieces_left:
@@ -186,7 +186,7 @@ class SnapshotSender:
         return chunk
 
     def give_up(self, reason: str) -> Outgoing:
-        """End it here: a last message says why."""
+        """End the snapshot. Returns the last message, with the reason."""
         self.error = reason
         return self._end()
 

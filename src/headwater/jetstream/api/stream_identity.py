@@ -1,7 +1,7 @@
-"""Which of several streams that had the same name one after the other it is.
+"""The identity of a stream, by which it differs from an earlier stream of its name.
 
-Whoever copies a stream names the identity it knows, so as not to go on with another stream in the
-middle. It follows from when the stream was made, as in nats-server.
+A server that copies a stream names the identity it knows, so as not to go on with another stream in
+the middle. As in nats-server, the identity follows from the time of creation.
 """
 
 from typing import Final
@@ -31,12 +31,12 @@ def check_identity(stream: Stream, header: bytes) -> None:
 
 
 def asks_for_identity(header: bytes) -> bool:
-    """Whether the header of a request names any."""
+    """Whether the header of a request names an identity."""
     return bool(header) and value_of(header, STREAM_IDENTITY) is not None
 
 
 def identity_block(stream: Stream | None) -> bytes:
-    """The header of a reply that tells it; empty if the stream is gone by now."""
+    """The header of a reply with the identity; empty if the stream was deleted meanwhile."""
     if stream is None:
         return b""
     return with_value(b"", STREAM_IDENTITY, identity_of(stream).encode())

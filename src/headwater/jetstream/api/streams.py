@@ -1,8 +1,8 @@
 """The stream API of one account: each call with its reply.
 
 A method takes a request and returns a reply, or raises the ApiError that the reply then reports.
-The order of checks is nats-server's, because of several mistakes a client is told the first. What
-needs files, timers or subscriptions is asked of a StreamKeeper.
+The order of checks is nats-server's: a client learns the first of several errors. Everything that
+needs files, timers or subscriptions is left to a StreamKeeper.
 """
 
 from bisect import bisect_right
@@ -95,10 +95,10 @@ from headwater.jetstream.request_bodies import read_request
 from headwater.jetstream.streams.stream import Stream
 from headwater.store.log.message_log import ALL_SUBJECTS, StoreError
 
-# What is told of one by one; a stream may have lost or deleted any number.
+# Limits of listed sequences; a stream may have lost or deleted any number.
 DELETED_DETAILS_MAX: Final = 1_000_000
 LOST_DETAILS_MAX: Final = 1024
-# There must be sequences left to give out; half of all are.
+# Half of all sequences must be left to assign.
 FIRST_SEQUENCE_MAX: Final = (1 << 63) - 1
 
 _JSON_SPACE: Final = b" \t\r\n"
@@ -108,7 +108,7 @@ T = TypeVar("T", bound=msgspec.Struct)
 
 @final
 class StreamApi:
-    """Answers for one account."""
+    """The API of one account."""
 
     __slots__ = ("account", "keepers", "settings")
 
@@ -119,23 +119,23 @@ class StreamApi:
         self.settings = settings
 
     def read(self, body: bytes, kind: type[T]) -> T:
-        """The request in a body. Raises ApiError."""
+        """Parse a request. Raises ApiError."""
         request = read_request(body, kind, self.settings.strict)
         check_sizes(request)
         return request
 
     def read_if_document(self, body: bytes, kind: type[T]) -> T:
-        """Some requests look at their body only where it could be a document."""
+        """Parse a request if its body could be a document; some calls ignore any other body."""
         return self.read(body, kind) if body.lstrip(_JSON_SPACE)[:1] in (b"{", b"[") else kind()
 
     # --- account -------------------------------------------------------------------------------
 
     def account_info(self, request: Request) -> Response:
-        """INFO: what the account may use and uses."""
+        """INFO: the limits and the usage of the account."""
         try:
             asked = read(request.body, AccountInfoRequest, strict=False)
         except JsonError:
-            # As in nats-server, no body is wrong.
+            # As in nats-server, any body is accepted.
             asked = AccountInfoRequest()
         account = self.account
         limits = account.limits
@@ -224,7 +224,7 @@ class StreamApi:
             subjects = yield from _detail_subjects(stream, asked.subjects_filter, offset, response)
         if asked.deleted_details:
             deleted = yield from _detail_deleted(stream)
-        # The rest is told as it is when the details are known.
+        # All other fields show the time at which the details are known.
         info = self._info(self.account.stream(request.stream_name), with_domain=True)
         info.cluster = ClusterInfo(leader=self.settings.server_name)
         if info.state is not None:
@@ -310,7 +310,7 @@ class StreamApi:
         return RestoreResponse(deliver_subject=subject)
 
     def check_restorable(self, config: StreamConfig) -> None:
-        """Raises ApiError if there may be no such stream by now, whatever has been restored."""
+        """Raises ApiError if the restored stream may not exist by now."""
         check_free(self.account, config.name)
         self.keepers.storage.check_reservation(self.account, config, None)
         try:
@@ -321,7 +321,7 @@ class StreamApi:
             raise refused(text) from error
 
     def restored(self, stream: Stream) -> StreamCreateResponse:
-        """What whoever restored a stream is told of it."""
+        """The reply to the client that restored a stream."""
         response = StreamCreateResponse()
         describe(response, self._info(stream))
         return response
@@ -339,7 +339,7 @@ class StreamApi:
         return MessageGetResponse(message=get_message(stream, asked))
 
     def message_header(self, request: Request, _: Response) -> bytes:
-        """A reader who says what he has seen is told what there is."""
+        """The header of a reply to a session read, with the session's mark."""
         stream = self.account.streams.get(request.stream_name)
         return b"" if stream is None else session_block(stream, request.body)
 
@@ -355,7 +355,7 @@ class StreamApi:
             text = "message delete not permitted"
             raise ApiError.of(error_codes.STREAM_MSG_DELETE_FAILED, err=text)
         if stream.message(asked.seq) is None:
-            # Told as an error that is no error in the statistics: see Operation.
+            # An error that does not count as one in the statistics: see Operation.
             return MessageDeleteResponse(error=ErrorDocument.of(_not_deletable(stream, asked.seq)))
         record = Removed([asked.seq], erase=not asked.no_erase)
         try:
@@ -396,7 +396,7 @@ class StreamApi:
             check_stream_limits(old, config, consumers.by_name)
 
     def _filtering(self, subject: str) -> Work[list[str]]:
-        """Names of the streams that could have a message on a subject, in order."""
+        """The names of the streams that could have a message on a subject, in order."""
         if not subject:
             return self.account.names
         return sorted((yield from self.account.subjects.streams_on(subject)))
@@ -442,7 +442,7 @@ def _offline(error: StoreError) -> ApiError:
 
 
 def _not_deletable(stream: Stream, sequence: int) -> ApiError:
-    """Why there is no message of a sequence, as nats-server's two kinds of storage tell it."""
+    """The error for a sequence without a message, by kind of storage as in nats-server."""
     is_inside = stream.log.first_sequence <= sequence <= stream.visible_sequence
     if stream.config.storage is Storage.MEMORY or is_inside:
         return ApiError.of(error_codes.SEQUENCE_NOT_FOUND, seq=sequence)
@@ -452,7 +452,7 @@ def _not_deletable(stream: Stream, sequence: int) -> ApiError:
 
 
 def refuse_what_can_not_run(config: StreamConfig) -> None:
-    """Say by name what is not done, instead of doing half of it."""
+    """Refuse features that are not supported, by name, instead of running half of them."""
     if config.mirror is not None or config.sources:
         text = "mirrors and sources are not supported by this version"
         raise ApiError.of(error_codes.STREAM_INVALID_CONFIG, err=text)
@@ -462,7 +462,7 @@ def refuse_what_can_not_run(config: StreamConfig) -> None:
 
 
 def is_empty_request(body: bytes) -> bool:
-    """Whether a body says nothing: no bytes, or an empty object."""
+    """Whether a body has no content: no bytes, or an empty object."""
     text = body.strip(_JSON_SPACE)
     if text[:1] != b"{" or text[-1:] != b"}":
         return not body
@@ -470,7 +470,7 @@ def is_empty_request(body: bytes) -> bool:
 
 
 def _lost(stream: Stream) -> LostData:
-    """The first of what is lost: a crash may cost tens of thousands of sequences at once."""
+    """The first lost sequences: a crash may cost tens of thousands at once."""
     found: list[int] = []
     for first, last in stream.log.lost:
         found.extend(range(first, min(last, first + LOST_DETAILS_MAX - len(found) - 1) + 1))
@@ -482,7 +482,7 @@ def _lost(stream: Stream) -> LostData:
 def _detail_subjects(
     stream: Stream, pattern: str, offset: int, response: StreamInfoResponse
 ) -> Work[Written | None]:
-    """How many messages each matching subject has, a page of them."""
+    """The number of messages of each matching subject, one page of them."""
     wanted = pattern.encode(errors="surrogateescape")
     total, subjects = yield from stream.counting_subjects(wanted, offset, SUBJECT_DETAILS_MAX)
     if total:
@@ -493,7 +493,7 @@ def _detail_subjects(
 
 
 def _detail_deleted(stream: Stream) -> Work[Written | None]:
-    """The sequences between the first and the last one that is visible without a message."""
+    """The sequences without a message between the first and the last visible one."""
     missing = yield from stream.log.index.missing(DELETED_DETAILS_MAX)
     del missing[bisect_right(missing, stream.visible_sequence) :]
     return (yield from writing_numbers(missing)) if missing else None

@@ -1,1 +1,1 @@
-"""Streams as rows of bytes, in the form nats-server gives them: written, read, never trusted."""
+"""Backups of streams in the formats of nats-server, with readers that trust nothing."""

@@ -1,19 +1,18 @@
-"""The archive of nats-server 2.15: a stream as a row of entries, one per message.
+"""The archive of nats-server 2.15: a stream as a sequence of entries, one per message.
 
     archive   "NATSARC1" | entry | entry | …
 
     entry     name size    varint
               timestamp    signed varint, nanoseconds
-              sequence     varint, 0 for what is no message
+              sequence     varint, 0 if it is not a message
               header size  varint
               payload size varint
               name | header | payload
 
-The first entry is named `state.json` and tells what is in the stream; then come its consumers,
-`consumers/<name>`, and its messages in order, each named by its subject. An entry of which nothing
-is other than zero is the last. There are no checksums: the compression around it has them.
-
-This module knows entries, not what they are for.
+The first entry is named `state.json` and has the state of the stream; its consumers follow,
+`consumers/<name>`, then its messages in order, each named by its subject. An entry of zeros is the
+last. There are no checksums: the compression around the archive has them. This module knows the
+entries, not their meaning.
 """
 
 from collections.abc import Iterable
@@ -54,7 +53,7 @@ def _varint(value: int) -> bytes:
 
 
 def _zigzag(value: int) -> int:
-    """A signed number as an unsigned one: those near zero are small."""
+    """A signed number as an unsigned one: numbers near zero become small."""
     return value << 1 if value >= 0 else (-value << 1) - 1
 
 
@@ -77,29 +76,29 @@ def encode_entries(entries: Iterable[Entry]) -> bytes:
 
 @final
 class ArchiveReader:
-    """Takes an archive in, without its first eight bytes, and gives out entries.
+    """Decodes an archive, without its first eight bytes, into entries.
 
-    `message_bytes_max` bounds header and payload of a message together, and `document_bytes_max`
-    what is no message.
+    `message_bytes_max` is the limit of header and payload of a message together,
+    `document_bytes_max` that of other entries.
     """
 
     __slots__ = ("_buffer", "_document_bytes_max", "_message_bytes_max", "_offset")
 
     def __init__(self, message_bytes_max: int, document_bytes_max: int) -> None:
         self._buffer = bytearray()
-        # Where the next entry begins; what is before it was given out.
+        # The start of the next entry; the bytes before it were decoded.
         self._offset = 0
         self._message_bytes_max = message_bytes_max
         self._document_bytes_max = document_bytes_max
 
     def feed(self, data: bytes) -> None:
-        """Take bytes in."""
+        """Add bytes to the input."""
         del self._buffer[: self._offset]
         self._offset = 0
         self._buffer += data
 
     def read(self) -> Entry | None:
-        """The next entry, or None when more has to be fed. Raises BackupError."""
+        """The next entry, or None when more input is needed. Raises BackupError."""
         data, end = self._buffer, len(self._buffer)
         numbers = []
         offset = self._offset

@@ -19,16 +19,16 @@ from headwater.jetstream.backup.errors import BackupError
 from headwater.jetstream.backup.filling import SEQUENCE_MAX, Filler, Rules
 from headwater.jetstream.backup.form import Beginning, Progress
 
-# Entries taken in by one step: some milliseconds.
+# Entries per step: some milliseconds.
 ENTRIES_PER_STEP: Final = 500
 # Consumers take longer.
 CONSUMERS_PER_STEP: Final = 20
-# Taken in by a step besides whatever is large.
+# A step ends after this many bytes; a single entry may be larger.
 STEP_BYTES_MAX: Final = 64 * 1024
 
 
 class _State(msgspec.Struct):
-    """What a backup tells of its stream; whatever else it tells is not needed."""
+    """The part of a backup's state that is needed."""
 
     bytes: int = 0
     first_seq: int = 0
@@ -38,7 +38,7 @@ class _State(msgspec.Struct):
 
 @final
 class ArchiveForm:
-    """Takes in what follows the first eight bytes."""
+    """Decodes an archive, without its first eight bytes."""
 
     __slots__ = (
         "_is_complete",
@@ -60,11 +60,11 @@ class ArchiveForm:
         self.created_ns = 0
 
     def feed(self, data: bytes) -> None:
-        """Take bytes in."""
+        """Add bytes to the input."""
         self._reader.feed(data)
 
     def step(self, now_ns: int) -> Progress:
-        """Take some entries in."""
+        """Process some entries."""
         if self._state is None:
             self._state = self._read_state()
         if self._state is None:
@@ -72,10 +72,10 @@ class ArchiveForm:
         if self.filler is None:
             return Progress.WANTS_LOG
         if len(self.consumers) < self._state.consumer_count:
-            return self._take_consumers(self._state.consumer_count)
-        return self._take_messages(self.filler, now_ns)
+            return self._process_consumers(self._state.consumer_count)
+        return self._process_messages(self.filler, now_ns)
 
-    def _take_consumers(self, count: int) -> Progress:
+    def _process_consumers(self, count: int) -> Progress:
         size = 0
         for _ in range(CONSUMERS_PER_STEP):
             entry = self._reader.read()
@@ -87,7 +87,7 @@ class ArchiveForm:
                 break
         return Progress.BUSY
 
-    def _take_messages(self, filler: Filler, now_ns: int) -> Progress:
+    def _process_messages(self, filler: Filler, now_ns: int) -> Progress:
         for _ in range(ENTRIES_PER_STEP):
             entry = self._reader.read()
             if entry is None:
@@ -132,17 +132,17 @@ class ArchiveForm:
         self._is_complete = True
 
     def finish(self) -> None:
-        """Nothing more comes."""
+        """Raises BackupError if the archive is incomplete."""
         if not self._is_complete:
             raise BackupError("backup was truncated")
 
 
 def _name_of(entry: Entry) -> str:
-    """The name of the consumer that an entry is about."""
+    """The name of the consumer in an entry."""
     name = entry.name.removeprefix(CONSUMERS_FOLDER)
     if name == entry.name or entry.sequence:
         raise BackupError(f"expected consumer, found {quote_bytes(entry.name)}")
     try:
         return name.decode()
     except UnicodeDecodeError:
-        raise BackupError("a consumer has a name that is none") from None
+        raise BackupError("the name of a consumer is not UTF-8") from None

@@ -2,8 +2,8 @@
 
     block    record | record | …
 
-    record   0  length     u32 of the record; the highest bit: it has a header
-            4  sequence   u64; the highest bit: erased, the next: says that another one is deleted
+    record   0  length     u32 of the record; the highest bit: the record has a header
+            4  sequence   u64; the highest bit: erased, the next: tombstone of another message
            12  timestamp  i64 nanoseconds
            20  size       u16 of the subject
            22  subject | [header size u32 | header] | payload | hash 8
@@ -16,8 +16,8 @@
 
     set      22, version u8, count of nodes u32, size u32, then nodes: base u64, bits, height u16
 
-What users delete is said in the blocks, what limits remove in the index alone. The hashes are not
-looked at: the compression around a backup has checksums of its own.
+Deletions by users are in the blocks, removals by limits in the index alone. The hashes are not
+checked: the compression around a backup has checksums of its own.
 """
 
 from struct import Struct
@@ -38,17 +38,17 @@ INDEX_BYTES_MAX: Final = 64 * 1024 * 1024
 _INDEX_MAGIC: Final = 11
 _SET_MAGIC: Final = 22
 _INDEX_HEAD_BYTES: Final = 2
-# From these versions on an index has more of each block, or of each subject.
+# From these versions on an index has more fields of each block, or of each subject.
 _WITH_TTLS: Final = 2
 _WITH_SCHEDULES: Final = 3
 _WITH_LAST_BLOCKS: Final = 4
 _SET_HEAD: Final = Struct("<BBII")
-# 64 bits each, by version of the set.
+# Words of 64 bits, by version of the set.
 _SET_WORDS: Final = {1: 64, 2: 32}
 
 
 class BlockRecord(NamedTuple):
-    """One record. Without a subject it only takes its sequence, or says which other one is gone."""
+    """One record. Without a subject it only takes a sequence, or is a tombstone."""
 
     sequence: int
     timestamp_ns: int
@@ -60,7 +60,7 @@ class BlockRecord(NamedTuple):
 
 @final
 class BlockReader:
-    """Takes the blocks of a stream in, one after the other, and gives out records."""
+    """Decodes the blocks of a stream, one after the other, into records."""
 
     __slots__ = ("_buffer", "_content_bytes_max", "_offset")
 
@@ -70,7 +70,7 @@ class BlockReader:
         self._content_bytes_max = content_bytes_max
 
     def feed(self, data: bytes) -> None:
-        """Take bytes in."""
+        """Add bytes to the input."""
         del self._buffer[: self._offset]
         self._offset = 0
         self._buffer += data
@@ -81,7 +81,7 @@ class BlockReader:
         return self._offset == len(self._buffer)
 
     def read(self) -> BlockRecord | None:
-        """The next record, or None when more has to be fed. Raises BackupError."""
+        """The next record, or None when more input is needed. Raises BackupError."""
         data, offset = self._buffer, self._offset
         if len(data) - offset < _RECORD.size:
             return None
@@ -118,19 +118,19 @@ class BlockReader:
 
 
 class StoredIndex(NamedTuple):
-    """What an index says of a stream."""
+    """The content of an index."""
 
     messages: int
     first_sequence: int
     last_sequence: int
-    # First and last sequence of each block.
+    # The first and last sequence of each block.
     blocks: list[tuple[int, int]]
-    # What is deleted in them: a sequence and, in the bits of a number, it and those that follow it.
+    # Deleted messages: a base sequence, and a number whose bits stand for it and those after it.
     deleted: list[tuple[int, int]]
 
 
 def decode_index(data: bytes) -> StoredIndex:
-    """Read an index. Raises BackupError."""
+    """Decode an index. Raises BackupError."""
     if len(data) < _INDEX_HEAD_BYTES or data[0] != _INDEX_MAGIC:
         raise BackupError("its index is not one")
     version = data[1]

@@ -1,15 +1,15 @@
-"""A consumer as the document that it is in an archive of nats-server from 2.15 on.
+"""The document of a consumer in an archive of nats-server from 2.15 on.
 
     config   as clients get it
     state    delivered    consumer_seq, stream_seq
              ack_floor    the same
              pending      by sequence of the stream: Sequence of the consumer, Timestamp in
                           nanoseconds
-             redelivered  by sequence of the stream: how often beyond the first time
-             headwater    lasts_until, passed: what nats-server does not keep, and passes over
+             redelivered  by sequence of the stream: deliveries beyond the first
+             headwater    lasts_until, passed: not known to nats-server, which ignores them
 
-As nats-server has it, nothing in it is beyond the last sequence of the backup, but for the place of
-a consumer that has delivered nothing and waits for what is still to come.
+As in nats-server, no sequence is beyond the last one of the backup, except the start of a consumer
+that has delivered nothing and waits for later messages.
 """
 
 from typing import TYPE_CHECKING, Final
@@ -36,21 +36,21 @@ _NULL: Final = b"null"
 
 
 class _Sequences(msgspec.Struct):
-    """Two sequences of the same message."""
+    """The two sequences of a delivery."""
 
     consumer_seq: int = 0
     stream_seq: int = 0
 
 
 class _Own(msgspec.Struct, omit_defaults=True):
-    """What only Headwater keeps."""
+    """Fields that only Headwater has."""
 
     lasts_until: int = 0
     passed: int = 0
 
 
 class _State(msgspec.Struct, omit_defaults=True):
-    """How far a consumer is."""
+    """The deliveries and acknowledgements of a consumer."""
 
     delivered: _Sequences | None = None
     ack_floor: _Sequences | None = None
@@ -60,7 +60,7 @@ class _State(msgspec.Struct, omit_defaults=True):
 
 
 class _Document(msgspec.Struct):
-    """The parts."""
+    """The parts of a document."""
 
     config: msgspec.Raw = msgspec.Raw(_NULL)
     state: _State | None = None
@@ -71,7 +71,7 @@ def encode_consumer(consumer: "Consumer", first_sequence: int, last_sequence: in
     config, state = consumer.config, consumer.state
     if not config.name:
         config = msgspec.structs.replace(config, name=consumer.name)
-    # A floor below the first message that there is would make nats-server begin anew.
+    # With a floor below the first message nats-server would start the consumer from the beginning.
     floor_stream = max(state.floor_stream, first_sequence - 1)
     delivered_stream = max(state.delivered_stream, floor_stream)
     if state.delivered_consumer:
@@ -82,7 +82,7 @@ def encode_consumer(consumer: "Consumer", first_sequence: int, last_sequence: in
         for sequence in sorted(state.pending)
         if floor_stream < sequence <= delivered_stream
     }
-    # Of what was given up without a second time nats-server says that there was one.
+    # nats-server counts one redelivery for a message that was given up after its first delivery.
     redelivered = {
         sequence: max(count, 1)
         for sequence, count in sorted(state.redelivered.items())
@@ -101,7 +101,7 @@ def encode_consumer(consumer: "Consumer", first_sequence: int, last_sequence: in
 
 
 def decode_consumer(name: str, data: bytes) -> BackedUpConsumer:
-    """The consumer that a document tells of. Raises BackupError, with nats-server's texts."""
+    """Decode the document of a consumer. Raises BackupError, with nats-server's texts."""
     quoted = quote(name)
     what = f"failed to decode consumer {quoted} state"
     document = decode_document(data, _Document, what)

@@ -1,19 +1,19 @@
-"""A consumer as the files that it is in backups of nats-server before 2.15.
+"""The files of a consumer in backups of nats-server before 2.15.
 
     meta.inf    configuration, JSON, with `Created` and `Name` among its keys
-    meta.sum    its hash, which is not looked at
-    o.dat       how far it is, below
+    meta.sum    its hash, which is not checked
+    o.dat       its deliveries and acknowledgements, below
 
     o.dat       22, version u8, then varints: floor of the consumer, floor of the stream, delivered
                 of the consumer, delivered of the stream; messages without an acknowledgement: their
                 count and, unless that is 0, a time in seconds (signed), then of each the sequence
                 of the stream, that of the consumer, and the seconds from when it was sent to that
                 time (signed); messages delivered more than once: their count, then of each the
-                sequence and how often
+                sequence and the number of redeliveries
 
-Sequences of messages are told as what they are beyond the floor, modulo 2 ** 64. In version 1, of
-nats-server before 2.2.3, there are no sequences of the consumer, the seconds are from the time to
-when it was sent, and what is delivered is told as what comes next beyond the floor.
+Sequences of messages are relative to the floor, modulo 2 ** 64. Version 1, of nats-server before
+2.2.3, has no sequences of the consumer, the seconds count from the time to the sending, and the
+delivered sequences are those of the next message, relative to the floor.
 """
 
 from typing import Final
@@ -48,15 +48,15 @@ _WRAP: Final = (1 << 64) - 1
 
 
 class _Meta(ConsumerConfig, frozen=True, kw_only=True):
-    """What is in `meta.inf`."""
+    """The content of `meta.inf`."""
 
     created: Text = msgspec.field(name="Created", default="")
-    # Of the folder, and not what the configuration has under this key in small letters.
+    # The name of the folder; the configuration has another key in small letters.
     stored_name: Text = msgspec.field(name="Name", default="")
 
 
 def decode_files(name: str, meta: bytes, state: bytes) -> BackedUpConsumer:
-    """The consumer that files tell of, which are in a folder of its name. Raises BackupError."""
+    """Decode the files of a consumer, in the folder `name`. Raises BackupError."""
     what = f"error restoring consumer [{quote(name)}]"
     found = decode_config(meta, _Meta, what)
     fields = {each: getattr(found, each) for each in ConsumerConfig.__struct_fields__}
@@ -68,7 +68,7 @@ def decode_files(name: str, meta: bytes, state: bytes) -> BackedUpConsumer:
 
 
 def decode_state(data: bytes) -> Standing:
-    """Read `o.dat`. Raises BackupError."""
+    """Decode `o.dat`. Raises BackupError."""
     if len(data) < _HEAD_BYTES or data[0] != _MAGIC:
         raise BackupError("corrupt state file")
     version = data[1]
@@ -104,7 +104,7 @@ def _pending(cursor: Cursor, floor: Place) -> dict[int, Pending]:
 
 
 def _pending_without_numbers(cursor: Cursor, floor: Place) -> dict[int, int]:
-    """When each message was sent."""
+    """The time of sending of each message."""
     count = cursor.number()
     base_s = cursor.signed() if count else 0
     found = {}
@@ -115,7 +115,7 @@ def _pending_without_numbers(cursor: Cursor, floor: Place) -> dict[int, int]:
 
 
 def _numbered(sent_ns: dict[int, int], floor: Place) -> dict[int, Pending]:
-    """As if they had been delivered one after the other."""
+    """Number the messages as if they had been delivered one after the other."""
     return {
         sequence: Pending(number, sent_ns[sequence])
         for number, sequence in enumerate(sorted(sent_ns), floor.consumer + 1)

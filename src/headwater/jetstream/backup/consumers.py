@@ -1,9 +1,8 @@
-"""Consumers in backups: what is known of one, and what may be known of it.
+"""Consumers in backups: their values, and the checks on them.
 
-Backups tell of a consumer how it is configured, how far it has delivered, what is acknowledged and
-what is not. Here that is checked and made what the journal of a stream says of it, which takes
-little memory until the stream is there. Whether the stream may have such a consumer is not known
-here.
+A backup has the configuration of a consumer, its deliveries and its acknowledgements. Here they are
+checked and converted into entries for the journal of the stream, which take little memory until the
+stream exists. Whether the stream may have the consumer is not checked here.
 """
 
 from collections.abc import Iterator, Mapping
@@ -19,35 +18,35 @@ from headwater.jetstream.consumers import codec
 from headwater.jetstream.consumers.records import ConsumerCreated
 from headwater.jetstream.consumers.state import ConsumerState
 
-# A million messages without an acknowledgement.
+# Enough for a million messages without an acknowledgement.
 CONSUMER_BYTES_MAX: Final = 64 * 1024 * 1024
-# What a consumer takes in memory once it works, and each message that it has not done with.
+# Estimates of the memory of a running consumer, and of each message it has not finished.
 CONSUMER_MEMORY_BYTES: Final = 4096
 UNSETTLED_MEMORY_BYTES: Final = 400
 
 
 class Place(NamedTuple):
-    """Two sequences of the same message."""
+    """The two sequences of a delivery."""
 
     consumer: int
     stream: int
 
 
 class Pending(msgspec.Struct, gc=False):
-    """A message without an acknowledgement, with the keys that nats-server has for it in JSON."""
+    """A message without an acknowledgement, with nats-server's keys for it in JSON."""
 
     consumer_sequence: int = msgspec.field(name="Sequence", default=0)
     sent_ns: int = msgspec.field(name="Timestamp", default=0)
 
 
 class Standing(msgspec.Struct, kw_only=True):
-    """How far a consumer is, as a backup says; nothing of it is checked."""
+    """Deliveries and acknowledgements of a consumer as in a backup, unchecked."""
 
     delivered: Place
     floor: Place
     # By sequence of the stream.
     pending: Mapping[int, Pending]
-    # How often beyond the first time, by sequence of the stream.
+    # Deliveries beyond the first, by sequence of the stream.
     redelivered: Mapping[int, int]
     lasts_until: int = 0
     passed_stream: int = 0
@@ -58,16 +57,16 @@ class BackedUpConsumer(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     config: ConsumerConfig
-    # 0 if the backup does not say.
+    # 0 if the backup does not have it.
     created_ns: int = 0
     start_sequence: int
     lasts_until: int
     memory_bytes: int
-    # The body of an entry of the journal that says how far it is.
+    # The body of the journal entry with the state.
     state: bytes
 
     def entries(self, config: ConsumerConfig, now_ns: int) -> list[tuple[int, bytes]]:
-        """What the journal says of it, with the configuration it is to have."""
+        """The journal entries of the consumer, with the configuration it gets."""
         created = ConsumerCreated(
             self.name,
             config,
@@ -81,14 +80,14 @@ class BackedUpConsumer(msgspec.Struct, frozen=True, kw_only=True):
 def backed_up(
     name: str, config: ConsumerConfig, standing: Standing, created_ns: int = 0
 ) -> BackedUpConsumer:
-    """A consumer that a backup tells of. Raises BackupError where it can not be so."""
+    """Check and convert a consumer of a backup. Raises BackupError for impossible values."""
     name = config.durable_name or name
     if not name:
         raise BackupError("it has no name")
     _check(standing)
     delivered, floor = standing.delivered, standing.floor
     if not delivered.consumer and config.opt_start_seq > delivered.stream + 1:
-        # It waits for what was to come when the backup was made, which nats-server leaves out.
+        # The consumer waits for later messages; nats-server leaves its start out of the backup.
         delivered = floor = Place(0, min(config.opt_start_seq - 1, SEQUENCE_MAX))
     state = ConsumerState(config.ack_policy, delivered.stream + 1, standing.lasts_until)
     has_acks = config.ack_policy is not AckPolicy.NONE
@@ -116,7 +115,7 @@ def _check(standing: Standing) -> None:
     delivered, floor = standing.delivered, standing.floor
     numbers = (*delivered, *floor, standing.lasts_until, standing.passed_stream)
     if min(numbers) < 0 or max(numbers) > SEQUENCE_MAX:
-        raise BackupError("one of its sequences is none that is possible")
+        raise BackupError("one of its sequences is out of range")
     if floor.consumer > delivered.consumer:
         raise BackupError("bad ack floor for consumer")
     if floor.stream > delivered.stream:
@@ -137,7 +136,7 @@ def _check(standing: Standing) -> None:
 
 @final
 class BackedUpConsumers:
-    """All consumers of a backup, as far as it was read."""
+    """The consumers of a backup, as far as it was read."""
 
     __slots__ = ("_by_name", "_memory_bytes", "_memory_bytes_max")
 
@@ -153,7 +152,7 @@ class BackedUpConsumers:
         return len(self._by_name)
 
     def add(self, consumer: BackedUpConsumer) -> None:
-        """One more. Raises BackupError."""
+        """Add a consumer. Raises BackupError."""
         if consumer.name in self._by_name:
             raise BackupError(f"it has the consumer {quote(consumer.name)} twice")
         self._by_name[consumer.name] = consumer

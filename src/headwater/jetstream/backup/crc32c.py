@@ -1,11 +1,11 @@
-"""CRC-32C, the checksum of S2 blocks, at a speed that interpreted Python allows.
+"""CRC-32C, the checksum of S2 blocks, as fast as interpreted Python allows.
 
-The standard library has CRC-32 with another polynomial only, and a package from elsewhere would be
-a dependency of the server for backups of nats-server alone. A loop over bytes would be a hundred
-times slower than what it checks, so the data are cut into lanes of equal length that are worked on
-side by side: each step takes one byte of every lane, with whole rows of bytes as operands of
-`bytes.translate` and of exclusive or. What the lanes come to is then added up two by two; as a
-checksum is linear, a lane counts as if as many zero bytes followed it as there are bytes behind it.
+The standard library has CRC-32 with another polynomial only, and a package would be a dependency of
+the server for backups of nats-server alone. A loop over bytes would be a hundred times slower than
+the code around it, so the data are cut into lanes of equal length that are processed side by side:
+each step takes one byte of every lane, with whole rows of bytes as operands of `bytes.translate`
+and of exclusive or. The results of the lanes are then combined pair by pair: as a checksum is
+linear, a lane counts as if it were followed by as many zero bytes as there are bytes behind it.
 """
 
 from typing import Final
@@ -15,7 +15,7 @@ _ONES: Final = 0xFFFFFFFF
 _LANE_BYTES: Final = 64
 # Fewer lanes than this are faster one byte after the other.
 _LANES_MIN: Final = 8
-# Four tables: what each byte of a state becomes.
+# Four tables, one per byte of a state: the state that each value of the byte becomes.
 _Operator = tuple[tuple[int, ...], ...]
 
 
@@ -30,7 +30,7 @@ def _table() -> tuple[int, ...]:
 
 
 _TABLE: Final = _table()
-# The same by byte of the result, for rows of bytes.
+# The table split by byte of the result, for rows of bytes.
 _ROW_TABLES: Final = tuple(
     bytes(state >> shift & 0xFF for state in _TABLE) for shift in (0, 8, 16, 24)
 )
@@ -54,7 +54,7 @@ def _apply(operator: _Operator, state: int) -> int:
 
 
 def _past_zeros() -> _Operator:
-    """What a state becomes after a lane of zero bytes."""
+    """The operator from a state to the state after a lane of zero bytes."""
     zeros = bytes(_LANE_BYTES)
     return tuple(
         tuple(_one_by_one(zeros, byte << shift) for byte in range(256)) for shift in (0, 8, 16, 24)
@@ -66,14 +66,14 @@ def _twice(operator: _Operator) -> _Operator:
 
 
 def _rows_of(operator: _Operator) -> list[list[bytes]]:
-    """By byte of the result and byte of the state, for rows of bytes."""
+    """The tables of an operator by byte of the result and byte of the state, for rows of bytes."""
     return [
         [bytes(state >> shift & 0xFF for state in table) for table in operator]
         for shift in (0, 8, 16, 24)
     ]
 
 
-# Past one lane, two, four and so on; as many as were needed so far.
+# The operators past one lane, two, four and so on, as far as they were needed.
 _operators: list[_Operator] = []
 _operator_rows: list[list[list[bytes]]] = []
 
@@ -98,7 +98,7 @@ def crc32c(data: bytes) -> int:
 
 
 def _lane_states(data: bytes, lanes: int, end: int) -> list[bytes]:
-    """The states of all lanes, the first bytes of them in one row, and so on."""
+    """The states of all lanes: a row of their first bytes, a row of their second, and so on."""
     low, second, third, high = 0xFF, 0xFF, 0xFF, 0xFF
     to_low, to_second, to_third, to_high = _ROW_TABLES
     from_bytes = int.from_bytes
@@ -113,12 +113,12 @@ def _lane_states(data: bytes, lanes: int, end: int) -> list[bytes]:
 
 
 def _joined(rows: list[bytes], lanes: int) -> int:
-    """One state of many, each pair of lanes becoming one lane of twice the length."""
+    """Combine the states of all lanes, two lanes at a time, into one."""
     power = 0
     from_bytes = int.from_bytes
     while lanes > 1:
         if lanes & 1:
-            # A lane of nothing in front changes nothing.
+            # An empty lane in front changes nothing.
             rows = [b"\0" + row for row in rows]
         lanes = (lanes + 1) // 2
         fronts = [row[::2] for row in rows]

@@ -1,4 +1,4 @@
-"""A place among bytes that are numbers, one after the other, as nats-server packs them."""
+"""A cursor over packed numbers, in nats-server's encoding."""
 
 from typing import final
 
@@ -8,7 +8,7 @@ from headwater.jetstream.backup.s2 import read_varint
 
 @final
 class Cursor:
-    """Goes through bytes and raises BackupError where they end too early; `what` they are."""
+    """Reads numbers one after the other. Raises BackupError, naming `what` they are, at the end."""
 
     __slots__ = ("_what", "data", "offset")
 
@@ -18,7 +18,7 @@ class Cursor:
         self._what = what
 
     def number(self) -> int:
-        """The next number, of 64 bits without a sign."""
+        """The next unsigned number of 64 bits."""
         value, offset = read_varint(self.data, self.offset, len(self.data))
         if offset < 0:
             raise self._cut_short()
@@ -26,17 +26,17 @@ class Cursor:
         return value
 
     def signed(self) -> int:
-        """The next number, of 64 bits with a sign."""
+        """The next signed number of 64 bits."""
         value = self.number()
         return value >> 1 ^ -(value & 1)
 
     def skip(self, count: int) -> None:
-        """Leave numbers out, signed or not."""
+        """Skip numbers, signed or not."""
         for _ in range(count):
             self.number()
 
     def pass_over(self, size: int) -> None:
-        """Leave bytes out."""
+        """Skip bytes."""
         self.offset += size
         if self.offset > len(self.data):
             raise self._cut_short()

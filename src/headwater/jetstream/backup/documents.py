@@ -1,4 +1,4 @@
-"""The JSON in backups, read without trust."""
+"""JSON documents in backups, decoded without trust."""
 
 from typing import Final, TypeVar
 
@@ -11,12 +11,12 @@ from headwater.jetstream.config.consumer_config import ConsumerConfig
 T = TypeVar("T")
 ConfigT = TypeVar("ConfigT", bound=ConsumerConfig)
 
-# What JSON that is none, or none of the kind, can make of whoever reads it.
+# The errors that a decoder raises for malformed JSON, or for JSON of another kind.
 _UNREADABLE: Final = (msgspec.MsgspecError, ValueError, RecursionError)
 
 
 def decode_document(data: bytes, kind: type[T], what: str) -> T:
-    """A document with at least these keys. Raises BackupError, which says what it is."""
+    """Decode a document with at least these keys. Raises BackupError; `what` begins its text."""
     try:
         return msgspec.json.decode(data, type=kind)
     except _UNREADABLE as error:
@@ -24,7 +24,7 @@ def decode_document(data: bytes, kind: type[T], what: str) -> T:
 
 
 def decode_config(data: bytes, kind: type[ConfigT], what: str) -> ConfigT:
-    """A configuration, as the API reads it. Raises BackupError, which says what it is."""
+    """Decode a configuration as the API does. Raises BackupError; `what` begins its text."""
     try:
         return read_one(data, kind)
     except (JsonError, RecursionError) as error:

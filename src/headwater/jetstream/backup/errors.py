@@ -1,9 +1,7 @@
-"""What is wrong with a backup."""
+"""Errors of backups."""
 
 from headwater.base.errors import PeerError
 
 
 class BackupError(PeerError):
-    """The bytes are no backup, or none that can be restored; the text says so after "restore
-    failed: ".
-    """
+    """The backup cannot be restored; clients get the text after "restore failed: "."""

@@ -3,11 +3,11 @@
     meta.inf           configuration and time of creation, JSON
     meta.sum           its hash
     msgs/<n>.blk       messages, in order (`headwater.jetstream.backup.blocks`)
-    msgs/index.db      what is deleted, among other things; comes after the blocks
+    msgs/index.db      deleted messages, among other things; comes after the blocks
     obs/<name>/…       a consumer (`headwater.jetstream.backup.consumer_files`)
 
-Messages go into the log as they come. What turns out to be deleted is taken out again at the end,
-and then there must be as many as the index says.
+Messages are written to the log as they come. Deleted ones among them are removed at the end, and
+then the number of messages must equal that of the index.
 """
 
 import re
@@ -36,9 +36,9 @@ from headwater.jetstream.backup.tar import Piece, TarReader
 from headwater.store.index.ranges import RangeSet
 from headwater.store.log.message_log import MessageLog
 
-# Records taken in by one step: some milliseconds.
+# Records per step: some milliseconds.
 RECORDS_PER_STEP: Final = 500
-# Messages taken out by one step.
+# Messages removed per step.
 REMOVED_PER_STEP: Final = 4096
 META_BYTES_MAX: Final = 4 * 1024 * 1024
 
@@ -49,16 +49,16 @@ _BLOCKS: Final = "msgs/"
 _BLOCK_SUFFIX: Final = ".blk"
 _CONSUMERS: Final = "obs/"
 _CONSUMER_FILES: Final = (consumer_files.META, consumer_files.META_SUM, consumer_files.STATE)
-# Bytes that are no text have no place in a name.
+# A name with bytes that are not UTF-8 is refused.
 _CONSUMER_FILE: Final = re.compile(
     f"{_CONSUMERS}[^/\ud800-\udfff]+/({'|'.join(map(re.escape, _CONSUMER_FILES))})"
 )
-# Left by a server that could not read its own files.
+# Written by a server that could not read its own files.
 _ERRORS: Final = "errors.txt"
 
 
 class _Meta(msgspec.Struct):
-    """What is needed of `meta.inf`."""
+    """The part of `meta.inf` that is needed."""
 
     name: str = ""
     created: str = msgspec.field(name="Created", default="")
@@ -66,7 +66,7 @@ class _Meta(msgspec.Struct):
 
 @final
 class FilesForm:
-    """Takes in a tar archive."""
+    """Decodes a tar archive."""
 
     __slots__ = (
         "_blocks",
@@ -95,18 +95,18 @@ class FilesForm:
         self._blocks = BlockReader(rules.max_payload)
         self._stream_name = rules.stream_name
         self._has_meta = False
-        # A small file that is not there whole.
+        # The content of a small file that is not complete yet.
         self._buffer = bytearray()
-        # A piece of a block that was fed and has more records than were read.
+        # A piece of a block that was fed and has records left.
         self._pending: Piece | None = None
-        # The message that was met while there was no log.
+        # A message that was read before there was a log.
         self._held: BlockRecord | None = None
-        # The last sequence the blocks speak of and its time, and what they say is deleted.
+        # The last sequence in the blocks and its time, and the deletions in the blocks.
         self._last = 0
         self._last_ns = 0
         self._deleted = RangeSet()
         self._index: StoredIndex | None = None
-        # A consumer of which not all files have come, and their contents.
+        # A consumer whose files are incomplete, and their contents so far.
         self._consumer_name = ""
         self._consumer_files: dict[str, bytes] = {}
         self.consumers = BackedUpConsumers(rules.consumer_bytes_max)
@@ -117,22 +117,22 @@ class FilesForm:
         self.filler: Filler | None = None
 
     def feed(self, data: bytes) -> None:
-        """Take bytes in."""
+        """Add bytes to the input."""
         self._tar.feed(data)
 
     def step(self, now_ns: int) -> Progress:
-        """Take some records in, or the next piece of a file; at the end, take messages out."""
+        """Process some records, or the next piece of a file; at the end, remove messages."""
         if self._pending is not None:
-            return self._take_records(self._pending, now_ns)
+            return self._process_records(self._pending, now_ns)
         piece = self._tar.read()
         if piece is None:
-            return self._remove_some() if self._tar.is_complete else Progress.HUNGRY
-        self._take_piece(piece)
+            return self._remove_deleted() if self._tar.is_complete else Progress.HUNGRY
+        self._process_piece(piece)
         return Progress.BUSY
 
     # --- files ---------------------------------------------------------------------------------
 
-    def _take_piece(self, piece: Piece) -> None:
+    def _process_piece(self, piece: Piece) -> None:
         name = piece.name
         if name.startswith(_BLOCKS) and name.endswith(_BLOCK_SUFFIX):
             self._blocks.feed(piece.data)
@@ -153,7 +153,7 @@ class FilesForm:
             text = data[:200].decode(errors="replace")
             raise BackupError(f"the backup was not made to its end: {text}")
         elif name.startswith(_CONSUMERS):
-            self._take_consumer_file(name, data)
+            self._process_consumer_file(name, data)
 
     def _read_meta(self, data: bytes) -> None:
         meta = decode_document(data, _Meta, f"error in {_META}")
@@ -165,7 +165,7 @@ class FilesForm:
             raise BackupError("stream names do not match")
         self._has_meta = True
 
-    def _take_consumer_file(self, path: str, data: bytes) -> None:
+    def _process_consumer_file(self, path: str, data: bytes) -> None:
         _, name, file = path.split("/")
         if name != self._consumer_name:
             self._check_consumer_files()
@@ -178,14 +178,14 @@ class FilesForm:
             self.consumers.add(consumer_files.decode_files(name, meta, state))
 
     def _check_consumer_files(self) -> None:
-        """The files of a consumer follow one another: no more are to come of the last one."""
+        """Raises BackupError if a file of the last consumer is missing: its files are adjacent."""
         if self._consumer_files:
             name = quote(self._consumer_name)
             raise BackupError(f"error restoring consumer [{name}]: one of its files is missing")
 
     # --- messages ------------------------------------------------------------------------------
 
-    def _take_records(self, piece: Piece, now_ns: int) -> Progress:
+    def _process_records(self, piece: Piece, now_ns: int) -> Progress:
         for _ in range(RECORDS_PER_STEP):
             record = self._held or self._blocks.read()
             if record is None:
@@ -204,7 +204,7 @@ class FilesForm:
         return Progress.BUSY
 
     def _add(self, record: BlockRecord, now_ns: int) -> bool:
-        """Put a message into the log; False if there is no log yet."""
+        """Add a message to the log. Returns False if there is no log yet."""
         if self.filler is None:
             self.beginning = Beginning(record.sequence)
             self._held = record
@@ -232,15 +232,15 @@ class FilesForm:
 
     # --- the end -------------------------------------------------------------------------------
 
-    def _remove_some(self) -> Progress:
-        """All files are read: what is deleted goes, and the last sequence is the one there was."""
+    def _remove_deleted(self) -> Progress:
+        """Remove deleted messages at the end of the archive, and set the last sequence."""
         if not self._has_meta:
             raise BackupError(f"it has no {_META}")
         self._check_consumer_files()
         if self.filler is None:
             if self._index is not None:
                 self._last = max(self._last, self._index.last_sequence)
-            # A stream that was emptied still tells when its last message came.
+            # A stream that was emptied still knows the time of its last message.
             first = self._last if self._last_ns > 0 else self._last + 1
             self.beginning = Beginning(first)
             return Progress.WANTS_LOG
@@ -257,7 +257,7 @@ class FilesForm:
         return Progress.COMPLETE
 
     def _gone(self, log: MessageLog) -> Iterator[list[int]]:
-        """Messages that are in the log and were deleted, some at a time."""
+        """Deleted messages that are in the log, some at a time."""
         ranges = [*self._deleted]
         if self._index is not None:
             ranges += _between(self._index)
@@ -278,7 +278,7 @@ class FilesForm:
         yield batch
 
     def _check_count(self, filler: Filler) -> None:
-        """Whether there is what the index says, if it speaks of these very blocks."""
+        """Raises BackupError if the log differs from an index of the same blocks."""
         index = self._index
         if index is None or index.last_sequence != self._last or filler.expired:
             return
@@ -288,13 +288,13 @@ class FilesForm:
             )
 
     def finish(self) -> None:
-        """Nothing more comes."""
+        """Raises BackupError if the archive is incomplete."""
         if not self._is_complete:
             raise BackupError("backup was truncated")
 
 
 def _bytes_max(name: str) -> int:
-    """How large a file may be that is not of messages. Raises BackupError for one of no use."""
+    """The size limit of a file without messages. Raises BackupError for an unknown file."""
     if name == _INDEX:
         return INDEX_BYTES_MAX
     if name in (_META, _META_SUM, _ERRORS):

@@ -1,8 +1,8 @@
-"""A log being filled from a backup: messages with the sequences and times they had.
+"""A log that is filled from a backup: messages keep their sequences and times.
 
-Whatever form the backup has, its messages come in here, in order. Sequences between them are given
-out without messages. Nothing that comes from a backup is taken on trust: what a client could not
-have published is refused.
+All forms of backups pass their messages to this module, in order. Sequences between them are
+assigned without messages. Nothing in a backup is trusted: a message that a client could not have
+published is refused.
 """
 
 from typing import Final, final
@@ -18,36 +18,36 @@ from headwater.store.log.message_log import Batch, MessageLog
 from headwater.subjects.grammar import is_one_word
 from headwater.wire.headers import value_of
 
-# Messages are handed to the log when they are this much together.
+# Messages are appended to the log in batches of this size.
 _RUN_BYTES_MAX: Final = 1024 * 1024
-# Sequences and times are 64 bits wide everywhere; one sequence more must always be possible.
+# Sequences and times have 64 bits everywhere; one more sequence must always be possible.
 SEQUENCE_MAX: Final = (1 << 63) - 1
 TIMESTAMP_NS_MAX: Final = (1 << 63) - 1
-# A gap of so many sequences is work for a step of its own.
+# A gap of this many sequences takes a step of its own.
 _GAP_LARGE: Final = 1024
-# What a sequence without a message costs in memory, as long as it is in a segment with messages.
+# The memory of a sequence without a message, in a segment with messages.
 GAP_SEQUENCE_BYTES: Final = 24
 
 
 class Rules(msgspec.Struct, frozen=True, kw_only=True):
-    """What messages have to keep to."""
+    """The rules for messages of a backup."""
 
     stream_name: str = ""
-    # What the server takes in one message, header and payload together.
+    # The server's limit of header and payload together.
     max_payload: int
-    # What the stream takes; below zero for anything.
+    # The stream's limit of header and payload together; negative for no limit.
     max_msg_size: int = -1
-    # Whether a message may say itself how long it lives.
+    # Whether the stream allows a TTL in a message.
     allow_msg_ttl: bool = False
-    # The memory that sequences without messages may take.
+    # The limit of memory for sequences without messages.
     gap_bytes_max: int = 1 << 40
-    # The memory that consumers may take.
+    # The limit of memory for consumers.
     consumer_bytes_max: int = 1 << 40
 
 
 @final
 class Filler:
-    """Puts messages into a log that has nothing in it yet."""
+    """Appends messages to a log that is empty."""
 
     __slots__ = (
         "_bytes",
@@ -66,19 +66,19 @@ class Filler:
     def __init__(self, log: MessageLog, rules: Rules) -> None:
         self.log = log
         self._rules = rules
-        # The sequence after the last one that was given out or waits.
+        # The sequence after the last one that was assigned or is in the batch.
         self._next = log.last_sequence + 1
-        # What came last, whether it was kept or not.
+        # The last message of the backup, stored or not.
         self._last_seen = log.last_sequence
         self._last_seen_ns = 0
-        # Messages that wait, one sequence after the other.
+        # The batch: messages with consecutive sequences.
         self._run: list[tuple[bytes, bytes, bytes, int]] = []
         self._expiries_ns: list[int] = []
         self._bytes = 0
         self._gap_bytes = 0
-        # Set when something took so long that it is time for the end of a step.
+        # Set when an operation took so long that the step should end.
         self.has_much_done = False
-        # How many messages were left out because their time has come.
+        # The number of messages that were left out because they had expired.
         self.expired = 0
 
     def add(
@@ -90,13 +90,13 @@ class Filler:
         timestamp_ns: int,
         now_ns: int,
     ) -> None:
-        """The next message. Raises BackupError, or StoreError."""
+        """Add the next message. Raises BackupError, or StoreError."""
         self._check(sequence, subject, header, payload, timestamp_ns)
         self._last_seen = sequence
         self._last_seen_ns = timestamp_ns
         expiry = self._expiry(header, timestamp_ns, sequence)
         if 0 < expiry <= now_ns:
-            # Its sequence stays taken.
+            # Its sequence is still assigned.
             self.expired += 1
             return
         if sequence > self._next:
@@ -137,12 +137,12 @@ class Filler:
         return expiry_ns(timestamp_ns, ttl_s) if ttl_s > 0 else 0
 
     def skip_to(self, sequence: int, timestamp_ns: int = 0) -> None:
-        """Give out the sequences before this one without messages. Raises StoreError.
+        """Assign the sequences before this one without messages. Raises StoreError.
 
-        Where no time is known it is that of the message before them.
+        Without a time, the time of the message before them is used.
         """
         if sequence - 1 > SEQUENCE_MAX:
-            raise BackupError("its last sequence is none that is possible")
+            raise BackupError("its last sequence is out of range")
         self.flush()
         count = sequence - self._next
         if count <= 0:
@@ -159,7 +159,7 @@ class Filler:
         self.has_much_done = count > _GAP_LARGE
 
     def flush(self) -> None:
-        """Hand all that waits to the log. Raises StoreError."""
+        """Append the batch to the log. Raises StoreError."""
         if not self._run:
             return
         subjects, headers, payloads, timestamps_ns = map(list, zip(*self._run, strict=True))

@@ -1,4 +1,4 @@
-"""How backups can be laid out: what is common to all forms."""
+"""The common interface of the forms of backups."""
 
 from enum import Enum
 from typing import Protocol
@@ -10,39 +10,39 @@ from headwater.jetstream.backup.filling import Filler
 
 
 class Progress(Enum):
-    """What a step came to."""
+    """The result of a step."""
 
-    # More bytes have to be fed.
+    # More input is needed.
     HUNGRY = "hungry"
-    # There is more to do.
+    # More work is left.
     BUSY = "busy"
-    # `beginning` is known: a log that begins there has to be given.
+    # `beginning` is known: the caller has to pass a log that begins there.
     WANTS_LOG = "wants log"
     # Everything is in the log.
     COMPLETE = "complete"
 
 
 class Beginning(msgspec.Struct, frozen=True):
-    """What is known before the first message."""
+    """Facts that are known before the first message."""
 
     first_sequence: int
-    # What the messages count, as far as the backup says.
+    # The size of the messages, as far as the backup has it.
     byte_count: int = 0
 
 
 class Form(Protocol):
-    """How a backup is laid out."""
+    """A form of backups."""
 
     beginning: Beginning | None
-    # Made of the log that was wanted.
+    # Made of the log that the caller passed.
     filler: Filler | None
-    # When the stream was made, as far as a backup says; 0 if it does not.
+    # When the stream was created; 0 if the backup does not have it.
     created_ns: int
-    # Those that were met so far.
+    # The consumers that were read so far.
     consumers: BackedUpConsumers
 
     def feed(self, data: bytes) -> None:
-        """Take bytes in."""
+        """Add bytes to the input."""
         ...
 
     def step(self, now_ns: int) -> Progress:
@@ -50,5 +50,5 @@ class Form(Protocol):
         ...
 
     def finish(self) -> None:
-        """No more is to come. Raises BackupError where that is too early."""
+        """Raises BackupError if the input ends too early here."""
         ...

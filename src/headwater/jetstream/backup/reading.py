@@ -1,12 +1,12 @@
-"""A backup taken in piece by piece, whatever its form.
+"""The reader of backups of any form, piece by piece.
 
     bytes ─▶ S2 ─▶ form (by its first bytes) ─▶ Filler ─▶ log
                                                └▶ consumers
 
-The caller feeds bytes as they come and calls `step` until it is hungry; no step takes long, and no
-more is held than a frame, an entry and a run of messages. When a form knows where its sequences
-begin it wants a log, which the caller makes. Nothing here knows who sends a backup, or what becomes
-of a log that was not filled to the end.
+The caller feeds bytes as they come and calls `step` until more input is needed; no step takes long,
+and the memory holds no more than a frame, an entry and a batch of messages. When a form knows its
+first sequence it asks for a log, which the caller creates. Nothing here knows who sends a backup,
+or what becomes of a log that was not filled to the end.
 """
 
 from typing import Final, final
@@ -22,7 +22,7 @@ from headwater.jetstream.backup.s2 import S2Reader
 from headwater.jetstream.backup.tar import BLOCK_BYTES
 from headwater.store.log.message_log import MessageLog
 
-# Where the header of a tar archive says that it is one.
+# The mark in the header of a tar archive, and its offset.
 _TAR_MARK: Final = b"ustar"
 _TAR_MARK_AT: Final = 257
 NO_BACKUP: Final = "it is not the backup of a stream"
@@ -30,47 +30,47 @@ NO_BACKUP: Final = "it is not the backup of a stream"
 
 @final
 class BackupReader:
-    """Takes a backup in. Raises BackupError or StoreError, and is of no use afterwards."""
+    """Reads a backup. Raises BackupError or StoreError, and is of no use afterwards."""
 
     __slots__ = ("_form", "_is_complete", "_opening", "_rules", "_s2")
 
     def __init__(self, rules: Rules) -> None:
         self._rules = rules
         self._s2 = S2Reader()
-        # The first bytes, as long as they do not tell which form it is.
+        # The first bytes, until they show the form.
         self._opening = b""
         self._form: Form | None = None
         self._is_complete = False
 
     @property
     def beginning(self) -> Beginning:
-        """What is known when a log is wanted."""
+        """The facts that are known when a log is needed."""
         if self._form is None or self._form.beginning is None:
             return Beginning(1)
         return self._form.beginning
 
     @property
     def created_ns(self) -> int:
-        """When the stream was made that was backed up; 0 if the backup does not say."""
+        """When the stream was created; 0 if the backup does not have it."""
         return 0 if self._form is None else self._form.created_ns
 
     @property
     def consumers(self) -> list[BackedUpConsumer]:
-        """The consumers in what was read so far."""
+        """The consumers that were read so far."""
         return [] if self._form is None else [*self._form.consumers]
 
     def give_log(self, log: MessageLog) -> None:
-        """The log to fill, which has nothing in it and begins at `beginning`."""
+        """Set the log to fill, which is empty and begins at `beginning`."""
         if self._form is not None:
             self._form.filler = Filler(log, self._rules)
 
     def feed(self, data: bytes) -> None:
-        """Take bytes in; what comes after the end is ignored."""
+        """Add bytes to the input; those after the end are ignored."""
         if not self._is_complete:
             self._s2.feed(data)
 
     def step(self, now_ns: int) -> Progress:
-        """Do some of the work there is."""
+        """Do some of the work."""
         if self._is_complete:
             return Progress.COMPLETE
         if self._form is not None:
@@ -88,7 +88,7 @@ class BackupReader:
         return Progress.BUSY
 
     def _recognise(self, data: bytes) -> bytes:
-        """Find out which form it is; what has to be fed to it."""
+        """Determine the form. Returns the bytes to feed to it."""
         if data.startswith(MAGIC):
             self._form = ArchiveForm(self._rules)
             return data[len(MAGIC) :]
@@ -101,7 +101,7 @@ class BackupReader:
         return b""
 
     def finish(self) -> None:
-        """No more is to come. Raises BackupError where the backup is not whole."""
+        """Raises BackupError if the backup is incomplete."""
         if self._is_complete:
             return
         if self._form is None:

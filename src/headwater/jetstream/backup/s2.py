@@ -5,19 +5,19 @@
     frame    kind u8 | length u24 of the body | body
     kinds    0x00  compressed: checksum u32, then a block
              0x01  plain: checksum u32, then the bytes
-             0x02 to 0x7f  unknown and not for skipping
-             0x80 to 0xfe  for skipping: padding, an index
+             0x02 to 0x7f  unknown and not skippable
+             0x80 to 0xfe  skippable: padding, an index
              0xff  the beginning, with the name of the format in it; may come again
 
     block    unpacked size as a varint, then elements:
-             tag bits 00  literal bytes, 01 10 11  a copy of bytes unpacked before, so far back
+             tag bits 00 literal bytes, 01 10 11 a copy of earlier output, by distance
 
-Integers are little-endian. Checksums are those of the unpacked bytes, CRC-32C, turned and moved so
-that a checksum of data with checksums in it is sound. A copy that says "0 back" goes as far back as
-the copy before it; that is what S2 has more than Snappy, whose streams are read too.
+Integers are little-endian. Checksums are the CRC-32C of the unpacked bytes, rotated and offset so
+that a checksum over data with checksums in it is sound. A copy with the distance 0 repeats the
+distance of the copy before it; this is S2's addition to Snappy, whose streams are read too.
 
-Written are plain frames only: compressing is work for a compiled program. What is read is bounded
-in size by frame, and in work by call.
+The writer makes plain frames only: compression is work for a compiled program. The reader limits
+the size of a frame and the work of a call.
 """
 
 from typing import Final, final
@@ -36,22 +36,22 @@ _BEGIN: Final = 0xFF
 _HEAD_BYTES: Final = 4
 _CHECKSUM_BYTES: Final = 4
 
-# The format's own limit for what one frame unpacks to.
+# The format's own limit for the unpacked size of a frame.
 UNPACKED_BYTES_MAX: Final = 4 * 1024 * 1024
-# A block is never worth more bytes than what it unpacks to, besides the odd tag for literals.
+# A packed block is never larger than its unpacked size plus the tags of literals.
 _BODY_BYTES_MAX: Final = UNPACKED_BYTES_MAX + UNPACKED_BYTES_MAX // 6 + 64
-# Elements unpacked by one call: some milliseconds.
+# Elements unpacked per call: some milliseconds.
 _ELEMENTS_PER_CALL: Final = 16 * 1024
 
 _LITERAL: Final = 0
 _COPY_1: Final = 1
 _COPY_2: Final = 2
-# Literals say in their tag how many bytes they have, or in how many further bytes that stands.
+# The tag of a literal has its length, or the number of further bytes with the length.
 _LITERAL_IN_TAG_MAX: Final = 60
 # The shortest copy with a short distance.
 _COPY_1_BYTES_MIN: Final = 4
-# What the length in the tag of a repeated copy means from 5 on: further bytes, and what they begin
-# to count at.
+# Length codes of a repeated copy from 5 on: the number of further bytes, and the value at which
+# they begin to count.
 _REPEATS: Final = {5: (1, 4), 6: (2, 1 << 8), 7: (3, 1 << 16)}
 
 
@@ -60,7 +60,7 @@ def _masked(checksum: int) -> int:
 
 
 def plain_frame(data: bytes) -> bytes:
-    """A frame that holds bytes as they are."""
+    """A frame with uncompressed bytes."""
     size = _CHECKSUM_BYTES + len(data)
     head = size << 8 | _PLAIN
     return b"".join(
@@ -69,7 +69,7 @@ def plain_frame(data: bytes) -> bytes:
 
 
 def read_varint(data: bytes | bytearray, offset: int, end: int) -> tuple[int, int]:
-    """An unsigned number of 64 bits and where it ends; -1 if it goes on beyond `end`."""
+    """An unsigned number of 64 bits and its end, or -1 for the end if it is beyond `end`."""
     value = shift = 0
     while offset < end:
         byte = data[offset]
@@ -87,7 +87,7 @@ def read_varint(data: bytes | bytearray, offset: int, end: int) -> tuple[int, in
 
 @final
 class _Block:
-    """A compressed block on its way out of its compression."""
+    """A compressed block that is being unpacked."""
 
     __slots__ = ("_data", "_distance", "_offset", "_size", "checksum", "unpacked")
 
@@ -97,18 +97,18 @@ class _Block:
         self._size, self._offset = read_varint(body, _CHECKSUM_BYTES, len(body))
         if self._offset < 0 or self._size > UNPACKED_BYTES_MAX:
             raise BackupError("a compressed part has no possible size")
-        # How far back the last copy went.
+        # The distance of the last copy.
         self._distance = 0
         self.unpacked = bytearray()
 
     def unpack(self) -> bool:
-        """Unpack some more; whether that was all."""
+        """Unpack some more. Returns whether the block is complete."""
         end = len(self._data)
         try:
             for _ in range(_ELEMENTS_PER_CALL):
                 if self._offset >= end:
                     break
-                self._take_element()
+                self._unpack_element()
                 if len(self.unpacked) > self._size:
                     raise BackupError("a compressed part is longer than it says")
         except IndexError:
@@ -119,12 +119,12 @@ class _Block:
             raise BackupError("a compressed part is shorter than it says")
         return True
 
-    def _take_element(self) -> None:
+    def _unpack_element(self) -> None:
         data, offset = self._data, self._offset
         tag = data[offset]
         kind = tag & 3
         if kind == _LITERAL:
-            self._take_literal(tag >> 2, offset + 1)
+            self._unpack_literal(tag >> 2, offset + 1)
             return
         length = tag >> 2
         if kind == _COPY_1:
@@ -148,7 +148,7 @@ class _Block:
         self._offset = offset
         self._copy(length)
 
-    def _take_literal(self, length: int, offset: int) -> None:
+    def _unpack_literal(self, length: int, offset: int) -> None:
         data = self._data
         if length >= _LITERAL_IN_TAG_MAX:
             size = length - _LITERAL_IN_TAG_MAX + 1
@@ -170,35 +170,35 @@ class _Block:
         if distance >= length:
             unpacked += unpacked[begin : begin + length]
         else:
-            # The copy goes on with what it has copied itself.
+            # The copy overlaps with its own output.
             pattern = bytes(unpacked[begin:])
             unpacked += (pattern * (length // distance + 1))[:length]
 
 
 @final
 class S2Reader:
-    """Takes S2 in, however it is cut, and gives out what is in it, a frame at a time.
+    """Decodes S2, however it is cut, one frame at a time.
 
-    `read` returns None when more has to be fed and an empty piece when it did some work and there
-    is more to do; so no call takes long. Raises BackupError, and is of no use afterwards.
+    `read` returns None when more input is needed, and an empty piece after some work if more is
+    left; so no call takes long. Raises BackupError, and is of no use afterwards.
     """
 
     __slots__ = ("_block", "_buffer", "_has_begun", "_skip")
 
     def __init__(self) -> None:
         self._buffer = bytearray()
-        # Bytes of a frame still to come that nobody wants.
+        # Bytes of a skipped frame that are still to come.
         self._skip = 0
         self._has_begun = False
         self._block: _Block | None = None
 
     def feed(self, data: bytes) -> None:
-        """Take bytes in."""
+        """Add bytes to the input."""
         self._buffer += data
 
     @property
     def is_between_frames(self) -> bool:
-        """Whether what was fed could end here."""
+        """Whether the input could end here."""
         return self._has_begun and not (self._buffer or self._skip or self._block)
 
     def read(self) -> bytes | None:
@@ -224,7 +224,7 @@ class S2Reader:
             return None
         body = bytes(buffer[_HEAD_BYTES:end])
         del buffer[:end]
-        return self._take(kind, body)
+        return self._process_frame(kind, body)
 
     def _check_head(self, kind: int, size: int) -> None:
         if not self._has_begun and (kind != _BEGIN or size != len(_S2_NAME)):
@@ -236,7 +236,7 @@ class S2Reader:
         if kind == _BEGIN and size != len(_S2_NAME):
             raise BackupError("it begins again, and not as one")
 
-    def _take(self, kind: int, body: bytes) -> bytes:
+    def _process_frame(self, kind: int, body: bytes) -> bytes:
         if kind == _BEGIN:
             if body not in (_S2_NAME, _SNAPPY_NAME):
                 raise BackupError("it does not begin as one")

@@ -1,12 +1,12 @@
-"""The few things of the tar format that old backups of nats-server are made of.
+"""The part of the tar format that old backups of nats-server use.
 
     file    header 512 | contents | zeros up to a multiple of 512
     header  name 100 at 0, size in octal 12 at 124, checksum in octal 8 at 148, kind 1 at 156,
             "ustar" at 257, first part of the name 155 at 345
 
-A file of the kind `x` holds what does not fit into the header of the one after it, as lines
-`<length> <key>=<value>`; of those only the path and the size matter. Two headers of zeros are the
-end. Links, folders and whatever else there may be are refused.
+A file of the kind `x` holds fields that do not fit into the header of the next file, as lines
+`<length> <key>=<value>`; only the path and the size matter. Two headers of zeros are the end.
+Links, folders and all other kinds are refused.
 """
 
 from typing import Final, NamedTuple, final
@@ -14,7 +14,7 @@ from typing import Final, NamedTuple, final
 from headwater.jetstream.backup.errors import BackupError
 
 BLOCK_BYTES: Final = 512
-# Given out at a time.
+# The largest piece of a file that is returned at once.
 PIECE_BYTES: Final = 64 * 1024
 _EXTENSION_BYTES_MAX: Final = 64 * 1024
 _ZEROS: Final = bytes(BLOCK_BYTES)
@@ -24,7 +24,7 @@ _EXTENSION: Final = b"x"
 
 
 class Piece(NamedTuple):
-    """Some of a file's contents."""
+    """A part of a file's content."""
 
     name: str
     data: bytes
@@ -33,26 +33,26 @@ class Piece(NamedTuple):
 
 @final
 class TarReader:
-    """Takes an archive in and gives out the contents of its files, in pieces."""
+    """Decodes an archive into the contents of its files, in pieces."""
 
     __slots__ = ("_buffer", "_left", "_name", "_next", "_padding", "is_complete")
 
     def __init__(self) -> None:
         self._buffer = bytearray()
-        # The file whose contents are coming, and how much of them, and of the zeros after them.
+        # The file that is being read, and the rest of its content and of its padding.
         self._name = ""
         self._left = 0
         self._padding = 0
-        # What an extension says of the file after it.
+        # The fields of an extension, for the file after it.
         self._next: dict[bytes, bytes] = {}
         self.is_complete = False
 
     def feed(self, data: bytes) -> None:
-        """Take bytes in."""
+        """Add bytes to the input."""
         self._buffer += data
 
     def read(self) -> Piece | None:
-        """The next piece, or None when more has to be fed. Raises BackupError."""
+        """The next piece, or None when more input is needed. Raises BackupError."""
         while not self.is_complete:
             if self._left:
                 return self._read_contents()
@@ -84,7 +84,7 @@ class TarReader:
         return Piece(self._name, data, is_last=not self._left)
 
     def _read_extension(self, header: bytes) -> bool:
-        """Whether it was there whole."""
+        """Read the fields of an extension. Returns whether it was complete."""
         size = _size_of(header)
         if size > _EXTENSION_BYTES_MAX:
             raise BackupError("a file in it has a header that is too long")
@@ -129,7 +129,7 @@ def _number(digits: bytes, base: int) -> int:
 
 
 def _size_of(header: bytes) -> int:
-    """The size in a header whose checksum is right."""
+    """The size in a header, whose checksum is checked."""
     blanked = header[: _CHECKSUM.start] + b" " * 8 + header[_CHECKSUM.stop :]
     if sum(blanked) != _number(header[_CHECKSUM], 8):
         raise BackupError("a file in it has a header that fails its checksum")

@@ -1,8 +1,8 @@
-"""A stream written out as a backup: the archive of nats-server 2.15, in plain S2 frames.
+"""The writer of backups: the archive of nats-server 2.15, in plain S2 frames.
 
-Made a piece at a time from a log that is in use: what is published meanwhile is not in it, what is
-removed before it was reached is missing. nats-server restores it, and so does
-`headwater.jetstream.backup.reading`.
+A backup is made a piece at a time from a log that is in use: later publishes are not in it, and
+messages that are removed before the writer reaches them are missing. nats-server restores it, and
+so does `headwater.jetstream.backup.reading`.
 """
 
 from collections import deque
@@ -24,7 +24,7 @@ from headwater.store.log.message_log import MessageLog, StoreError
 if TYPE_CHECKING:
     from headwater.jetstream.consumers.machine import Consumer
 
-# Read and written at a time, unless a single message is larger.
+# The size of a piece, unless a single message is larger.
 PIECE_BYTES: Final = 64 * 1024
 # As many small messages as are read and written in a millisecond.
 _PIECE_MESSAGES_MAX: Final = 256
@@ -34,10 +34,10 @@ _FRAME_BYTES_MAX: Final = 1024 * 1024
 
 @final
 class BackupWriter:
-    """Gives out the backup of a log piece by piece.
+    """Returns the backup of a log piece by piece.
 
-    `state` is the document that describes the stream and says how many `consumers` it has, and
-    `last_sequence` the last one it covers.
+    `state` is the document that describes the stream and has the number of its `consumers`;
+    `last_sequence` is the last message of the backup.
     """
 
     __slots__ = ("_consumers", "_first", "_last", "_log", "_next", "_now_ns", "_state")
@@ -51,14 +51,14 @@ class BackupWriter:
         consumers: "Sequence[Consumer]" = (),
     ) -> None:
         self._log = log
-        # Those to be written still.
+        # The consumers that are not written yet.
         self._consumers = deque(consumers)
         self._first = min(log.first_sequence, last_sequence + 1)
         self._last = last_sequence
         self._now_ns = now_ns
         # Empty once it is written.
         self._state = state
-        # Of the message to write next; 0 once the end is written.
+        # The next message to write; 0 once the end is written.
         self._next = log.first_sequence
 
     def read(self) -> bytes:
@@ -70,7 +70,7 @@ class BackupWriter:
         if not self._next:
             return b""
         if self._consumers:
-            # Before messages: who reads a backup knows then which of them are needed.
+            # Consumers come before messages, so that a reader knows which messages are needed.
             return _frames(self._next_consumers())
         entries = self._next_messages()
         if not entries:
@@ -95,9 +95,9 @@ class BackupWriter:
         lost = self._log.lost.count
         found = self._log.read(self._next, _PIECE_MESSAGES_MAX, PIECE_BYTES)
         if self._log.lost.count != lost:
-            # Not in silence. From now on it is known that they are lost, and a backup without them
-            # can be made.
-            raise StoreError("messages can not be read any more: their checksums fail")
+            # An error instead of a silent gap. The messages are known as lost from now on, so that
+            # the next backup succeeds without them.
+            raise StoreError("messages cannot be read any more: their checksums fail")
         entries = [
             Entry(subject, timestamp_ns, sequence, header, payload)
             for sequence, subject, header, payload, timestamp_ns in zip(

@@ -131,7 +131,7 @@ def test_a_message_that_can_not_be_read_ends_a_backup_once() -> None:
     file = disk.open(path)
     file.overwrite(read_file(disk, path).index(b"wrong"), b"W")
 
-    with pytest.raises(StoreError, match="can not be read"):
+    with pytest.raises(StoreError, match="cannot be read"):
         written(log)
 
     _, back = taken_in([written(log)])
