@@ -1,1 +1,1 @@
-"""Vocabulary shared by every layer: clocks, dice, invariants and the three error roots."""
+"""Vocabulary of every layer: clocks, random numbers, invariants and the three error roots."""

@@ -1,4 +1,4 @@
-"""Where time comes from. Cores never read a clock; they are handed a value from one of these."""
+"""The source of time. Cores never read a clock; they get a value from one of these."""
 
 from typing import Final, Protocol
 
@@ -7,10 +7,10 @@ NS_PER_MS: Final = 1_000_000
 
 
 class Clock(Protocol):
-    """Two readings that must never be mixed: one that only moves forward, one that people read."""
+    """Two readings that must never be mixed: one that only moves forward, and the time of day."""
 
     def monotonic_ns(self) -> int:
-        """Nanoseconds that never go back, also counting while the machine is suspended."""
+        """Nanoseconds that never go back, and count while the machine is suspended too."""
         ...
 
     def wall_ns(self) -> int:

@@ -1,10 +1,10 @@
-"""Large containers that are let go of some at a time.
+"""Large containers that are freed some entries at a time.
 
-A list or dict of a million entries takes up to a tenth of a second to free, and holds the
-interpreter's lock meanwhile, so that a thread of its own would help nobody. Taking the entries out
-before the container goes divides that time into steps.
+Freeing a list or dict of a million entries takes up to a tenth of a second with the interpreter's
+lock held, so another thread would not help. Removing the entries before the container is freed
+divides that time into steps.
 
-A container must be of no use to anybody any more. The contents of containers are not known here.
+A container must not be in use any more. This module does not know the contents.
 """
 
 from collections import deque
@@ -16,14 +16,14 @@ from headwater.base.sliced import Work
 
 Container: TypeAlias = "list[Any] | deque[Any] | dict[Any, Any] | set[Any]"
 
-# So many entries are taken out in one step.
+# The entries that one step removes.
 EMPTIED_AT_A_TIME: Final = 4096
-# Taking so many entries out takes as long as one unit of work.
+# The removal of this many entries takes as long as one unit of work.
 EMPTIED_PER_UNIT: Final = 2
 
 
 def emptying(containers: Iterable[Container]) -> Work[None]:
-    """Take all entries out, some at a time."""
+    """Remove all entries, some at a time."""
     for container in containers:
         while container:
             count = min(len(container), EMPTIED_AT_A_TIME)

@@ -1,4 +1,4 @@
-"""Where dice come from, so that a seed can replay a whole server."""
+"""The source of random numbers, which a seed can replay for a whole server."""
 
 from typing import Protocol
 

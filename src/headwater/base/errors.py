@@ -20,9 +20,9 @@ class OperatingError(HeadwaterError):
 
 
 class PeerError(HeadwaterError):
-    """The other side sent something it may not send.
+    """The other side sent something that it must not send.
 
-    `reply` is the text that goes on the wire, without quotes or the `-ERR` before it.
+    `reply` is the text on the wire, without quotes or the `-ERR` before it.
     """
 
     def __init__(self, reply: str) -> None:

@@ -4,7 +4,7 @@ from headwater.base.errors import ProgrammerError
 
 
 class InvariantViolation(ProgrammerError):
-    """Something that can not be, is."""
+    """A condition that must always hold does not."""
 
 
 def check(condition: bool, message: str) -> None:

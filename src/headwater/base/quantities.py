@@ -1,6 +1,6 @@
-"""Numbers, sizes and durations as text for people: the same on the command line and in reports.
+"""Numbers, sizes and durations as text for people, on the command line and in reports.
 
-Three digits that count, never scientific notation. A size is counted in powers of 1024, as servers
+Three significant digits, never scientific notation. A size is counted in powers of 1024, as servers
 count it in their own configuration; a duration has the largest unit in which it is one or more.
 """
 
@@ -10,14 +10,14 @@ from typing import Final
 _SIZE_UNITS: Final = ("KiB", "MiB", "GiB", "TiB")
 _SECONDS_PER_UNIT: Final = {"d": 86_400.0, "h": 3_600.0, "m": 60.0, "s": 1.0, "ms": 1e-3}
 _SHORTEST: Final = ("us", 1e-6)
-# Digits after the point that a number near zero gets at most.
+# The limit of digits after the point for a number near zero.
 _DECIMALS_MAX: Final = 9
 
 
 def number_text(value: float) -> str:
     """`0.25`, `12.5`, `123`, `12,345`."""
     magnitude = abs(value)
-    # From each of these bounds on, rounding would add a digit in front.
+    # From each of these values on, rounding would add a digit in front.
     if magnitude >= 99.95:
         return f"{value:,.0f}"
     if magnitude >= 9.995:

@@ -1,9 +1,9 @@
-"""Long work that is done in slices, so that other work has its turn in between.
+"""Long work in slices, so that other work has its turn in between.
 
-Such work is a generator that yields how much it has done since the last time, in units that take
-about half a microsecond: a subject that is compared, a message that is taken out. The caller
-that drives the generator decides after how many units other work has its turn. The purpose of the
-work is not known here.
+The work is a generator that yields how much it has done since the last time, in units that take
+about half a microsecond, such as the comparison of a subject or the removal of a message. The
+caller that drives the generator decides after how many units other work has its turn. This module
+does not know the purpose of the work.
 """
 
 from collections.abc import Generator, Iterator, Sequence
@@ -12,8 +12,8 @@ from typing import Final, Generic, TypeVar, final
 R = TypeVar("R")
 T = TypeVar("T")
 
-# So much is done in one turn, which takes about two milliseconds: as long as what clients send is
-# processed in one, so that a request that takes long costs others no more than a busy client.
+# The work of one turn takes about two milliseconds, as long as the input of one turn takes to
+# process: so a long request costs other clients no more than a busy client does.
 SLICE_UNITS_MAX: Final = 4096
 
 Work = Generator[int, None, R]
@@ -21,7 +21,7 @@ Work = Generator[int, None, R]
 
 @final
 class Sliced(Generic[R]):
-    """Work that is under way. `result` is there when `do_some` says that nothing is left."""
+    """Work that is under way. `result` is set when `do_some` returns False."""
 
     __slots__ = ("_work", "result")
 
@@ -30,7 +30,7 @@ class Sliced(Generic[R]):
         self.result: R
 
     def do_some(self) -> bool:
-        """Do as much as fits into one turn; whether something is left."""
+        """Do as much as fits into one turn. Returns whether work is left."""
         units = 0
         try:
             while units < SLICE_UNITS_MAX:
@@ -41,18 +41,18 @@ class Sliced(Generic[R]):
         return True
 
     def give_up(self) -> None:
-        """Leave undone what is left. Nobody who is called by the work itself may ask for that."""
+        """Abandon the rest of the work. Must not be called from within the work itself."""
         self._work.close()
 
 
 def parts_of(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
-    """Parts of a long sequence, in order, each of so many items but for the last."""
+    """Parts of a long sequence, in order, each of `size` items except the last."""
     for begin in range(0, len(items), size):
         yield items[begin : begin + size]
 
 
 def at_once(work: Work[R]) -> R:
-    """The result of some work, all done at once: no other work has its turn meanwhile."""
+    """Do all of the work now, without a turn for other work. Returns the result."""
     sliced = Sliced(work)
     while sliced.do_some():
         pass

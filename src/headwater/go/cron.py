@@ -1,8 +1,8 @@
 """Cron patterns with six fields: second, minute, hour, day of month, month, day of week.
 
 A field is a list of `*`, `5`, `1-5`, `*/10`, `7/2` (from 7 to the end) or names of months and days
-in any case. If both kinds of day are given, either will do; a star on one side asks for both. What
-is accepted, and which second comes next where clocks are put forward or back, is nats-server's.
+in any case. If both kinds of day are given, either is enough; a star on one side asks for both. The
+accepted patterns, and the next second around a change of the clock, are nats-server's.
 """
 
 import re
@@ -10,23 +10,23 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Final, NamedTuple, final
 
-# A pattern that matches nothing for so long, such as the 30th of February, never matches.
+# A pattern without a match for this long, such as the 30th of February, never matches.
 YEARS_MAX: Final = 5
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _SECONDS_PER_HOUR: Final = 3600
 _SECONDS_PER_MINUTE: Final = 60
-# A field that a star stands in has this bit beside those of its values.
+# A field with a star has this bit beside those of its values.
 _STAR: Final = 1 << 63
 _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,18}")
-# What Go takes for blanks between fields.
+# The blanks between fields, as Go has them.
 _BLANKS: Final = re.compile(
     "[\t\n\v\f\r \u0085\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+"
 )
 
 
 class CronError(ValueError):
-    """No pattern, or one that never matches."""
+    """The text is not a pattern, or the pattern never matches."""
 
 
 class _Field(NamedTuple):
@@ -61,7 +61,7 @@ _FIELDS: Final = (
 
 
 class _Clock:
-    """A second, and what a clock in a zone shows then."""
+    """A second, and the local time in a zone at that second."""
 
     __slots__ = ("_zone", "floored", "local", "seconds")
 
@@ -75,7 +75,7 @@ class _Clock:
         self.local = (_EPOCH + timedelta(seconds=seconds)).astimezone(self._zone)
 
     def set_local(self, shown: datetime) -> None:
-        """Go to when the clock shows this; where it never does, to the time Go chooses."""
+        """Move to the second at which the clock shows this time, or would by Go's rule."""
         seconds = int((shown.replace(tzinfo=UTC) - _EPOCH).total_seconds())
         guess = seconds - self._offset_s(seconds)
         self.set(seconds - self._offset_s(guess))
@@ -86,7 +86,7 @@ class _Clock:
 
 
 class _Unit(NamedTuple):
-    """How to go on in a unit of time: its beginning, one further, and when a larger one begins."""
+    """A unit of time: its beginning, the step to the next one, and the start of a larger unit."""
 
     floor: Callable[[_Clock], None]
     step: Callable[[_Clock], None]
@@ -110,7 +110,7 @@ def _floor_minute(clock: _Clock) -> None:
 
 
 def _floor_second(clock: _Clock) -> None:
-    """A clock counts whole seconds."""
+    """Do nothing: a clock counts whole seconds."""
 
 
 def _step_month(clock: _Clock) -> None:
@@ -146,7 +146,7 @@ _UNITS: Final = (
 
 @final
 class Cron:
-    """A pattern. Made by `parse`; values of a field are bits of an integer."""
+    """A pattern, made by `parse`; the values of a field are bits of an integer."""
 
     __slots__ = ("_days", "_hours", "_matchers", "_minutes", "_months", "_seconds", "_weekdays")
 
@@ -169,7 +169,7 @@ class Cron:
 
     @classmethod
     def parse(cls, pattern: str) -> "Cron":
-        """Read a pattern. Raises CronError."""
+        """Parse a pattern. Raises CronError."""
         texts = [text for text in _BLANKS.split(pattern) if text]
         if len(texts) != len(_FIELDS):
             raise CronError(f"{len(_FIELDS)} fields are needed, not {len(texts)}")
@@ -190,7 +190,7 @@ class Cron:
         raise CronError(f"no match within {YEARS_MAX} years")
 
     def _settles(self, clock: _Clock) -> bool:
-        """Go on to a match, from the largest unit down; False as soon as a larger one changes."""
+        """Move on to a match, from the largest unit down; False when a larger unit changes."""
         for unit, matches in zip(_UNITS, self._matchers, strict=True):
             while not matches(clock.local):
                 if not clock.floored:
@@ -237,7 +237,7 @@ def _part_bits(part: str, field: _Field) -> int:
     low, *high = span.split("-")
     star = 0
     if low in ("*", "?"):
-        # Whatever a hyphen adds to a star does not count.
+        # As in nats-server, a range after a star has no effect.
         first, last = field.first, field.last
         star = _STAR if step == 1 else 0
     else:

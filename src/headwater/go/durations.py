@@ -1,8 +1,8 @@
 """Durations as Go spells them (`1h30m`, `250ms`): in headers, configurations, logs and documents.
 
-Both directions agree with Go's `time` package to the nanosecond and to the last refused text:
-whether a publish is stored may hang on it. Durations are whole nanoseconds in the range of 64 bits
-with a sign.
+Both directions agree with Go's `time` package to the nanosecond and in every refused text: whether
+a publish is stored may depend on it. Durations are whole nanoseconds in the range of 64 bits with a
+sign.
 """
 
 import re
@@ -24,14 +24,14 @@ NS_PER_UNIT: Final = {
 
 _INT64_SPAN: Final = 1 << 63
 _PART: Final = re.compile(r"([0-9]*)(?:\.([0-9]*))?([^.0-9]*)")
-# Longer whole numbers are out of range in every unit; turning them into integers costs time.
+# Longer whole numbers are out of range in every unit; converting them to integers costs time.
 _WHOLE_DIGITS_MAX: Final = 19
 
 
 def parse_duration(text: str, units: Mapping[str, int] = NS_PER_UNIT) -> int:
-    """Nanoseconds from `text`. Raises ValueError with the text of Go's error.
+    """Parse a duration into nanoseconds. Raises ValueError with the text of Go's error.
 
-    `units` are nanoseconds by unit; the command line has days and years besides those of Go.
+    `units` has nanoseconds by unit; the command line adds days and years to those of Go.
     """
     rest = text[1:] if text[:1] in ("-", "+") else text
     if rest == "0":
@@ -73,7 +73,7 @@ def _part_ns(whole: str, fraction: str, unit: str, units: Mapping[str, int], tex
 
 
 def _fraction_ns(digits: str, unit_ns: int) -> int:
-    # Go calculates this in floating point, and what it makes of 0.3s is what a client expects.
+    # Go computes the fraction in floating point, and clients expect its result for 0.3s.
     value, scale = 0, 1.0
     for digit in digits:
         if value > (_INT64_SPAN - 1) // 10:

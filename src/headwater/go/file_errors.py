@@ -2,7 +2,7 @@
 
 
 def os_error_text(error: OSError, path: str) -> str:
-    """An error of opening or reading a file."""
+    """The text of an error of opening or reading a file."""
     reason = (error.strerror or "input/output error").lower()
     verb = "read" if isinstance(error, IsADirectoryError) else "open"
     return f"{verb} {path}: {reason}"

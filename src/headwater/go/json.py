@@ -1,9 +1,9 @@
 """JSON the way Go's `encoding/json` reads and writes it, for every request and reply of the API.
 
-Requests are read into msgspec structs whose annotations say what Go's struct says: the type,
+Requests are read into msgspec structs whose annotations have the facts of Go's struct: the type,
 because errors name it, and whether an empty value is left out of replies. A struct has a default
-for every field, the zero value of Go. Of several mistakes in a body the client is told the first.
-Keys match whatever their case. A body may be several objects in a row, read into one value.
+for every field, the zero value of Go. A client learns the first of several errors in a body. Keys
+match in any case. A body may be several objects in a row, read into one value.
 """
 
 import functools
@@ -44,19 +44,19 @@ from headwater.go.times import parse_time
 T = TypeVar("T", bound=msgspec.Struct)
 V = TypeVar("V")
 
-# So many keys and elements of a request are read one by one, which takes 30 ms. Lists and tables of
-# texts are read at once and do not count: they may be as long as the body.
+# The limit of keys and elements of a request that are read one by one, which takes 30 ms. Lists and
+# tables of texts are read at once and do not count: they may be as long as the body.
 VALUES_MAX: Final = 8192
-# Go takes a second with any number of digits.
+# Go accepts a second with any number of digits.
 TIME_BYTES_MAX: Final = 256
-# So much is told of a key that is not known.
+# The length of an unknown key in an error.
 KEY_SHOWN_MAX: Final = 1024
-# For what the server itself has written down.
+# For documents that the server itself has written.
 ANY_NUMBER_OF_VALUES: Final = 1 << 62
 
 
 class GoType:
-    """The name of a Go type and, for integers, what fits into it."""
+    """The name of a Go type and, for integers, its range."""
 
     __slots__ = ("maximum", "minimum", "name")
 
@@ -83,7 +83,7 @@ Duration = Annotated[int, GoType("time.Duration", -(2**63), 2**63 - 1)]
 
 @final
 class Time:
-    """A point in time with the clock it was written by, which Go keeps and gives back."""
+    """A point in time with the text of its original time zone, which Go keeps and writes back."""
 
     __slots__ = ("text", "unix_ns")
 
@@ -99,7 +99,7 @@ class Time:
 
     @classmethod
     def from_json(cls, literal: bytes) -> "Time":
-        """Raises TypeError with the name of Go's type when `literal` is no string at all."""
+        """Parse a time. Raises TypeError with the name of Go's type for any other literal."""
         if not literal.startswith(b'"'):
             raise TypeError("time.Time")
         if len(literal) > TIME_BYTES_MAX:
@@ -107,7 +107,7 @@ class Time:
         text = unquote(literal)
         unix_ns = parse_time(text)
         if text[-6:-3] in ("+24", "-24"):
-            # nats-server takes these and then fails to write them down.
+            # nats-server accepts these and then fails to write them.
             raise ValueError(f"parsing time {quote(text)}: timezone hour out of range")
         return cls(unix_ns, _canonical_time(text))
 
@@ -127,16 +127,16 @@ class ReadsItself(Protocol):
 
     @classmethod
     def from_json(cls, literal: bytes) -> Any:
-        """The value of a literal; raises ValueError with the text for the client."""
+        """Parse a literal. Raises ValueError with the text for the client."""
 
 
 # --- reading ------------------------------------------------------------------------------------
 
 
 def read(body: bytes, kind: type[T], strict: bool, values_max: int = VALUES_MAX) -> T:
-    """The request in `body`; without one, the defaults. Raises JsonError for what is no request.
+    """Parse a request; without one, return the defaults. Raises JsonError.
 
-    Not strict, unknown keys are passed over, and then the body has to be one value.
+    If not strict, unknown keys are ignored, and then the body has to be one value.
     """
     value = _read_quickly(body, kind)
     if value is not None:
@@ -150,9 +150,9 @@ def read(body: bytes, kind: type[T], strict: bool, values_max: int = VALUES_MAX)
 
 
 def read_one(body: bytes, kind: type[T], values_max: int = VALUES_MAX) -> T:
-    """The one value in `body`, which may have unknown keys. Raises JsonError, also for no value.
+    """Parse the one value in `body`, which may have unknown keys. Raises JsonError.
 
-    So read are the requests that do not go through the API's subject: DIRECT.GET and the like.
+    This is how requests are read that do not go through the API's subject, such as DIRECT.GET.
     """
     value = _read_quickly(body, kind)
     if value is not None:
@@ -164,14 +164,14 @@ def read_one(body: bytes, kind: type[T], values_max: int = VALUES_MAX) -> T:
 
 
 class JsonError(PeerError):
-    """A body that Go does not read; the text is that of Go's error."""
+    """Go cannot read the body; the text is that of Go's error."""
 
 
 def read_written(body: bytes, kind: type[T]) -> T | None:
-    """The struct in a text that `write` wrote; None for any other text, which `read` has to read.
+    """Parse a text that `write` wrote; None for any other text, which needs `read`.
 
-    A server with a thousand streams reads as many configurations when it starts, of which each
-    takes a microsecond like this, and half a millisecond with `read`.
+    A server with a thousand streams reads as many configurations when it starts; each takes a
+    microsecond this way, and half a millisecond with `read`.
     """
     try:
         value: T = _written_decoder(kind).decode(body)
@@ -182,20 +182,20 @@ def read_written(body: bytes, kind: type[T]) -> T | None:
 
 @functools.cache
 def _written_decoder(kind: type[msgspec.Struct]) -> msgspec.json.Decoder[Any]:
-    # A key that this version does not know says something that must not be passed over in silence.
+    # A key that this version does not know must not be ignored silently.
     check(kind.__struct_config__.forbid_unknown_fields, f"{kind.__name__} passes over unknown keys")
     return msgspec.json.Decoder(kind, dec_hook=_read_own)
 
 
 def _read_own(kind: type, value: object) -> object:
-    """A value of a type that msgspec does not know."""
+    """Convert a value of a type that msgspec does not know."""
     if kind is Time and isinstance(value, str):
         return Time.from_json(msgspec.json.encode(value))
     raise ValueError(kind.__name__)
 
 
 class _Refused(Exception):
-    """What is wrong with the body, for the client; with the offset when it is the syntax."""
+    """The error in the body, as text for the client; with the offset for an error of syntax."""
 
     def __init__(self, text: str, offset: int | None = None) -> None:
         super().__init__(text if offset is None else f"{text} at offset {offset}")
@@ -247,7 +247,7 @@ class _Effort:
         self._left = self._values_max = values_max
 
     def spend(self) -> None:
-        """One more is read. Raises _Refused when there are too many."""
+        """Count one more. Raises _Refused above the limit."""
         self._left -= 1
         if self._left < 0:
             raise _Refused(f"too many values, maximum allowed is {self._values_max}")
@@ -267,17 +267,17 @@ class _Cursor:
         self.path: list[str] = []
 
     def kind(self) -> str:
-        """What kind of value comes next, in Go's words."""
+        """The kind of the next value, in Go's words."""
         return kind_of(self.body, self.position)
 
     def literal(self) -> bytes:
-        """The next value as it stands there, passing it."""
+        """Read the next value as it stands."""
         start = self.position
         self.position = value_end(self.body, start)
         return self.body[start : self.position]
 
     def string(self) -> str:
-        """The next value, a string, passing it."""
+        """Read the next value, a string."""
         start = self.position
         self.position = string_end(self.body, start)
         return unquote(self.body[start : self.position])
@@ -287,7 +287,7 @@ class _Cursor:
         self.position = skip_space(self.body, self.position + 1)
 
     def has_next(self) -> bool:
-        """Whether the container goes on; passes its comma or its closing bracket."""
+        """Whether the container has another element. Passes its comma or its closing bracket."""
         self.position = skip_space(self.body, self.position)
         byte = self.body[self.position]
         if byte in b"]}":
@@ -299,14 +299,14 @@ class _Cursor:
         return True
 
     def key(self) -> str:
-        """The next key of an object, passing it and its colon."""
+        """Read the next key of an object and its colon."""
         name = self.string()
         self.position = skip_space(self.body, self.position)
         self.enter()
         return name
 
     def refuse(self, text: str) -> NoReturn:
-        """End the reading with a mistake: Go tells the first."""
+        """End the reading with an error, which is the first one as in Go."""
         raise _Refused(text)
 
     def mismatch(self, what: str, wanted: str) -> NoReturn:
@@ -314,7 +314,7 @@ class _Cursor:
         into = "Go value"
         if self.path:
             last = self.path[-1].rpartition(".")[2]
-            # Go takes a last step that looks like an index for one, whatever it is.
+            # Go treats a last step that looks like an index as one, whatever it is.
             into = "" if last.isascii() and last.isdigit() else "Go struct field "
             into += ".".join([self.root, *self.path])
         self.refuse(f"json: cannot unmarshal {what} into {into} of type {wanted}")
@@ -331,18 +331,18 @@ _KINDS: Final = {
 
 
 def kind_of(body: bytes, position: int = 0) -> str:
-    """What kind of value begins there in valid JSON, in Go's words."""
+    """The kind of the value that begins at `position` in valid JSON, in Go's words."""
     return _KINDS.get(body[position], "number")
 
 
 class _Reader(Protocol):
-    """Reads one type; `previous` is what the field had, and what a wrong value leaves there."""
+    """Reads one type; a wrong value leaves `previous`, the field's value so far, unchanged."""
 
     go_name: str
     zero: Any
 
     def read(self, cursor: _Cursor, previous: Any) -> Any:
-        """The next value; the cursor passes it in any case."""
+        """Read the next value; the cursor moves behind it in any case."""
 
 
 class _TextReader:
@@ -438,7 +438,7 @@ class _ManyReader:
         if not isinstance(self.target, _IntegerReader):
             return _at_once(_MANY_TEXTS, literal)
         go_type = self.target.go_type
-        # msgspec takes 1.0 for an integer, and Go does not take -0 for an unsigned one.
+        # msgspec accepts 1.0 as an integer, and Go refuses -0 as an unsigned one.
         is_plain = _NO_PLAIN_INTEGERS.search(literal) is None
         values = _at_once(_MANY_INTEGERS, literal) if is_plain else None
         if values and not (go_type.minimum <= min(values) and max(values) <= go_type.maximum):
@@ -483,7 +483,7 @@ _NO_PLAIN_INTEGERS: Final = re.compile(rb"[.eE]|-0")
 
 
 def _at_once(decoder: msgspec.json.Decoder[V], literal: bytes) -> V | None:
-    """All values of a list or table; None where one of them has to be read with care."""
+    """All values of a list or table; None if one of them has to be read with care."""
     try:
         return decoder.decode(literal)
     except (ValueError, msgspec.MsgspecError):
@@ -547,7 +547,7 @@ class _PointerReader:
 
 
 class _OwnReader:
-    """For types that read themselves; what they say about a value is told as it is."""
+    """For types that parse themselves; their errors reach the client unchanged."""
 
     zero = None
 
@@ -568,12 +568,12 @@ class _OwnReader:
 
 
 def _fold(name: str) -> str:
-    """Keys that fold to the same text are one key. Two of Go's foldings lead into ASCII."""
+    """Fold the case of a key. Two of Go's foldings lead into ASCII."""
     return name.replace("\u017f", "s").replace("\u212a", "k").lower()
 
 
 def _pointer_step(key: str) -> str:
-    # Go makes the path from a JSON pointer, whose escapes stay, and whose slashes become dots.
+    # Go makes the path from a JSON pointer, keeps its escapes, and turns its slashes into dots.
     return key.replace("~", "~0").replace("/", "~1")
 
 
@@ -587,7 +587,7 @@ def _reader(annotation: Any) -> _Reader:
         return _reader(inner)
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin in (Union, types.UnionType):
-        # A field that tells an absent key from a default one is read like any other.
+        # A field that distinguishes an absent key from a default is read like any other.
         (target,) = (each for each in arguments if each not in (types.NoneType, msgspec.UnsetType))
         reader = _reader(target)
         return _PointerReader(reader) if types.NoneType in arguments else reader
@@ -613,10 +613,10 @@ def _plain_reader(kind: Any) -> _Reader:
 
 
 class _QuickDecoder(Generic[T]):
-    """Reads what is read in the same way by msgspec, at a fraction of the cost.
+    """Reads the values on which msgspec and Go agree, at a fraction of the cost.
 
-    That is one object with its keys spelled as here and values of the right types. All else it
-    leaves to the other readers, who know what to say about it.
+    These are single objects with keys spelled as here and values of the right types. All others are
+    left to the other readers, which know the errors.
     """
 
     __slots__ = ("_decoder", "_integers")
@@ -631,7 +631,7 @@ class _QuickDecoder(Generic[T]):
         )
 
     def read(self, body: bytes) -> T | None:
-        """The value, or None when it has to be read with care."""
+        """The value, or None if it has to be read with care."""
         try:
             value = self._decoder.decode(body)
         except (ValueError, msgspec.MsgspecError):
@@ -639,7 +639,7 @@ class _QuickDecoder(Generic[T]):
         for attribute, go_type in self._integers:
             if not go_type.minimum <= getattr(value, attribute) <= go_type.maximum:
                 return None
-        # The one integer that is no unsigned one, although its value is.
+        # -0 equals an unsigned number, but Go refuses it as one.
         return None if b"-0" in body else value
 
 
@@ -654,7 +654,7 @@ def _read_quickly(body: bytes, kind: type[T]) -> T | None:
 
 @functools.cache
 def _quick_decoder(kind: type[msgspec.Struct]) -> _QuickDecoder[Any] | None:
-    # Without this option msgspec passes over unknown keys in silence.
+    # Without this option msgspec ignores unknown keys silently.
     if not kind.__struct_config__.forbid_unknown_fields:
         return None
     hints = get_type_hints(kind, include_extras=True)
@@ -664,7 +664,7 @@ def _quick_decoder(kind: type[msgspec.Struct]) -> _QuickDecoder[Any] | None:
 
 
 def _is_quick(reader: _Reader) -> bool:
-    """Whether msgspec has the same idea of the type, or none at all and so leaves it to us."""
+    """Whether msgspec reads the type as Go does, or leaves it to us."""
     if isinstance(reader, _PointerReader):
         return isinstance(reader.target, _OwnReader)
     if isinstance(reader, _ManyReader):
@@ -686,7 +686,7 @@ _ALL_ESCAPES: Final = (
 )
 
 
-# Types whose values are written as they are, also in a list of a million values.
+# Types whose values are written as they are, even in a list of a million values.
 _PLAIN: Final = frozenset((str, int, bool, float, type(None)))
 
 
@@ -696,16 +696,16 @@ def write(value: object) -> bytes:
 
 
 def escaped(text: bytes) -> bytes:
-    """JSON with the characters escaped that have a meaning in web pages and in their scripts."""
+    """JSON in which characters with a meaning in web pages and their scripts are escaped."""
     for character, escape in _ESCAPES if text.isascii() else _ALL_ESCAPES:
-        # These characters are nowhere but in strings.
+        # These characters occur in strings only.
         if character in text:
             text = text.replace(character, escape)
     return text
 
 
 def document(value: object) -> Any:
-    """The value as plain dictionaries and lists, without what replies leave out."""
+    """The value as plain dictionaries and lists, without the fields that replies leave out."""
     if isinstance(value, msgspec.Struct):
         return {
             field.key: field.document(part)
@@ -728,7 +728,7 @@ def document(value: object) -> Any:
 
 
 class _WrittenField:
-    """How one field of a struct is written."""
+    """The way in which one field of a struct is written."""
 
     __slots__ = ("_default", "_is_map", "_omits", "attribute", "key")
 
@@ -753,7 +753,7 @@ class _WrittenField:
 def _default(field: msgspec.structs.FieldInfo) -> Any:
     if field.default is not msgspec.NODEFAULT:
         return field.default
-    # What has no default would never be equal to it, and never be left out.
+    # Without a default a value would never equal it, and never be left out.
     check(callable(field.default_factory), f"{field.name} may be left out and has no default")
     return field.default_factory()
 

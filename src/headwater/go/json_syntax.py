@@ -1,12 +1,12 @@
-"""The grammar of JSON as Go's `encoding/json` sees it: where a value ends, or what is wrong there.
+"""The grammar of JSON as in Go's `encoding/json`: the end of a value, or the error in it.
 
-Clients are shown these texts and offsets, so they have to equal those of the Go that nats-server
-2.15 is built with. Values are not kept: a body of a megabyte costs one pass and one byte per open
-bracket. Nothing here knows what a value is for; `go_json` does.
+Clients see these texts and offsets, so they have to equal those of the Go that nats-server 2.15 is
+built with. Values are not kept: a body of a megabyte costs one pass and one byte per open bracket.
+This module does not know the meaning of a value; `json` does.
 
 A pass in Python costs a microsecond for each byte. So msgspec passes over arrays and objects first;
-only those that msgspec refuses are looked at token by token, for the text of the refusal, and only
-up to `CAREFUL_BYTES_MAX`.
+only those that msgspec refuses are read token by token, for the text of the refusal, and only up to
+`CAREFUL_BYTES_MAX`.
 """
 
 import json
@@ -30,7 +30,7 @@ _STRING: Final = re.compile(
 )
 _NUMBER: Final = re.compile(rb"-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 _SHORT_UNICODE_ESCAPE: Final = re.compile(rb"\\u[0-9a-fA-F]{0,4}")
-# Escapes of half a character, and bytes that are no UTF-8.
+# Escapes of half a character, and bytes that are not UTF-8.
 _NO_UNICODE: Final = re.compile("[\ud800-\udfff]")
 _VALUE: Final = msgspec.json.Decoder(msgspec.Raw)
 _TRAILING: Final = re.compile(r"trailing characters \(byte ([0-9]+)\)")
@@ -48,7 +48,7 @@ _AFTER: Final = {_OBJECT: "after object key:value pair", _ARRAY: "after array el
 
 
 class JsonSyntaxError(ValueError):
-    """Bytes that are no JSON; `offset` counts what was read when that became clear."""
+    """The bytes are not JSON; `offset` is the number of bytes read when that became clear."""
 
     def __init__(self, text: str, offset: int) -> None:
         super().__init__(text)
@@ -56,7 +56,7 @@ class JsonSyntaxError(ValueError):
 
 
 class JsonTruncated(ValueError):
-    """Bytes that end in the middle of a value."""
+    """The bytes end in the middle of a value."""
 
 
 def skip_space(body: bytes, start: int) -> int:
@@ -77,10 +77,10 @@ def value_end(body: bytes, start: int) -> int:
 
 
 def _container_end(body: bytes, start: int) -> int | None:
-    """The position after an array or object; None where msgspec does not see a sound one.
+    """The position after an array or object; None if msgspec finds it invalid.
 
-    All that msgspec takes for JSON is JSON for Go too. It says where a value ends only by what it
-    finds behind it, counted with the first byte of that.
+    All that msgspec accepts as JSON is JSON for Go too. It tells the end of a value only by the
+    trailing bytes, counted with the first of them.
     """
     try:
         _VALUE.decode(memoryview(body)[start:])
@@ -92,7 +92,7 @@ def _container_end(body: bytes, start: int) -> int | None:
         behind = start + int(trailing[1]) - 1
     except RecursionError:
         return None
-    # There may be space between the two.
+    # There may be space between the value and the trailing bytes.
     return max(body.rfind(b"}", start, behind), body.rfind(b"]", start, behind)) + 1
 
 
@@ -126,7 +126,7 @@ def check_end(body: bytes, position: int) -> None:
 
 
 def _close(body: bytes, position: int, brackets: bytearray) -> tuple[int, bool]:
-    """Leave every container that ends here; whether nothing is open, else a comma was passed."""
+    """Leave every container that ends here. Returns whether none is open, else passes a comma."""
     while brackets:
         position = skip_space(body, position)
         byte = _byte_at(body, position)
@@ -140,7 +140,7 @@ def _close(body: bytes, position: int, brackets: bytearray) -> tuple[int, bool]:
 
 
 def _next_element(body: bytes, position: int, brackets: bytearray) -> int:
-    """Where the next value of the innermost container begins: in an object after its key."""
+    """The position of the next value in the innermost container: in an object after its key."""
     if brackets[-1] == _ARRAY:
         return position
     if _byte_at(body, position) != _QUOTE:
@@ -195,7 +195,7 @@ def string_end(body: bytes, start: int) -> int:
     match = _STRING.match(body, start)
     if match is not None:
         return match.end()
-    # Something is wrong with it: the first thing that is decides the text.
+    # The first error decides the text.
     position = start + 1
     while True:
         plain = _PLAIN.match(body, position)
@@ -252,8 +252,8 @@ def _quoted_rune(rune: str) -> str:
 
 
 def unquote(literal: bytes) -> str:
-    """The text of a valid string literal; what is no Unicode in it becomes U+FFFD."""
-    # In long ones bytes that are no UTF-8 are not told one by one.
+    """The text of a valid string literal; bytes that are not Unicode become U+FFFD."""
+    # In long literals a sequence of invalid bytes is replaced as a whole.
     errors = "surrogateescape" if len(literal) <= CAREFUL_BYTES_MAX else "replace"
     text = literal[1:-1].decode("utf-8", errors)
     if "\\" in text:

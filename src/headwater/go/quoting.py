@@ -1,4 +1,4 @@
-"""Text in double quotes as Go's `%q` prints it: error texts and log lines have to equal its."""
+"""Text in double quotes as Go's `%q` prints it: clients compare error texts and log lines."""
 
 from typing import Final
 
@@ -18,12 +18,12 @@ _LAST_LONE_BYTE: Final = 0xDCFF
 
 
 def quote(text: str) -> str:
-    """Quote text; bytes that were not UTF-8 may be in it as lone surrogates."""
+    """Quote a text, in which lone surrogates stand for bytes that were not UTF-8."""
     return '"' + "".join(map(_quoted, text)) + '"'
 
 
 def quote_bytes(data: bytes) -> str:
-    """Quote what a peer sent."""
+    """Quote bytes that a peer sent."""
     return quote(data.decode("utf-8", "surrogateescape"))
 
 

@@ -1,8 +1,7 @@
-"""Points in time as RFC 3339 text, the way Go writes and reads them.
+"""Points in time as RFC 3339 text, as Go writes and reads them.
 
-Inside, a time is whole nanoseconds since the Unix epoch. Go's zero time, which stands for "no time"
-in replies, is the start of the year 1 and has its own constant; the epoch itself is an ordinary
-time.
+A time is whole nanoseconds since the Unix epoch. Go's zero time, which stands for "no time" in
+replies, is the start of the year 1 and has its own constant; the epoch itself is an ordinary time.
 """
 
 from datetime import UTC, date, datetime, timedelta, tzinfo
@@ -19,7 +18,7 @@ _LAYOUT: Final = "2006-01-02T15:04:05Z07:00"
 _EPOCH: Final = datetime(1970, 1, 1)
 _SECONDS_PER_DAY: Final = 86_400
 _DAYS_PER_400_YEARS: Final = 146_097
-# Texts of neighbouring messages differ in their fraction only.
+# The texts of neighbouring messages differ in their fraction only.
 _SECONDS_CACHED: Final = 1024
 
 
@@ -37,7 +36,7 @@ def _second_text(seconds: int) -> str:
 
 
 def format_time_in(time_ns: int, zone: tzinfo) -> str:
-    """The time as a clock in `zone` shows it, with its distance from UTC: `...T07:00:00+02:00`."""
+    """The time as a clock in `zone` shows it, with its offset from UTC: `...T07:00:00+02:00`."""
     seconds, fraction_ns = divmod(time_ns, NS_PER_S)
     local = (_EPOCH + timedelta(seconds=seconds)).replace(tzinfo=UTC).astimezone(zone)
     offset = local.utcoffset() or timedelta()
@@ -52,16 +51,16 @@ def format_time_in(time_ns: int, zone: tzinfo) -> str:
 
 
 def parse_time(text: str) -> int:
-    """The time a text says. Raises ValueError with the text of Go's `time.Parse`.
+    """Parse a time. Raises ValueError with the text of Go's `time.Parse`.
 
-    Lenient as Go is: one digit for the hour, a comma before the fraction and an offset of 24 hours
-    are taken; digits after the ninth of the fraction do not count.
+    As in Go, one digit for the hour, a comma before the fraction and an offset of 24 hours are
+    accepted; digits after the ninth of the fraction do not count.
     """
     return _Reading(text).time_ns()
 
 
 class _Reading:
-    """One pass over a text, left to right; `rest` is what is still to be read."""
+    """One pass over a text, left to right; `rest` has not been read yet."""
 
     __slots__ = ("rest", "text")
 
@@ -143,7 +142,7 @@ class _Reading:
         return -offset_s if sign == "-" else offset_s
 
     def _days(self, year: int, month: int, day: int) -> int:
-        # The calendar of the year 0, which Go has and Python has not, is that of the year 400.
+        # The calendar of the year 0, which Go has and Python does not, is that of the year 400.
         shift = 400 if year == 0 else 0
         try:
             ordinal = date(year + shift, month, day).toordinal()

@@ -1,25 +1,25 @@
-"""A client's socket as an asyncio protocol: bytes in, bytes out, nothing decided here."""
+"""A client's socket as an asyncio protocol, without any decision of its own."""
 
 import asyncio
 from typing import Any, Final, Protocol, cast, final
 
-# Above this much unsent the write deadline starts to run; below the low mark it stops.
+# The write deadline runs while more than the high mark is unsent, and stops at the low mark.
 WRITE_HIGH_BYTES: Final = 64 * 1024
 WRITE_LOW_BYTES: Final = 0
 
-# How long a closed connection may take to accept its last bytes.
+# The time for a closed connection to send its last bytes.
 LAST_WRITE_S_MAX: Final = 2.0
 
 
 class ConnectionHandler(Protocol):
-    """What a server does with connections; the `Any` is its own notion of a client."""
+    """The server's side of connections; the `Any` is the server's own client object."""
 
     def accept(self, connection: "ClientConnection") -> Any: ...
 
     def receive(self, client: Any, data: bytes) -> None: ...
 
     def lost(self, client: Any, was_broken: bool) -> None:
-        """`was_broken`: not closed by either side, but by an error."""
+        """`was_broken`: closed by an error, not by either side."""
         ...
 
     def writable(self, client: Any) -> None: ...
@@ -43,7 +43,7 @@ class ClientConnection(asyncio.Protocol):
     # --- called by the loop --------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """The socket is open."""
+        """Called by the loop when the socket is open."""
         self._transport = cast(asyncio.Transport, transport)
         self._transport.set_write_buffer_limits(high=WRITE_HIGH_BYTES, low=WRITE_LOW_BYTES)
         peer = transport.get_extra_info("peername") or ("", 0)
@@ -51,22 +51,22 @@ class ClientConnection(asyncio.Protocol):
         self._client = self._handler.accept(self)
 
     def data_received(self, data: bytes) -> None:
-        """The socket has been read."""
+        """Called by the loop with bytes from the socket."""
         self._handler.receive(self._client, data)
 
     def connection_lost(self, error: Exception | None) -> None:
-        """The socket is gone."""
+        """Called by the loop when the socket is closed."""
         self._transport = None
-        # The client leads to this connection: held here, neither would be freed.
+        # The client refers to this connection: held here, neither would be freed.
         client, self._client = self._client, None
         self._handler.lost(client, error is not None)
 
     def pause_writing(self) -> None:
-        """The peer reads more slowly than we write."""
+        """Called by the loop when the peer reads more slowly than we write."""
         self._handler.unwritable(self._client)
 
     def resume_writing(self) -> None:
-        """The peer has caught up."""
+        """Called by the loop when the peer has caught up."""
         self._handler.writable(self._client)
 
     # --- called by the server ------------------------------------------------------------------
@@ -77,11 +77,11 @@ class ClientConnection(asyncio.Protocol):
             self._transport.write(data)
 
     def buffered_bytes(self) -> int:
-        """Bytes queued and not yet taken by the operating system."""
+        """Bytes queued and not yet written to the operating system."""
         return 0 if self._transport is None else self._transport.get_write_buffer_size()
 
     def pause_reading(self) -> None:
-        """Leave what the peer sends in the socket."""
+        """Leave the peer's bytes in the socket."""
         if self._transport is not None and self._transport.is_reading():
             self._transport.pause_reading()
 
@@ -91,7 +91,7 @@ class ClientConnection(asyncio.Protocol):
             self._transport.resume_reading()
 
     def close(self) -> None:
-        """Write what is queued, then close; a peer that does not read is not waited for long."""
+        """Write the queued bytes, then close; after a timeout the rest is dropped."""
         transport = self._transport
         if transport is None:
             return

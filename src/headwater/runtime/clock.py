@@ -3,7 +3,7 @@
 import time
 from typing import Final
 
-# CLOCK_BOOTTIME goes on counting while the machine sleeps, which leases need. Linux only.
+# CLOCK_BOOTTIME also counts while the machine sleeps, which leases need. Linux only.
 _BOOTTIME: Final = getattr(time, "CLOCK_BOOTTIME", None)
 
 
@@ -13,7 +13,7 @@ class SystemClock:
     __slots__ = ()
 
     def monotonic_ns(self) -> int:
-        """Nanoseconds since boot, suspend included where the system can tell."""
+        """Nanoseconds since boot, with suspended time if the system has it."""
         if _BOOTTIME is None:
             return time.monotonic_ns()
         return time.clock_gettime_ns(_BOOTTIME)

@@ -1,4 +1,4 @@
-"""Dice of the operating system."""
+"""Random numbers of the operating system."""
 
 import os
 import random
@@ -7,10 +7,10 @@ import random
 class SystemEntropy:
     """Entropy protocol on the operating system's generator."""
 
-    __slots__ = ("_dice",)
+    __slots__ = ("_random",)
 
     def __init__(self) -> None:
-        self._dice = random.Random(os.urandom(16))
+        self._random = random.Random(os.urandom(16))
 
     def random_bytes(self, count: int) -> bytes:
         """Bytes from the operating system."""
@@ -18,4 +18,4 @@ class SystemEntropy:
 
     def below(self, limit: int) -> int:
         """A fair number in `range(limit)`."""
-        return self._dice.randrange(limit)
+        return self._random.randrange(limit)

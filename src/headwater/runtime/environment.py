@@ -1,7 +1,7 @@
-"""Everything a server takes from outside, in one value.
+"""Everything that a server takes from outside, in one value.
 
 A server is built from options and one Environment. Nothing in it reaches around this object for a
-clock, dice, a file, a socket or a thread; that is what lets the same server run in simulation.
+clock, a random number, a file, a socket or a thread; so the server can run in simulation.
 """
 
 import asyncio
@@ -22,11 +22,11 @@ class Listener(Protocol):
 
     @property
     def port(self) -> int:
-        """The port really bound, also when 0 or -1 was asked for."""
+        """The bound port, even if 0 or -1 was asked for."""
         ...
 
     def close(self) -> None:
-        """Stop accepting. Connections already accepted go on."""
+        """Stop accepting. Accepted connections stay open."""
         ...
 
 
@@ -38,7 +38,7 @@ class Network(Protocol):
     ) -> Listener:
         """Accept connections on `host:port`; a port of 0 or below asks for a free one.
 
-        Raises OSError when the port can not be bound.
+        Raises OSError when the port cannot be bound.
         """
         ...
 
@@ -47,7 +47,7 @@ class AppendFile(Protocol):
     """A file that only grows, such as a log file."""
 
     def write(self, data: bytes) -> None:
-        """Append, reaching the operating system before returning."""
+        """Append the data, which reach the operating system before the return."""
         ...
 
     def close(self) -> None:
@@ -56,18 +56,18 @@ class AppendFile(Protocol):
 
 
 class Files(Protocol):
-    """The few whole-file operations a server needs besides its store. All raise OSError."""
+    """The few whole-file operations of a server outside its store. All raise OSError."""
 
     def read_bytes(self, path: str) -> bytes: ...
 
     def replace_bytes(self, path: str, data: bytes) -> None:
-        """Write `data` to `path`, whole or not at all."""
+        """Write `data` to `path`, completely or not at all."""
         ...
 
     def open_append(self, path: str) -> AppendFile: ...
 
     def remove(self, path: str) -> None:
-        """Delete `path`; absent is fine."""
+        """Delete `path`, if it exists."""
         ...
 
     def rename(self, source: str, target: str) -> None: ...
@@ -96,7 +96,7 @@ class Scheduler(Protocol):
 
 
 class Process(Protocol):
-    """What the operating system knows of the process the server runs in, and of its machine."""
+    """The operating system's figures about the server's process and its machine."""
 
     def pid(self) -> int: ...
 
@@ -109,17 +109,17 @@ class Process(Protocol):
     def cores(self) -> int: ...
 
     def memory_bytes(self) -> int:
-        """All memory of the machine; 0 if it does not tell."""
+        """All memory of the machine; 0 if unknown."""
         ...
 
     def temporary_folder(self) -> str:
-        """Where files go that nobody has a place for."""
+        """The folder for temporary files."""
         ...
 
 
 @dataclass(frozen=True)
 class Environment:
-    """What a server may use of the world."""
+    """The parts of the world that a server may use."""
 
     clock: Clock
     entropy: Entropy
@@ -127,8 +127,8 @@ class Environment:
     network: Network
     scheduler: Scheduler
     process: Process
-    # Where streams are kept, and what tells one life of the machine from another.
+    # The disk of the streams, and an id that changes when the machine restarts.
     disk: FileSystem
     boot_id: str
-    # The rules of a time zone by its name in the IANA database; None for one nobody knows.
+    # The rules of a time zone by its name in the IANA database; None for an unknown name.
     find_zone: Callable[[str], tzinfo | None]

@@ -34,7 +34,7 @@ class SystemFiles:
             return file.read()
 
     def replace_bytes(self, path: str, data: bytes) -> None:
-        """Write beside `path` and rename over it."""
+        """Write to a temporary file beside `path` and rename it."""
         descriptor, temporary = tempfile.mkstemp(dir=os.path.dirname(path) or ".")
         try:
             with os.fdopen(descriptor, "wb") as file:
@@ -50,7 +50,7 @@ class SystemFiles:
         return SystemAppendFile(path)
 
     def remove(self, path: str) -> None:
-        """Delete `path` if it is there."""
+        """Delete `path`, if it exists."""
         try:
             os.unlink(path)
         except FileNotFoundError:
@@ -65,5 +65,5 @@ class SystemFiles:
         return os.path.isdir(path)
 
     def make_dirs(self, path: str) -> None:
-        """Create `path` and what is missing above it."""
+        """Create `path` and the missing folders above it."""
         os.makedirs(path, exist_ok=True)

@@ -1,13 +1,13 @@
-"""FileSystem port of the store on the operating system: synchronous and unbuffered.
+"""The FileSystem port of the store on the operating system: synchronous and unbuffered.
 
-Every call is one system call in the common case and reaches the operating system before it
-returns, so that what was written survives the death of the process. Calls that a signal interrupts
-are repeated by Python itself (PEP 475); transfers that the kernel cuts short are continued here.
+Every call is one system call in the common case and reaches the operating system before it returns,
+so that written bytes survive the death of the process. Calls that a signal interrupts are repeated
+by Python itself (PEP 475); transfers that the kernel cuts short are continued here.
 
-A file knows its own end and writes there. Whoever opens one file twice writes through one of the
-two only. A file may be synced and read on other threads while one writes to it.
+A file knows its own end and writes there. Of two objects for one file only one may write. A file
+may be synced and read on other threads while one writes to it.
 
-It must not know what is in the files.
+Must not know: the contents of the files.
 """
 
 import errno
@@ -25,12 +25,12 @@ FILE_MODE: Final = 0o640
 FOLDER_MODE: Final = 0o750
 
 _LINUX_BOOT_ID: Final = "/proc/sys/kernel/random/boot_id"
-# The boot time moves when somebody sets the clock; that looks like a restart, which is the safe
-# side. macOS also has an identifier that does not move.
+# The boot time changes when the clock is set, which looks like a restart: that is the safe side.
+# macOS also has an identifier that does not change.
 _SYSCTL_NAMES: Final = ("kern.bootsessionuuid", "kern.boottime")
 _SYSCTL_TIMEOUT_S: Final = 5.0
 
-# How file systems say that they have nothing to sync for this kind of file.
+# Errors of file systems that have nothing to sync for this kind of file.
 _CAN_NOT_SYNC: Final = (errno.EINVAL, errno.ENOTSUP)
 _PID_BYTES_MAX: Final = 20
 
@@ -40,9 +40,9 @@ def _refusal(code: int, path: str) -> OSError:
 
 
 def _flush(descriptor: int, *, folder: bool = False) -> None:
-    """Return when what is needed to read a file or folder back is on the disk."""
+    """Return when all that is needed to read a file or folder back is on the disk."""
     if sys.platform == "darwin":
-        # fsync stops at the cache of the drive there.
+        # On macOS fsync stops at the cache of the drive.
         try:
             fcntl.fcntl(descriptor, fcntl.F_FULLFSYNC)
         except OSError as error:
@@ -53,7 +53,7 @@ def _flush(descriptor: int, *, folder: bool = False) -> None:
         # The entries of a folder are metadata: fdatasync may leave them out.
         os.fsync(descriptor)
     else:
-        # Leaves out the times of the file, never its size.
+        # fdatasync leaves out the times of the file, never its size.
         os.fdatasync(descriptor)
 
 
@@ -79,7 +79,7 @@ class SystemFile:
         return max(self._size, self._seen)
 
     def write(self, data: bytes) -> None:
-        """Append all of `data`; after an error `size` counts the part that got there."""
+        """Append all of `data`; after an error `size` counts the part that was written."""
         end = max(self._size, self._seen)
         written = os.pwrite(self._descriptor, data, end)
         self._size = end + written
@@ -91,7 +91,7 @@ class SystemFile:
                 view = view[written:]
 
     def overwrite(self, offset: int, data: bytes) -> None:
-        """Replace bytes that are there."""
+        """Replace existing bytes."""
         if offset < 0 or offset + len(data) > self.size:
             raise _refusal(errno.EINVAL, self._path)
         view = memoryview(data)
@@ -105,7 +105,7 @@ class SystemFile:
         if offset < 0 or size < 0:
             raise _refusal(errno.EINVAL, self._path)
         if offset + size > self._size:
-            # Asking beyond the end would make room for bytes that are not there.
+            # A read beyond the end would allocate memory for bytes that do not exist.
             self._seen = end = os.fstat(self._descriptor).st_size
             size = max(0, min(size, end - offset))
         data = os.pread(self._descriptor, size, offset)
@@ -127,47 +127,47 @@ class SystemFile:
         self._size = self._seen = size
 
     def sync(self) -> None:
-        """Return when all that was written is on the disk."""
+        """Return when all written bytes are on the disk."""
         if self._descriptor < 0:
             raise _refusal(errno.EBADF, self._path)
         _flush(self._descriptor)
 
     def close(self) -> None:
-        """Release the file; once more is harmless."""
+        """Release the file; a second call is harmless."""
         if self._descriptor >= 0:
             descriptor, self._descriptor = self._descriptor, -1
             os.close(descriptor)
 
 
 class SystemLock:
-    """A folder that we hold until `release`, or until the process ends however it ends.
+    """A folder that this process holds until `release`, or until it ends in any way.
 
     The folder itself is locked, so that it is held whatever becomes of the lock file in it. The
-    file is locked too: it names the holder, and holds where a file system locks no folders.
+    file is locked too: it names the holder, and is the lock on file systems that lock no folders.
     """
 
     __slots__ = ("__weakref__", "_descriptors", "_path")
 
     def __init__(self, path: str, folder: int, file: int) -> None:
-        """Takes over both descriptors; `folder` is -1 if the folder cannot be locked."""
+        """Takes ownership of both descriptors; `folder` is -1 if the folder cannot be locked."""
         self._path = path
         self._descriptors = [folder, file]
         _held_locks.add(self)
 
     @property
     def is_in_place(self) -> bool:
-        """Whether the lock file is still where others look for it. Raises OSError."""
+        """Whether the lock file still has its name. Raises OSError."""
         return _is_file_at(self._path, self._descriptors[1])
 
     def put_back(self) -> None:
-        """Make the lock file anew, where somebody has removed or replaced it. Raises OSError."""
+        """Create the lock file again after it was removed or replaced. Raises OSError."""
         file = _lock_file(self._path)
         before, self._descriptors[1] = self._descriptors[1], file
         os.close(before)
 
     def release(self) -> None:
-        """Let others have it; the file stays, since removing it would race with them."""
-        # Unlocking by name would take the lock from a forked parent too; closing does not.
+        """Release the folder; the file stays, because its removal would race with others."""
+        # Unlocking by name would also take the lock from a parent process; closing does not.
         descriptors, self._descriptors = self._descriptors, []
         for descriptor in reversed(descriptors):
             if descriptor >= 0:
@@ -182,7 +182,7 @@ def _leave_locks_to_the_parent() -> None:
         lock.release()
 
 
-# A child that is forked and not replaced by another program would hold the lock after its parent.
+# A forked child that runs no other program would hold the lock after its parent has ended.
 os.register_at_fork(after_in_child=_leave_locks_to_the_parent)
 
 
@@ -200,7 +200,7 @@ def _held(error: OSError, path: str) -> BlockingIOError:
 
 
 def _is_file_at(path: str, descriptor: int) -> bool:
-    """Whether a name still leads to an open file."""
+    """Whether a path still leads to an open file."""
     try:
         there = os.stat(path)
     except (FileNotFoundError, NotADirectoryError):
@@ -210,9 +210,9 @@ def _is_file_at(path: str, descriptor: int) -> bool:
 
 
 def _lock_folder(path: str) -> int:
-    """Lock the folder of a lock file; -1 where the file system locks no folders, as NFS does not.
+    """Lock the folder of a lock file; -1 if the file system locks no folders, such as NFS.
 
-    Raises BlockingIOError with the path of the lock file and who holds it.
+    Raises BlockingIOError with the path of the lock file and its holder.
     """
     folder = os.path.dirname(path) or "."
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -227,12 +227,12 @@ def _lock_folder(path: str) -> int:
 
 
 def _lock_file(path: str) -> int:
-    """Lock a lock file, made anew if it is not there, and write down who holds it."""
+    """Lock a lock file, created if it does not exist, and write the holder into it."""
     while True:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            # Otherwise somebody has removed it meanwhile.
+            # Otherwise the file was removed meanwhile.
             if _is_file_at(path, descriptor):
                 break
         except BlockingIOError as error:
@@ -246,18 +246,18 @@ def _lock_file(path: str) -> int:
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
     except OSError:
-        # The number is there for people. A full disk is no reason not to start and let them read.
+        # The number is for people. On a full disk the server starts too, to read messages.
         pass
     return descriptor
 
 
 class SystemFileSystem:
-    """Files in folders of the operating system."""
+    """Files and folders of the operating system."""
 
     __slots__ = ()
 
     def open(self, path: str) -> SystemFile:
-        """Open a file that exists for reading and appending."""
+        """Open an existing file for reading and appending."""
         return SystemFile(path, 0)
 
     def create(self, path: str) -> SystemFile:
@@ -265,14 +265,14 @@ class SystemFileSystem:
         return SystemFile(path, os.O_CREAT | os.O_EXCL)
 
     def list_folder(self, path: str) -> list[str]:
-        """Names in a folder, sorted. A folder that does not exist is empty."""
+        """The names in a folder, sorted; none if the folder does not exist."""
         try:
             return sorted(os.listdir(path))
         except FileNotFoundError:
             return []
 
     def exists(self, path: str) -> bool:
-        """Whether there is a file or folder of that name; raises when that can not be told."""
+        """Whether a file or folder of that name exists. Raises OSError if that is unknown."""
         try:
             os.stat(path)
         except (FileNotFoundError, NotADirectoryError):
@@ -280,14 +280,14 @@ class SystemFileSystem:
         return True
 
     def is_folder(self, path: str) -> bool:
-        """Whether there is a folder of that name; raises when that can not be told."""
+        """Whether a folder of that name exists. Raises OSError if that is unknown."""
         try:
             return stat.S_ISDIR(os.stat(path).st_mode)
         except (FileNotFoundError, NotADirectoryError):
             return False
 
     def make_folder(self, path: str) -> None:
-        """Create a folder and those above it; one that exists is fine."""
+        """Create a folder and those above it, unless they exist."""
         try:
             os.mkdir(path, FOLDER_MODE)
         except FileExistsError:
@@ -295,14 +295,14 @@ class SystemFileSystem:
                 raise
         except FileNotFoundError:
             above = os.path.dirname(path.rstrip("/"))
-            # A folder that takes no other, as some of the system's own, says the same.
+            # A folder that accepts no other, such as some of the system's own, has the same error.
             if above in ("", path) or self.is_folder(above):
                 raise
             self.make_folder(above)
             self.make_folder(path)
 
     def remove(self, path: str) -> None:
-        """Remove a file; absent is an error."""
+        """Remove a file, which must exist."""
         os.unlink(path)
 
     def remove_folder(self, path: str) -> None:
@@ -310,7 +310,7 @@ class SystemFileSystem:
         os.rmdir(path)
 
     def rename(self, source: str, target: str) -> None:
-        """Give a file another name in one step, replacing what had it."""
+        """Rename a file in one step, replacing a file of that name."""
         if stat.S_ISDIR(os.lstat(source).st_mode):
             raise _refusal(errno.EISDIR, source)
         os.replace(source, target)
@@ -327,7 +327,7 @@ class SystemFileSystem:
             os.close(descriptor)
 
     def size_of(self, path: str) -> int:
-        """Bytes in a file; -1 if there is none of that name."""
+        """The size of a file; -1 if it does not exist."""
         try:
             found = os.stat(path)
         except (FileNotFoundError, NotADirectoryError):
@@ -335,7 +335,7 @@ class SystemFileSystem:
         return found.st_size if stat.S_ISREG(found.st_mode) else -1
 
     def free_bytes(self, path: str) -> int:
-        """Room left for us on the disk that holds `path`, or will hold it once it is created."""
+        """Free bytes for us on the disk that holds `path`, or will hold it once it is created."""
         place = os.path.abspath(path)
         while True:
             try:
@@ -346,7 +346,7 @@ class SystemFileSystem:
                 return status.f_bavail * status.f_frsize
 
     def lock(self, path: str) -> SystemLock:
-        """Take the folder of a lock file; raises BlockingIOError with the path and the holder."""
+        """Lock the folder of a lock file. Raises BlockingIOError with the path and the holder."""
         folder = _lock_folder(path)
         try:
             return SystemLock(path, folder, _lock_file(path))
@@ -357,9 +357,9 @@ class SystemFileSystem:
 
 
 def boot_id(source: str = _LINUX_BOOT_ID, sysctl: str = "sysctl") -> str:
-    """What stays the same as long as the machine was not restarted, or BOOT_UNKNOWN.
+    """An id that stays the same until the machine restarts, or BOOT_UNKNOWN.
 
-    It tells a process that was killed, which loses nothing the operating system had taken, from a
+    It distinguishes a killed process, which loses nothing that reached the operating system, from a
     machine that lost power, which loses what was not synced.
     """
     try:

@@ -1,12 +1,12 @@
-"""When the disk is asked to be sure: the store's syncs, run off the loop.
+"""The sync driver: when the store is synced to disk, off the loop.
 
 For streams that must be on disk before an ack, one sync at a time is under way; everything that is
 written meanwhile waits for the next one, however many streams it belongs to. That is group commit:
-the busier the server, the more messages share a sync. Other streams are synced now and then, and
+the busier the server, the more messages share a sync. Other streams are synced at intervals, and
 those that may keep messages in memory for a moment are written a moment later.
 
-Off the loop nothing but waiting for the disk is done, on work that the store prepared and takes up
-again on the loop. Commits go on while the streams' own files are synced.
+Only the wait for the disk is off the loop; the store prepares the work and completes it on the
+loop. Commits continue while the streams' own files are synced.
 """
 
 from collections.abc import Callable
@@ -19,7 +19,7 @@ from headwater.store.store import Store, run_syncs
 
 T = TypeVar("T")
 
-# How long a message of an ASYNC stream may be in memory alone.
+# The time for which a message of an ASYNC stream may be in memory alone.
 FLUSH_S: Final = 0.010
 
 
@@ -27,7 +27,7 @@ FLUSH_S: Final = 0.010
 class SyncDriver:
     """Decides when a store syncs. `committed` is called after each group commit.
 
-    A store that fails takes its streams offline itself; `failed` is told why.
+    A store that fails takes its streams offline itself; `failed` is called with the reason.
     """
 
     __slots__ = (
@@ -65,15 +65,17 @@ class SyncDriver:
         self._timer: TimerHandle | None = None
 
     def start(self) -> None:
-        """Sync every interval from now on, and at once what a process that was killed has left: its
-        last interval is over, or soon will be."""
+        """Sync every interval from now on; after a killed process, begin at once.
+
+        The last interval of that process is over, or soon will be.
+        """
         self._wait(0.0 if self._store.was_unclean else self._interval_s)
 
     def _wait(self, delay_s: float) -> None:
         self._timer = self._scheduler.call_later(delay_s, self._interval_passed)
 
     def stop(self) -> None:
-        """Begin nothing more."""
+        """Start no further sync."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -81,31 +83,31 @@ class SyncDriver:
 
     @property
     def is_busy(self) -> bool:
-        """Whether the disk is waited for off the loop: the store must not be closed meanwhile."""
+        """Whether work is under way off the loop: the store must not be closed meanwhile."""
         return self._offloaded > 0
 
     @property
     def is_syncing(self) -> bool:
-        """Whether a commit has begun that does not cover what is written from now on."""
+        """Whether a commit is under way that does not cover later writes."""
         return self._syncing
 
     def commit_wanted(self) -> None:
-        """Something was written that has to be on the disk before it is acknowledged."""
+        """Commit soon: bytes were written that must be on the disk before their acks."""
         self._wanted = True
         if not self._syncing:
-            self._begin()
+            self._begin_commit()
 
     def flush_wanted(self) -> None:
-        """Something was accepted that is only in memory: it is written within FLUSH_S."""
+        """Write within FLUSH_S: messages were accepted that are only in memory."""
         if not self._flush_planned:
             self._flush_planned = True
             self._scheduler.call_later(FLUSH_S, self._flush)
 
     def _flush(self) -> None:
         self._flush_planned = False
-        self._tell_failure(self._store.flush)
+        self._report_failure(self._store.flush)
 
-    def _begin(self) -> None:
+    def _begin_commit(self) -> None:
         self._wanted = False
         try:
             is_begun = self._store.begin_commit()
@@ -113,32 +115,32 @@ class SyncDriver:
             self._failed(str(error))
             return
         self._syncing = True
-        # Where the interval was faster all is on the disk already; it is told in the same order.
-        self._offload(self._sync_ahead if is_begun else _nothing_to_sync, self._finish)
+        # If the interval was faster, all is on the disk already; the order of calls is the same.
+        self._offload(self._sync_ahead if is_begun else _nothing_to_sync, self._finish_commit)
 
     def _sync_ahead(self) -> str:
-        """Off the loop. What went wrong, or nothing."""
+        """Sync off the loop. Returns the error, or an empty text."""
         try:
             self._store.sync_ahead()
         except StoreError as error:
             return str(error)
         return ""
 
-    def _finish(self, problem: str) -> None:
+    def _finish_commit(self, problem: str) -> None:
         self._syncing = False
         if problem:
             self._failed(problem)
             return
-        self._tell_failure(self._store.finish_commit)
+        self._report_failure(self._store.finish_commit)
         self._committed()
         if self._store.is_trim_due and not self._trimming:
             self._begin_trim()
-        # What was told may have begun the next one itself.
+        # The callback may have begun the next commit itself.
         if self._wanted and not self._syncing:
-            self._begin()
+            self._begin_commit()
 
     def room_wanted(self) -> None:
-        """The disk is full: let go of the write-ahead file, as soon as the streams can do so."""
+        """Release the write-ahead file on a full disk, as soon as the streams allow it."""
         if self._store.is_trim_due and not self._trimming and self._timer is not None:
             self._begin_trim()
 
@@ -155,21 +157,21 @@ class SyncDriver:
 
     def _finish_trim(self, work: dict[str, LogSync]) -> None:
         self._trimming = False
-        self._tell_failure(lambda: self._store.finish_trim(work))
+        self._report_failure(lambda: self._store.finish_trim(work))
 
     def _interval_passed(self) -> None:
-        self._tell_failure(self._store.flush)
+        self._report_failure(self._store.flush)
         self._sync_beside(self._store.begin_sync(), self._finish_interval)
 
     def _finish_interval(self, work: dict[str, LogSync]) -> None:
-        self._tell_failure(lambda: self._store.finish_sync(work))
+        self._report_failure(lambda: self._store.finish_sync(work))
         if self._timer is not None:
             self._wait(self._interval_s)
 
     def _sync_beside(
         self, work: dict[str, LogSync], done: Callable[[dict[str, LogSync]], object]
     ) -> None:
-        """Wait for the disk off the loop, then go on on it."""
+        """Wait for the disk off the loop, then call `done` on it."""
         self._offload(lambda: run_syncs(work.values()), lambda _: done(work))
 
     def _offload(self, work: Callable[[], T], done: Callable[[T], object]) -> None:
@@ -181,7 +183,7 @@ class SyncDriver:
 
         self._scheduler.offload(work, finished)
 
-    def _tell_failure(self, step: Callable[[], object]) -> None:
+    def _report_failure(self, step: Callable[[], object]) -> None:
         try:
             step()
         except StoreError as error:

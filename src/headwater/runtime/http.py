@@ -1,10 +1,10 @@
-"""Monitoring over HTTP: h11 does the protocol, the server's monitor does the answers.
+"""Monitoring over HTTP: h11 implements the protocol, the server's monitor the answers.
 
-A request is answered as soon as its head is read, in the order requests came; a body, which no
-monitoring request needs, is read past. One connection can make the server hold no more than one
-head, one answer, and what the peer has not yet taken of earlier answers.
+A request is answered as soon as its head is read, in the order of requests; a body, which no
+monitoring request needs, is skipped. One connection can make the server hold no more than one head,
+one answer, and the unread rest of earlier answers.
 
-Must not know what is monitored.
+Must not know: what is monitored.
 """
 
 import asyncio
@@ -23,17 +23,16 @@ class HttpResponse(NamedTuple):
     headers: tuple[tuple[str, str], ...] = ()
 
 
-# path with query -> answer
+# From path and query to an answer.
 Respond = Callable[[str], HttpResponse]
 
 # Far longer than any monitoring URL with the headers of any browser.
 HEAD_BYTES_MAX: Final = 16 * 1024
-# A body is only read to find the request after it; beyond this it is cheaper to connect again.
+# A body is only read to find the request after it; beyond this a new connection is cheaper.
 BODY_BYTES_MAX: Final = 64 * 1024
-# A connection that asks nothing for so long is closed, however slowly it is still saying it;
-# pollers come back every few seconds.
+# A connection without a complete request for this long is closed; pollers return sooner.
 IDLE_S_MAX: Final = 120.0
-# How long a closed connection may take to accept its last bytes.
+# The time for a closed connection to send its last bytes.
 LAST_WRITE_S_MAX: Final = 10.0
 
 _PLAIN: Final = "text/plain; charset=utf-8"
@@ -67,13 +66,13 @@ class HttpConnection(asyncio.Protocol):
     # --- called by the loop --------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """The socket is open."""
+        """Called by the loop when the socket is open."""
         self._transport = cast(asyncio.Transport, transport)
         self._alive[self] = None
         self._restart_idle_timer()
 
     def connection_lost(self, error: Exception | None) -> None:
-        """The socket is gone."""
+        """Called by the loop when the socket is closed."""
         self._alive.pop(self, None)
         self._transport = None
         if self._idle is not None:
@@ -84,36 +83,36 @@ class HttpConnection(asyncio.Protocol):
         if self._transport is None:
             return
         self._http.receive_data(data)
-        self._go_on()
+        self._process_input()
 
     def eof_received(self) -> bool:
-        """The peer has said all; what is queued still goes out before the socket closes."""
+        """Called by the loop at the peer's end; queued bytes are still sent."""
         self._http.receive_data(b"")
-        self._go_on()
+        self._process_input()
         return False
 
     def pause_writing(self) -> None:
-        """The peer asks faster than it reads: stop listening to it."""
+        """Stop reading from a peer that sends requests faster than it reads answers."""
         self._congested = True
         if self._transport is not None:
             self._transport.pause_reading()
 
     def resume_writing(self) -> None:
-        """The peer has caught up: go on with what it had already asked."""
+        """Continue with the requests of a peer that has caught up."""
         self._congested = False
         if self._transport is not None and not self._transport.is_closing():
             self._transport.resume_reading()
-            self._go_on()
+            self._process_input()
 
     # --- requests ------------------------------------------------------------------------------
 
-    def _go_on(self) -> None:
+    def _process_input(self) -> None:
         try:
-            self._answer_what_is_there()
+            self._answer_requests()
         except h11.RemoteProtocolError as error:
             self._refuse(error.error_status_hint)
 
-    def _answer_what_is_there(self) -> None:
+    def _answer_requests(self) -> None:
         while not self._congested and self._transport is not None:
             event = self._http.next_event()
             if isinstance(event, h11.Request):
@@ -131,7 +130,7 @@ class HttpConnection(asyncio.Protocol):
                 return
 
     def _next_request(self) -> None:
-        """Make ready for the next request on this connection, if there may be one."""
+        """Prepare for the next request on this connection, if there may be one."""
         if self._http.our_state is h11.DONE and self._http.their_state is h11.DONE:
             self._http.start_next_cycle()
         else:
@@ -146,8 +145,8 @@ class HttpConnection(asyncio.Protocol):
             return
         self._restart_idle_timer()
         response = self._respond(request.target.decode("latin-1"))
-        # Whoever waits for leave to send a body gets the answer instead, and may send it or not:
-        # what follows on this connection could be either.
+        # A client that waits for permission to send a body gets the answer instead, and may send
+        # the body or not: the next bytes on this connection could be either.
         last = self._http.they_are_waiting_for_100_continue
         self._send(response, has_body=request.method != b"HEAD", last=last)
         if self._http.our_state is h11.MUST_CLOSE:
@@ -182,7 +181,7 @@ class HttpConnection(asyncio.Protocol):
         self._idle = asyncio.get_running_loop().call_later(IDLE_S_MAX, self.close)
 
     def close(self) -> None:
-        """Write what is queued, then close; a peer that does not read is not waited for long."""
+        """Write the queued bytes, then close; after a timeout the rest is dropped."""
         transport, self._transport = self._transport, None
         if transport is not None:
             transport.close()
@@ -191,7 +190,7 @@ class HttpConnection(asyncio.Protocol):
 
 
 def _announced_bytes(request: h11.Request) -> int:
-    """The length the request says its body has; h11 has checked that it is a number."""
+    """The length of the body in the head of a request; h11 has checked that it is a number."""
     for name, value in request.headers:
         if name == b"content-length":
             return int(value)

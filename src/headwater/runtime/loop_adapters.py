@@ -1,4 +1,4 @@
-"""Network and Scheduler protocols on whatever asyncio loop is running.
+"""The Network and Scheduler protocols on the running asyncio loop.
 
 The loop may be uvloop's, asyncio's or the simulated one: these adapters only use the loop's own
 `create_server`, `call_soon`, `call_later` and `run_in_executor`.

@@ -5,7 +5,7 @@ import importlib.util
 
 
 def new_event_loop() -> asyncio.AbstractEventLoop:
-    """A loop of the fastest kind there is here."""
+    """A loop of the fastest kind that is installed."""
     if importlib.util.find_spec("uvloop") is None:  # Windows has none
         return asyncio.new_event_loop()
     import uvloop

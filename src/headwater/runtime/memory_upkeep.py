@@ -1,14 +1,14 @@
-"""The memory of a server process: when old objects are collected, and memory goes back.
+"""The memory of a server process: when old objects are collected, and memory is returned.
 
-Objects that end in a server break their own cycles and are freed by reference counts; the collector
-is the net below. It makes three kinds of passes, each as long as the loop can bear:
+Objects that end in a server break their own cycles and are freed by reference counts; the garbage
+collector is the safety net. It makes three kinds of passes, each no longer than the loop can bear:
 
 * over young objects: automatic, and bounded by the thresholds;
 * over old objects: when the process is quiet after some work, or has grown by much. A pass that
-  took long freezes the objects it found alive, so that the next one looks at newer objects only;
+  took long freezes the objects it found alive, so that the next one covers newer objects only;
 * over frozen objects too: when the process is quiet and no client is connected.
 
-After a pass in a quiet moment the allocator gives its empty memory back to the operating system.
+After a pass in a quiet moment the allocator returns its empty memory to the operating system.
 
 `MemoryPolicy` decides on passes, by values alone. A process that only embeds a server keeps its own
 rules: only `headwater serve` starts these passes.
@@ -23,42 +23,42 @@ from typing import Final, NamedTuple, Protocol, final
 
 from headwater.runtime.environment import Process, Scheduler, TimerHandle
 
-# Young objects are looked at this seldom, because messages are bytes, which the collector does not
-# see, and walking the lists that hold them is wasted. One pass sees 250,000 objects at the most,
-# some 20 ms of work.
+# Passes over young objects are rare, because messages are bytes, which the collector does not
+# track, and walking the lists that hold them is wasted. One pass covers 250,000 objects at the
+# most, some 20 ms of work.
 YOUNG_OBJECTS: Final = 50_000
 YOUNG_PASSES: Final = 5
-# Old objects are looked at when the policy says so, never by count.
+# Old objects are collected when the policy decides so, never by count.
 _OLD_PASSES: Final = (1 << 31) - 1
 
-# How often the policy looks at the process.
+# The interval of the policy.
 LOOK_S: Final = 1.0
 # A process that used less of a core than this since the last look is quiet.
 QUIET_CPU_PART: Final = 0.05
 # Less work than this leaves nothing worth a pass.
 WORK_CPU_S_MIN: Final = 0.25
-# A process that has grown by so much is worth a pass also while it is busy: some 500,000 objects.
+# A process that has grown by this is worth a pass even while it is busy: some 500,000 objects.
 GROWTH_BYTES_MIN: Final = 64 * 1024 * 1024
-# Passes take no more than this part of the time.
+# The share of time that passes may take.
 PASS_PART_MAX: Final = 0.01
 # Objects that a longer pass found alive are frozen.
 PASS_S_FREEZING: Final = 0.010
 
 
 class Step(Enum):
-    """The action that a look leads to."""
+    """The action that the policy decides on."""
 
     NOTHING = 0
     # Collect, because the process grows.
     COLLECT = 1
-    # Collect and trim, because it is quiet.
+    # Collect and trim, because the process is quiet.
     TIDY = 2
-    # Collect and trim, frozen objects too, because it is quiet and no client is connected.
+    # Collect and trim, frozen objects too, because the process is quiet and has no clients.
     TIDY_ALL = 3
 
 
 class Look(NamedTuple):
-    """The state of the process: a clock, its processor time, its memory, and its company."""
+    """The state of the process: a clock, its processor time, its memory, and its clients."""
 
     now_s: float
     cpu_s: float
@@ -74,7 +74,7 @@ class MemoryPolicy:
 
     def __init__(self, first: Look) -> None:
         self._last_cpu_s = first.cpu_s
-        # Processor time and memory after the last pass, and when the next may be.
+        # Processor time and memory after the last pass, and the earliest time of the next.
         self._passed_cpu_s = first.cpu_s
         self._passed_bytes = first.rss_bytes
         self._next_s = first.now_s
@@ -92,7 +92,7 @@ class MemoryPolicy:
         return Step.NOTHING
 
     def done(self, after: Look, took_s: float) -> None:
-        """A pass was made; what the process looks like after it."""
+        """Note a pass that was made, with the state of the process after it."""
         self._last_cpu_s = self._passed_cpu_s = after.cpu_s
         self._passed_bytes = after.rss_bytes
         self._next_s = after.now_s + took_s / PASS_PART_MAX
@@ -102,15 +102,15 @@ class Heap(Protocol):
     """The objects and the memory of a process."""
 
     def settle(self) -> None:
-        """All that is there stays: look at it no more."""
+        """Exclude all current objects from later passes."""
         ...
 
     def collect(self, with_frozen: bool) -> float:
-        """Free what nobody reaches; how many seconds that took."""
+        """Free unreachable objects. Returns the seconds that it took."""
         ...
 
     def trim(self) -> None:
-        """Give empty memory back to the operating system."""
+        """Return empty memory to the operating system."""
         ...
 
 
@@ -121,21 +121,21 @@ class SystemHeap:
     __slots__ = ()
 
     def bound_passes(self) -> None:
-        """Look at young objects seldom, and at old ones when the policy says so.
+        """Make passes over young objects rare, and leave those over old ones to the policy.
 
-        A server does this before it brings its streams back: with Python's own thresholds passes
-        over a thousand streams take a fifth of that time.
+        A server does this before it restores its streams: with Python's own thresholds passes over
+        a thousand streams take a fifth of that time.
         """
         gc.set_threshold(YOUNG_OBJECTS, YOUNG_PASSES, _OLD_PASSES)
 
     def settle(self) -> None:
-        """Freeze everything, and let passes over old objects wait for the policy."""
+        """Freeze everything, and leave passes over old objects to the policy."""
         gc.collect()
         gc.freeze()
         self.bound_passes()
 
     def collect(self, with_frozen: bool) -> float:
-        """Look at all that is not frozen, or at everything."""
+        """Collect all objects that are not frozen, or all."""
         began_s = time.perf_counter()
         if with_frozen:
             gc.unfreeze()
@@ -146,8 +146,8 @@ class SystemHeap:
         return took_s
 
     def trim(self) -> None:
-        """Have the allocator give back what it can; others than glibc's do so by themselves."""
-        # Not when the server starts: it would be 10 ms later.
+        """Let the allocator return empty memory; others than glibc's do so by themselves."""
+        # Imported here, because it would delay the start of a server by 10 ms.
         import ctypes
 
         with contextlib.suppress(OSError, AttributeError, TypeError):
@@ -156,7 +156,7 @@ class SystemHeap:
 
 @final
 class MemoryUpkeep:
-    """Looks at the process from time to time, and does what the policy says."""
+    """Inspects the process at intervals, and acts on the policy."""
 
     __slots__ = ("_heap", "_is_alone", "_policy", "_process", "_scheduler", "_timer")
 
@@ -173,29 +173,29 @@ class MemoryUpkeep:
         self._is_alone = is_alone
         self._timer: TimerHandle | None = None
         heap.settle()
-        self._policy = MemoryPolicy(self._seen())
+        self._policy = MemoryPolicy(self._current())
 
     def start(self) -> None:
-        """Begin to look."""
-        self._timer = self._scheduler.call_later(LOOK_S, self._look)
+        """Start the inspections."""
+        self._timer = self._scheduler.call_later(LOOK_S, self._inspect)
 
     def stop(self) -> None:
-        """Look no more."""
+        """Stop the inspections."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
-    def _look(self) -> None:
+    def _inspect(self) -> None:
         self.start()
-        step = self._policy.step(self._seen())
+        step = self._policy.step(self._current())
         if step is Step.NOTHING:
             return
         took_s = self._heap.collect(with_frozen=step is Step.TIDY_ALL)
         if step is not Step.COLLECT:
             self._heap.trim()
-        self._policy.done(self._seen(), took_s)
+        self._policy.done(self._current(), took_s)
 
-    def _seen(self) -> Look:
+    def _current(self) -> Look:
         return Look(
             time.monotonic(), time.process_time(), self._process.rss_bytes(), self._is_alone()
         )

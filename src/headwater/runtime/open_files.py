@@ -1,21 +1,20 @@
-"""Files that are open while they are used: a bound on the descriptors that a store holds.
+"""Files that are open only while in use: a limit on the descriptors of a store.
 
 A stream has a segment and a journal open, and there may be thousands of streams of which few are
-used. Behind this port a file that was not used for a while gives its descriptor up and gets another
+used. Behind this port a file that was not used for a while gives up its descriptor and gets another
 one with its next use; the holder of the file does not notice.
 
 Rules:
 
 * A file that was written to and not synced keeps its descriptor. The system reports a write that
-  it could not bring to the disk to a sync of the same open file, and perhaps to no other.
-* A file without a name, because it was removed or another one has taken its place, keeps its
-  descriptor too.
+  failed on its way to the disk to a sync of the same open file, and perhaps to no other.
+* A file without a name, because it was removed or replaced, keeps its descriptor too.
 * A file for which `stays_open` is true keeps its descriptor, and so does every file while an
   operation runs on it, on any thread.
-* A file that comes back shorter than it was left is not the same file, and every use of it fails.
+* A file that is shorter when it is opened again is another file, and every use of it fails.
 
-Dirty files may be more than the bound; the next sync makes them clean. When the process has no
-descriptor left, a file that is not in use gives up its own.
+Dirty files may exceed the limit; the next sync makes them clean. When the process has no descriptor
+left, a file that is not in use gives up its own.
 
 Must not know: the contents of the files.
 """
@@ -34,25 +33,25 @@ from typing import Final, final
 from headwater.store.disk.filesystem import File, FileSystem
 from headwater.store.disk.filesystem import Lock as FolderLock
 
-# Open files that nobody needs open: enough for the busy streams of a large server. Opening one
-# again takes some microseconds.
+# Open files that are not in use: enough for the busy streams of a large server. Opening one again
+# takes some microseconds.
 OPEN_FILES_MAX: Final = 1024
-# Of the descriptors that the process may have, files take a part; the rest is for connections.
+# The part of the process's descriptors that files may take; the rest is for connections.
 DESCRIPTORS_PART: Final = 4
 OPEN_FILES_MIN: Final = 64
-# So many open files are looked at to find one that may be closed. If none of them may, the next
-# search goes on behind them.
+# The open files that one search inspects for one that may be closed. If none may, the next search
+# continues behind them.
 LOOKED_AT_MAX: Final = 64
-# A search closes more than one of them, one for so many that may be open: it takes as long as to
-# open several, and a server that starts with many streams would search for every file it opens.
+# A search closes more than one file, in proportion to the limit: a search takes as long as opening
+# several files, and a server that starts with many streams would search for every file it opens.
 OPEN_PER_CLOSED: Final = 64
 
-# How systems say that there is no descriptor left, for the process or at all.
+# The errors for a lack of descriptors, of the process or of the system.
 _NO_DESCRIPTOR: Final = (errno.EMFILE, errno.ENFILE)
 
 
 def open_files_max() -> int:
-    """The bound that suits this process."""
+    """The limit that suits this process."""
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if limit == resource.RLIM_INFINITY:
         return OPEN_FILES_MAX
@@ -61,11 +60,11 @@ def open_files_max() -> int:
 
 @final
 class BoundedFile:
-    """A file that is open when it is used. Made by `OpenFiles`.
+    """A file that is open while it is used. Made by `OpenFiles`.
 
-    An operation announces itself in `_users` and then looks for the descriptor; who takes the
-    descriptor away takes it first and then looks for users, and gives it back if there are any. So
-    an operation needs no lock as long as the file is open.
+    An operation announces itself in `_users` and then reads the descriptor; a search takes the
+    descriptor first and then checks for users, and puts it back if there are any. So an operation
+    needs no lock as long as the file is open.
     """
 
     __slots__ = (
@@ -87,16 +86,16 @@ class BoundedFile:
     def __init__(self, pool: "DescriptorPool", path: str, file: File, is_new: bool) -> None:
         self._pool = pool
         self.path = path
-        # None while it has given up its descriptor.
+        # None without a descriptor.
         self.file: File | None = file
         self._size = 0
         self._is_closed = False
-        # Changes that were begun, those that were made, and of those how many the disk has. A file
-        # that was opened may have been left unsynced by whoever wrote it: it has to be synced then,
-        # and is not dirty for that.
+        # The number of changes that were begun, of those completed, and of those on the disk. A
+        # file that was opened may have been left unsynced by its last writer: it has to be synced,
+        # but is not dirty for that.
         self._begun = self._written = int(is_new)
         self._synced = -1
-        # One entry for each operation that runs.
+        # One entry for each running operation.
         self._users: list[None] = []
         self._tick = pool.tick
         self.used_at = self._tick()
@@ -110,27 +109,27 @@ class BoundedFile:
 
     @property
     def may_rest(self) -> bool:
-        """Whether the file can give up its descriptor and lose nothing, if nobody uses it."""
+        """Whether the file can give up its descriptor without a loss, if no operation needs it."""
         if self._users or self.stays_open or not self.has_name:
             return False
-        # Looked at after the users: an operation that ended just now has left its mark here.
+        # Read after the users: an operation that has just ended has counted its change here.
         return self._begun <= max(self._synced, 0)
 
     def rest(self) -> File | None:
-        """Give up the descriptor; returns what is to be closed. None if somebody needs it."""
+        """Give up the descriptor. Returns the file to close; None if an operation needs it."""
         file = self.file
         if file is None:
             return None
         self._size = file.size
         self.file = None
         if not self.may_rest:
-            # Somebody has begun to use it meanwhile.
+            # An operation has begun meanwhile.
             self.file = file
             return None
         return file
 
     def wake(self, file: File) -> None:
-        """Go on with another descriptor. Raises OSError if it is not of the same file."""
+        """Use another descriptor. Raises OSError if it is not of the same file."""
         if file.size < self._size:
             file.close()
             lost = f"shorter than it was: {file.size} of {self._size} bytes"
@@ -142,7 +141,7 @@ class BoundedFile:
         self._users.append(None)
 
     def let_go(self) -> None:
-        """The descriptor is needed no longer."""
+        """End the hold on the descriptor."""
         self._users.pop()
 
     # --- the port --------------------------------------------------------------------------------
@@ -155,10 +154,10 @@ class BoundedFile:
 
     def write(self, data: bytes) -> None:
         """Append all of `data`."""
-        # As `_changing` does, and sooner: every publish comes by here.
+        # As `_changing` does, but faster: every publish passes here.
         self._users.append(None)
         try:
-            file = self.file or self._woken()
+            file = self.file or self._reopened()
             self.used_at = self._tick()
             self._begun += 1
             file.write(data)
@@ -167,7 +166,7 @@ class BoundedFile:
             self._users.pop()
 
     def overwrite(self, offset: int, data: bytes) -> None:
-        """Replace bytes that are there."""
+        """Replace existing bytes."""
         with self._changing() as file:
             file.overwrite(offset, data)
 
@@ -175,7 +174,7 @@ class BoundedFile:
         """Up to `size` bytes from `offset`; fewer only at the end of the file."""
         self._users.append(None)
         try:
-            file = self.file or self._woken()
+            file = self.file or self._reopened()
             self.used_at = self._tick()
             return file.read(offset, size)
         finally:
@@ -187,9 +186,9 @@ class BoundedFile:
             file.truncate(size)
 
     def sync(self) -> None:
-        """Return when all that was written is on the disk.
+        """Return when all written bytes are on the disk.
 
-        A file that is synced now and then is not in use because of that.
+        A sync does not count as a use of the file.
         """
         written = self._written
         if self.file is None and self._synced == written and not self._is_closed:
@@ -197,14 +196,14 @@ class BoundedFile:
             return
         self._users.append(None)
         try:
-            (self.file or self._woken()).sync()
+            (self.file or self._reopened()).sync()
             self._synced = max(self._synced, written)
         finally:
             self._users.pop()
         self._pool.close_idle()
 
     def close(self) -> None:
-        """Release the file; once more is harmless."""
+        """Release the file; a second call is harmless."""
         with self._pool.guard:
             self._is_closed = True
             if self.file is not None:
@@ -216,10 +215,10 @@ class BoundedFile:
 
     @contextmanager
     def _changing(self) -> Iterator[File]:
-        """The open file, which is dirty from now on."""
+        """The open file, which counts as dirty from now on."""
         self._users.append(None)
         try:
-            file = self.file or self._woken()
+            file = self.file or self._reopened()
             self.used_at = self._tick()
             self._begun += 1
             yield file
@@ -227,8 +226,8 @@ class BoundedFile:
             self._written = self._begun
             self._users.pop()
 
-    def _woken(self) -> File:
-        """A descriptor for a file that may have none."""
+    def _reopened(self) -> File:
+        """The open file, with a new descriptor if it has none."""
         with self._pool.guard:
             if self._is_closed:
                 raise OSError(errno.EBADF, os.strerror(errno.EBADF), self.path)
@@ -240,7 +239,7 @@ class BoundedFile:
 
 @final
 class DescriptorPool:
-    """The files that are held, and which of them have a descriptor."""
+    """All held files, and those that have a descriptor."""
 
     __slots__ = ("_by_path", "_files", "_open", "_open_max", "_stays_open", "guard", "tick")
 
@@ -248,13 +247,13 @@ class DescriptorPool:
         self._files = files
         self._open_max = open_max
         self._stays_open = stays_open
-        # Files may be used on several threads. Held for bookkeeping, and to open a file again.
+        # Files may be used on several threads. The lock covers bookkeeping and reopening.
         self.guard = Lock()
-        # The order of uses.
+        # A counter that orders the uses.
         self.tick: Callable[[], int] = count().__next__
-        # Those that have a descriptor; a search takes them from the front and puts them at the end.
+        # Files with a descriptor; a search takes them from the front and puts them at the end.
         self._open: OrderedDict[BoundedFile, None] = OrderedDict()
-        # All that somebody holds, with a descriptor or without.
+        # All held files, with a descriptor or without.
         self._by_path: dict[str, list[BoundedFile]] = {}
 
     @property
@@ -263,33 +262,33 @@ class DescriptorPool:
         return len(self._open)
 
     def adopt(self, path: str, take: Callable[[str], File], is_new: bool) -> BoundedFile:
-        """A file that was opened, or made."""
+        """Add a file that was opened or created."""
         with self.guard:
             self._make_room()
-            bounded = BoundedFile(self, path, self._taken(take, path), is_new)
+            bounded = BoundedFile(self, path, self._opened(take, path), is_new)
             bounded.stays_open = self._stays_open(path)
             self._open[bounded] = None
             self._by_path.setdefault(path, []).append(bounded)
         return bounded
 
     def yield_one(self, error: OSError) -> bool:
-        """Whether something failed for want of a descriptor, and may be tried again with one."""
+        """Close a file after a failure for lack of a descriptor. Returns whether to retry."""
         with self.guard:
             return self._yield_one(error)
 
     def wake(self, bounded: BoundedFile) -> None:
-        """Open a file again. Call it with the guard."""
+        """Open a file again. Called with the guard held."""
         self._make_room()
-        bounded.wake(self._taken(self._files.open, bounded.path))
+        bounded.wake(self._opened(self._files.open, bounded.path))
         self._open[bounded] = None
 
     def forget(self, bounded: BoundedFile) -> None:
-        """Nobody holds a file any more. Call it with the guard."""
+        """Drop a file that is no longer held. Called with the guard held."""
         self._open.pop(bounded, None)
         self._leave_path(bounded)
 
     def close_idle(self) -> None:
-        """Files may have become clean: close those that are too many."""
+        """Close files beyond the limit, after some may have become clean."""
         if len(self._open) > self._open_max:
             with self.guard:
                 while (excess := len(self._open) - self._open_max) > 0 and self._close(excess):
@@ -297,8 +296,10 @@ class DescriptorPool:
 
     @contextmanager
     def renaming(self, source: str | None, target: str) -> Iterator[None]:
-        """The names of files change: those at `source` get the name `target`, and those that had
-        it have none any more. All of them keep their descriptors meanwhile."""
+        """Rename files at `source` to `target`; those that had this name lose it.
+
+        All of them keep their descriptors meanwhile.
+        """
         with self.guard:
             moved = [] if source is None else [*self._by_path.get(source, ())]
             nameless = [*self._by_path.get(target, ())]
@@ -316,10 +317,10 @@ class DescriptorPool:
                 for bounded in (*moved, *nameless):
                     bounded.let_go()
                 if is_done:
-                    self._take_names(nameless, moved, target)
+                    self._rename_all(nameless, moved, target)
 
     def _wake_if_there(self, bounded: BoundedFile) -> None:
-        """Open a file again, unless somebody else has taken it away, or a part of it."""
+        """Open a file again, unless it was removed or cut from outside."""
         if bounded.file is None:
             try:
                 self.wake(bounded)
@@ -327,7 +328,7 @@ class DescriptorPool:
                 if error.errno not in (errno.ENOENT, errno.ESTALE):
                     raise
 
-    def _take_names(
+    def _rename_all(
         self, nameless: list[BoundedFile], moved: list[BoundedFile], target: str
     ) -> None:
         for bounded in (*nameless, *moved):
@@ -338,7 +339,7 @@ class DescriptorPool:
             bounded.path = target
             self._by_path.setdefault(target, []).append(bounded)
 
-    def _taken(self, take: Callable[[str], File], path: str) -> File:
+    def _opened(self, take: Callable[[str], File], path: str) -> File:
         while True:
             try:
                 return take(path)
@@ -350,15 +351,14 @@ class DescriptorPool:
         return error.errno in _NO_DESCRIPTOR and self._close(1, len(self._open))
 
     def _make_room(self) -> None:
-        """See to it that one more file may be open."""
+        """Make sure that one more file may be open."""
         while len(self._open) >= self._open_max and self._close(
             max(self._open_max // OPEN_PER_CLOSED, 1)
         ):
             pass
 
     def _close(self, count_max: int, looked_at_max: int = LOOKED_AT_MAX) -> bool:
-        """Close up to so many files, of those that are looked at the ones that were not used for
-        the longest time; whether there was one."""
+        """Close up to `count_max` inspected files, longest unused first; False if none was."""
         found: list[BoundedFile] = []
         for _ in range(min(len(self._open), looked_at_max)):
             bounded = next(iter(self._open))
@@ -388,7 +388,7 @@ _used_at: Final = attrgetter("used_at")
 
 @final
 class OpenFiles:
-    """A file system of which no more than so many files are open that nobody needs open."""
+    """A file system with a limit on open files that are not in use."""
 
     __slots__ = ("_files", "_pool")
 
@@ -407,7 +407,7 @@ class OpenFiles:
         return self._pool.open_count
 
     def open(self, path: str) -> BoundedFile:
-        """Open a file that exists for reading and appending."""
+        """Open an existing file for reading and appending."""
         return self._pool.adopt(path, self._files.open, is_new=False)
 
     def create(self, path: str) -> BoundedFile:
@@ -415,29 +415,29 @@ class OpenFiles:
         return self._pool.adopt(path, self._files.create, is_new=True)
 
     def remove(self, path: str) -> None:
-        """Remove a file; absent is an error."""
+        """Remove a file, which must exist."""
         with self._pool.renaming(None, path):
             self._files.remove(path)
 
     def rename(self, source: str, target: str) -> None:
-        """Give a file another name in one step, replacing what had it."""
+        """Rename a file in one step, replacing a file of that name."""
         with self._pool.renaming(source, target):
             self._files.rename(source, target)
 
     def list_folder(self, path: str) -> list[str]:
-        """Names in a folder, sorted. A folder that does not exist is empty."""
+        """The names in a folder, sorted; none if the folder does not exist."""
         return self._files.list_folder(path)
 
     def exists(self, path: str) -> bool:
-        """Whether there is a file or folder of that name."""
+        """Whether a file or folder of that name exists."""
         return self._files.exists(path)
 
     def is_folder(self, path: str) -> bool:
-        """Whether there is a folder of that name."""
+        """Whether a folder of that name exists."""
         return self._files.is_folder(path)
 
     def make_folder(self, path: str) -> None:
-        """Create a folder and those above it; one that exists is fine."""
+        """Create a folder and those above it, unless they exist."""
         self._files.make_folder(path)
 
     def remove_folder(self, path: str) -> None:
@@ -450,14 +450,14 @@ class OpenFiles:
             try:
                 self._files.sync_folder(path)
             except OSError as error:
-                # A folder needs a descriptor to be synced.
+                # Syncing a folder takes a descriptor.
                 if not self._pool.yield_one(error):
                     raise
             else:
                 return
 
     def size_of(self, path: str) -> int:
-        """Bytes in a file; -1 if there is none of that name."""
+        """The size of a file; -1 if it does not exist."""
         return self._files.size_of(path)
 
     def free_bytes(self, path: str) -> int:
@@ -465,5 +465,5 @@ class OpenFiles:
         return self._files.free_bytes(path)
 
     def lock(self, path: str) -> FolderLock:
-        """Take a lock file that no other process can take meanwhile; raises BlockingIOError."""
+        """Lock the folder of a lock file. Raises BlockingIOError."""
         return self._files.lock(path)

@@ -1,4 +1,4 @@
-"""What the operating system knows of this process."""
+"""The operating system's figures about this process."""
 
 import os
 import resource
@@ -21,7 +21,7 @@ class SystemProcess:
         return os.getpid()
 
     def rss_bytes(self) -> int:
-        """Resident memory now; its peak where the system does not tell."""
+        """Resident memory now; its peak if the system does not have it."""
         try:
             with open("/proc/self/statm", "rb") as file:
                 return int(file.read().split()[1]) * resource.getpagesize()
@@ -41,12 +41,12 @@ class SystemProcess:
         return os.cpu_count() or 1
 
     def memory_bytes(self) -> int:
-        """Physical memory of the machine; 0 if it does not tell."""
+        """Physical memory of the machine; 0 if unknown."""
         try:
             return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
         except (OSError, ValueError):
             return 0
 
     def temporary_folder(self) -> str:
-        """What the environment names, or the system's own."""
+        """The folder that the environment names, or the system's own."""
         return tempfile.gettempdir()

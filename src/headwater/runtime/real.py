@@ -13,7 +13,7 @@ from headwater.store.disk.wal import number_of
 
 
 def real_environment() -> Environment:
-    """The operating system's clock, dice, files and network. Call it on a running loop."""
+    """The operating system's clock, random numbers, files and network, for a running loop."""
     return Environment(
         clock=SystemClock(),
         entropy=SystemEntropy(),
@@ -28,5 +28,5 @@ def real_environment() -> Environment:
 
 
 def _is_write_ahead(path: str) -> bool:
-    """Whether every commit of a store needs the file: it is not looked for a descriptor then."""
+    """Whether the file is a write-ahead file, which every commit needs and so stays open."""
     return number_of(path.rpartition("/")[2]) > 0

@@ -1,13 +1,13 @@
-"""A folder for as long as something runs, and not a moment longer."""
+"""A temporary folder that exists for as long as its context."""
 
 import tempfile
 from contextlib import AbstractContextManager
 from typing import Final
 
-# A person who finds one that was left behind has to see whose it was.
+# The prefix shows people whose folder was left behind.
 _PREFIX: Final = "headwater-"
 
 
 def scratch_folder() -> AbstractContextManager[str]:
-    """The path of a new folder among the temporary files, removed with all that is in it."""
+    """The path of a new temporary folder, removed with its content at the end."""
     return tempfile.TemporaryDirectory(prefix=_PREFIX)

@@ -1,8 +1,8 @@
-"""Time zones as this machine knows them: the system's zoneinfo directory, or the `tzdata` package.
+"""Time zones of this machine: the system's zoneinfo directory, or the `tzdata` package.
 
-As nats-server takes them: names are case-sensitive paths below that directory, and none may leave
-it. `Local`, which it takes for the zone of the machine, is refused here: a schedule would mean
-another time on the next server.
+As in nats-server, names are case-sensitive paths below that directory, and none may leave it.
+nats-server also accepts `Local`, the zone of the machine; it is refused here, because a schedule
+would mean another time on the next server.
 """
 
 from datetime import UTC, tzinfo
@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 
 def find_zone(name: str) -> tzinfo | None:
-    """The rules of a zone; None if there is no such zone."""
+    """The rules of a zone; None if it does not exist."""
     if name == "UTC":
         return UTC
     try:

@@ -1,19 +1,19 @@
-"""What keeps the logs of a store in order while a server runs: in turn, a little at a time.
+"""Upkeep: compaction, journal rewrites and checkpoints while a server runs, a little at a time.
 
-Every so often the logs are looked at one after the other. The first that wants something done gets
-it; then there is a rest, and the next ones are looked at. There are three things to do, in order of
-what they are worth:
+At intervals the logs are inspected one after the other. The first that has work to do gets it; then
+there is a pause, and the next ones are inspected. There are three kinds of work, in order of their
+value:
 
-* a sealed segment most of which was deleted is written anew, which gives its room back;
-* a journal that has grown to several times its length, or what callers wrote there to several
-  times what of it was true the last time, is written anew in fewer words;
-* the index of a log that has got many messages is written down, so that opening it after a crash
-  reads what came later and not everything.
+* a sealed segment of which most was deleted is rewritten, which frees disk space;
+* a journal that has grown to several times its length, or whose callers' entries have grown to
+  several times their last necessary size, is rewritten in a shorter form;
+* the index of a log with many new messages is written to a checkpoint, so that opening the log
+  after a crash reads only later messages.
 
-One thing is done at a time. What takes long, or waits for the disk, is done off the loop; what is
-left for the loop is bounded, however large the log is. What happens to the log meanwhile is its own
-affair: it takes in only what still fits. What can not be done is told, and that log is left alone
-for a while; the others are not concerned.
+One piece of work is done at a time. Long steps, and those that wait for the disk, run off the loop;
+the rest is bounded, however large the log is. A log that changes meanwhile decides itself whether
+the result still fits. A failure is reported, and that log is left alone for a while; the other logs
+are not affected.
 """
 
 from collections.abc import Callable
@@ -27,52 +27,51 @@ from headwater.store.log.message_log import StoreError
 from headwater.store.store import Store
 from headwater.store.upkeep.checkpoint_writing import CheckpointWriting
 
-# Between two looks at all logs; between two things done, and between so many logs looked at.
+# Between two rounds over all logs, between two pieces of work, and the logs inspected in a row.
 LOOK_S: Final = 30.0
 REST_S: Final = 1.0
 LOGS_AT_A_TIME: Final = 1000
 
-# A journal up to this long is read in no time; one that is longer is to have grown by that factor.
+# A shorter journal is read quickly; a longer one must have grown by this factor.
 SHORT_JOURNAL_BYTES: Final = 8 * 1024 * 1024
 JOURNAL_GROWTH_MIN: Final = 4
-# The same for what is in it of callers who say what of that is still true: they go through all of
-# it one by one when a log is opened.
+# Callers read their entries one by one when a log is opened: the size that is read quickly.
 SHORT_CALLER_BYTES: Final = 1024 * 1024
 
-# So many messages are read in no time without a checkpoint; and it is to spare that part of all.
+# The messages that are read quickly without a checkpoint, and the part of all that it must save.
 FEW_MESSAGES: Final = 50_000
 UNCOVERED_PART_MIN: Final = 0.5
 # A checkpoint holds all messages: the more there are, the less often it is written.
 CHECKPOINT_REST_S_PER_MESSAGE: Final = LOOK_S / 1_000_000
 
-# How long a log is left alone after something went wrong.
+# The pause of a log after a failure.
 FAILURE_REST_S: Final = 600.0
 
 
 class Task(Protocol):
-    """Something that is being done to a log."""
+    """A piece of work on a log."""
 
     def next_step(self) -> Callable[[], object] | None:
-        """What to do next off the loop, which does not raise; None if there is no more.
+        """The next step to run off the loop, which does not raise; None at the end.
 
-        Raises StoreError where there is no sense in going on.
+        Raises StoreError if the work cannot be completed.
         """
         ...
 
     def finish(self) -> bool:
-        """Let the log take in what was done; whether it still fits. Raises StoreError."""
+        """Let the log adopt the result. Returns whether it still fits. Raises StoreError."""
         ...
 
     def abandon(self) -> None:
-        """It is not wanted any more; a step off the loop may still be going on."""
+        """Drop the work; a step off the loop may still be running."""
         ...
 
 
 @final
 class RewriteTask:
-    """A file is written anew in one step, and then put in place.
+    """Rewrites a file in one step, and then puts the new one in place.
 
-    Before it is, the log is synced off the loop: what the end has to wait for is little then.
+    In between the log is synced off the loop, so that the last step has little to wait for.
     """
 
     __slots__ = ("_abandon", "_finish", "_is_run", "_log", "_problem", "_run", "_sync")
@@ -112,17 +111,17 @@ class RewriteTask:
             self._problem = error
 
     def finish(self) -> bool:
-        """Put it in place."""
+        """Put the new file in place."""
         return self._finish()
 
     def abandon(self) -> None:
-        """Leave what is in place."""
+        """Keep the current file."""
         self._abandon()
 
 
 @final
 class CheckpointTask:
-    """The index is written down, piece by piece."""
+    """Writes the index to a checkpoint, piece by piece."""
 
     __slots__ = ("_dispose", "_log", "_work")
 
@@ -132,20 +131,20 @@ class CheckpointTask:
         self._dispose = dispose
 
     def next_step(self) -> Callable[[], object] | None:
-        """Copy a piece here, write it there."""
+        """Copy a piece on the loop, write it off the loop."""
         return self._work.write if self._work.take() else None
 
     def finish(self) -> bool:
-        """Put it in place."""
+        """Put the checkpoint in place."""
         return self._log.finish_checkpoint(self._work, self._dispose)
 
     def abandon(self) -> None:
-        """Leave the one before."""
+        """Keep the previous checkpoint."""
         self._log.abandon_checkpoint(self._work)
 
 
 def begin_compaction(log: FileLog, first_sequence: int, dispose: Dispose) -> Task:
-    """Write a segment anew. Raises StoreError."""
+    """Start to rewrite a segment. Raises StoreError."""
     work = log.begin_compaction(first_sequence)
     return RewriteTask(
         log,
@@ -156,7 +155,7 @@ def begin_compaction(log: FileLog, first_sequence: int, dispose: Dispose) -> Tas
 
 
 def begin_journal_rewrite(log: FileLog) -> Task:
-    """Write the journal anew. Raises StoreError."""
+    """Start to rewrite the journal. Raises StoreError."""
     work = log.begin_journal_rewrite()
     return RewriteTask(
         log,
@@ -167,18 +166,18 @@ def begin_journal_rewrite(log: FileLog) -> Task:
 
 
 def begin_checkpoint(log: FileLog, dispose: Dispose) -> Task:
-    """Write the index down. Raises StoreError."""
+    """Start to write a checkpoint. Raises StoreError."""
     return CheckpointTask(log, log.begin_checkpoint(), dispose)
 
 
 @final
 class Upkeep:
-    """Looks after the logs of a store. A log that fails takes itself offline; `failed` is told."""
+    """The upkeep of a store. A log that fails goes offline; `failed` is called with the reason."""
 
     __slots__ = (
         "_failed",
         "_few_messages",
-        "_has_done_something",
+        "_has_worked",
         "_left_alone_until_s",
         "_no_checkpoint_until_s",
         "_scheduler",
@@ -187,7 +186,7 @@ class Upkeep:
         "_store",
         "_task",
         "_timer",
-        "_to_look_at",
+        "_to_inspect",
         "_waited_s",
     )
 
@@ -207,22 +206,22 @@ class Upkeep:
         self._short_caller_bytes = short_caller_bytes
         self._few_messages = few_messages
         self._timer: TimerHandle | None = None
-        # How much time has passed here, but for what was used to do something.
+        # The time that has passed here, without the time of the work.
         self._waited_s = 0.0
-        # Streams that this look has not come to yet, the next one last.
-        self._to_look_at: list[str] = []
-        self._has_done_something = False
+        # Streams that this round has not inspected yet, the next one last.
+        self._to_inspect: list[str] = []
+        self._has_worked = False
         self._task: Task | None = None
         # By identity of the log.
         self._left_alone_until_s: dict[bytes, float] = {}
         self._no_checkpoint_until_s: dict[bytes, float] = {}
 
     def start(self) -> None:
-        """Look after the logs from now on."""
+        """Start the rounds."""
         self._wait(LOOK_S)
 
     def stop(self) -> None:
-        """Begin nothing more, and leave nothing half done."""
+        """Start no further work, and abandon the current one."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -230,53 +229,53 @@ class Upkeep:
             self._task.abandon()
             self._task = None
 
-    # --- looking -------------------------------------------------------------------------------
+    # --- rounds --------------------------------------------------------------------------------
 
     def _wait(self, delay_s: float) -> None:
         self._waited_s += delay_s
-        self._timer = self._scheduler.call_later(delay_s, self._look_on)
+        self._timer = self._scheduler.call_later(delay_s, self._inspect)
 
-    def _look_on(self) -> None:
+    def _inspect(self) -> None:
         self._timer = None
-        if not self._to_look_at:
-            self._begin_look()
-        for _ in range(min(len(self._to_look_at), LOGS_AT_A_TIME)):
-            if self._begin(self._to_look_at.pop()):
+        if not self._to_inspect:
+            self._begin_round()
+        for _ in range(min(len(self._to_inspect), LOGS_AT_A_TIME)):
+            if self._begin_task(self._to_inspect.pop()):
                 return
-        is_idle = not self._to_look_at and not self._has_done_something
+        is_idle = not self._to_inspect and not self._has_worked
         self._wait(LOOK_S if is_idle else REST_S)
 
-    def _begin_look(self) -> None:
-        self._to_look_at = [*reversed(self._store.logs)]
-        self._has_done_something = False
+    def _begin_round(self) -> None:
+        self._to_inspect = [*reversed(self._store.logs)]
+        self._has_worked = False
         for until_s in (self._left_alone_until_s, self._no_checkpoint_until_s):
             for identity in [key for key, time_s in until_s.items() if time_s <= self._waited_s]:
                 del until_s[identity]
 
-    def _begin(self, name: str) -> bool:
-        """Begin what a log wants done, if anything."""
+    def _begin_task(self, name: str) -> bool:
+        """Start the work that a log needs, if any. Returns whether it did."""
         log = self._store.logs.get(name)
         if log is None or log.offline or log.is_deleting or log.is_held:
             return False
         if log.identity in self._left_alone_until_s:
             return False
         try:
-            task = self._due(log)
+            task = self._due_task(log)
         except StoreError as error:
-            self._tell(log, error)
+            self._report(log, error)
             return False
         if task is None:
             return False
         self._task = task
-        self._go_on(task, name, log)
+        self._continue(task, name, log)
         return True
 
-    def _due(self, log: FileLog) -> Task | None:
+    def _due_task(self, log: FileLog) -> Task | None:
         segments = log.compactable()
         if segments:
             return begin_compaction(log, segments[0], self._dispose)
         if log.is_full:
-            # Neither of the others gives room back.
+            # Only compaction frees disk space.
             return None
         if self._is_journal_long(log):
             return begin_journal_rewrite(log)
@@ -287,7 +286,7 @@ class Upkeep:
         return None
 
     def _is_journal_long(self, log: FileLog) -> bool:
-        """Whether the journal says in many words what could be said in few."""
+        """Whether a rewrite would shorten the journal by much."""
         if log.caller_entries is not None:
             grown_bytes = log.caller_bytes_anew * JOURNAL_GROWTH_MIN
             if log.caller_bytes > max(grown_bytes, self._short_caller_bytes):
@@ -296,42 +295,42 @@ class Upkeep:
         return log.journal_bytes > max(grown_bytes, self._short_journal_bytes)
 
     def _is_checkpoint_old(self, log: FileLog) -> bool:
-        """Whether opening the log would have to read much that a checkpoint could tell."""
+        """Whether opening the log would have to read many messages without a checkpoint."""
         uncovered = min(log.last_sequence - log.checkpoint_sequence, log.messages)
         return uncovered > max(log.messages * UNCOVERED_PART_MIN, self._few_messages)
 
-    # --- doing ---------------------------------------------------------------------------------
+    # --- work ----------------------------------------------------------------------------------
 
-    def _go_on(self, task: Task, name: str, log: FileLog) -> None:
-        """Take the next step of what is being done, or end it."""
+    def _continue(self, task: Task, name: str, log: FileLog) -> None:
+        """Run the next step of the work, or end it."""
         if self._task is not task:
-            # Stopped, and given up then.
+            # Stopped and abandoned meanwhile.
             return
         if self._store.logs.get(name) is not log or log.offline:
             task.abandon()
         elif self._take_step(task, name, log):
             return
         self._task = None
-        self._has_done_something = True
+        self._has_worked = True
         self._wait(REST_S)
 
     def _take_step(self, task: Task, name: str, log: FileLog) -> bool:
-        """Whether there is one; otherwise it is over."""
+        """Start the next step. Returns whether there is one; otherwise the work has ended."""
         try:
             step = task.next_step()
         except StoreError as error:
             task.abandon()
-            self._tell(log, error)
+            self._report(log, error)
             return False
         if step is not None:
-            self._scheduler.offload(step, lambda _: self._go_on(task, name, log))
+            self._scheduler.offload(step, lambda _: self._continue(task, name, log))
             return True
         try:
             if not task.finish():
-                # Whatever came in between may come again.
+                # The change that came in between may come again.
                 self._leave_alone(log, LOOK_S)
         except StoreError as error:
-            self._tell(log, error)
+            self._report(log, error)
         return False
 
     def _dispose(self, close: Close) -> None:
@@ -339,12 +338,12 @@ class Upkeep:
             try:
                 close()
             except OSError:
-                # It has no name any more: there is nothing to be lost.
+                # The file has no name any more: nothing can be lost.
                 pass
 
         self._scheduler.offload(close_file, lambda _: None)
 
-    def _tell(self, log: FileLog, error: StoreError) -> None:
+    def _report(self, log: FileLog, error: StoreError) -> None:
         self._leave_alone(log, FAILURE_REST_S)
         self._failed(str(error))
 

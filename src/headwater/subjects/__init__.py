@@ -1,1 +1,1 @@
-"""Subjects: their grammar, matching, and the index of who listens to what."""
+"""Subjects: their grammar, matching, and the index of subscriptions."""

@@ -1,14 +1,15 @@
-"""What a subject is.
+"""The grammar of subjects.
 
 A subject is tokens joined by dots. In a pattern the whole token `*` stands for any one token and
 the whole last token `>` for one or more; `foo*` or `a>b` are ordinary tokens. Subjects are bytes,
-as on the wire; nothing in this module knows who subscribes or publishes.
+as on the wire; this module knows neither subscribers nor publishers.
 
 A control line of the protocol separates its words by blanks and ends at a line end. The decoder
 cuts subjects out of such lines, so no subject from the wire has them. A subject from anywhere else
 (a JSON document, a header, a file) may have any character, and has to pass one of two checks before
-a frame is made with it. `is_one_word` is what a frame needs. `has_blank_or_control` is what the API
-refuses: all control characters besides, because nobody can see them in a name.
+a frame is made with it. `is_one_word` is the condition for a frame. `has_blank_or_control` is the
+condition of the API, which also refuses all control characters, because they are invisible in a
+name.
 """
 
 import re
@@ -28,7 +29,7 @@ _BLANK_OR_CONTROL: Final = re.compile(r"[\x00-\x20\x7f]")
 
 
 def is_one_word(subject: bytes) -> bool:
-    """Whether a control line can carry `subject`: a peer reads it as one word, and nothing else."""
+    """Whether a control line can carry `subject`, so that a peer reads exactly one word."""
     return (
         bool(subject)
         and _LINE_FEED not in subject
@@ -39,9 +40,9 @@ def is_one_word(subject: bytes) -> bool:
 
 
 def has_blank_or_control(text: str | bytes) -> bool:
-    """Whether a name or subject in a request has characters that none may have.
+    """Whether a name or subject in a request has characters that the API refuses.
 
-    Bytes that are no UTF-8 are neither blank nor control.
+    Bytes that are not UTF-8 are neither blank nor control.
     """
     if isinstance(text, bytes):
         text = text.decode("latin-1")

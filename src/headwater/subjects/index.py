@@ -1,36 +1,36 @@
-"""Who listens to what: from a published subject to the subscriptions that match it.
+"""The index of subscriptions: from a published subject to the subscriptions that match it.
 
-Three places hold a subscription, by the form of its pattern:
+A subscription is in one of three places, by the form of its pattern:
 
 * a pattern without wildcards is found by one dict look-up of the whole subject;
 * a pattern whose only wildcard is a last `*` (`orders.*`, every inbox) by one look-up of the
   subject up to its last dot;
-* the rest live in a trie of tokens, entered only where its first level can match.
+* all others are in a trie of tokens, entered only if its first level can match.
 
-A subject that only one place answers gets that place's own Route, so a million different reply
-subjects cost two look-ups each and leave nothing behind. Only answers of the trie are cached, never
-for replies and acknowledgements; the cache is bounded, and dropped when a wildcard subscription
-changes.
+A subject that only one place matches gets that place's own Route, so a million different reply
+subjects cost two look-ups each and leave nothing behind. Only results of the trie are cached, never
+those of replies and acknowledgements; the cache is bounded, and dropped when a wildcard
+subscription changes.
 
-Invariant: a Route is never changed after it was handed out; a change makes a new one.
+Invariant: a Route is never changed after it was returned; a change makes a new one.
 """
 
 from typing import Final, Generic, TypeVar, final
 
 from headwater.subjects.grammar import FULL, SEPARATOR, STAR
 
-# Enough for the hot subjects of a busy server, and what their subjects and lists of members may
-# take together, whatever clients publish and subscribe to.
+# Enough for the hot subjects of a busy server, and a limit of memory for their subjects and lists
+# of members, whatever clients publish and subscribe to.
 CACHED_ROUTES_MAX: Final = 8192
 CACHED_BYTES_MAX: Final = 8 * 1024 * 1024
 _REFERENCE_BYTES: Final = 8
 
-# Copies of a message from which on a route counts as large.
+# The number of copies of a message from which on a route counts as large.
 LARGE_FAN_OUT_MIN: Final = 16
 
 # Subjects that are hardly ever published to twice: replies and acknowledgements.
 _PASSING: Final = (b"_INBOX.", b"$JS.ACK.")
-# What subjects of the server's own begin with.
+# The prefix of the server's own subjects.
 _OWN_PREFIX: Final = b"$"
 
 M = TypeVar("M")
@@ -45,23 +45,23 @@ class Route(Generic[M]):
     def __init__(self, plain: list[M], groups: list[list[M]]) -> None:
         self.plain = plain
         self.groups = groups
-        # Settled once, because it is asked for every message.
+        # Computed once, because every message needs it.
         self.is_large = self.fan_out > LARGE_FAN_OUT_MIN
 
     @property
     def fan_out(self) -> int:
-        """How many members get each message."""
+        """The number of members that get each message."""
         return len(self.plain) + len(self.groups)
 
     @property
     def size(self) -> int:
-        """How many members are on it."""
+        """The number of members of the route."""
         return len(self.plain) + sum(map(len, self.groups))
 
 
 @final
 class _Node(Generic[M]):
-    """The members of one pattern, and the route they make."""
+    """The members of one pattern, and their route."""
 
     __slots__ = ("_route", "groups", "plain")
 
@@ -138,11 +138,11 @@ class SubscriptionIndex(Generic[M]):
         self._caching = caching
         self._literals: dict[bytes, _Node[M]] = {}
         self._prefixes: dict[bytes, _Node[M]] = {}
-        # How many of those there are among the subjects of the server's own, by two tokens.
+        # The number of patterns outside the trie in the server's own subjects, by two tokens.
         self._families: dict[bytes, int] = {}
         self._root: _Level[M] = _Level()
         self._cache: dict[bytes, Route[M]] = {}
-        # What was put into the cache since it was last dropped.
+        # The size of all entries of the cache.
         self._cached_bytes = 0
         self._nothing: Route[M] = Route([], [])
         self.cache_hits = 0
@@ -153,7 +153,7 @@ class SubscriptionIndex(Generic[M]):
 
     @property
     def cached(self) -> int:
-        """How many routes are remembered."""
+        """The number of routes in the cache."""
         return len(self._cache)
 
     def insert(self, pattern: bytes, queue: bytes | None, member: M) -> None:
@@ -164,7 +164,7 @@ class SubscriptionIndex(Generic[M]):
         self.inserts += 1
 
     def remove(self, pattern: bytes, queue: bytes | None, member: M) -> bool:
-        """Take a member out; False if it was not there."""
+        """Remove a member. Returns False if it was not there."""
         node = self._find(pattern)
         if node is None or not node.discard(queue, member):
             return False
@@ -187,7 +187,7 @@ class SubscriptionIndex(Generic[M]):
         # A prefix has no empty token; the token after it must not be empty either.
         by_prefix = self._prefixes.get(subject[:dot]) if dot < len(subject) else None
         root = self._root
-        # A trie pattern that begins with a literal token has more tokens than that one.
+        # A pattern in the trie that begins with a literal token has more tokens than that one.
         if (
             root.star is not None
             or root.full is not None
@@ -201,10 +201,10 @@ class SubscriptionIndex(Generic[M]):
         return by_prefix.route()
 
     def match_all(self, subjects: list[bytes]) -> Route[M] | None:
-        """The route of many subjects, if one look-up tells that it is the same for all.
+        """The route of many subjects, if one look-up shows that all have the same; else None.
 
-        So it is for replies to one requester: they differ in their last token, and one
-        subscription ending in `*` takes them; and for those to one request.
+        Replies to one requester have: they differ in their last token, and one subscription ending
+        in `*` matches them. So have the replies to one request.
         """
         first = subjects[0]
         if subjects[-1] == first and subjects.count(first) == len(subjects):
@@ -222,8 +222,8 @@ class SubscriptionIndex(Generic[M]):
             or not self._literals.keys().isdisjoint(subjects)
         ):
             return None
-        # By a few looks at all of them in one row, in which a blank ends each: all begin with the
-        # prefix, none has another dot behind it, and something follows it.
+        # All subjects are searched as one row, in which a blank ends each: all begin with the
+        # prefix, none has another dot behind it, and a token follows it.
         row = b" ".join(subjects) + b" "
         if (
             (b" " + row).count(b" " + prefix) != len(subjects)
@@ -235,9 +235,9 @@ class SubscriptionIndex(Generic[M]):
         return by_prefix.route()
 
     def match_below(self, family: bytes) -> Route[M] | None:
-        """The route of all subjects that begin with two tokens of the server's own, and go on.
+        """The route of all longer subjects that begin with two tokens of the server's own.
 
-        None unless one pattern, such as `$JS.ACK.>`, takes all of them and no other takes any.
+        None unless one pattern, such as `$JS.ACK.>`, matches all of them and no other matches any.
         """
         first, _, second = family.partition(SEPARATOR)
         root = self._root
@@ -267,7 +267,7 @@ class SubscriptionIndex(Generic[M]):
         return route
 
     def _remember(self, subject: bytes, route: Route[M], is_own: bool) -> None:
-        """Cache a route; `is_own` if its lists of members are not a pattern's."""
+        """Cache a route; `is_own` if its lists of members do not belong to a pattern."""
         size = len(subject) + (_REFERENCE_BYTES * route.size if is_own else 0)
         if len(self._cache) >= CACHED_ROUTES_MAX or self._cached_bytes + size > CACHED_BYTES_MAX:
             self._drop_cache()
@@ -279,7 +279,7 @@ class SubscriptionIndex(Generic[M]):
         self._cached_bytes = 0
 
     def _forget(self, pattern: bytes) -> None:
-        """Drop what a change of `pattern` makes stale."""
+        """Drop the entries that a change of `pattern` makes stale."""
         if not self._cache:
             return
         if STAR in pattern or FULL in pattern:
@@ -310,7 +310,7 @@ class SubscriptionIndex(Generic[M]):
         return level.node
 
     def _count_family(self, tokens: list[bytes], change: int) -> None:
-        """A pattern that needs no trie came or went."""
+        """Count a pattern outside the trie that was added or removed."""
         if tokens[0].startswith(_OWN_PREFIX) and len(tokens) > 1:
             family = SEPARATOR.join(tokens[:2])
             count = self._families.get(family, 0) + change
@@ -322,7 +322,7 @@ class SubscriptionIndex(Generic[M]):
     def _table_of(
         self, pattern: bytes, tokens: list[bytes]
     ) -> tuple[dict[bytes, _Node[M]] | None, bytes]:
-        """The dict and key of a pattern that needs no trie."""
+        """The dict and key of a pattern outside the trie."""
         if tokens[-1] == FULL or STAR in tokens[:-1]:
             return None, b""
         if tokens[-1] == STAR:
@@ -386,12 +386,12 @@ def _descend(level: _Level[M], token: bytes) -> _Level[M]:
 
 
 def _collect(root: _Level[M], tokens: list[bytes], nodes: list[_Node[M]]) -> None:
-    """Gather every trie node that matches `tokens`.
+    """Collect every trie node that matches `tokens`.
 
-    Not recursive: a subject may have more tokens than Python has stack.
+    Not recursive: a subject may have more tokens than Python's stack has frames.
     """
     end = len(tokens)
-    # Levels whose literal branch is still to be taken, with the depth of its token.
+    # Levels whose literal branch was not visited yet, with the depth of its token.
     left: list[tuple[_Level[M], int]] = []
     level: _Level[M] | None = root
     depth = 0
@@ -418,7 +418,7 @@ def _collect(root: _Level[M], tokens: list[bytes], nodes: list[_Node[M]]) -> Non
 
 
 def _combine(nodes: list[_Node[M]]) -> Route[M]:
-    """One route over several patterns; equal queue names are one group."""
+    """One route over several patterns; equal queue names form one group."""
     plain: list[M] = []
     groups: dict[bytes, list[M]] = {}
     for node in nodes:

@@ -1,10 +1,10 @@
-"""Subjects rewritten by a rule: `orders.*.*` to `{{wildcard(2)}}.orders.{{partition(8,1)}}`.
+"""Rules that rewrite subjects: `orders.*.*` to `{{wildcard(2)}}.orders.{{partition(8,1)}}`.
 
 A rule has a source pattern and a destination whose tokens are copied as they are, or are functions
-of the tokens that the source's wildcards stand for. `>` at the end of both carries the rest over. A
-rule is parsed once; applying it is string work on one subject, and for `random` takes dice.
+of the tokens that the source's wildcards stand for. `>` at the end of both copies the rest. A rule
+is parsed once; applying it is string work on one subject, and `random` needs random numbers.
 
-Texts of errors and every corner of the functions are nats-server's. Subjects are bytes.
+The texts of errors and all edge cases of the functions are nats-server's. Subjects are bytes.
 """
 
 import re
@@ -42,7 +42,7 @@ _INVALID_TRANSFORM: Final = "invalid transform"
 
 
 class TransformError(PeerError):
-    """A rule that can not be one; `reply` is the text a client is shown."""
+    """The rule is invalid; `reply` is the text for clients."""
 
 
 def _bad_destination(reason: str, token: bytes = b"") -> TransformError:
@@ -53,7 +53,7 @@ def _bad_destination(reason: str, token: bytes = b"") -> TransformError:
 
 
 class Function(Enum):
-    """What a token of the destination does."""
+    """The function of a token in the destination."""
 
     LITERAL = auto()
     WILDCARD = auto()
@@ -69,7 +69,7 @@ class Function(Enum):
 
 
 class _Call(NamedTuple):
-    """One token of a destination, read but not yet matched with a source.
+    """A token of a destination, parsed but not yet bound to a source.
 
     `wildcards` are numbers of wildcards counted from one.
     """
@@ -81,7 +81,7 @@ class _Call(NamedTuple):
 
 
 def _named(name: bytes) -> re.Pattern[bytes]:
-    """Finds a call of `name`, each of whose words may begin with either case."""
+    """A regular expression for a call of `name`; each word may begin with either case."""
     either = b"".join(
         b"[%c%c]" % (letter + 32, letter) if 65 <= letter <= 90 else bytes([letter])
         for letter in name
@@ -206,7 +206,7 @@ def _tokens_of_pattern(subject: bytes) -> list[bytes]:
     return tokens
 
 
-# --- what the functions do ------------------------------------------------------------------------
+# --- the functions --------------------------------------------------------------------------------
 
 
 def _partition(key: bytes, buckets: int) -> bytes:
@@ -253,7 +253,7 @@ def _right(token: bytes, size: int) -> bytes:
 
 def _split(token: bytes, delimiter: bytes) -> bytes:
     parts = token.split(delimiter) if delimiter else _characters(token)
-    # A delimiter at the front leaves no empty token, several do: nats-server's rule.
+    # nats-server's rule: a single delimiter at the front leaves no empty token, several do.
     unseparated = 1 if not parts[0] else 0
     return b"".join(
         [
@@ -308,10 +308,11 @@ class SubjectTransform:
 
     @classmethod
     def parse(cls, source: bytes, destination: bytes) -> "SubjectTransform":
-        """Read a rule. Raises TransformError.
+        """Parse a rule. Raises TransformError.
 
-        No source is `>`. No destination is a rule that matches nothing. Of a subject that is one
-        word every rule makes one word: a frame may be made of it without another look.
+        An empty source stands for `>`. With an empty destination the rule matches nothing. Every
+        rule turns a subject of one word into one word, which can go into a frame without another
+        check.
         """
         source = source or FULL
         if not destination:
@@ -332,18 +333,18 @@ class SubjectTransform:
 
     @property
     def is_random(self) -> bool:
-        """Whether the same subject may come out differently each time."""
+        """Whether equal subjects may have different results."""
         return any(call.function is Function.RANDOM for _, call in self._calls)
 
-    def apply(self, subject: bytes, dice: Entropy | None = None) -> bytes | None:
-        """What becomes of a subject; None if the rule is not about it."""
+    def apply(self, subject: bytes, entropy: Entropy | None = None) -> bytes | None:
+        """The result for a subject; None if the source does not match it."""
         if self._is_identity:
             return subject
         tokens = subject.split(SEPARATOR)
         if not self.destination or not self._is_about(tokens):
             return None
         made = [
-            token if call.function is Function.LITERAL else _called(call, tokens, subject, dice)
+            token if call.function is Function.LITERAL else _called(call, tokens, subject, entropy)
             for token, call in self._calls
         ]
         if self._carries_rest:
@@ -375,7 +376,7 @@ def _bound_to_literal(token: bytes, call: _Call) -> tuple[bytes, _Call]:
     raise _bad_destination(_OUT_OF_RANGE, token)
 
 
-def _called(call: _Call, tokens: list[bytes], subject: bytes, dice: Entropy | None) -> bytes:
+def _called(call: _Call, tokens: list[bytes], subject: bytes, entropy: Entropy | None) -> bytes:
     function = call.function
     if function is Function.WILDCARD:
         return tokens[call.wildcards[0]]
@@ -385,16 +386,16 @@ def _called(call: _Call, tokens: list[bytes], subject: bytes, dice: Entropy | No
     if function is Function.SPLIT:
         return _split(tokens[call.wildcards[0]], call.text)
     if function is Function.RANDOM:
-        if dice is None:
-            raise InvariantViolation("a transform with random in it needs dice")
-        return b"%d" % dice.below(abs(call.number)) if call.number else b"0"
+        if entropy is None:
+            raise InvariantViolation("a transform with random in it needs entropy")
+        return b"%d" % entropy.below(abs(call.number)) if call.number else b"0"
     return _ON_ONE_TOKEN[function](tokens[call.wildcards[0]], call.number)
 
 
 def validate_mapping(source: bytes, destination: bytes) -> None:
-    """Refuse what may not stand in a stream's configuration. Raises TransformError.
+    """Refuse a rule that a stream's configuration may not have. Raises TransformError.
 
-    The rules of `parse` and `check_characters`, with other texts.
+    The rules are those of `parse` and `check_characters`, with other texts.
     """
     if not destination:
         return
@@ -414,7 +415,7 @@ def validate_mapping(source: bytes, destination: bytes) -> None:
 def check_characters(destination: bytes) -> None:
     """Refuse characters that no configuration may have in a destination. Raises TransformError.
 
-    Calls of functions may be written with blanks: nothing but their results is in a subject.
+    Calls of functions may contain blanks: only their results become part of a subject.
     """
     for token in destination.split(SEPARATOR):
         if not _is_call(token):

@@ -50,7 +50,7 @@ class Delivery:
         self.unacknowledged = 0
 
     def run(self, now_ns: int, out: Outbox) -> bool:
-        """Send the messages that can be sent. Returns whether more may be left for the next turn."""
+        """Send the messages that can be sent. Returns whether more may be left."""
         consumer = self._consumer
         self.is_stalled = False
         more = False
