@@ -1,7 +1,7 @@
 """The public test kit: a simulated world in which real servers and real clients run.
 
-Start at `World`; the faults it knows, and which of them a program can survive, are told in
-`headwater.testing.faults`.
+Start at `World`; `headwater.testing.faults` lists its faults, and which of them a program can
+survive.
 """
 
 from headwater.testing.disk import SimDisk, crash_points

@@ -1,38 +1,37 @@
 """A disk in memory with the FileSystem port of the store, which fails as real disks fail.
 
-The fault model: what can happen, and what may be asked of a program then. "Synced" is what the
-port promises: a file's bytes by `sync` of the file, its name by `sync_folder` of its folder, and
-the name of a folder by `sync_folder` of the one above it.
+The fault model lists the faults, and what a program has to preserve in each. A `sync` of a file
+puts its bytes on the medium, a `sync_folder` the names in that folder; these are "synced" below.
 
 kill            The process dies between two operations, or in the middle of one (`crash_at`, then
-                `kill`). All that was written is there; handles and locks are gone.
-                Survivable: nothing that was written is missing.
-power_loss      The machine dies. What was synced is there. Of all else:
+                `kill`). All written bytes stay; handles and locks are gone.
+                Survivable: no written byte is missing.
+power_loss      The machine dies. Synced bytes and names stay. As for the rest:
                 - A page (4096 bytes, or 512 for sectors) is as synced, as written, in any state
                   between the two, or torn between two states at any byte; each page on its own.
-                - A file is as long as synced, as written, or had any length in between. Where its
-                  pages have not followed, it holds zeros or, if so chosen, noise or pieces of
-                  other files.
+                - A file has its synced length, its written length, or any length in between. It
+                  holds zeros in place of pages that did not reach the medium or, if so chosen,
+                  noise or pieces of other files.
                 - A name that was created, renamed or removed is as before or as after, each on its
                   own, or in order within a folder if so chosen. A rename is atomic.
-                Survivable: nothing synced is missing, and nothing wrong is taken for a record.
-                "strict" keeps what was synced and nothing else, "kind" keeps everything,
-                "random" is decided by the seed.
+                Survivable: nothing synced is missing, and no damaged bytes count as a record.
+                "strict" keeps only synced bytes and names, "kind" keeps everything, in "random"
+                the seed decides.
 failed sync     `sync` raises, and the pages that waited are given up: reads still show them, the
-                next sync succeeds without them, and a power loss takes them.
+                next sync succeeds without them, and a power loss loses them.
                 Survivable by never trusting that file again.
 failed write    `write` raises EIO or ENOSPC with none, some or all of its bytes in the file; also
-                whenever the disk is full. Survivable: readers do not notice, and nothing that was
-                acknowledged is missing.
-failed read     EIO for a range of a file. Survivable: all else stays readable.
-flipped bit     Reads return it as if it was written so. Survivable: it is noticed and reported.
+                whenever the disk is full. Survivable: readers do not notice, and no acknowledged
+                message is missing.
+failed read     EIO for a range of a file. Survivable: the rest stays readable.
+flipped bit     Reads return it as if written so. Survivable: the damage is noticed and reported.
 
 Not in the model: reads that are short before the end of a file, and calls that are interrupted by
-signals, since the port promises that they are not; bytes that were synced and settled changing by
-themselves except by `flip_bit`; writes that land in another file; two machines using one disk.
+signals, because the port excludes them; changes of synced bytes other than by `flip_bit`; writes
+that land in another file; two machines that use one disk.
 
-The same seed and the same operations give the same disk. It is for one thread. Operations that
-change something are numbered from 0, and `crash_at` strikes by number, so a test visits them all:
+Seed and operations decide the content of the disk. It is for one thread. Operations that change
+something are numbered from 0, and `crash_at` takes a number, so that a test can visit them all:
 
     for number in crash_points(workload):
         disk = SimDisk(seed=number)
@@ -70,7 +69,7 @@ from headwater.testing.entropy import labelled_dice
 __all__ = ["FileCounts", "PowerLost", "SimDisk", "SimFile", "SimLock", "crash_points"]
 
 PAGE_BYTES: Final = 4096
-# The room on a disk whose size does not matter.
+# The capacity of a disk whose size does not matter.
 BOUNDLESS_BYTES: Final = 1 << 50
 LOG_LINES_MAX: Final = 1000
 _CLOSED: Final = -1
@@ -81,7 +80,7 @@ Leftovers = Literal["zeros", "noise", "stale"]
 
 @dataclass(frozen=True, slots=True)
 class FileCounts:
-    """What was done to a file since it was created, under whatever name."""
+    """The operations on a file since it was created, under any name."""
 
     writes: int
     written_bytes: int
@@ -129,7 +128,7 @@ class SimFile:
             raise interruption.error
 
     def overwrite(self, offset: int, data: bytes) -> None:
-        """Replace bytes that are there."""
+        """Replace existing bytes."""
         if self._epoch != self._disk._epoch:
             raise self._refusal()
         inode = self._inode
@@ -174,7 +173,7 @@ class SimFile:
             raise interruption.error
 
     def sync(self) -> None:
-        """Return when all that was written is on the medium."""
+        """Return when all written bytes are on the medium."""
         if self._epoch != self._disk._epoch:
             raise self._refusal()
         inode = self._inode
@@ -188,20 +187,20 @@ class SimFile:
             raise interruption.error
 
     def close(self) -> None:
-        """Release the file; once more, or after its process died, is harmless."""
+        """Release the file; a second call, or one after its process died, is harmless."""
         if self._epoch == self._disk._epoch:
             self._inode.handles -= 1
             self._disk._free_if_unused(self._inode)
         self._epoch = _CLOSED
 
     def _refusal(self) -> BaseException:
-        """Why nothing can be done with this handle."""
+        """The error for any use of this handle."""
         self._disk._require_power()
         return refusal(errno.EBADF, self._inode.path)
 
 
 class SimLock:
-    """A folder that we hold until `release`, or until the process ends however it ends."""
+    """A folder that a process holds until `release`, or until it ends in any way."""
 
     __slots__ = ("_disk", "_epoch", "_file", "_path")
 
@@ -213,24 +212,24 @@ class SimLock:
 
     @property
     def is_in_place(self) -> bool:
-        """Whether the lock file is still the one that was taken."""
+        """Whether the lock file is still the one that was locked."""
         return self._disk.exists(self._path) and self._disk._tree.file(self._path) is self._file
 
     def put_back(self) -> None:
-        """Make the lock file anew where it is gone."""
+        """Create the lock file again if it does not exist."""
         if not self._disk.exists(self._path):
             self._disk.create(self._path).close()
         self._file = self._disk._tree.file(self._path)
 
     def release(self) -> None:
-        """Let others have it."""
+        """Release the folder."""
         if self._epoch == self._disk._epoch:
             self._disk._locks.discard(self._path.rpartition("/")[0])
         self._epoch = _CLOSED
 
 
 class SimDisk:
-    """Files in folders. Paths use `/` and begin at the root, whether they say so or not."""
+    """Files in folders. Paths use `/` and begin at the root, with or without a leading `/`."""
 
     def __init__(
         self,
@@ -247,9 +246,9 @@ class SimDisk:
         self.capacity_bytes = capacity_bytes
         # Whether changes of names in one folder reach the medium in order.
         self.ordered_folders = ordered_folders
-        # What pages hold that a file got and nobody wrote: zeros always, and at times this.
+        # The content of pages that a file got and no one wrote: zeros always, and at times this.
         self.leftovers: Leftovers = leftovers
-        # How many operations that change something were begun: the number of the next one.
+        # The number of changing operations so far, which is the number of the next one.
         self.operations = 0
         self.operation_counts: dict[Operation, int] = dict.fromkeys(CHANGING, 0)
         self.power_losses = 0
@@ -260,14 +259,14 @@ class SimDisk:
         self._powered = True
         # Handles and locks of an earlier process carry an earlier epoch.
         self._epoch = 0
-        # Folders that are held.
+        # Folders that are locked.
         self._locks: set[str] = set()
         self._log: deque[tuple[int, str, str, int, int]] = deque(maxlen=LOG_LINES_MAX)
 
     # --- the port: files ------------------------------------------------------------------------
 
     def open(self, path: str) -> SimFile:
-        """Open a file that exists for reading and appending."""
+        """Open an existing file for reading and appending."""
         self._require_power()
         inode = self._tree.file(normal(path))
         self._look("open", inode.path)
@@ -287,7 +286,7 @@ class SimDisk:
         return SimFile(self, inode)
 
     def remove(self, path: str) -> None:
-        """Remove a file; absent is an error."""
+        """Remove a file, which must exist."""
         self._require_power()
         path = normal(path)
         inode = self._tree.file(path)
@@ -299,7 +298,7 @@ class SimDisk:
             raise interruption.error
 
     def rename(self, source: str, target: str) -> None:
-        """Give a file another name in one step, replacing what had it."""
+        """Rename a file in one step, replacing a file of that name."""
         self._require_power()
         source, target = normal(source), normal(target)
         self._tree.file(source)
@@ -317,7 +316,7 @@ class SimDisk:
     # --- the port: folders ----------------------------------------------------------------------
 
     def list_folder(self, path: str) -> list[str]:
-        """Names in a folder, sorted. A folder that does not exist is empty."""
+        """The names in a folder, sorted; none if the folder does not exist."""
         self._require_power()
         try:
             return sorted(self._tree.folder(normal(path)).entries)
@@ -325,7 +324,7 @@ class SimDisk:
             return []
 
     def exists(self, path: str) -> bool:
-        """Whether there is a file or folder of that name."""
+        """Whether a file or folder of that name exists."""
         self._require_power()
         try:
             return self._tree.find(normal(path)) is not None
@@ -333,7 +332,7 @@ class SimDisk:
             return False
 
     def is_folder(self, path: str) -> bool:
-        """Whether there is a folder of that name."""
+        """Whether a folder of that name exists."""
         self._require_power()
         try:
             return isinstance(self._tree.find(normal(path)), Folder)
@@ -341,7 +340,7 @@ class SimDisk:
             return False
 
     def make_folder(self, path: str) -> None:
-        """Create a folder and those above it; one that exists is fine."""
+        """Create a folder and those above it, unless they exist."""
         self._require_power()
         path = normal(path)
         node = self._tree.find(path)
@@ -380,19 +379,19 @@ class SimDisk:
             raise interruption.error
 
     def size_of(self, path: str) -> int:
-        """Bytes in a file; -1 if there is none of that name."""
+        """The size of a file; -1 if it does not exist."""
         if not self.exists(path) or self.is_folder(path):
             return -1
         return self._tree.file(normal(path)).contents.size
 
     def free_bytes(self, path: str) -> int:
-        """Room left; the disk is one, whatever the path."""
+        """Free bytes of the disk; there is only one disk, whatever the path."""
         self._require_power()
         capacity = BOUNDLESS_BYTES if self.capacity_bytes is None else self.capacity_bytes
         return max(0, capacity - self._used_bytes)
 
     def lock(self, path: str) -> SimLock:
-        """Take the folder of a lock file; raises BlockingIOError with the path and the holder."""
+        """Lock the folder of a lock file. Raises BlockingIOError with the path and the holder."""
         self._require_power()
         path = normal(path)
         folder = path.rpartition("/")[0]
@@ -413,17 +412,17 @@ class SimDisk:
 
     @property
     def boot_id(self) -> str:
-        """What stays the same until the machine is restarted."""
+        """An id that stays the same until the machine is restarted."""
         return f"boot-{self.power_losses}"
 
     def kill(self) -> None:
-        """End the process: all that was written stays, nothing is open or locked."""
+        """End the process: all written bytes stay, and nothing is open or locked."""
         self.kills += 1
         self._note("killed", "")
         self._start_anew()
 
     def power_loss(self, mode: Mode = "random") -> None:
-        """End the machine and start it again, with what the disk has kept."""
+        """End the machine and start it again, with the content that the disk has kept."""
         self.power_losses += 1
         self._note(f"power loss, {mode}", "")
         leftover = self._leftover()
@@ -432,8 +431,8 @@ class SimDisk:
         elif mode == "kind":
             self._tree.keep_written()
         else:
-            dice = labelled_dice(self.seed, "folders", self.power_losses)
-            self._note(self._tree.keep_some(dice, ordered=self.ordered_folders), "")
+            rng = labelled_dice(self.seed, "folders", self.power_losses)
+            self._note(self._tree.keep_some(rng, ordered=self.ordered_folders), "")
         for inode in self._tree.count_links():
             if not inode.contents.is_settled:
                 self._settle(inode, mode, leftover)
@@ -444,7 +443,7 @@ class SimDisk:
     ) -> None:
         """Stop the machine at the operation of that number; see `disk_faults.DiskCrash`.
 
-        Its caller gets PowerLost, and so does everybody until `power_loss` or `kill` is called.
+        Its caller gets PowerLost, and so does every caller until `power_loss` or `kill` is called.
         """
         check(number >= self.operations, f"operation {number} is in the past")
         self._plan.crash = DiskCrash(number, moment, kept_size)
@@ -460,8 +459,8 @@ class SimDisk:
         elif mode == "kind":
             inode.contents.keep_written()
         else:
-            dice = labelled_dice(self.seed, "contents", self.power_losses, inode.path)
-            self._note(inode.contents.keep_some(dice, leftover), inode.path)
+            rng = labelled_dice(self.seed, "contents", self.power_losses, inode.path)
+            self._note(inode.contents.keep_some(rng, leftover), inode.path)
 
     def _start_anew(self) -> None:
         self._powered = True
@@ -484,9 +483,9 @@ class SimDisk:
         times: int | None = 1,
         kept_size: int | None = 0,
     ) -> DiskFault:
-        """Let operations on matching paths fail: skip some, then so many; None for all of them.
+        """Let operations on matching paths fail: after `skip` of them, `times` or, for None, all.
 
-        Of a failing write `kept_size` bytes are written, or as many as the dice say.
+        A failing write keeps `kept_size` of its bytes, or a random number of them for None.
         """
         fault = DiskFault(operation, pattern, code, skip, times, kept_size)
         self._plan.add(fault)
@@ -499,22 +498,22 @@ class SimDisk:
         return fault
 
     def heal(self, *faults: DiskFault) -> None:
-        """Take back faults, or all of them."""
+        """Remove faults, or all of them."""
         self._plan.heal(*faults)
 
     def flip_bit(self, path: str, offset: int, bit: int) -> None:
-        """Damage one bit of a file where it lies."""
+        """Damage one bit of a file on the medium."""
         inode = self._tree.file(normal(path))
         check(0 <= offset < inode.contents.size and 0 <= bit < 8, f"{path} has no such bit")
         inode.contents.flip_bit(offset, bit)
         self._note(f"bit {bit} of byte {offset} flipped", inode.path)
 
-    # --- looking from outside -------------------------------------------------------------------
+    # --- inspection from outside ----------------------------------------------------------------
 
     def clone(self, seed: int | None = None) -> "SimDisk":
-        """The same disk once more, without the process that has files open on it.
+        """A copy of the disk, without the process that has files open on it.
 
-        Clones share bytes until one of them writes; with another seed they meet other fates.
+        Clones share bytes until one of them writes; another seed leads to other faults.
         """
         twin = SimDisk(
             self.seed if seed is None else seed,
@@ -549,7 +548,7 @@ class SimDisk:
         return sorted(path for path, _ in self._tree.files())
 
     def dump(self) -> dict[str, bytes]:
-        """All files with what reads show of them, damaged or not."""
+        """All files with the content that reads show, damaged or not."""
         contents = {path: inode.contents for path, inode in self._tree.files()}
         return {path: contents[path].read(0, contents[path].size) for path in sorted(contents)}
 
@@ -558,7 +557,7 @@ class SimDisk:
         return self._tree.file(normal(path)).contents.is_settled
 
     def counts(self, path: str) -> FileCounts:
-        """How often a file was written and synced."""
+        """The number of writes and syncs of a file."""
         inode = self._tree.file(normal(path))
         return FileCounts(inode.writes, inode.written_bytes, inode.syncs)
 
@@ -567,7 +566,7 @@ class SimDisk:
         entries = list(self._log)[-lines:]
         return "\n".join(_line(*entry) for entry in entries)
 
-    # --- what every operation goes through ------------------------------------------------------
+    # --- the steps of every operation ----------------------------------------------------------
 
     def _require_power(self) -> None:
         if not self._powered:
@@ -576,7 +575,7 @@ class SimDisk:
     def _begin(
         self, operation: Operation, path: str, offset: int = 0, size: int = 1
     ) -> Interruption | None:
-        """Count an operation that changes something; says what interrupts it, if anything."""
+        """Count an operation that changes something. Returns its interruption, if any."""
         number = self.operations
         self.operations = number + 1
         self.operation_counts[operation] += 1
@@ -605,7 +604,7 @@ class SimDisk:
         return interruption
 
     def _look(self, operation: Operation, path: str, offset: int = 0, size: int = 1) -> None:
-        """Raise if an operation that changes nothing is to fail."""
+        """Raise the error of an operation that changes nothing, if it is to fail."""
         if self._plan.faults:
             interruption = self._plan.interruption(self.operations, operation, path, offset, size)
             if interruption is not None:
@@ -636,7 +635,8 @@ def _line(number: int, what: str, path: str, offset: int, size: int) -> str:
 def crash_points(workload: Callable[[SimDisk], object], disk: SimDisk | None = None) -> range:
     """The numbers of all operations of a workload, for `crash_at`.
 
-    The workload runs once, on a new disk or on a clone of `disk`; do the same with each number.
+    The workload runs once, on a new disk or on a clone of `disk`; repeat it the same way for each
+    number.
     """
     trial = SimDisk() if disk is None else disk.clone()
     first = trial.operations

@@ -1,65 +1,65 @@
-"""The bytes of one simulated file: what reads show, and what the medium may hold.
+"""The bytes of one simulated file: the content for reads, and the possible states of the medium.
 
 Reads show all that was written. The medium holds a page (the unit in which an operating system
 writes back) in any of the states that the page has had since the last sync, or torn between two of
 them: first bytes of a newer one, the rest of an older one. It holds any of the sizes that the file
 has had. Sizes and pages do not wait for each other.
 
-Most files are only appended to, so for them nothing but the synced size is kept: the state of a
-page on the medium is then its synced part and, at most, the bytes that reads show. Only pages that
-were overwritten or cut are remembered, as images, until the next sync.
+Most files are only appended to, so for them only the synced size is kept: the state of a page on
+the medium is then its synced part and, at most, the bytes that reads show. Only pages that were
+overwritten or cut are kept, as images, until the next sync.
 
 Invariants:
 
 * Bytes before `_clean_size` are on the medium as reads show them, except in pages with images.
 * `_images[page][0]` is the page as of the last sync; newer images follow in order.
-* A page in `_lost` has images. It was given up by a failed sync: later syncs pass it over until
-  somebody writes to it again.
+* A page in `_lost` has images. It was given up by a failed sync: later syncs skip it until it is
+  written again.
 
-It must not know names, handles or faults.
+Must not know: names, handles or faults.
 """
 
 import random
 from collections.abc import Callable
 from typing import Final
 
-# States remembered per page between two syncs; in between the oldest and the newest, more of them
-# teach nothing, and a page written a million times must not cost a million pages.
+# States kept per page between two syncs: more of them between the oldest and the newest show
+# nothing new, and a page written a million times must not cost a million pages.
 IMAGES_MAX: Final = 8
 
-# How often a power loss leaves a whole file as synced, as written, and as written but cut short;
-# else every page meets its own fate. Programs fail on the plain cases and on the mixed ones alike.
+# The chances that a power loss leaves a whole file as synced, as written, and as written but cut
+# short; otherwise every page has its own fate. Both plain and mixed cases make programs fail.
 _ALL_SYNCED_BELOW: Final = 0.15
 _ALL_WRITTEN_BELOW: Final = 0.30
 _CUT_SHORT_BELOW: Final = 0.55
 
-# The same for one page: as synced, as written, some state in between; else torn.
+# The chances for one page: as synced, as written, a state in between; otherwise torn.
 _PAGE_SYNCED_BELOW: Final = 0.30
 _PAGE_WRITTEN_BELOW: Final = 0.60
 _PAGE_BETWEEN_BELOW: Final = 0.70
 
 _PAGES_DESCRIBED_MAX: Final = 16
 
-# What a block that was given to the file and never written holds: dice and size to bytes.
+# The content of a block that a file got and never wrote, from random numbers and a size.
 Leftover = Callable[[random.Random, int], bytes]
 
 
 def zeros(_: random.Random, size: int) -> bytes:
-    """The leftover of a file system that hides what was there before."""
+    """The leftover of a file system that hides earlier content."""
     return bytes(size)
 
 
-def noise(dice: random.Random, size: int) -> bytes:
-    """The leftover of one that does not."""
-    return dice.randbytes(size)
+def noise(rng: random.Random, size: int) -> bytes:
+    """The leftover of a file system that shows earlier content, as random bytes."""
+    return rng.randbytes(size)
 
 
 def stale(pool: "list[Contents]") -> Leftover:
-    """The leftover of one that does not either, where blocks held pages of these files."""
+    """The leftover of a file system that shows earlier content, from pages of these files."""
 
-    def leftover(dice: random.Random, size: int) -> bytes:
-        contents = dice.choice(pool)
-        page = dice.randrange(contents.size // size + 1)
+    def leftover(rng: random.Random, size: int) -> bytes:
+        contents = rng.choice(pool)
+        page = rng.randrange(contents.size // size + 1)
         return _padded(contents.read(page * size, size), size)
 
     return leftover
@@ -83,19 +83,19 @@ class Contents:
     def __init__(self, page_bytes: int) -> None:
         self._page_bytes = page_bytes
         self._data = bytearray()
-        # Whether a clone uses the same bytearray: whoever changes it first takes a copy.
+        # Whether a clone shares the bytearray: the first that changes it takes a copy.
         self._shared = False
         self._clean_size = 0
         self._synced_size = 0
-        # Sizes the file has had since the last sync: it grew from `_stretch_start` to what it is
-        # now, and before each truncation from one end of a past stretch to the other.
+        # Sizes the file has had since the last sync: it grew from `_stretch_start` to its current
+        # size, and before each truncation from one end of a past stretch to the other.
         self._stretch_start = 0
         self._past_sizes: list[tuple[int, int]] = []
         self._images: dict[int, list[bytes]] = {}
         self._lost: set[int] = set()
 
     def clone(self) -> "Contents":
-        """The same state; costs nothing per byte until one of the two changes."""
+        """A copy of the state; it costs nothing per byte until one of the two changes."""
         twin = Contents(self._page_bytes)
         self._shared = twin._shared = True
         twin._data = self._data
@@ -107,7 +107,7 @@ class Contents:
         twin._lost = set(self._lost)
         return twin
 
-    # --- what a process sees and does -----------------------------------------------------------
+    # --- the view of a process ------------------------------------------------------------------
 
     @property
     def size(self) -> int:
@@ -119,7 +119,7 @@ class Contents:
         return bytes(memoryview(self._data)[offset : offset + size])
 
     def append(self, data: bytes) -> None:
-        """Add to the end."""
+        """Add bytes to the end."""
         if self._shared:
             self._own()
         if self._lost and data:
@@ -127,7 +127,7 @@ class Contents:
         self._data += data
 
     def overwrite(self, offset: int, data: bytes) -> None:
-        """Replace bytes that are there."""
+        """Replace existing bytes."""
         if data:
             self._own()
             self._remember(offset, offset + len(data))
@@ -157,7 +157,7 @@ class Contents:
             self._images = {page: self._images[page] for page in sorted(self._lost)}
 
     def fail_sync(self) -> None:
-        """Give up all pages that wait to be written, as kernels do: reads still show them."""
+        """Give up all pages that wait to be written, as kernels do; reads still show them."""
         if self._clean_size < len(self._data):
             for page in self._pages(self._clean_size, len(self._data)):
                 self._images.setdefault(page, [self._synced_image(page)])
@@ -175,7 +175,7 @@ class Contents:
                 flipped = bytes([image[index] ^ 1 << bit])
                 images[number] = image[:index] + flipped + image[index + 1 :]
 
-    # --- what a power loss leaves ---------------------------------------------------------------
+    # --- after a power loss ---------------------------------------------------------------------
 
     @property
     def is_settled(self) -> bool:
@@ -188,12 +188,12 @@ class Contents:
         )
 
     def keep_written(self) -> None:
-        """All of it has reached the medium."""
+        """Let everything reach the medium."""
         self._lost.clear()
         self.sync()
 
     def keep_synced(self) -> None:
-        """Nothing but what was synced has reached the medium."""
+        """Let only synced bytes reach the medium."""
         size = self._synced_size
         data = self._data[: min(size, self._clean_size)]
         data += bytes(size - len(data))
@@ -203,10 +203,10 @@ class Contents:
                 data[start : start + self._page_bytes] = _padded(images[0], self._page_bytes)
         self._settle(data, size)
 
-    def keep_some(self, dice: random.Random, leftover: Leftover) -> str:
-        """Dice decide what else has reached it; says in words what they said."""
+    def keep_some(self, rng: random.Random, leftover: Leftover) -> str:
+        """Let a random part of the rest reach the medium. Returns a description of it."""
         written = len(self._data)
-        throw = dice.random()
+        throw = rng.random()
         if throw < _ALL_SYNCED_BELOW:
             self.keep_synced()
             fate = "as synced"
@@ -214,16 +214,16 @@ class Contents:
             self.keep_written()
             fate = "as written"
         elif throw < _CUT_SHORT_BELOW:
-            size = _between(dice, self._stretch_start, written)
+            size = _between(rng, self._stretch_start, written)
             self._settle(self._data[:size], size)
             fate = "cut short"
         else:
-            fate = self._keep_some_pages(dice, leftover)
+            fate = self._keep_some_pages(rng, leftover)
         return f"{fate}: {len(self._data)} of {written} bytes"
 
-    def _keep_some_pages(self, dice: random.Random, leftover: Leftover) -> str:
+    def _keep_some_pages(self, rng: random.Random, leftover: Leftover) -> str:
         stretches = [*self._past_sizes, (self._stretch_start, len(self._data))]
-        size = _between(dice, *dice.choice(stretches))
+        size = _between(rng, *rng.choice(stretches))
         data = self._data[:size]
         data += bytes(size - len(data))
         fates = []
@@ -231,7 +231,7 @@ class Contents:
         for page in sorted({*self._images, *unwritten}):
             start = page * self._page_bytes
             if start < size:
-                image, fate = self._fate_of_page(page, dice, leftover)
+                image, fate = self._fate_of_page(page, rng, leftover)
                 data[start : start + self._page_bytes] = image
                 fates.append(f"{page} {fate}")
         self._settle(data, size)
@@ -239,40 +239,38 @@ class Contents:
             fates[_PAGES_DESCRIBED_MAX:] = ["…"]
         return "page by page (" + ", ".join(fates) + ")"
 
-    def _fate_of_page(
-        self, page: int, dice: random.Random, leftover: Leftover
-    ) -> tuple[bytes, str]:
+    def _fate_of_page(self, page: int, rng: random.Random, leftover: Leftover) -> tuple[bytes, str]:
         start = page * self._page_bytes
         images = list(self._images.get(page) or [self._synced_image(page)])
         images.append(bytes(self._data[start : start + self._page_bytes]))
-        if not images[0] and dice.random() < 0.5:
-            # Never synced, so the block may still hold whatever it held for somebody else.
-            rest = leftover(dice, self._page_bytes)
+        if not images[0] and rng.random() < 0.5:
+            # The block was never synced, so it may still hold content of another file.
+            rest = leftover(rng, self._page_bytes)
         else:
             rest = bytes(self._page_bytes)
         full = [image + rest[len(image) :] for image in images]
-        throw = dice.random()
+        throw = rng.random()
         if throw < _PAGE_SYNCED_BELOW:
             return full[0], "as synced"
         if throw < _PAGE_WRITTEN_BELOW:
             return full[-1], "as written"
         if throw < _PAGE_BETWEEN_BELOW:
-            return dice.choice(full), "as once written"
-        newer = dice.randrange(1, len(full))
-        older = dice.randrange(newer)
+            return rng.choice(full), "as once written"
+        newer = rng.randrange(1, len(full))
+        older = rng.randrange(newer)
         end = max(len(images[newer]), len(images[older]))
-        cut = dice.randint(min(_first_difference(full[newer], full[older]), end), end)
+        cut = rng.randint(min(_first_difference(full[newer], full[older]), end), end)
         return full[newer][:cut] + full[older][cut:], f"torn at {cut}"
 
     def _settle(self, data: bytearray, size: int) -> None:
-        """What the power loss has left is all there is, and it is on the medium."""
+        """Make `data` the whole content, which is on the medium."""
         del data[size:]
         self._data = data
         self._shared = False
         self._lost.clear()
         self.sync()
 
-    # --- bookkeeping of what is not on the medium -------------------------------------------------
+    # --- bookkeeping of bytes that are not on the medium ----------------------------------------
 
     def _own(self) -> None:
         if self._shared:
@@ -289,7 +287,7 @@ class Contents:
         return bytes(self._data[start : min(start + self._page_bytes, self._clean_size)])
 
     def _remember(self, start: int, end: int) -> None:
-        """Note the present state of pages that change other than by growing."""
+        """Keep the current state of pages that change in another way than by growing."""
         for page in self._pages(start, end):
             images = self._images.setdefault(page, [])
             if not images:
@@ -302,7 +300,7 @@ class Contents:
                     del images[1]
 
     def _write_again(self, offset: int, size: int) -> None:
-        """A page that was given up waits to be written once more."""
+        """Let pages that were given up wait to be written again."""
         self._lost.difference_update(self._pages(offset, offset + size))
 
 
@@ -316,13 +314,13 @@ def _first_difference(one: bytes, other: bytes) -> int:
     return len(one) - -(-difference.bit_length() // 8)
 
 
-def _between(dice: random.Random, low: int, high: int) -> int:
+def _between(rng: random.Random, low: int, high: int) -> int:
     """A number from `low` to `high`, both included and both likely."""
-    return dice.choice((low, high, dice.randint(low, high), dice.randint(low, high)))
+    return rng.choice((low, high, rng.randint(low, high), rng.randint(low, high)))
 
 
 def _merged(stretches: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """The same numbers in as few stretches as possible."""
+    """The numbers of all stretches in as few stretches as possible."""
     merged: list[tuple[int, int]] = []
     for low, high in sorted(stretches):
         if merged and low <= merged[-1][1]:

@@ -1,15 +1,15 @@
-"""The names on a simulated disk: what look-ups find, and what the medium may hold.
+"""The names on a simulated disk: the entries for look-ups, and the possible states of the medium.
 
 Every folder has its entries as processes see them, its entries as of its last sync, and the changes
-in between. After a power loss the medium holds the synced entries and any of the changes (or, for
-a file system that keeps order, any number of them from the first on). A change is atomic: a rename
+in between. After a power loss the medium holds the synced entries and any of the changes (or, for a
+file system that keeps order, any number of them from the first on). A change is atomic: a rename
 inside a folder leaves the old name or the new one. Between two folders a rename is two changes, of
 which the second never happens without the first: the file may then have both names, never none.
 
 A folder is an entry of the folder above it. If that entry is lost, all below it is lost, synced or
-not: that is what POSIX allows, and what a program that creates folders has to provide for.
+not: POSIX allows that, and a program that creates folders has to expect it.
 
-It must not know what is in the files.
+Must not know: the contents of the files.
 """
 
 import errno
@@ -20,13 +20,14 @@ from typing import Final
 
 from headwater.testing.disk_contents import Contents
 
-# How often a power loss keeps no change of a folder, and all of them; else each has its own fate.
+# The chances that a power loss keeps no change of a folder, and all of them; otherwise each change
+# has its own fate.
 _NONE_BELOW: Final = 0.2
 _ALL_BELOW: Final = 0.4
 
 
 def refusal(code: int, path: str) -> OSError:
-    """The error of the operating system."""
+    """An error of the operating system."""
     return OSError(code, os.strerror(code), path)
 
 
@@ -42,7 +43,7 @@ class Inode:
 
     def __init__(self, contents: Contents, path: str) -> None:
         self.contents = contents
-        # The name that was given last, for messages and patterns.
+        # The last name of the file, for messages and patterns.
         self.path = path
         self.links = 0
         self.handles = 0
@@ -51,7 +52,7 @@ class Inode:
         self.written_bytes = 0
 
     def clone(self) -> "Inode":
-        """The file on a cloned disk, where nobody has opened it."""
+        """The file on a cloned disk, where no process has opened it."""
         twin = Inode(self.contents.clone(), self.path)
         twin.links = self.links
         twin.writes = self.writes
@@ -61,7 +62,7 @@ class Inode:
 
 
 class Folder:
-    """Names and what they stand for."""
+    """Names and the files or folders behind them."""
 
     __slots__ = ("changes", "entries", "synced")
 
@@ -75,11 +76,11 @@ Node = Inode | Folder
 
 
 class Change:
-    """One change of a folder that is not synced yet.
+    """A change of a folder that is not synced yet.
 
-    `name` stands for `node` from now on, for nothing if there is none; if there is an `old_name`,
-    no other name in the folder stands for `node` any longer. `after` is a change of another folder
-    without which this one does not happen.
+    `name` stands for `node`, or for nothing if it is None; with an `old_name`, no other name in
+    the folder stands for `node` any longer. `after` is a change of another folder that this one
+    depends on.
     """
 
     __slots__ = ("after", "folder", "is_synced", "name", "node", "old_name")
@@ -113,7 +114,7 @@ class Change:
 
 
 class Tree:
-    """All folders of a disk. Paths are normal ones."""
+    """All folders of a disk. Paths are normalized."""
 
     __slots__ = ("_root", "_unsynced")
 
@@ -122,10 +123,10 @@ class Tree:
         # Folders with changes, in the order of their first one.
         self._unsynced: dict[Folder, None] = {}
 
-    # --- looking --------------------------------------------------------------------------------
+    # --- look-ups -------------------------------------------------------------------------------
 
     def find(self, path: str) -> Node | None:
-        """What has that name, if anything; raises below something that is not a folder."""
+        """The file or folder of that name, if any. Raises below a name that is not a folder."""
         node: Node | None = self._root
         for part in path.split("/"):
             if part:
@@ -165,7 +166,7 @@ class Tree:
         """Every name of every file, sorted within each folder."""
         return _files_below(self._root, "")
 
-    # --- changing -------------------------------------------------------------------------------
+    # --- changes --------------------------------------------------------------------------------
 
     def put(self, path: str, node: Node) -> None:
         """Let the new name `path` stand for `node`."""
@@ -183,7 +184,7 @@ class Tree:
             node.links -= 1
 
     def move(self, source: str, target: str) -> Inode | None:
-        """Let `target` stand for what `source` stood for; returns the file that had the name."""
+        """Rename `source` to `target`. Returns the file that had that name."""
         (old_folder, old_name), (folder, name) = self.above(source), self.above(target)
         node = self.file(source)
         replaced = folder.entries.get(name)
@@ -208,7 +209,7 @@ class Tree:
         self._unsynced[change.folder] = None
 
     def sync(self, folder: Folder) -> None:
-        """Put all changes of a folder on the medium, with those elsewhere that they rest on."""
+        """Put all changes of a folder on the medium, with those that they depend on."""
         if folder.changes:
             self._sync_until(folder.changes[-1])
 
@@ -219,7 +220,7 @@ class Tree:
         count = folder.changes.index(last) + 1
         due, folder.changes = folder.changes[:count], folder.changes[count:]
         for change in due:
-            # It is older than this change, so it never waits for one that comes later in `due`.
+            # It is older than this change, so it never waits for a later one in `due`.
             if change.after is not None:
                 self._sync_until(change.after)
             change.apply(folder.synced)
@@ -227,22 +228,22 @@ class Tree:
         if not folder.changes:
             self._unsynced.pop(folder, None)
 
-    # --- what a power loss leaves ---------------------------------------------------------------
+    # --- after a power loss ---------------------------------------------------------------------
 
     def keep_written(self) -> None:
-        """All changes have reached the medium."""
+        """Let all changes reach the medium."""
         for folder in list(self._unsynced):
             self.sync(folder)
 
     def keep_synced(self) -> None:
-        """None has."""
+        """Let no change reach the medium."""
         self._settle(set())
 
-    def keep_some(self, dice: random.Random, *, ordered: bool) -> str:
-        """Dice decide which have; says in words what they said."""
+    def keep_some(self, rng: random.Random, *, ordered: bool) -> str:
+        """Let some random changes reach the medium. Returns a description of them."""
         kept: set[Change] = set()
         for folder in self._unsynced:
-            kept.update(_survivors(folder.changes, dice, ordered=ordered))
+            kept.update(_survivors(folder.changes, rng, ordered=ordered))
         while widows := [each for each in kept if not _may_stand(each, kept)]:
             for widow in widows:
                 changes = widow.folder.changes
@@ -261,7 +262,7 @@ class Tree:
         self._unsynced.clear()
 
     def count_links(self) -> list[Inode]:
-        """Set path and links of every file anew from the names there are; returns the files."""
+        """Recompute path and links of every file from the existing names. Returns the files."""
         found: dict[Inode, None] = {}
         for path, inode in self.files():
             if inode not in found:
@@ -271,10 +272,10 @@ class Tree:
             inode.links += 1
         return list(found)
 
-    # --- trying things out ----------------------------------------------------------------------
+    # --- copies ---------------------------------------------------------------------------------
 
     def clone(self) -> "Tree":
-        """The same names, synced and not, for copies of the same files."""
+        """A copy of all names, synced and not, with copies of the files."""
         copies: dict[Node, Node] = {}
         twin = Tree()
         twin._root = _copied_folder(self._root, copies)
@@ -288,7 +289,7 @@ class Tree:
                     change.old_name,
                 )
         for change, copy in changes.items():
-            # What a change rests on is still among the changes, or synced and of no more interest.
+            # The change that this one depends on is still pending, or synced and irrelevant.
             copy.after = changes.get(change.after) if change.after is not None else None
             copy.folder.changes.append(copy)
             twin._unsynced[copy.folder] = None
@@ -304,15 +305,15 @@ def _files_below(folder: Folder, path: str) -> Iterator[tuple[str, Inode]]:
             yield from _files_below(node, f"{path}/{name}")
 
 
-def _survivors(changes: list[Change], dice: random.Random, *, ordered: bool) -> list[Change]:
-    throw = dice.random()
+def _survivors(changes: list[Change], rng: random.Random, *, ordered: bool) -> list[Change]:
+    throw = rng.random()
     if throw < _NONE_BELOW:
         return []
     if throw < _ALL_BELOW:
         return changes
     if ordered:
-        return changes[: dice.randrange(len(changes) + 1)]
-    return [change for change in changes if dice.random() < 0.5]
+        return changes[: rng.randrange(len(changes) + 1)]
+    return [change for change in changes if rng.random() < 0.5]
 
 
 def _may_stand(change: Change, kept: set[Change]) -> bool:

@@ -1,7 +1,7 @@
-"""Dice that a seed decides.
+"""Random numbers that follow from a seed.
 
-Every purpose draws from dice of its own, named by a label, so that drawing once more for one
-purpose (a new fault, a longer identifier) leaves all others as they were.
+Every purpose has a generator of its own, named by a label, so that one more draw for one purpose (a
+new fault, a longer identifier) leaves all others unchanged.
 """
 
 import hashlib
@@ -9,24 +9,24 @@ import random
 
 
 def labelled_dice(seed: int, *label: str | int) -> random.Random:
-    """Dice for one purpose. The same seed and label give the same throws in every process."""
+    """A generator for one purpose. Seed and label decide its numbers, in every process."""
     name = "\0".join(str(part) for part in (seed, *label))
     digest = hashlib.blake2b(name.encode(), digest_size=16).digest()
     return random.Random(int.from_bytes(digest, "big"))
 
 
 class SeededEntropy:
-    """Entropy protocol on seeded dice."""
+    """Entropy protocol on a seeded generator."""
 
-    __slots__ = ("_dice",)
+    __slots__ = ("_rng",)
 
-    def __init__(self, dice: random.Random) -> None:
-        self._dice = dice
+    def __init__(self, rng: random.Random) -> None:
+        self._rng = rng
 
     def random_bytes(self, count: int) -> bytes:
-        """`count` bytes that only the seed can foretell."""
-        return self._dice.randbytes(count)
+        """`count` bytes that follow from the seed."""
+        return self._rng.randbytes(count)
 
     def below(self, limit: int) -> int:
         """A fair number in `range(limit)`."""
-        return self._dice.randrange(limit)
+        return self._rng.randrange(limit)

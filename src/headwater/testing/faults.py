@@ -1,38 +1,38 @@
-"""The fault model: what the simulated world can do to a program, and what may be asked of it then.
+"""The fault model: the faults of the simulated world, and which of them a program can survive.
 
-Core NATS promises delivery at most once, in order per publisher and subscriber, to whoever is
-connected and subscribed. "Survivable" below means: after the fault ended and the clients
-reconnected, every message reaches every matching subscriber exactly once again; and during it
-nothing is invented, repeated or reordered. What was under way during the fault may be lost, and
-nobody is told which.
+Core NATS promises delivery at most once, in order per publisher and subscriber, to clients
+that are connected and subscribed. "Survivable" below means: after the fault ended and the clients
+reconnected, every message reaches every matching subscriber exactly once again; and during it no
+message is invented, repeated or reordered. Messages under way during the fault may be lost, and
+clients do not learn which.
 
 Cut             A prefix of the bytes under way arrives, ending at any byte; then a reset, at
                 both ends. Survivable: an operation cut in half is never executed.
-HalfOpen        One end sees a reset, the other nothing. Survivable: the other finds out when it
-                next sends, which pings make it do.
+HalfOpen        One end sees a reset, the other nothing. Survivable: the other notices with its
+                next bytes, which pings make it send.
 Partition       Nothing passes, both ways or one. Bytes wait and arrive in order after it; past
                 TCP's retransmission limit the sender's connection is lost. Survivable; shorter
                 than the ping limits, nothing at all is lost.
 Slow            High latency, or so little bandwidth that buffers fill. Survivable; a reader too
                 slow for the server's limits is disconnected, and others do not notice.
 Refuse          New connections are refused. Survivable: clients try again.
-Pause           Nothing on the host runs, while its kernel takes connections and bytes until its
-                buffers are full. Survivable; longer than the ping limits it is a lost connection.
+Pause           Nothing on the host runs, while its kernel accepts connections and bytes until
+                its buffers are full. Survivable; beyond the ping limits connections are lost.
 Crash "kill"    Tasks vanish between two callbacks, and the kernel closes the sockets, with a
-                reset where bytes are unread. Survivable: clients reconnect and subscribe anew;
-                the server held nothing else.
-Crash "power"   The same, but peers hear nothing until the host is back and answers what they
-                send on the old connection with a reset. Survivable, after pings gave up.
+                reset if bytes are unread. Survivable: clients reconnect and subscribe again; the
+                server held nothing else.
+Crash "power"   Tasks vanish, but peers get nothing until the host is back and resets their old
+                connections when they send. Survivable, after pings gave up.
 Drift           The host's clocks and timers run fast or slow. Survivable while pings still fall
                 into their windows.
 Jump            The wall clock is set, either way. Survivable: only reports show it.
 
 Not in the model, because TCP or the operating system excludes it: bytes lost, repeated, reordered
 or flipped inside a living connection. Disks fail on their own (`headwater.testing.disk`); the
-`Files` of a server hold only whole files and forget nothing.
+`Files` of a server hold only whole files and lose nothing.
 
-Faults also strike each other: a host may be killed while paused behind a partition. Every fault
-has an end, and ends are harmless when there is nothing left to end.
+Faults may overlap: a host may be killed while paused behind a partition. Every fault has an end,
+and the end is harmless if another fault has ended it.
 """
 
 import asyncio
@@ -53,7 +53,7 @@ _SHORT_S: Final = (0.001, 0.2)
 _LONG_S: Final = (1.0, 20.0)
 _LONG_CHANCE: Final = 0.4
 
-# How long after the beginning of an episode its faults may begin.
+# The time after the beginning of an episode within which its faults begin.
 _SPREAD_S: Final = 5.0
 
 # Slow links: from a bad connection overseas to one that takes minutes for a megabyte.
@@ -66,17 +66,17 @@ _JUMP_S: Final = 86_400.0
 
 @dataclass(frozen=True)
 class Fault:
-    """Something that goes wrong `at_s` after the beginning of its episode, for `lasts_s`."""
+    """A fault that begins `at_s` after the beginning of its episode, and lasts for `lasts_s`."""
 
     at_s: float
     lasts_s: float
 
     def begin(self, world: World) -> None:
-        """Let it go wrong."""
+        """Start the fault."""
         raise NotImplementedError
 
     def end(self, world: World) -> None:
-        """Let it be over; harmless if it is already."""
+        """End the fault; harmless if it has ended."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ class Cut(Fault):
     b: str
 
     def begin(self, world: World) -> None:
-        """Each at a byte boundary of its own."""
+        """Cut each at a byte boundary of its own."""
         for connection in world.network.connections(self.a, self.b):
             world.network.cut(connection)
 
@@ -100,7 +100,7 @@ class HalfOpen(Fault):
     other: str
 
     def begin(self, world: World) -> None:
-        """Tell one end."""
+        """Reset one end."""
         for connection in world.network.connections(self.loser, self.other):
             world.network.half_open(connection, self.loser)
 
@@ -118,7 +118,7 @@ class Partition(Fault):
         world.network.partition(self.a, self.b, self.direction)
 
     def end(self, world: World) -> None:
-        """Free them."""
+        """Unblock the links."""
         world.network.heal(self.a, self.b)
 
 
@@ -132,7 +132,7 @@ class Slow(Fault):
     bytes_per_s: float | None
 
     def begin(self, world: World) -> None:
-        """Slow it down."""
+        """Slow the link down."""
         world.network.slow(
             self.a,
             self.b,
@@ -142,7 +142,7 @@ class Slow(Fault):
         )
 
     def end(self, world: World) -> None:
-        """Give it its usual speed."""
+        """Restore the usual speed."""
         world.network.slow(self.a, self.b)
 
 
@@ -153,11 +153,11 @@ class Refuse(Fault):
     host: str
 
     def begin(self, world: World) -> None:
-        """Refuse."""
+        """Refuse new connections."""
         world.network.refuse(self.host)
 
     def end(self, world: World) -> None:
-        """Accept."""
+        """Accept new connections."""
         world.network.accept(self.host)
 
 
@@ -168,28 +168,28 @@ class Pause(Fault):
     host: str
 
     def begin(self, world: World) -> None:
-        """Stop it."""
+        """Pause the host."""
         world.pause(self.host)
 
     def end(self, world: World) -> None:
-        """Let it go on."""
+        """Resume the host."""
         world.resume(self.host)
 
 
 @dataclass(frozen=True)
 class Crash(Fault):
-    """A host dies and boots again; give the host a `boot` for anything to run there after."""
+    """A host dies and boots again; set the host's `boot` to start programs on it."""
 
     host: str
     mode: CrashMode
 
     def begin(self, world: World) -> None:
-        """Kill it."""
+        """Crash the host."""
         if world.host(self.host).alive:
             world.crash(self.host, self.mode)
 
     def end(self, world: World) -> None:
-        """Boot it."""
+        """Restart the host."""
         if not world.host(self.host).alive:
             world.restart(self.host)
 
@@ -202,11 +202,11 @@ class Drift(Fault):
     rate: float
 
     def begin(self, world: World) -> None:
-        """Bend the clock."""
+        """Change the rate of the clock."""
         world.drift(self.host, self.rate)
 
     def end(self, world: World) -> None:
-        """Let it run true, from where it is."""
+        """Let the clock run at the true rate, from its current time."""
         world.drift(self.host, 1.0)
 
 
@@ -218,18 +218,18 @@ class Jump(Fault):
     by_s: float
 
     def begin(self, world: World) -> None:
-        """Set it."""
+        """Set the clock."""
         world.jump_wall_clock(self.host, self.by_s)
 
 
 @dataclass(frozen=True)
 class Episode:
-    """Faults that overlap, and an end by which all of them are over."""
+    """Faults that overlap, all with an end."""
 
     faults: tuple[Fault, ...]
 
     async def run(self, world: World) -> None:
-        """Let every fault begin and end at its time. Call it from outside."""
+        """Start and end every fault at its time. Call it from outside."""
         loop = asyncio.get_running_loop()
         beginning_s = loop.time()
         for moment_s, begins, fault in self._moments():
@@ -249,7 +249,7 @@ class Episode:
 
 @dataclass(frozen=True)
 class FaultPlan:
-    """Episodes of faults. What must hold between faults is checked between episodes:
+    """Episodes of faults, between which a test checks what must hold without faults:
 
     for episode in plan:
         await episode.run(world)
@@ -264,7 +264,7 @@ class FaultPlan:
     @classmethod
     def drawn(
         cls,
-        dice: random.Random,
+        rng: random.Random,
         *,
         servers: Sequence[str],
         clients: Sequence[str],
@@ -272,16 +272,14 @@ class FaultPlan:
         faults_max: int = 4,
         kinds: Sequence[type[Fault]] | None = None,
     ) -> "FaultPlan":
-        """A plan drawn from the seed: up to `faults_max` faults in each episode."""
+        """A random plan: up to `faults_max` faults in each episode."""
         check(bool(servers), "faults strike servers and their links: name at least one")
-        draw = _Drawer(dice, servers, clients)
+        draw = _Drawer(rng, servers, clients)
         chosen = tuple(kinds) if kinds is not None else ALL_KINDS
         return cls(
             tuple(
                 Episode(
-                    tuple(
-                        draw.fault(dice.choice(chosen)) for _ in range(dice.randint(1, faults_max))
-                    )
+                    tuple(draw.fault(rng.choice(chosen)) for _ in range(rng.randint(1, faults_max)))
                 )
                 for _ in range(episodes)
             )
@@ -302,38 +300,38 @@ ALL_KINDS: Final[tuple[type[Fault], ...]] = (
 
 
 class _Drawer:
-    """Draws the parameters of faults."""
+    """Chooses the parameters of faults at random."""
 
-    def __init__(self, dice: random.Random, servers: Sequence[str], clients: Sequence[str]) -> None:
-        self._dice = dice
+    def __init__(self, rng: random.Random, servers: Sequence[str], clients: Sequence[str]) -> None:
+        self._rng = rng
         self._servers = servers
         self._hosts = [*servers, *clients]
 
     def fault(self, kind: type[Fault]) -> Fault:
-        dice = self._dice
-        at_s = dice.uniform(0.0, _SPREAD_S)
-        lasts_s = dice.uniform(*(_LONG_S if dice.random() < _LONG_CHANCE else _SHORT_S))
-        server = dice.choice(self._servers)
-        host = dice.choice(self._hosts)
-        peer = dice.choice([name for name in self._hosts if name != server] or [server])
+        rng = self._rng
+        at_s = rng.uniform(0.0, _SPREAD_S)
+        lasts_s = rng.uniform(*(_LONG_S if rng.random() < _LONG_CHANCE else _SHORT_S))
+        server = rng.choice(self._servers)
+        host = rng.choice(self._hosts)
+        peer = rng.choice([name for name in self._hosts if name != server] or [server])
         if kind is Cut:
             return Cut(at_s, 0.0, peer, server)
         if kind is HalfOpen:
-            loser, other = dice.sample((peer, server), 2)
+            loser, other = rng.sample((peer, server), 2)
             return HalfOpen(at_s, 0.0, loser, other)
         if kind is Partition:
-            return Partition(at_s, lasts_s, peer, server, dice.choice(_DIRECTIONS))
+            return Partition(at_s, lasts_s, peer, server, rng.choice(_DIRECTIONS))
         if kind is Slow:
-            if dice.random() < 0.5:
-                return Slow(at_s, lasts_s, peer, server, dice.uniform(*_LATENCY_S), None)
-            return Slow(at_s, lasts_s, peer, server, None, dice.uniform(*_BYTES_PER_S))
+            if rng.random() < 0.5:
+                return Slow(at_s, lasts_s, peer, server, rng.uniform(*_LATENCY_S), None)
+            return Slow(at_s, lasts_s, peer, server, None, rng.uniform(*_BYTES_PER_S))
         if kind is Refuse:
             return Refuse(at_s, lasts_s, server)
         if kind is Pause:
             return Pause(at_s, lasts_s, host)
         if kind is Crash:
-            return Crash(at_s, lasts_s, host, dice.choice(_CRASH_MODES))
+            return Crash(at_s, lasts_s, host, rng.choice(_CRASH_MODES))
         if kind is Drift:
-            return Drift(at_s, lasts_s, host, dice.uniform(1 - _DRIFT, 1 + _DRIFT))
+            return Drift(at_s, lasts_s, host, rng.uniform(1 - _DRIFT, 1 + _DRIFT))
         check(kind is Jump, f"no way to draw {kind}")
-        return Jump(at_s, 0.0, host, dice.uniform(-_JUMP_S, _JUMP_S))
+        return Jump(at_s, 0.0, host, rng.uniform(-_JUMP_S, _JUMP_S))

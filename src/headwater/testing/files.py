@@ -1,8 +1,8 @@
 """Files protocol in memory: the disk of one simulated host.
 
-It outlives the processes of the host and forgets nothing; the `Files` protocol promises no more
-than whole-file operations. Paths are strings with `/` between parts, nothing is relative to
-anything: "a" and "./a" are the same file, ".." is not followed.
+The files outlive the processes of the host, and nothing is lost; the `Files` protocol promises no
+more than whole-file operations. Paths are strings with `/` between parts, and there is no working
+directory: "a" and "./a" are one file, ".." is not followed.
 """
 
 import errno
@@ -23,7 +23,7 @@ def _refusal(code: int, path: str) -> OSError:
 
 
 class MemoryAppendFile:
-    """A file opened for appending; it goes on growing when renamed, as an open file does."""
+    """A file opened for appending; it keeps growing after a rename, as an open file does."""
 
     __slots__ = ("_content",)
 
@@ -42,7 +42,7 @@ class MemoryAppendFile:
 
 
 class MemoryFiles:
-    """Whole-file operations on a tree that starts with nothing but its root."""
+    """Whole-file operations on a tree that starts with only its root."""
 
     __slots__ = ("_contents", "_folders")
 
@@ -51,7 +51,7 @@ class MemoryFiles:
         self._folders: dict[str, None] = {"/": None}
 
     def paths(self) -> list[str]:
-        """Every file there is."""
+        """The paths of all files."""
         return list(self._contents)
 
     def read_bytes(self, path: str) -> bytes:
@@ -64,7 +64,7 @@ class MemoryFiles:
         return bytes(self._contents[normal])
 
     def replace_bytes(self, path: str, data: bytes) -> None:
-        """Put `data` in the place of what was there."""
+        """Replace the content of a file, or create it."""
         normal = self._place_for_a_file(path)
         self._contents[normal] = bytearray(data)
 
@@ -74,14 +74,14 @@ class MemoryFiles:
         return MemoryAppendFile(self._contents.setdefault(normal, bytearray()))
 
     def remove(self, path: str) -> None:
-        """Delete `path` if it is there."""
+        """Delete `path`, if it exists."""
         normal = _normal(path)
         if normal in self._folders:
             raise _refusal(errno.EISDIR, path)
         self._contents.pop(normal, None)
 
     def rename(self, source: str, target: str) -> None:
-        """Give the file `source` the name `target`, replacing what had it."""
+        """Rename a file, replacing a file of that name."""
         normal = _normal(source)
         if normal not in self._contents:
             raise _refusal(errno.ENOENT, source)
@@ -92,7 +92,7 @@ class MemoryFiles:
         return _normal(path) in self._folders
 
     def make_dirs(self, path: str) -> None:
-        """Create `path` and what is missing above it."""
+        """Create `path` and the missing folders above it."""
         missing: list[str] = []
         normal = _normal(path)
         while normal not in self._folders:

@@ -13,7 +13,7 @@ from headwater.testing.transport import SimServer
 
 T = TypeVar("T")
 
-# Linux hands out ports from here to clients and to servers that ask for any.
+# Linux assigns ports from here to clients and to servers that ask for any port.
 EPHEMERAL_PORT_FIRST: Final = 32_768
 PORT_LAST: Final = 65_535
 
@@ -23,7 +23,7 @@ class HostCrashed(Exception):
 
 
 class Host:
-    """What survives a crash: everything here but `process`."""
+    """A simulated machine. All of its attributes but `process` survive a crash."""
 
     def __init__(
         self, loop: SimLoop, name: str, address: str, time: HostTime, disk_seed: int
@@ -50,11 +50,11 @@ class Host:
 
     @property
     def alive(self) -> bool:
-        """Whether a process runs here, if only paused."""
+        """Whether a process runs here, possibly paused."""
         return not self.process.dead
 
     def free_port(self) -> int:
-        """The next port nobody listens on."""
+        """The next port without a listener."""
         while True:
             port = self._next_port
             self._next_port = EPHEMERAL_PORT_FIRST if port == PORT_LAST else port + 1
@@ -68,14 +68,14 @@ class Host:
         return context
 
     def spawn(self, coroutine: Coroutine[Any, Any, T]) -> "asyncio.Task[T]":
-        """Start a task of this host. It dies with the host, without a word."""
+        """Start a task of this host. It ends with the host, without its `finally` blocks."""
         if self.process.dead:
             coroutine.close()
             raise HostCrashed(self.name)
         return self._loop.create_task(coroutine, context=self.context())
 
     async def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Run on this host and wait for it from anywhere; `HostCrashed` if the host dies."""
+        """Run on this host and wait from anywhere. Raises HostCrashed if the host dies."""
         task = self.spawn(coroutine)
         answer: asyncio.Future[T] = self._loop.create_future()
         self._awaited[answer] = None
@@ -92,7 +92,7 @@ class Host:
             else:
                 answer.set_result(task.result())
 
-        # In the caller's context: the host may be dead or paused when there is news.
+        # In the caller's context: the host may be dead or paused when the task is done.
         task.add_done_callback(finished)
         try:
             return await answer
@@ -105,7 +105,7 @@ class Host:
         return self.context().run(function, *args)
 
     def process_died(self) -> None:
-        """Tell everybody who waits for this host."""
+        """Raise HostCrashed in everything that waits for this host."""
         self.listeners.clear()
         awaited, self._awaited = self._awaited, {}
         for answer in awaited:
@@ -113,7 +113,7 @@ class Host:
                 answer.set_exception(HostCrashed(self.name))
 
     def start_process(self) -> "Awaitable[object] | None":
-        """Begin anew after a crash, by `boot` where there is one."""
+        """Start a new process after a crash, with `boot` if it is set."""
         self.boots += 1
         self.process = Process(self.name, self.time)
         return None if self.boot is None else self.spawn(self.boot())

@@ -1,16 +1,16 @@
 """A virtual asyncio event loop: many simulated processes, one thread, no wall clock.
 
-Time stands still while anything can run and jumps to the next timer when nothing can, so an hour
-costs what happens in it. Every callback belongs to a `Process`, found in the context it was
-scheduled with; within a process callbacks run first in, first out, as asyncio promises, while the
-processes that are ready in one round take turns in an order drawn from the seed.
+Time stands still while anything can run and jumps to the next timer when nothing can, so the cost
+of an hour depends on the events in it. Every callback belongs to a `Process`, found in the context
+it was scheduled with; within a process callbacks run first in, first out, as asyncio promises,
+while the processes that are ready in one round take turns in an order drawn from the seed.
 
-Invariants: nothing here reads a clock, starts a thread, opens a socket or depends on the address
-of an object. Whatever asyncio would log and forget (an exception in a callback, a task destroyed
-while pending) fails the run.
+Invariants: nothing here reads a clock, starts a thread, opens a socket or depends on the address of
+an object. An error that asyncio would only log (an exception in a callback, a task destroyed while
+pending) fails the run.
 
-The loop must not know what a network is: `create_server` and `create_connection` are handed to
-the `NetworkPort` it was given.
+Must not know: the network. `create_server` and `create_connection` are passed on to its
+`NetworkPort`.
 """
 
 import asyncio
@@ -27,13 +27,13 @@ from headwater.testing.clock import HostTime
 
 T = TypeVar("T")
 
-# Where the loop's time starts. Not 0, which code may take for "never".
+# The loop's time at the start. Not 0, which code may take for "never".
 BEGINNING_S: Final = 1_000.0
 
-# What one round costs. Without a cost, code that polls would stop the clock it waits for.
+# The cost of one round. Without a cost, code that polls would stop the clock it waits for.
 TURN_S: Final = 1e-6
 
-# Work given to an executor comes back after a time in this range, so that it may overtake.
+# Work in an executor takes a time in this range, so that it may overtake other work.
 EXECUTOR_DELAY_MIN_S: Final = 20e-6
 EXECUTOR_DELAY_MAX_S: Final = 2e-3
 
@@ -48,7 +48,7 @@ _CLOSE_ATTEMPTS_MAX: Final = 16
 
 
 class SimulationError(Exception):
-    """The simulated program did what no program may do."""
+    """The simulated program did something that no program may do."""
 
 
 class Deadlock(SimulationError):
@@ -64,7 +64,7 @@ class UnhandledException(SimulationError):
 
 
 class Process:
-    """What runs, stops and dies together. A host that restarts gets a new one."""
+    """A group of callbacks that run, stop and die together. A restarted host gets a new one."""
 
     __slots__ = ("dead", "name", "paused", "queued", "ready", "time")
 
@@ -86,7 +86,7 @@ CURRENT_PROCESS: Final[contextvars.ContextVar[Process]] = contextvars.ContextVar
 
 
 class SimHandle(asyncio.TimerHandle):
-    """A callback of a process, to run in its next turn or at a time."""
+    """A callback of a process, for its next turn or for a time."""
 
     __slots__ = ("args", "callback", "context", "heap", "process", "when_s")
 
@@ -116,7 +116,7 @@ class SimHandle(asyncio.TimerHandle):
         return self is other
 
     def cancel(self) -> None:
-        """Never run; what the callback refers to is released at once."""
+        """Cancel the callback; its references are released at once."""
         if not self._cancelled:
             self._cancelled = True
             self.callback = None
@@ -129,11 +129,11 @@ class SimHandle(asyncio.TimerHandle):
         return self._cancelled
 
     def when(self) -> float:
-        """The loop time of its process at which it is due."""
+        """The time on its process's clock at which it is due."""
         return self.when_s
 
     def get_context(self) -> contextvars.Context:
-        """The context it runs in."""
+        """The context in which it runs."""
         return self.context
 
 
@@ -147,7 +147,7 @@ class KernelEvent:
         self.args = args
 
     def cancel(self) -> None:
-        """Never happen."""
+        """Cancel the call."""
         self.callback = None
         self.args = ()
 
@@ -177,7 +177,7 @@ class SimTask(_Numbered, asyncio.Task[T]):
 
 
 class NetworkPort(Protocol):
-    """What the loop needs of a network. Signatures follow asyncio's."""
+    """The network for the loop. The signatures follow asyncio's."""
 
     async def create_server(
         self, factory: Callable[[], asyncio.BaseProtocol], host: Any, port: Any, **options: Any
@@ -196,9 +196,9 @@ class SimLoop(asyncio.BaseEventLoop):
     network: NetworkPort
 
     def __init__(
-        self, dice: random.Random, *, callbacks_max: int, virtual_s_max: float, outside: Process
+        self, rng: random.Random, *, callbacks_max: int, virtual_s_max: float, outside: Process
     ) -> None:
-        """`outside` is the process of callbacks scheduled from no process."""
+        """`outside` is the process of callbacks that are scheduled from no process."""
         super().__init__()
         self.set_debug(False)
         self.outside = outside
@@ -206,8 +206,8 @@ class SimLoop(asyncio.BaseEventLoop):
         self._next_collection = _CALLBACKS_PER_COLLECTION
         self._callbacks_max = callbacks_max
         self._end_s = BEGINNING_S + virtual_s_max
-        self._dice = dice
-        # Set higher for a slow disk: syncing one is what executors are mostly asked for.
+        self._rng = rng
+        # Set higher for a slow disk: executors mostly sync a disk.
         self.executor_delay_s_max = EXECUTOR_DELAY_MAX_S
         self._now_s = BEGINNING_S
         self._runnable: list[Process] = []
@@ -301,7 +301,7 @@ class SimLoop(asyncio.BaseEventLoop):
         return event
 
     def timer_was_cancelled(self) -> None:
-        """Sweep the heap once more than half of it is cancelled."""
+        """Remove cancelled timers once more than half of the heap is cancelled."""
         self._cancelled_timers += 1
         if self._cancelled_timers < max(_CANCELLED_TIMERS_KEPT_MAX, len(self._timers) // 2):
             return
@@ -343,9 +343,9 @@ class SimLoop(asyncio.BaseEventLoop):
     ) -> asyncio.Future[T]:
         """Run `func` at some later turn, in this thread; several may finish in any order."""
         future: asyncio.Future[T] = self.create_future()
-        delay_s = self._dice.uniform(EXECUTOR_DELAY_MIN_S, self.executor_delay_s_max)
-        # The work is done somewhere on the way, and known only at the end of it.
-        work_s = self._dice.uniform(0, delay_s)
+        delay_s = self._rng.uniform(EXECUTOR_DELAY_MIN_S, self.executor_delay_s_max)
+        # The work is done at some time in between, and its result is known only at the end.
+        work_s = self._rng.uniform(0, delay_s)
 
         def work() -> None:
             if future.cancelled():
@@ -363,11 +363,11 @@ class SimLoop(asyncio.BaseEventLoop):
     # Processes
 
     def pause(self, process: Process) -> None:
-        """Stop running `process`; what falls due waits."""
+        """Stop running `process`; its due callbacks wait."""
         process.paused = True
 
     def resume(self, process: Process) -> None:
-        """Run `process` again, first what fell due meanwhile."""
+        """Run `process` again, beginning with the callbacks that are due by now."""
         process.paused = False
         if process.ready and not process.queued and not process.dead:
             process.queued = True
@@ -391,7 +391,7 @@ class SimLoop(asyncio.BaseEventLoop):
         self._dead_tasks.append(task)
 
     def end(self) -> None:
-        """Close every coroutine that is left. Nothing they schedule happens any more."""
+        """Close every coroutine that is left. Callbacks that they schedule never run."""
         self._ended = True
         for task in self._unfinished_tasks():
             self._bury(task)
@@ -412,7 +412,7 @@ class SimLoop(asyncio.BaseEventLoop):
         self._release_due_timers()
         runnable, self._runnable = self._runnable, []
         if len(runnable) > 1:
-            self._dice.shuffle(runnable)
+            self._rng.shuffle(runnable)
         for process in runnable:
             self._run_turn(process)
         self._now_s += TURN_S
@@ -450,7 +450,7 @@ class SimLoop(asyncio.BaseEventLoop):
                 continue
             if isinstance(event, KernelEvent):
                 event.callback(*event.args)
-                # The call may have made the loop sweep its heap into a new list.
+                # The call may have replaced the list of timers.
                 timers = self._timers
                 continue
             event.heap = None
@@ -465,7 +465,7 @@ class SimLoop(asyncio.BaseEventLoop):
     def _run_turn(self, process: Process) -> None:
         process.queued = False
         ready = process.ready
-        # Only what is ready now: what these callbacks schedule belongs to the next turn.
+        # Only callbacks that are ready now: those that they schedule belong to the next turn.
         for _ in range(len(ready)):
             if process.paused or process.dead:
                 return
@@ -496,12 +496,12 @@ class SimLoop(asyncio.BaseEventLoop):
         self._failure = failure
 
     def take_failure(self) -> BaseException | None:
-        """What failed after the last turn, such as a destructor."""
+        """Remove and return a failure after the last turn, such as one of a destructor."""
         failure, self._failure = self._failure, None
         return failure
 
     def waiting(self) -> str:
-        """One line per unfinished task: whose it is and where it waits."""
+        """One line per unfinished task: its process and its place in the code."""
         lines = []
         for task in self._unfinished_tasks():
             state = " (paused)" if task.process.paused else ""
@@ -562,7 +562,7 @@ def _close_coroutine(coroutine: Coroutine[Any, Any, object]) -> None:
         try:
             coroutine.close()
         except BaseException:
-            # Its `finally` blocks ran into a world that is no more: nothing to report.
+            # Its `finally` blocks ran after the end of the world: there is nothing to report.
             continue
         return
 

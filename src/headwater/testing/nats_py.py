@@ -1,16 +1,18 @@
 """Real nats-py clients inside a simulated world.
 
-nats-py reads clocks and throws dice by itself: `time.monotonic` to space reconnects, `secrets` and
-`random` for inboxes and the order of servers, `uuid4` for names of pending calls, `datetime.now`
-in key-value, object store and services. While a world runs, every module of the `nats` package
-sees the world's clocks and dice in the place of these; nothing outside that package changes.
+nats-py reads clocks and random numbers by itself: `time.monotonic` to space reconnects, `secrets`
+and `random` for inboxes and the order of servers, `uuid4` for names of pending calls,
+`datetime.now` in key-value, object store and services. While a world runs, every module of the
+`nats` package sees the world's clocks and random numbers instead; nothing outside that package
+changes.
 
-What is replaced is found by identity among the globals of the package's modules, not by a list of
-places, so that a new release of nats-py that imports one of them elsewhere stays deterministic.
+The functions to replace are found by identity among the globals of the package's modules, not by a
+list of places, so that a new release of nats-py that imports one of them elsewhere stays
+deterministic.
 
-One habit of nats-py is tolerated here: a reconnect that fails after TCP connected forgets its
-stream without closing it. Python then closes it and warns; where warnings are errors, that would
-fail runs for a leak that is not the program's under test.
+One bug of nats-py is tolerated here: a reconnect that fails after TCP connected drops its stream
+without closing it. Python then closes it and warns; with warnings as errors, runs would fail for a
+leak that is not the tested program's.
 """
 
 import contextlib
@@ -36,7 +38,7 @@ from headwater.testing.loop import SimLoop
 
 
 class NatsWorld(Protocol):
-    """What nats-py needs of a world."""
+    """The part of a world that nats-py needs."""
 
     loop: SimLoop
 
@@ -47,10 +49,10 @@ class NatsWorld(Protocol):
 
 @contextlib.contextmanager
 def simulated_nats_py(world: NatsWorld) -> Iterator[None]:
-    """Give the nats package, if installed, the clocks and dice of `world`; give back after."""
+    """Give the nats package, if installed, the clocks and random numbers of `world`."""
     replaced: list[tuple[types.ModuleType, str, object]] = []
     pairs = _substitutes(world)
-    # Compared by identity: half of what modules hold can not be hashed.
+    # Compared by identity: half of the globals cannot be hashed.
     substitutes = {id(original): substitute for original, substitute in pairs}
     for module in nats_modules():
         for name, value in list(vars(module).items()):
@@ -69,12 +71,12 @@ def simulated_nats_py(world: NatsWorld) -> Iterator[None]:
 
 @functools.cache
 def nats_modules() -> list[types.ModuleType]:
-    """Every importable module of the nats package; none where it is not installed."""
+    """Every importable module of the nats package; none if it is not installed."""
     if importlib.util.find_spec("nats") is None:
         return []
     package = importlib.import_module("nats")
     for found in pkgutil.walk_packages(package.__path__, "nats."):
-        # Parts with optional dependencies that are missing here can not be used here either.
+        # Parts with optional dependencies that are missing here cannot be used here either.
         with contextlib.suppress(ImportError):
             importlib.import_module(found.name)
     return [
@@ -85,15 +87,15 @@ def nats_modules() -> list[types.ModuleType]:
 
 
 def _substitutes(world: NatsWorld) -> list[tuple[object, object]]:
-    """Pairs of what is replaced and by what: whole modules, and what was imported from them."""
-    dice = world.dice("nats-py")
+    """Pairs of an original and its substitute: whole modules, and functions imported from them."""
+    rng = world.dice("nats-py")
     pairs: list[tuple[object, object]] = []
     for module, overrides in (
         (time, _clock_functions(world)),
-        (random, _dice_functions(dice)),
-        (secrets, _secret_functions(dice)),
-        (uuid, {"uuid1": _uuid_maker(dice), "uuid4": _uuid_maker(dice)}),
-        (os, {"urandom": dice.randbytes}),
+        (random, _random_functions(rng)),
+        (secrets, _secret_functions(rng)),
+        (uuid, {"uuid1": _uuid_maker(rng), "uuid4": _uuid_maker(rng)}),
+        (os, {"urandom": rng.randbytes}),
         (real_datetime, {"datetime": _datetime_class(world)}),
     ):
         pairs.append((module, _module_with(module, overrides)))
@@ -136,43 +138,43 @@ def _clock_functions(world: NatsWorld) -> dict[str, Any]:
     }
 
 
-def _dice_functions(dice: random.Random) -> dict[str, Any]:
+def _random_functions(rng: random.Random) -> dict[str, Any]:
     return {
-        "SystemRandom": lambda: dice,
-        "choice": dice.choice,
-        "choices": dice.choices,
-        "getrandbits": dice.getrandbits,
-        "randbytes": dice.randbytes,
-        "randint": dice.randint,
-        "random": dice.random,
-        "randrange": dice.randrange,
-        "sample": dice.sample,
-        "shuffle": dice.shuffle,
-        "uniform": dice.uniform,
+        "SystemRandom": lambda: rng,
+        "choice": rng.choice,
+        "choices": rng.choices,
+        "getrandbits": rng.getrandbits,
+        "randbytes": rng.randbytes,
+        "randint": rng.randint,
+        "random": rng.random,
+        "randrange": rng.randrange,
+        "sample": rng.sample,
+        "shuffle": rng.shuffle,
+        "uniform": rng.uniform,
     }
 
 
-def _secret_functions(dice: random.Random) -> dict[str, Any]:
+def _secret_functions(rng: random.Random) -> dict[str, Any]:
     default_bytes = 32
 
     def token_bytes(nbytes: int | None = None) -> bytes:
-        return dice.randbytes(default_bytes if nbytes is None else nbytes)
+        return rng.randbytes(default_bytes if nbytes is None else nbytes)
 
     def token_hex(nbytes: int | None = None) -> str:
         return token_bytes(nbytes).hex()
 
     return {
-        "choice": dice.choice,
-        "randbelow": dice.randrange,
-        "randbits": dice.getrandbits,
+        "choice": rng.choice,
+        "randbelow": rng.randrange,
+        "randbits": rng.getrandbits,
         "token_bytes": token_bytes,
         "token_hex": token_hex,
     }
 
 
-def _uuid_maker(dice: random.Random) -> Any:
+def _uuid_maker(rng: random.Random) -> Any:
     def make() -> uuid.UUID:
-        return uuid.UUID(bytes=dice.randbytes(16), version=4)
+        return uuid.UUID(bytes=rng.randbytes(16), version=4)
 
     return make
 

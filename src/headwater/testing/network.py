@@ -1,9 +1,9 @@
 """The simulated network: hosts, the links between them, and everything that can go wrong.
 
 It stands behind the loop's `create_server` and `create_connection`. A connection belongs to the
-hosts whose processes made it; every pair of hosts has one link each way. Faults here are calls
-that take effect at once and last until undone (`heal`, `slow` with defaults, `accept`); which of
-them a program can survive is told in `headwater.testing.faults`.
+hosts whose processes made it; every pair of hosts has one link each way. Faults here are calls that
+take effect at once and last until undone (`heal`, `slow` with defaults, `accept`);
+`headwater.testing.faults` says which of them a program can survive.
 """
 
 import asyncio
@@ -67,10 +67,10 @@ class SimNetwork:
     """Hosts, links and connections of one world."""
 
     def __init__(
-        self, loop: SimLoop, dice: random.Random, trace: Trace, settings: NetworkSettings
+        self, loop: SimLoop, rng: random.Random, trace: Trace, settings: NetworkSettings
     ) -> None:
         self.loop = loop
-        self.dice = dice
+        self.rng = rng
         self.trace = trace
         self.settings = settings
         self._hosts: dict[str, Host] = {}
@@ -82,13 +82,13 @@ class SimNetwork:
     # Hosts and links
 
     def add_host(self, host: Host) -> None:
-        """Plug a host in."""
+        """Connect a host to the network."""
         check(host.name not in self._hosts, f"there is a host {host.name} already")
         self._hosts[host.name] = host
         self._by_address[host.address] = host
 
     def resolve(self, name: str) -> str:
-        """The address of a host name; raises what a resolver raises."""
+        """The address of a host name. Raises a resolver's error."""
         if name in _LOOPBACK_NAMES:
             return _LOOPBACK
         host = self._hosts.get(name) or self._by_address.get(name)
@@ -103,7 +103,7 @@ class SimNetwork:
         return self._hosts[process.name]
 
     def link(self, source: str, target: str) -> Link:
-        """The way from one host to another."""
+        """The link from one host to another."""
         link = self._links.get((source, target))
         if link is None:
             check(source in self._hosts and target in self._hosts, f"no {source} or {target}")
@@ -206,11 +206,11 @@ class SimNetwork:
             timer.cancel()
 
     def _packet(self, link: Link, arrived: Callable[..., object], *args: Any) -> None:
-        """Send something small; behind a partition it waits to be repeated."""
+        """Send a small packet; behind a partition it waits to be repeated."""
         if link.blocks:
             link.held.append(lambda: self._packet(link, arrived, *args))
         else:
-            delay_s = link.delay_s(self.dice)
+            delay_s = link.delay_s(self.rng)
             self.loop.call_kernel_at(self.loop.now_s() + delay_s, arrived, *args)
 
     def _request_arrived(self, attempt: _Attempt) -> None:
@@ -290,7 +290,7 @@ class SimNetwork:
         bytes_per_s: float | None = None,
         direction: Direction = "both",
     ) -> None:
-        """Set the speed of a link; whatever is not given becomes the default again."""
+        """Set the speed of a link; a value that is not given becomes the default again."""
         settings = self.settings
         self._note("fault", f"slow {a} {b} {direction} {latency_s} {jitter_s} {bytes_per_s}")
         for link in self._directed(a, b, direction):
@@ -299,7 +299,7 @@ class SimNetwork:
             link.bytes_per_s = bytes_per_s
 
     def cut(self, connection: Connection) -> None:
-        """Lose a connection: both ends get a prefix of what was under way, then a reset."""
+        """Lose a connection: both ends get a prefix of the bytes under way, then a reset."""
         self._note("fault", f"cut #{connection.number}")
         connection.sever()
 
@@ -321,7 +321,7 @@ class SimNetwork:
         end.fail(ConnectionResetError(errno.ECONNRESET, os.strerror(errno.ECONNRESET)))
 
     def refuse(self, host: str) -> None:
-        """Refuse new connections to a host; those that exist go on."""
+        """Refuse new connections to a host; existing ones stay."""
         self._note("fault", f"refuse {host}")
         self._hosts[host].refusing = True
 
@@ -330,17 +330,17 @@ class SimNetwork:
         self._note("fault", f"accept {host}")
         self._hosts[host].refusing = False
 
-    # What befalls the network when a host dies; called by the world
+    # Effects of the death of a host, called by the world
 
     def process_killed(self, host: Host) -> None:
-        """The kernel closes what the process had open."""
+        """Close the sockets of a killed process, as its kernel does."""
         host.process_died()
         for end in self._ends(host):
             end.orphan()
             end.close()
 
     def power_lost(self, host: Host) -> None:
-        """Sockets vanish, and nothing passes until power is back."""
+        """Drop the sockets of a host, and block its links until power is back."""
         host.process_died()
         host.powered = False
         for end in self._ends(host):
@@ -351,13 +351,13 @@ class SimNetwork:
                 self._block(link, _NO_POWER + host.name)
 
     def power_restored(self, host: Host) -> None:
-        """The host answers again, knowing nothing of the connections it had."""
+        """Unblock the links of a host, which has lost its connections."""
         host.powered = True
         for link in list(self._links.values()):
             self._unblock(link, _NO_POWER + host.name)
 
     def end(self) -> None:
-        """The world is over: no transport may act any more."""
+        """Stop all transports, at the end of the world."""
         for host in self._hosts.values():
             for end in self._ends(host):
                 end.orphan()
@@ -374,7 +374,7 @@ class SimNetwork:
         return ends
 
     def _directed(self, a: str, b: str, direction: Direction) -> list[Link]:
-        check(a != b, "a host can not be parted from itself")
+        check(a != b, "a host cannot be parted from itself")
         links = []
         if direction != "backward":
             links.append(self.link(a, b))
@@ -402,8 +402,8 @@ class SimNetwork:
             self.loop.call_kernel_at(self._recovery_s(link), send_again)
 
     def _recovery_s(self, link: Link) -> float:
-        wait_s = self.settings.recovery_s * self.dice.random()
-        return self.loop.now_s() + wait_s + link.delay_s(self.dice)
+        wait_s = self.settings.recovery_s * self.rng.random()
+        return self.loop.now_s() + wait_s + link.delay_s(self.rng)
 
     def _note(self, kind: str, detail: str) -> None:
         self.trace.note(self.loop.now_s(), kind, detail)

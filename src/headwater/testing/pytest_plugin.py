@@ -14,13 +14,13 @@ from headwater.server.embedded import EmbeddedServer
 
 @pytest.fixture
 def headwater_server() -> Iterator[EmbeddedServer]:
-    """A server of this test's own, on a free loopback port."""
+    """A server for this test alone, on a free loopback port."""
     with EmbeddedServer() as server:
         yield server
 
 
 @pytest.fixture
 def headwater_jetstream() -> Iterator[EmbeddedServer]:
-    """A server with streams of this test's own, on a free loopback port, in a temporary folder."""
+    """A server with streams, for this test alone, on a free loopback port."""
     with EmbeddedServer(jetstream=True) as server:
         yield server

@@ -1,9 +1,9 @@
-"""Simulated TCP, as the kernels at both ends see it.
+"""Simulated TCP: the kernels at both ends, and the network between them.
 
 A connection is two `Socket`s joined by two `Lane`s, one per direction. A lane keeps its bytes in
 order and loses none while the connection lives: a partition delays them, a cut ends the
-connection after a prefix of them. What asyncio buffers in the process is not here; what the
-kernels buffer is, and it is bounded, so that a reader who does not read stops the writer.
+connection after a prefix of them. The buffers of asyncio in the process are not part of this; those
+of the kernels are, and they are bounded, so that a reader that does not read stops the writer.
 
 ```
 transport ─ send ─▶ Socket ─▶ Lane: in flight over a Link ─▶ Socket: unread ─ recv ─▶ transport
@@ -41,38 +41,38 @@ class Control(Enum):
 
 @dataclass(frozen=True)
 class NetworkSettings:
-    """How the network behaves where no fault says otherwise."""
+    """The behaviour of the network without faults."""
 
     latency_s: float = 0.0005
-    """Least time from one host to another."""
+    """The least time from one host to another."""
 
     jitter_s: float = 0.0005
-    """At most this is added to each segment's latency."""
+    """The most that is added to each segment's latency."""
 
     loopback_latency_s: float = 20e-6
-    """Time from a host to itself."""
+    """The time from a host to itself."""
 
     socket_buffer_bytes: int = 256 * 1024
-    """What the two kernels hold of one direction: sent and not yet read by the process."""
+    """Bytes of one direction in both kernels: sent and not yet read by the process."""
 
     read_bytes_max: int = 256 * 1024
-    """Most that one read returns, as in asyncio."""
+    """The most that one read returns, as in asyncio."""
 
     partial_read_chance: float = 0.2
-    """How often a read returns a random part of what is there."""
+    """The chance that a read returns a random part of the bytes."""
 
     retransmission_limit_s: float = 924.6
-    """How long unacknowledged bytes keep a connection alive: Linux with tcp_retries2 = 15."""
+    """The time that unacknowledged bytes keep a connection alive: Linux, tcp_retries2 = 15."""
 
     connect_limit_s: float = 127.0
-    """How long a connect waits for an answer: Linux with tcp_syn_retries = 6."""
+    """The time that a connect waits for an answer: Linux, tcp_syn_retries = 6."""
 
     recovery_s: float = 0.5
-    """At most this passes between the end of a partition and the next retransmission."""
+    """The most that passes between the end of a partition and the next retransmission."""
 
 
 class Link:
-    """The way from one host to another; the way back is another link."""
+    """The path from one host to another; the path back is another link."""
 
     __slots__ = (
         "_busy_until_s",
@@ -95,33 +95,33 @@ class Link:
         self._busy_until_s = 0.0
         # Reasons why nothing passes: a partition, a host without power. Insertion-ordered.
         self.blocks: dict[str, None] = {}
-        # Lanes and packets that must hear when this link is blocked or free again.
+        # Lanes and packets to notify when this link is blocked or free again.
         self.lanes: dict[Lane, None] = {}
         self.held: list[Callable[[], object]] = []
 
-    def delay_s(self, dice: random.Random) -> float:
-        """How long the next small packet takes."""
-        return self.latency_s + self.jitter_s * dice.random()
+    def delay_s(self, rng: random.Random) -> float:
+        """The time that the next small packet takes."""
+        return self.latency_s + self.jitter_s * rng.random()
 
-    def arrival_s(self, now_s: float, size: int, dice: random.Random) -> float:
-        """When `size` bytes sent now arrive, behind whatever else uses the link."""
+    def arrival_s(self, now_s: float, size: int, rng: random.Random) -> float:
+        """When `size` bytes sent now arrive, behind all other bytes on the link."""
         if self.bytes_per_s is not None:
             now_s = max(now_s, self._busy_until_s) + size / self.bytes_per_s
             self._busy_until_s = now_s
-        return now_s + self.delay_s(dice)
+        return now_s + self.delay_s(rng)
 
     def piece_bytes(self) -> int | None:
-        """In what pieces bytes trickle, if bandwidth is limited."""
+        """The size of pieces on a link with limited bandwidth; None without a limit."""
         if self.bytes_per_s is None:
             return None
         return max(_PIECE_BYTES_MIN, int(self.bytes_per_s * _PIECE_S))
 
 
 class Wire(Protocol):
-    """What sockets and lanes share: the loop, the dice, the trace and the settings."""
+    """The loop, random numbers, trace and settings that sockets and lanes share."""
 
     loop: SimLoop
-    dice: random.Random
+    rng: random.Random
     trace: Trace
     settings: NetworkSettings
 
@@ -130,7 +130,7 @@ class Reader(Protocol):
     """The process's end of a socket. Calls only announce; the process acts in its own turn."""
 
     def readable(self) -> None:
-        """There are bytes, an end of file or an error to fetch."""
+        """Bytes, an end of file or an error can be read."""
         ...
 
     def writable(self) -> None:
@@ -184,7 +184,7 @@ class Lane:
         self._timer: KernelEvent | None = None
         self._give_up: KernelEvent | None = None
         self.severed = False
-        # Bytes after which the connection is cut, counted down as they are sent.
+        # Bytes until the connection is cut, counted down as they are sent.
         self.cut_after: int | None = None
         link.lanes[self] = None
         ack_link.lanes[self] = None
@@ -192,11 +192,11 @@ class Lane:
     # Sending
 
     def room(self) -> int:
-        """How many bytes the kernels still take."""
+        """The number of bytes that the kernels still accept."""
         return self._wire.settings.socket_buffer_bytes - self._outstanding
 
     def send(self, data: bytes) -> None:
-        """Put bytes on their way."""
+        """Send bytes."""
         if self.severed:
             return
         if self.cut_after is not None:
@@ -214,7 +214,7 @@ class Lane:
             self.sender.connection.sever(keep=self)
 
     def control(self, control: Control) -> None:
-        """Put a segment without bytes on its way, behind the bytes."""
+        """Send a segment without bytes, behind the bytes."""
         if not self.severed:
             self.severed = control is Control.RST
             self._put(control, 0)
@@ -230,7 +230,7 @@ class Lane:
 
     def _put(self, payload: bytearray | Control, size: int) -> None:
         now_s = self._wire.loop.now_s()
-        arrival_s = self.link.arrival_s(now_s, size, self._wire.dice)
+        arrival_s = self.link.arrival_s(now_s, size, self._wire.rng)
         self._last_arrival_s = max(self._last_arrival_s, arrival_s)
         self._in_flight.append(_Segment(now_s, self._last_arrival_s, payload))
         if self._timer is None:
@@ -254,11 +254,11 @@ class Lane:
         self._await_head()
 
     def consumed(self, size: int) -> None:
-        """The receiving process has read `size` bytes: tell the sender there is room."""
+        """Note that the receiving process has read `size` bytes, which makes room."""
         if self.ack_link.blocks:
             self._held_acks += size
         elif self.sender.waits_for_room:
-            delay_s = self.ack_link.delay_s(self._wire.dice)
+            delay_s = self.ack_link.delay_s(self._wire.rng)
             loop = self._wire.loop
             loop.call_kernel_at(loop.now_s() + delay_s, self._acked, size)
         else:
@@ -271,7 +271,7 @@ class Lane:
     # Trouble
 
     def blocked(self) -> None:
-        """One of the links stopped passing anything."""
+        """React to a link that was blocked."""
         if self.link.blocks and self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -279,7 +279,7 @@ class Lane:
             self._begin_giving_up()
 
     def unblocked(self, resumes_s: float) -> None:
-        """One of the links passes again; retransmissions set in at `resumes_s`."""
+        """React to a link that was unblocked; retransmissions begin at `resumes_s`."""
         if not self.link.blocks and self._in_flight and self._timer is None:
             for segment in self._in_flight:
                 segment.arrival_s = max(segment.arrival_s, resumes_s)
@@ -304,7 +304,7 @@ class Lane:
         self.sender.fail(TimeoutError(errno.ETIMEDOUT, os.strerror(errno.ETIMEDOUT)))
 
     def forget_in_flight(self) -> None:
-        """Lose everything under way; only for connections that are over at the sending end."""
+        """Lose all bytes under way; only for connections that are over at the sending end."""
         self._in_flight.clear()
         if self._timer is not None:
             self._timer.cancel()
@@ -313,7 +313,7 @@ class Lane:
     def truncate(self) -> None:
         """Keep a random prefix of the bytes under way, and nothing else."""
         total = sum(len(s.payload) for s in self._in_flight if isinstance(s.payload, bytearray))
-        left = self._wire.dice.randint(0, total)
+        left = self._wire.rng.randint(0, total)
         kept: deque[_Segment] = deque()
         for segment in self._in_flight:
             if isinstance(segment.payload, bytearray):
@@ -333,7 +333,7 @@ class Lane:
             self.receiver.receive(self._in_flight.popleft().payload)
 
     def leave_links(self) -> None:
-        """Hear no more of the links: the connection is over at both ends."""
+        """Leave the links of a connection that is over at both ends."""
         self.forget_in_flight()
         if self._give_up is not None:
             self._give_up.cancel()
@@ -385,10 +385,10 @@ class Socket:
         self.fin_sent = False
         self.waits_for_room = False
 
-    # What the process calls
+    # Calls of the process
 
     def send(self, data: bytes) -> int:
-        """Take as many bytes as there is room for; raises what went wrong with the connection."""
+        """Accept as many bytes as there is room for. Raises the connection's error."""
         if self.error is not None:
             raise self.error
         if self.fin_sent:
@@ -400,16 +400,16 @@ class Socket:
         return size
 
     def receive_size(self) -> int:
-        """How much the next read returns: all that is there, or a part the seed chooses."""
+        """The size of the next read: all unread bytes, or a random part."""
         settings = self._wire.settings
         size = min(len(self.unread), settings.read_bytes_max)
-        dice = self._wire.dice
-        if size > 1 and dice.random() < settings.partial_read_chance:
-            return dice.randrange(1, size)
+        rng = self._wire.rng
+        if size > 1 and rng.random() < settings.partial_read_chance:
+            return rng.randrange(1, size)
         return size
 
     def take(self, size: int) -> bytes:
-        """Read `size` bytes of what is there."""
+        """Read `size` of the unread bytes."""
         data = bytes(self.unread[:size])
         del self.unread[:size]
         self.lane_in.consumed(size)
@@ -419,13 +419,13 @@ class Socket:
         return data
 
     def shutdown(self) -> None:
-        """Send nothing more."""
+        """Close the sending direction."""
         if not self.fin_sent and not self.closed and self.error is None:
             self.fin_sent = True
             self.lane_out.control(Control.FIN)
 
     def close(self) -> None:
-        """Give the socket back. Unread bytes turn the end into a reset, as in Linux."""
+        """Close the socket. Unread bytes turn the end into a reset, as in Linux."""
         if self.closed:
             return
         if self.error is None:
@@ -435,12 +435,12 @@ class Socket:
                 self.shutdown()
         self._gone("close")
 
-    # What the network calls
+    # Calls of the network
 
     def receive(self, payload: bytearray | Control) -> None:
-        """A segment arrived."""
+        """Process a segment that arrived."""
         if self.closed or self.error is not None:
-            # Nobody is here any more: the answer to anything but a reset is a reset.
+            # The socket is closed: the answer to anything but a reset is a reset.
             if payload is not Control.RST:
                 self.lane_out.control(Control.RST)
             return
@@ -457,12 +457,12 @@ class Socket:
             self.reader.readable()
 
     def has_room(self) -> None:
-        """The other end has read something."""
+        """Announce room after the other end has read."""
         if self.waits_for_room and self.reader is not None and not self.closed:
             self.reader.writable()
 
     def fail(self, error: OSError) -> None:
-        """The connection is over at this end. Bytes that arrived before stay readable."""
+        """End the connection at this end. Bytes that arrived before stay readable."""
         if self.closed or self.error is not None:
             return
         self.error = error
@@ -474,13 +474,13 @@ class Socket:
             self.reader.writable()
 
     def orphan(self) -> None:
-        """The process is gone, and with it who reads this."""
+        """Detach the socket from a process that died."""
         if self.reader is not None:
             self.reader.orphaned()
             self.reader = None
 
     def vanish(self) -> None:
-        """The host lost power: no goodbye, and nobody to answer."""
+        """Drop the socket of a host that lost power, without a reset to the other end."""
         self.lane_out.truncate()
         if not self.lane_out.link.blocks:
             self.lane_out.deliver_now()
@@ -496,7 +496,7 @@ class Socket:
 
 
 class Connection:
-    """Two sockets and what lies between them."""
+    """Two sockets, and the lanes between them."""
 
     __slots__ = ("_on_established", "_on_over", "_wire", "client", "client_host", "number",
                  "port", "server", "server_host")  # fmt: skip
@@ -528,7 +528,7 @@ class Connection:
         return f"<Connection #{self.number} {self.client_host} to {self.server_host}:{self.port}>"
 
     def label(self, end: Socket) -> str:
-        """How the trace names one end."""
+        """The name of one end in the trace."""
         if end is self.client:
             return f"#{self.number} {self.client_host}<{self.server_host}"
         return f"#{self.number} {self.server_host}<{self.client_host}"
@@ -538,9 +538,9 @@ class Connection:
         self._on_established(self)
 
     def sever(self, keep: Lane | None = None) -> None:
-        """Cut the connection: a prefix of what was sent arrives, then a reset, at both ends.
+        """Cut the connection: a prefix of the bytes arrives, then a reset, at both ends.
 
-        The prefix is drawn for each direction, except for `keep`, where all that was sent counts.
+        The prefix is random for each direction, except for `keep`, where all sent bytes arrive.
         """
         for lane in (self.client.lane_out, self.server.lane_out):
             if not lane.severed:
@@ -549,7 +549,7 @@ class Connection:
                 lane.control(Control.RST)
 
     def end_closed(self) -> None:
-        """One end gave its socket back; with both gone the connection is over."""
+        """Note a closed end; with both closed the connection is over."""
         if self.client.closed and self.server.closed:
             self.client.lane_out.leave_links()
             self.server.lane_out.leave_links()

@@ -1,8 +1,8 @@
-"""What happened in a simulated run, and the hash that is the run's identity.
+"""The trace of a simulated run, and the hash that is the run's identity.
 
-Two runs are the same run when their hashes are equal. So a trace may contain only what the seed
-decides: virtual times, host names, connection numbers, lengths, checksums. Addresses of objects,
-task names and wall-clock times must never enter it.
+Two runs are equal when their hashes are. So a trace may contain only facts that the seed decides:
+virtual times, host names, connection numbers, lengths, checksums. Addresses of objects, task names
+and wall-clock times must never enter it.
 """
 
 import hashlib
@@ -22,7 +22,7 @@ class Trace:
     __slots__ = ("_hash", "_kept", "_unhashed", "event_count")
 
     def __init__(self, keep: int) -> None:
-        """`keep` is how many of the latest events are printed when a run fails."""
+        """`keep` is the number of latest events that are printed when a run fails."""
         self._hash = hashlib.blake2b(digest_size=16)
         self._unhashed: list[str] = []
         self._kept: deque[str] = deque(maxlen=keep)
@@ -43,7 +43,7 @@ class Trace:
         self.note(now_s, kind, f"{detail} {len(data)} {zlib.crc32(data):08x}")
 
     def digest(self) -> str:
-        """The identity of everything noted so far."""
+        """The hash of all events so far."""
         self._absorb()
         return self._hash.hexdigest()
 

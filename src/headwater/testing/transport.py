@@ -1,9 +1,9 @@
 """asyncio's transport and server interfaces on simulated sockets.
 
-`SimTransport` promises what asyncio's selector transport promises, in the same order: `close`
-flushes and `abort` does not, `connection_lost` comes once and in a later turn, flow control calls
-the protocol at the water marks, an exception in a protocol method ends the connection and is
-reported. All of it happens in turns of the process the connection belongs to.
+`SimTransport` keeps the promises of asyncio's selector transport, in its order: `close` flushes and
+`abort` does not, `connection_lost` comes once and in a later turn, flow control calls the protocol
+at the water marks, an exception in a protocol method ends the connection and is reported. All of it
+happens in turns of the process the connection belongs to.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ class SimTransport(asyncio.Transport):
         server: "SimServer | None" = None,
         waiter: "asyncio.Future[None] | None" = None,
     ) -> None:
-        """Call it in the context the connection's callbacks shall run in."""
+        """Call it in the context in which the connection's callbacks shall run."""
         super().__init__({"peername": socket.remote, "sockname": socket.local, "socket": None})
         self._loop = loop
         self._socket = socket
@@ -69,12 +69,12 @@ class SimTransport(asyncio.Transport):
     # The protocol
 
     def get_protocol(self) -> asyncio.BaseProtocol:
-        """Who is told."""
+        """The protocol that is called."""
         protocol: asyncio.BaseProtocol = self._protocol
         return protocol
 
     def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
-        """Tell somebody else from now on."""
+        """Call another protocol from now on."""
         self._protocol: Any = protocol
         self._buffered = isinstance(protocol, asyncio.BufferedProtocol)
 
@@ -85,12 +85,12 @@ class SimTransport(asyncio.Transport):
         return self._reading_wanted and not self._closing
 
     def pause_reading(self) -> None:
-        """Leave what comes in the kernel's buffer, which fills up and stops the sender."""
+        """Leave incoming bytes in the kernel's buffer, which fills up and stops the sender."""
         self._reading_wanted = False
         self._reading = False
 
     def resume_reading(self) -> None:
-        """Go on reading."""
+        """Continue reading."""
         if self._closing or self._reading_wanted:
             return
         self._reading_wanted = True
@@ -152,7 +152,7 @@ class SimTransport(asyncio.Transport):
     # Writing
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
-        """Send, or keep what the kernel does not take now."""
+        """Send, or buffer the bytes that the kernel does not accept now."""
         if not isinstance(data, (bytes, bytearray, memoryview)):
             kind = type(data).__name__
             raise TypeError(f"data argument must be a bytes-like object, not {kind!r}")
@@ -217,7 +217,7 @@ class SimTransport(asyncio.Transport):
     # Flow control
 
     def get_write_buffer_size(self) -> int:
-        """Bytes the kernel has not taken."""
+        """Bytes that the kernel has not accepted."""
         return len(self._buffer)
 
     def get_write_buffer_limits(self) -> tuple[int, int]:
@@ -225,7 +225,7 @@ class SimTransport(asyncio.Transport):
         return self._low_bytes, self._high_bytes
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
-        """When to tell the protocol to stop and to go on writing."""
+        """Set the marks at which the protocol is paused and resumed."""
         if high is None:
             high = WRITE_HIGH_WATER_BYTES if low is None else _LOW_WATER_DIVISOR * low
         if low is None:
@@ -261,7 +261,7 @@ class SimTransport(asyncio.Transport):
         return self._closing
 
     def close(self) -> None:
-        """Read no more, send what is buffered, then end."""
+        """Read no more, send the buffered bytes, then end."""
         if self._closing:
             return
         self._closing = True
@@ -270,11 +270,11 @@ class SimTransport(asyncio.Transport):
             self._lose(None)
 
     def abort(self) -> None:
-        """End now; what is buffered here is lost."""
+        """End now; buffered bytes are lost."""
         self._force_close(None)
 
     def orphaned(self) -> None:
-        """The process died with this in its memory: look closed to whoever still holds it."""
+        """Look closed to every holder, because the process died."""
         self._closing = True
         self._lost = True
         self._reading = False
@@ -313,7 +313,7 @@ class SimTransport(asyncio.Transport):
 
 
 class BoundSocket:
-    """What callers ask a listening socket for."""
+    """The part of a listening socket that callers use."""
 
     __slots__ = ("_name",)
 
@@ -373,7 +373,7 @@ class SimServer(asyncio.AbstractServer):
         return self._serving and not self._closed
 
     async def start_serving(self) -> None:
-        """Begin to accept."""
+        """Start to accept."""
         self._serving = True
 
     async def serve_forever(self) -> None:
@@ -388,7 +388,7 @@ class SimServer(asyncio.AbstractServer):
             await self.wait_closed()
 
     def close(self) -> None:
-        """Stop accepting; connections go on."""
+        """Stop accepting; accepted connections stay."""
         if self._closed:
             return
         self._closed = True
@@ -422,7 +422,7 @@ class SimServer(asyncio.AbstractServer):
         await self.wait_closed()
 
     def accept(self, socket: Socket) -> None:
-        """Take a connection the kernel has completed, in a turn of the process."""
+        """Accept a connection that the kernel has completed, in a turn of the process."""
         self._loop.call_soon(self._accept, socket, context=self._context)
 
     def _accept(self, socket: Socket) -> None:
@@ -432,11 +432,11 @@ class SimServer(asyncio.AbstractServer):
             SimTransport(self._loop, socket, self._factory(), server=self)
 
     def attach(self, transport: SimTransport) -> None:
-        """A connection was accepted."""
+        """Add an accepted connection."""
         self._transports[transport] = None
 
     def detach(self, transport: SimTransport) -> None:
-        """A connection ended."""
+        """Remove a connection that ended."""
         del self._transports[transport]
         self._wake_waiters()
 

@@ -7,12 +7,13 @@
 
     World(seed=7).run(main)
 
-`main` runs on a host of its own, named "outside", which no fault touches. Whatever is started with
-`host.run` or `host.spawn` belongs to that host: its connections leave from there, its timers stop
-when it is paused, it dies when it is crashed. Real nats-py clients may be used anywhere inside.
+`main` runs on a host of its own, named "outside", which no fault touches. A task that is started
+with `host.run` or `host.spawn` belongs to that host: its connections leave from there, its timers
+stop when it is paused, it dies when it is crashed. Real nats-py clients may be used anywhere
+inside.
 
-The same seed gives the same `trace_hash`, on one Python minor version with the same dependencies.
-A failure carries the seed, the latest events and the command that replays it.
+Runs of one seed have one `trace_hash`, on one Python minor version with the same dependencies. A
+failure carries the seed, the latest events and the command that replays it.
 """
 
 import contextlib
@@ -40,7 +41,7 @@ from headwater.testing.trace import Trace
 T = TypeVar("T")
 
 SEEDS_VARIABLE: Final = "SEEDS"
-"""Environment variable that tells `seeds` how many ("1000") or which one ("seed:42")."""
+"""Environment variable with the number of `seeds` ("1000") or a single one ("seed:42")."""
 
 _ONE_SEED: Final = "seed:"
 
@@ -50,7 +51,7 @@ CALLBACKS_MAX: Final = 20_000_000
 VIRTUAL_S_MAX: Final = 30 * 24 * 3_600.0
 EVENTS_KEPT: Final = 40
 
-# Monotonic clocks of two hosts have nothing in common; up to this much uptime sets them apart.
+# The monotonic clocks of two hosts have nothing in common; a random uptime sets them apart.
 _UPTIME_S_MAX: Final = 1_000_000
 
 _DISK_SEED_MAX: Final = 1 << 32
@@ -64,7 +65,7 @@ CrashMode = Literal["kill", "power"]
 
 
 def seeds(count: int, first: int = 1) -> list[int]:
-    """Seeds to run: `count` of them unless the environment wants more, or the one to replay."""
+    """Seeds to run: `count` of them, or the number or the single seed in the environment."""
     wish = os.environ.get(SEEDS_VARIABLE, "")
     if wish.startswith(_ONE_SEED):
         return [int(wish.removeprefix(_ONE_SEED))]
@@ -104,13 +105,13 @@ class World:
         outside.process = self.loop.outside
 
     def dice(self, *label: str | int) -> random.Random:
-        """Dice for one purpose, independent of all others."""
+        """A generator of random numbers for one purpose, independent of all others."""
         return labelled_dice(self.seed, *label)
 
     # Hosts
 
     def host(self, name: str) -> Host:
-        """The host of that name, plugged in at first mention."""
+        """The host of that name, created at its first mention."""
         host = self._hosts.get(name)
         if host is None:
             uptime_ns = self.dice("uptime", name).randrange(_UPTIME_S_MAX) * NS_PER_S
@@ -137,17 +138,17 @@ class World:
     # Faults of hosts
 
     def pause(self, name: str) -> None:
-        """Stop everything on a host, as SIGSTOP does; its kernel goes on."""
+        """Stop everything on a host, as SIGSTOP does; its kernel keeps working."""
         self._fault(f"pause {name}")
         self.loop.pause(self._mortal(name).process)
 
     def resume(self, name: str) -> None:
-        """End `pause`: what fell due meanwhile happens now."""
+        """End `pause`: due callbacks run now."""
         self._fault(f"resume {name}")
         self.loop.resume(self._mortal(name).process)
 
     def crash(self, name: str, mode: CrashMode = "kill") -> None:
-        """Kill what runs on a host. Files stay; what was in memory does not."""
+        """Kill all tasks on a host. Files stay, memory is lost."""
         self._fault(f"crash {name} {mode}")
         host = self._mortal(name)
         if host.alive:
@@ -161,7 +162,7 @@ class World:
             self.network.power_lost(host)
 
     def restart(self, name: str) -> "Awaitable[object] | None":
-        """Start a crashed host again; returns the task of its `boot`, if it has one."""
+        """Start a crashed host again. Returns the task of its `boot`, if it has one."""
         self._fault(f"restart {name}")
         host = self._mortal(name)
         check(not host.alive, f"{name} is running")
@@ -190,7 +191,7 @@ class World:
     # Running
 
     def run(self, main: Callable[["World"], Coroutine[Any, Any, T]]) -> T:
-        """Run `main` to its end; then everything still running ends without a word."""
+        """Run `main` to its end; then everything that still runs ends silently."""
         check(not self.loop.is_closed(), "a world ends with its run: make a new one")
         context = contextvars.copy_context()
         context.run(CURRENT_PROCESS.set, self.loop.outside)
@@ -210,7 +211,7 @@ class World:
     ) -> T:
         task = self.loop.create_task(main(self), context=context)
         result: T = self.loop.run_until_complete(task)
-        # Exceptions nobody fetched show when their futures are destroyed: now, not by chance.
+        # Exceptions that were never fetched show when their futures are destroyed, which is now.
         gc.collect()
         failure = self.loop.take_failure()
         if failure is not None:
@@ -223,7 +224,7 @@ class World:
         return self.trace.digest()
 
     def summary(self) -> str:
-        """One line: the seed, what it amounted to, and how to repeat it."""
+        """One line: the seed, the size of the run, and the command to repeat it."""
         return (
             f"seed {self.seed}: {self.now_s():.3f} virtual s, {self.trace.event_count} events, "
             f"trace {self.trace_hash}; replay: {self.replay_command()}"
@@ -253,15 +254,15 @@ class SimulatedProcess:
         self._pid = _PID_FIRST + host.boots
 
     def pid(self) -> int:
-        """Another one after every boot."""
+        """A new id after every boot."""
         return self._pid
 
     def rss_bytes(self) -> int:
-        """Some plausible size."""
+        """A plausible size."""
         return _RSS_BYTES
 
     def cpu_percent(self) -> float:
-        """Virtual time costs no processor."""
+        """0: virtual time costs no processor."""
         return 0.0
 
     def cores(self) -> int:
@@ -269,20 +270,20 @@ class SimulatedProcess:
         return 1
 
     def memory_bytes(self) -> int:
-        """Some plausible machine."""
+        """A plausible machine."""
         return _MEMORY_BYTES
 
     def temporary_folder(self) -> str:
-        """On the host's own disk."""
+        """A folder on the host's own disk."""
         return "/temporary"
 
 
 def simulated_environment(world: World, host: Host) -> Environment:
-    """What a server on `host` may use of the world. Start the server with `host.run`."""
-    dice = world.dice("entropy", host.name, host.boots)
+    """The environment of a server on `host`. Start the server with `host.run`."""
+    rng = world.dice("entropy", host.name, host.boots)
     return Environment(
         clock=host.clock,
-        entropy=SeededEntropy(dice),
+        entropy=SeededEntropy(rng),
         files=host.files,
         network=LoopNetwork(),
         scheduler=LoopScheduler(),
@@ -300,7 +301,7 @@ def _collecting_only_here() -> Iterator[None]:
     frozen = gc.get_freeze_count()
     gc.disable()
     if not frozen:
-        # What exists already need not be walked by the collection at the end of each run.
+        # Existing objects need not be walked by the collection at the end of each run.
         gc.freeze()
     try:
         yield

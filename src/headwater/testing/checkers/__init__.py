@@ -1,1 +1,1 @@
-"""Judges of a simulated run. Each one states a claim and knows nothing of how the run was made."""
+"""Checkers of a simulated run. Each one states a claim and does not know how the run was made."""

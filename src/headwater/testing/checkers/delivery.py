@@ -1,9 +1,9 @@
-"""The claim of core NATS, accounted for message by message.
+"""The promises of core NATS, checked message by message.
 
-Always: nothing is invented, nothing comes twice, each subscriber sees each publisher's messages in
+Always: no message is invented, none comes twice, each subscriber sees each publisher's messages in
 the order they were published, and a message goes to at most one member of a queue group.
 
-In a quiet stretch, when nothing fails and everybody is connected: every message reaches every
+In a quiet stretch, when nothing fails and all clients are connected: every message reaches every
 matching plain subscriber, and one member of every matching queue group.
 
 A publisher or subscriber that was restarted is a new one here. Numbers count up from 1 per
@@ -16,7 +16,7 @@ from headwater.subjects.grammar import matches
 
 
 class DeliveryViolation(AssertionError):
-    """Core NATS did what it promises not to do."""
+    """Core NATS broke a promise."""
 
 
 @dataclass(frozen=True)
@@ -43,31 +43,31 @@ class Subscriber:
 
 
 class DeliveryLedger:
-    """Everything published and everything received in one run."""
+    """All messages published and received in one run."""
 
     def __init__(self) -> None:
         self._published: dict[Published, None] = {}
         self.subscribers: list[Subscriber] = []
 
     def publish(self, message: Published) -> None:
-        """A publisher is about to hand over this message."""
+        """Note a message that a publisher is about to send."""
         self._published[message] = None
 
     def subscriber(self, name: str, pattern: str, queue: str | None = None) -> Subscriber:
-        """A new subscription."""
+        """Add a subscription."""
         subscriber = Subscriber(name, pattern, queue)
         self.subscribers.append(subscriber)
         return subscriber
 
     def check_always(self) -> None:
-        """What holds at any time, whatever failed."""
+        """Check the promises that hold at any time, whatever failed."""
         for subscriber in self.subscribers:
             self._check_genuine(subscriber)
             _check_order(subscriber)
         self._check_groups_once()
 
     def check_quiet(self, quiet: list[Published], present: list[Subscriber]) -> None:
-        """Messages of a quiet stretch reached everyone among `present` they are for."""
+        """Check that messages of a quiet stretch reached all matching subscribers in `present`."""
         for message in quiet:
             interested = [one for one in present if one.wants(message)]
             for subscriber in interested:
