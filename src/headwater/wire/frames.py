@@ -1,4 +1,14 @@
-"""What a server says to a client, as bytes."""
+"""Every frame that a server writes to a client, as bytes.
+
+    MSG <subject> <sid> [reply] <size>␍␊<payload>␍␊
+    HMSG <subject> <sid> [reply] <header size> <total size>␍␊<header><payload>␍␊
+    INFO <document>␍␊   +OK␍␊   -ERR '<text>'␍␊   PING␍␊   PONG␍␊
+
+`message_line` is the rule for MSG and HMSG. The functions after it repeat the rule for whole frames
+and for many messages at once, because a call for each part would take longer than the frame; tests
+hold them to the rule. The broker has one more repetition, in the loop that appends the pieces of a
+frame to a receiver.
+"""
 
 from collections.abc import Sequence
 from typing import Final
@@ -7,6 +17,9 @@ from headwater.wire.batch import Run
 from headwater.wire.headers import one_line
 
 CRLF: Final = b"\r\n"
+SPACE: Final = b" "
+MSG: Final = b"MSG "
+HMSG: Final = b"HMSG "
 OK: Final = b"+OK\r\n"
 PING: Final = b"PING\r\n"
 PONG: Final = b"PONG\r\n"
@@ -17,10 +30,26 @@ def error(text: str) -> bytes:
     return b"-ERR '%b'\r\n" % one_line(text.encode())
 
 
+def info(document: bytes) -> bytes:
+    """INFO with its JSON; nats-server has a blank behind it."""
+    return b"INFO %b \r\n" % document
+
+
+def size_tokens(header_size: int, size: int) -> bytes:
+    """The sizes as a control line has them: the total alone where the header size is below 0."""
+    return b"%d" % size if header_size < 0 else b"%d %d" % (header_size, size)
+
+
+def tail_of(sid: bytes) -> bytes:
+    """The part of a control line behind the subject: a subscription's id between blanks."""
+    return b" %b " % sid
+
+
 def message_line(
-    kind: bytes, subject: bytes, sid: bytes, reply: bytes | None, size: bytes
+    subject: bytes, sid: bytes, reply: bytes | None, header_size: int, size: bytes
 ) -> bytes:
-    """The control line of MSG or HMSG; `size` is the size token, or both for HMSG."""
+    """The control line of MSG, or of HMSG where there is a header; `size` are its size tokens."""
+    kind = b"MSG" if header_size < 0 else b"HMSG"
     if reply is None:
         return b"%b %b %b %b\r\n" % (kind, subject, sid, size)
     return b"%b %b %b %b %b\r\n" % (kind, subject, sid, reply, size)
@@ -28,18 +57,50 @@ def message_line(
 
 def run_of_messages(run: Run, sid: bytes, payloads: list[bytes]) -> bytes:
     """Messages of a run, or a part of them, for one subscription."""
-    kind = b"MSG" if run.header_size < 0 else b"HMSG"
-    line = message_line(kind, run.subject, sid, run.reply, run.size)
+    line = message_line(run.subject, sid, run.reply, run.header_size, run.size)
     return b"".join((line, (CRLF + line).join(payloads), CRLF))
+
+
+def around_sid(
+    subject: bytes, reply: bytes | None, header_size: int, size: bytes, payload: bytes
+) -> tuple[bytes, bytes]:
+    """The frame of a message before and behind a subscription's tail."""
+    begin = (MSG if header_size < 0 else HMSG) + subject
+    back = b"" if reply is None else reply + SPACE
+    return begin, b"%b%b\r\n%b\r\n" % (back, size, payload)
 
 
 def copies_of_message(begin: bytes, tails: Sequence[bytes], end: bytes) -> bytes:
     """One message for several subscriptions of one client.
 
-    `begin` is the frame before the subscription's id, a tail that id between blanks, `end` the rest
-    of the frame. All frames come of one join: a client may have 100,000 equal subscriptions.
+    `begin` and `end` are those of `around_sid`. All frames come of one join: a client may have
+    100,000 equal subscriptions.
     """
     return b"".join((begin, (end + begin).join(tails), end))
+
+
+def message_without_reply(tail: bytes, subject: bytes, header: bytes, payload: bytes) -> bytes:
+    """One message for one subscription; the header is empty where there is none."""
+    if not header:
+        return b"MSG %b%b%d\r\n%b\r\n" % (subject, tail, len(payload), payload)
+    size = len(header) + len(payload)
+    return b"HMSG %b%b%d %d\r\n%b%b\r\n" % (subject, tail, len(header), size, header, payload)
+
+
+def messages_without_reply(
+    tail: bytes, subjects: Sequence[bytes], payloads: Sequence[bytes], headers: Sequence[bytes]
+) -> list[bytes]:
+    """Messages for one subscription, each a frame; `headers` of all, or of none."""
+    if headers:
+        return [
+            b"HMSG %b%b%d %d\r\n%b%b\r\n"
+            % (subject, tail, len(header), len(header) + len(payload), header, payload)
+            for subject, header, payload in zip(subjects, headers, payloads, strict=True)
+        ]
+    return [
+        b"MSG %b%b%d\r\n%b\r\n" % (subject, tail, len(payload), payload)
+        for subject, payload in zip(subjects, payloads, strict=True)
+    ]
 
 
 def no_responders_block(subject: bytes) -> bytes:
@@ -62,7 +123,7 @@ def stored_messages(
 ) -> bytes:
     """Messages of a stream, each with its reply; headers are empty where there is none.
 
-    `tail` is what stands between subject and reply: the subscription's id between blanks.
+    `tail` is that of the subscription.
     """
     if not any(headers):
         return b"".join(

@@ -6,6 +6,7 @@ from typing import Any, Final, final
 import msgspec
 
 from headwater.base.errors import PeerError
+from headwater.wire import frames
 
 # The release whose behaviour this server has; clients switch features on by it.
 NATS_VERSION: Final = "2.15.1"
@@ -46,7 +47,7 @@ class ServerInfo(msgspec.Struct, omit_defaults=True, kw_only=True):
 
     def encode(self) -> bytes:
         """The INFO line."""
-        return b"INFO %b \r\n" % msgspec.json.encode(self)
+        return frames.info(msgspec.json.encode(self))
 
 
 def decode_object(document: bytes) -> dict[str, Any]:

@@ -47,11 +47,7 @@ from headwater.subjects.grammar import is_valid_literal
 from headwater.subjects.index import Route
 from headwater.wire import frames
 from headwater.wire.batch import NO_HEADERS, Publishes, Run
-
-CRLF: Final = b"\r\n"
-_MSG: Final = b"MSG "
-_HMSG: Final = b"HMSG "
-_SPACE: Final = b" "
+from headwater.wire.frames import CRLF, HMSG, MSG, SPACE
 
 # Fewer replies than this are not looked through for some that go to one requester.
 _REPLIES_PARTED_MIN: Final = 32
@@ -199,11 +195,12 @@ class Broker:
                     if sub.plain and not target.congested and (echo or target is not source):
                         if not target.dirty:
                             self.buffers.touch(target)
-                        kind = _MSG if header_size < 0 else _HMSG
+                        # As `frames.message_line`, without a call and without a copy.
+                        kind = MSG if header_size < 0 else HMSG
                         if reply is None:
                             target.out += (kind, subject, sub.tail, size, CRLF, payload, CRLF)
                         else:
-                            back = (reply, _SPACE, size)
+                            back = (reply, SPACE, size)
                             target.out += (kind, subject, sub.tail, *back, CRLF, payload, CRLF)
                         sub.delivered += 1
                         target.out_msgs += 1
@@ -382,14 +379,18 @@ class Broker:
         ):
             sub = account_route.plain[0]
             if sub.plain and not sub.client.congested:
-                self._send_all(sub, (subject,), (payload,), (header,) if header else ())
+                target = sub.client
+                self.buffers.touch(target)
+                target.out.append(frames.message_without_reply(sub.tail, subject, header, payload))
+                sub.delivered += 1
+                target.out_msgs += 1
+                target.out_bytes += len(header) + len(payload)
                 return True
         header_size = NO_HEADERS
-        size = b"%d" % len(payload)
         if header:
             header_size = len(header)
             payload = header + payload
-            size = b"%d %d" % (header_size, len(payload))
+        size = frames.size_tokens(header_size, len(payload))
         message = None, subject, reply, header_size, size, payload
         return self._deliver_to_all(account_route, message, line)
 
@@ -403,9 +404,7 @@ class Broker:
         payload: bytes,
     ) -> None:
         """Deliver a message that came on another subject, as if it had come on this one."""
-        size = b"%d" % len(payload)
-        if header_size >= 0:
-            size = b"%d %d" % (header_size, len(payload))
+        size = frames.size_tokens(header_size, len(payload))
         message = source, subject, reply, header_size, size, payload
         if not self._deliver_to_all(account.index.match(subject), message, source or subject):
             self.unheard(message)
@@ -478,18 +477,7 @@ class Broker:
         """Append many messages to one plain subscription."""
         target = sub.client
         self.buffers.touch(target)
-        tail = sub.tail
-        if headers:
-            target.out += [
-                b"HMSG %b%b%d %d\r\n%b%b\r\n"
-                % (subject, tail, len(header), len(header) + len(payload), header, payload)
-                for subject, header, payload in zip(subjects, headers, payloads, strict=True)
-            ]
-        else:
-            target.out += [
-                b"MSG %b%b%d\r\n%b\r\n" % (subject, tail, len(payload), payload)
-                for subject, payload in zip(subjects, payloads, strict=True)
-            ]
+        target.out += frames.messages_without_reply(sub.tail, subjects, payloads, headers)
         sub.delivered += len(subjects)
         target.out_msgs += len(subjects)
         target.out_bytes += sum(map(len, payloads)) + sum(map(len, headers))
@@ -597,12 +585,11 @@ class Broker:
             return True
         if header_size >= 0 and not target.headers:
             payload = payload[header_size:]
-            size = b"%d" % len(payload)
             header_size = NO_HEADERS
+            size = frames.size_tokens(header_size, len(payload))
         if reply is not None and target.permissions is not None:
             self._track_reply(target, reply)
-        kind = b"MSG" if header_size < 0 else b"HMSG"
-        line = frames.message_line(kind, subject, sub.sid, reply, size)
+        line = frames.message_line(subject, sub.sid, reply, header_size, size)
         if target.traced:
             self.tracer.delivered(target, line, header_size, payload)
         target.out += (line, payload, CRLF)

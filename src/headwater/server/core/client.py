@@ -13,6 +13,7 @@ from headwater.jetstream.streams.publishing.decision import Incoming
 from headwater.runtime.environment import TimerHandle
 from headwater.server.core.permissions import ConnectionPermissions
 from headwater.server.core.subject_space import SubjectSpace
+from headwater.wire import frames
 from headwater.wire.batch import Segment
 from headwater.wire.decoder import ClientDecoder
 from headwater.wire.info import ConnectOptions
@@ -115,7 +116,7 @@ class Subscription:
         # The stream whose subject this is, if it is one.
         self.ingest: Inlet | None = None
         # What stands between the subject and the size in a MSG line without reply.
-        self.tail = b" %b " % sid
+        self.tail = frames.tail_of(sid)
         self.delivered = 0
         # UNSUB max: the delivery after which the subscription ends; 0 for none.
         self.limit = 0

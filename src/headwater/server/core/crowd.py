@@ -47,10 +47,6 @@ WAITING_BYTES_MAX: Final = 64 * 1024 * 1024
 # A larger payload is not copied for each of many subscriptions, but shared by their frames.
 COPIED_BYTES_MAX: Final = 4096
 
-_MSG: Final = b"MSG "
-_HMSG: Final = b"HMSG "
-_SPACE: Final = b" "
-
 
 # A message as it is delivered: its source (None for the server itself), subject, reply, size of the
 # header or -1, the size or both sizes as frames tell them, and the payload. A plain tuple, because
@@ -253,9 +249,7 @@ class Crowds:
         Neighbours in the list are often of one client, and get their frames at once.
         """
         source, subject, reply, header_size, size, payload = message
-        begin = (_MSG if header_size < 0 else _HMSG) + subject
-        back = b"" if reply is None else reply + _SPACE
-        end = b"%b%b\r\n%b\r\n" % (back, size, payload)
+        begin, end = frames.around_sid(subject, reply, header_size, size, payload)
         buffers, deliver = self._buffers, self._deliverer.deliver
         is_taken, clients = False, 0
         for clients, (target, group) in enumerate(groupby(subs, _client_of), start=1):  # noqa: B007
