@@ -80,7 +80,7 @@ class Announcements:
         """Send the first INFO of a connection."""
         info = _addressed(self.info(), client)
         info.auth_required = self._settings.authenticator.announced
-        self._broker.tell(client, info.encode())
+        self._broker.queue_frame(client, info.encode())
 
     def confirm_connect(self, client: Client) -> None:
         """Send INFO after the first PING: it names the account that the client is in."""
@@ -90,7 +90,7 @@ class Announcements:
         info.connect_info = True
         info.remote_account = client.account.name
         info.acc_is_sys = client.account is self._accounts.system
-        self._broker.tell(client, info.encode())
+        self._broker.queue_frame(client, info.encode())
 
     def enter_lame_duck_mode(self) -> None:
         """Tell clients to go elsewhere."""
@@ -107,7 +107,7 @@ class Announcements:
         """Send INFO to every client that understands INFO it did not ask for."""
         for client in self._roster.open.values():
             if client.session.is_greeted and client.connect.protocol >= PROTOCOL_INFO:
-                self._broker.tell(client, _addressed(info, client).encode())
+                self._broker.queue_frame(client, _addressed(info, client).encode())
 
     def _advertised_address(self) -> tuple[str, int]:
         """The address that clients are told: the listener's, unless options name another."""

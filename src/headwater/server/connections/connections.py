@@ -159,7 +159,7 @@ class Connections:
         if client.close_reason:
             return
         if error_text:
-            self._broker.tell(client, frames.error(error_text))
+            self._broker.queue_frame(client, frames.error(error_text))
         self._broker.buffers.flush_client(client)
         if client.close_reason:
             return
@@ -280,9 +280,9 @@ class Connections:
 
     def _answer_ping(self, client: Client) -> None:
         self._note_activity(client)
-        self._broker.tell(client, frames.PONG)
+        self._broker.queue_frame(client, frames.PONG)
         session = client.session
-        if session.state is State.CONNECTED and not session.is_greeted:
+        if not session.is_greeted and session.state is State.CONNECTED:
             session.is_greeted = True
             self._announcements.confirm_connect(client)
 

@@ -175,10 +175,10 @@ class Login:
             self._close(client, reason, NO_RESPONDERS_NEED_HEADERS)
             return
         client.no_responders = connect.no_responders
-        client.settle()
+        client.update_checks()
         client.relabel()
         if connect.verbose:
-            self._broker.tell(client, frames.OK)
+            self._broker.queue_frame(client, frames.OK)
 
     # --- accounts ------------------------------------------------------------------------------
 
@@ -199,7 +199,7 @@ class Login:
         client.username = user.username or client.connect.user
         client.permissions = _permissions_of(user)
         self.apply_limits(client)
-        client.settle()
+        client.update_checks()
         self._events.client_connected(client)
         return True
 
@@ -263,7 +263,7 @@ class Login:
             return
         client.permissions = _permissions_of(user)
         self._subscribing.end_forbidden(client)
-        client.settle()
+        client.update_checks()
 
 
 def _permissions_of(user: UserOptions) -> ConnectionPermissions | None:

@@ -103,5 +103,5 @@ class Pings:
                 self._close(client, closing.STALE_CONNECTION, STALE_CONNECTION)
                 return
             liveness.count_ping(now_ns)
-            self._broker.tell(client, frames.PING)
+            self._broker.queue_frame(client, frames.PING)
         self._set_timer(client, interval_s)

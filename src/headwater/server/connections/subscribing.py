@@ -50,37 +50,37 @@ class Subscribing:
         tokens_max = self._settings.options.max_subscription_tokens
         if tokens_max and subject.count(b".") + 1 > tokens_max:
             text = f"Permissions Violation for Subscription to {quote_bytes(subject)}"
-            self._broker.refuse(client, f"{text}, too many tokens")
+            self._broker.send_error(client, f"{text}, too many tokens")
             return
         limit = client.max_subscriptions
         if limit > 0 and len(client.subscriptions) >= limit:
             self._log.error(f"{client.label} - {TOO_MANY_SUBSCRIPTIONS}")
-            self._broker.refuse(client, TOO_MANY_SUBSCRIPTIONS)
+            self._broker.send_error(client, TOO_MANY_SUBSCRIPTIONS)
             return
         if sid not in client.subscriptions:
             if not is_valid_pattern(subject):
-                self._broker.refuse(client, INVALID_SUBJECT)
+                self._broker.send_error(client, INVALID_SUBJECT)
                 return
             sub = Subscription(client, subject, queue, sid)
             client.subscriptions[sid] = sub
             client.account.index.insert(subject, queue, sub)
             # If this turned delivery filtering on: those before it were asked and need none.
-            sub.settle()
+            sub.update_checks()
             if client.account.watched:
                 client.account.interest_changed(subject)
         if client.connect.verbose:
-            self._broker.tell(client, frames.OK)
+            self._broker.queue_frame(client, frames.OK)
 
     def unsubscribe(self, client: Client, segment: Unsubscribe) -> None:
         """Perform UNSUB: end a subscription, now or after some more messages."""
         sub = client.subscriptions.get(segment.sid)
         if client.connect.verbose:
-            self._broker.tell(client, frames.OK)
+            self._broker.queue_frame(client, frames.OK)
         if sub is None:
             return
         if segment.limit > sub.delivered:
             sub.limit = segment.limit
-            sub.settle()
+            sub.update_checks()
         else:
             self._broker.end_subscription(sub)
 
@@ -121,14 +121,14 @@ class Subscribing:
         sid = segment.sid.decode(errors="replace")
         queue_log = "" if segment.queue is None else f", Queue: {quote_bytes(segment.queue)}"
         what = _with_queue(segment.subject, segment.queue)
-        self._broker.refuse(client, f"Permissions Violation for Subscription to {what}")
+        self._broker.send_error(client, f"Permissions Violation for Subscription to {what}")
         self._log.error(
             f"{client.label} - Subscription Violation - Subject {subject}{queue_log}, SID {sid}"
         )
 
     def _explain_end(self, client: Client, sub: Subscription) -> None:
         what = f"{_with_queue(sub.subject, sub.queue)} (sid {quote_bytes(sub.sid)})"
-        self._broker.refuse(client, f"Permissions Violation for Subscription to {what}")
+        self._broker.send_error(client, f"Permissions Violation for Subscription to {what}")
         user = quote(client.username or "N/A")
         self._log.info(f"Removed sub {what} for User {user} - not authorized")
 

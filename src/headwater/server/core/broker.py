@@ -1,13 +1,13 @@
 """From a publish to the out-buffers of everyone who listens.
 
-The broker takes whole segments. It looks a subject up once per message, or once per run, appends
-encoded frames to each receiver's `out` list; at the end of the turn `server.core.out_buffers`
-joins each list into one write. Nothing here waits, and payloads are not copied on the way: the
-object that the decoder cut out is the one that is joined into every receiver's write.
+The broker routes whole segments. It looks a subject up once per message, or once per run, and
+appends frames to each receiver's `out` list; at the end of the turn `server.core.out_buffers` joins
+each list into one write. Nothing here waits, and payloads are not copied on the way: the object
+that the decoder cut out is the one that is joined into every receiver's write.
 
-Two ways to a receiver. `plain` subscriptions, nearly all, get their frame appended right in the
-loop. Those with a limit, a filter, tracked replies, a client without headers or a handler of the
-server's own go through `_deliver`, which looks at everything.
+There are two ways to a receiver. Unchecked subscriptions, nearly all, get their frame appended
+right in the loop. Subscriptions with a limit, a filter, tracked replies, a client without headers
+or a handler of the server itself go through `deliver`, which makes every check.
 """
 
 from collections.abc import Callable, Sequence
@@ -87,9 +87,9 @@ class Broker:
         "_entropy",
         "_flush_planned",
         "_ingests",
-        "_last_works",
         "_resume",
         "_scheduler",
+        "_turn_end_calls",
         "buffers",
         "counters",
         "crowds",
@@ -115,12 +115,12 @@ class Broker:
         self._flush_planned = False
         # Streams that were published to in this turn.
         self._ingests: list[Inlet] = []
-        # What is done when everything that came in this turn has been taken in.
-        self._last_works: list[Callable[[], object]] = []
+        # Calls to make when the streams have everything that came in this turn.
+        self._turn_end_calls: list[Callable[[], object]] = []
         # The budget of the connection that is served now.
         self._budget = Budget()
-        # Clients because of which the server itself sends messages now: one that asks for
-        # something, or those that published to the stream that is processed.
+        # Clients because of which the server itself sends messages now: the client of a request, or
+        # the publishers to the stream that is processed.
         self._causes: Sequence[Client] = ()
         self._resume = resume
         self.tracer = tracer
@@ -136,7 +136,7 @@ class Broker:
     def publish_many(self, source: Client, batch: Publishes, budget: Budget) -> Publishes | None:
         """Route publishes that share nothing but the read they came in.
 
-        Returns those for which the budget was too small.
+        Returns the publishes for which the budget was too small.
         """
         self._budget = budget
         rest: Publishes | None = None
@@ -149,7 +149,7 @@ class Broker:
             if batch.subjects[0].startswith(ACK_PREFIX):
                 batch = self._ingest_acks(source, batch)
             if not batch.subjects or (
-                self._ingest_all(source, batch) or self._request_all(source, batch)
+                self._ingest_publishes(source, batch) or self._answer_requests(source, batch)
             ):
                 budget.charge(units * taken)
                 return rest
@@ -182,7 +182,7 @@ class Broker:
                 guarded
                 or subject.startswith(RESERVED_SUBJECTS)
                 or (reply is not None and reply.startswith(RESERVED_REPLIES))
-            ) and not self._admits(source, subject, reply):
+            ) and not self._may_publish(source, subject, reply):
                 continue
             route = match(subject)
             delivered = False
@@ -192,7 +192,7 @@ class Broker:
             else:
                 for sub in route.plain:
                     target = sub.client
-                    if sub.plain and not target.congested and (echo or target is not source):
+                    if sub.unchecked and not target.congested and (echo or target is not source):
                         if not target.dirty:
                             self.buffers.touch(target)
                         # As `frames.message_line`, without a call and without a copy.
@@ -207,13 +207,15 @@ class Broker:
                         target.out_bytes += len(payload)
                         delivered = True
                     elif sub.ingest is not None:
-                        self._ingest(sub.ingest, source).add(subject, reply, header_size, payload)
+                        self._open_inlet(sub.ingest, source).add(
+                            subject, reply, header_size, payload
+                        )
                         delivered = True
                     elif self.deliver((source, subject, reply, header_size, size, payload), sub):
                         delivered = True
                 for group in route.groups:
                     message = source, subject, reply, header_size, size, payload
-                    if self.deliver_to_one(message, group):
+                    if self.deliver_to_group(message, group):
                         delivered = True
             if not delivered and reply is not None and source.no_responders:
                 self._answer_no_responders(source, subject, reply)
@@ -225,8 +227,8 @@ class Broker:
             self._count_in(source, -len(undone), -sum(map(len, undone)))
         return done
 
-    def _ingest_all(self, source: Client, batch: Publishes) -> bool:
-        """Hand over publishes that all go to one stream and nowhere else; whether they do."""
+    def _ingest_publishes(self, source: Client, batch: Publishes) -> bool:
+        """Gather publishes that all go to one stream and nowhere else. Returns whether they do."""
         subjects = batch.subjects
         subject = subjects[0]
         route = source.account.index.match(subject)
@@ -239,14 +241,14 @@ class Broker:
             if reply is not None and reply.startswith(RESERVED_REPLIES):
                 return False
         self._count_in(source, len(subjects), sum(map(len, batch.payloads)))
-        inlet = self._ingest(ingest, source)
+        inlet = self._open_inlet(ingest, source)
         inlet.add_all(subjects, batch.replies, batch.header_sizes, batch.payloads)
         return True
 
     def _ingest_acks(self, source: Client, batch: Publishes) -> Publishes:
-        """Hand over the acknowledgements that come first, which are found by one look-up.
+        """Gather the acknowledgements at the beginning of a batch, by one look-up for all.
 
-        Returns what is left: what comes after them, or all where one of them needs a look.
+        Returns the rest of the batch, or the whole batch if one of them needs a check of its own.
         """
         route = source.account.index.match_below(ACK_FAMILY)
         if route is None or len(route.plain) != 1 or route.groups:
@@ -257,15 +259,15 @@ class Broker:
         acks, rest = batch.parted(sum(1 for _ in takewhile(_is_ack, batch.subjects)))
         row = b" ".join(acks.subjects) + b" "
         if b".." in row or b". " in row or acks.replies.count(None) != len(acks.replies):
-            # Some have no valid subject, or who waits for an answer may not have it there.
+            # A subject is not valid, or a reply subject has to be checked.
             return batch
         self._count_in(source, len(acks.subjects), sum(map(len, acks.payloads)))
-        inlet = self._ingest(ingest, source)
+        inlet = self._open_inlet(ingest, source)
         inlet.add_all(acks.subjects, acks.replies, acks.header_sizes, acks.payloads)
         return rest
 
-    def _request_all(self, source: Client, batch: Publishes) -> bool:
-        """Hand over requests that all go to one service and nowhere else; whether they do."""
+    def _answer_requests(self, source: Client, batch: Publishes) -> bool:
+        """Answer requests that all go to one service and nowhere else. Returns whether they do."""
         subjects, replies = batch.subjects, [reply for reply in batch.replies if reply is not None]
         if any(batch.payloads) or len(replies) != len(subjects):
             return False
@@ -290,8 +292,8 @@ class Broker:
                 self._answer_no_responders(source, subjects[position], replies[position])
         return True
 
-    def _ingest(self, ingest: Inlet, source: Client | None) -> Incoming:
-        """The inlet of a stream, which is processed when the turn ends."""
+    def _open_inlet(self, ingest: Inlet, source: Client | None) -> Incoming:
+        """The gathered publishes of a stream, which are processed when the turn ends."""
         if not ingest.waiting:
             ingest.waiting = True
             self._ingests.append(ingest)
@@ -301,13 +303,13 @@ class Broker:
             ingest.starts.append(len(ingest.incoming))
         return ingest.incoming
 
-    def do_last(self, work: Callable[[], object]) -> None:
-        """Have something done when everything that came in this turn has been taken in."""
-        self._last_works.append(work)
+    def call_at_turn_end(self, work: Callable[[], object]) -> None:
+        """Have `work` called when the streams have everything that came in this turn."""
+        self._turn_end_calls.append(work)
         self._plan_flush()
 
     def process_ingests(self) -> None:
-        """Take what was published to streams in this turn into them."""
+        """Have the streams process the publishes that were gathered for them."""
         while self._ingests:
             ingests = self._ingests
             self._ingests = []
@@ -328,15 +330,15 @@ class Broker:
     def publish_run(self, source: Client, run: Run, budget: Budget) -> Publishes | Run | None:
         """Route publishes with one control line: one look-up, one join per receiver.
 
-        They are routed one by one if a receiver could tell the difference. Returns those for which
-        the budget was too small.
+        The publishes are routed one by one if a receiver could tell the difference. Returns the
+        publishes for which the budget was too small.
         """
         route: Route[Subscription] = source.account.index.match(run.subject)
         if (
             source.guarded
             or run.reply is not None
             or run.subject.startswith(RESERVED_SUBJECTS)
-            or not _is_simple(route)
+            or not _has_plain_members(route)
         ):
             return self.publish_many(source, run.spread(), budget)
         rest: Run | None = None
@@ -349,7 +351,7 @@ class Broker:
         self._count_in(source, len(payloads), len(payloads) * len(payloads[0]))
         encoded: dict[bytes, bytes] = {}
         for sub in route.plain:
-            if self._accepts(source, sub, run.subject):
+            if self._may_deliver(source, sub, run.subject):
                 self._deliver_run(source, sub, run, payloads, encoded)
         for group in route.groups:
             self._share_run(source, group, run)
@@ -364,9 +366,10 @@ class Broker:
         header: bytes = b"",
         line: bytes = b"",
     ) -> bool:
-        """Deliver a message of the server's own.
+        """Deliver a message of the server itself.
 
-        Messages of one `line` do not overtake each other; where none is named it is the subject.
+        Messages of one `line` do not overtake each other; the line of a message is its subject,
+        unless another one is named. Returns whether anybody got the message.
         """
         if not self.door.lets_pass(subject, reply):
             return False
@@ -378,7 +381,7 @@ class Broker:
             and not self.crowds.has_line(line)
         ):
             sub = account_route.plain[0]
-            if sub.plain and not sub.client.congested:
+            if sub.unchecked and not sub.client.congested:
                 target = sub.client
                 self.buffers.touch(target)
                 target.out.append(frames.message_without_reply(sub.tail, subject, header, payload))
@@ -407,12 +410,12 @@ class Broker:
         size = frames.size_tokens(header_size, len(payload))
         message = source, subject, reply, header_size, size, payload
         if not self._deliver_to_all(account.index.match(subject), message, source or subject):
-            self.unheard(message)
+            self.report_unheard(message)
 
     def _deliver_to_all(
         self, route: Route[Subscription], message: Message, line: Client | bytes
     ) -> bool:
-        """Deliver to everyone on a route, looking at everything; whether anybody got it."""
+        """Deliver to everyone on a route, with every check. Returns whether anybody got it."""
         if route.is_large or self.crowds.has_line(line):
             return self._deliver_to_crowd(route, message, line)
         delivered = False
@@ -420,22 +423,25 @@ class Broker:
             if self.deliver(message, sub):
                 delivered = True
         for group in route.groups:
-            if self.deliver_to_one(message, group):
+            if self.deliver_to_group(message, group):
                 delivered = True
         return delivered
 
     def _deliver_to_crowd(
         self, route: Route[Subscription], message: Message, line: Client | bytes
     ) -> bool:
-        """Deliver to everyone on a large route; whether anybody got it, or may still get it."""
+        """Deliver to everyone on a large route.
+
+        Returns whether anybody got the message, or may still get it.
+        """
         source = message[0]
         causes = self._causes if source is None else (source,)
         deliveries = min(route.fan_out, SLICE_DELIVERIES_MAX)
         self._budget.charge(deliveries // CROWD_DELIVERIES_PER_UNIT)
         return self.crowds.deliver(route, message, line, causes)
 
-    def unheard(self, message: Message) -> None:
-        """Nobody took a message: a requester that wants to know is told."""
+    def report_unheard(self, message: Message) -> None:
+        """Answer a request that nobody took, if the requester wants to know."""
         source, subject, reply = message[:3]
         if reply is not None and source is not None and source.no_responders:
             self._answer_no_responders(source, subject, reply)
@@ -447,19 +453,19 @@ class Broker:
         payloads: Sequence[bytes],
         headers: Sequence[bytes] = (),
     ) -> None:
-        """Answer many requests; `headers` of all, or of none. Their subjects are the clients'."""
+        """Answer many requests, at reply subjects of clients; `headers` of all, or of none."""
         index = account.index
         count = len(subjects)
         if count > 1:
             route = index.match_all(subjects)
             if route is not None and len(route.plain) == 1 and not route.groups:
                 sub = route.plain[0]
-                is_usual = sub.plain and not sub.client.congested
+                is_usual = sub.unchecked and not sub.client.congested
                 if is_usual and self.crowds.is_idle:
-                    self._send_all(sub, subjects, payloads, headers)
+                    self._send_many(sub, subjects, payloads, headers)
                     return
         if count >= _REPLIES_PARTED_MIN:
-            # The replies of a turn come requester by requester: halves may be of one each.
+            # The replies of a turn come requester by requester: a half may be of one requester.
             half = count // 2
             self.send_replies(account, subjects[:half], payloads[:half], headers[:half])
             self.send_replies(account, subjects[half:], payloads[half:], headers[half:])
@@ -467,14 +473,14 @@ class Broker:
         for subject, payload, header in zip_longest(subjects, payloads, headers, fillvalue=b""):
             self.send(index.match(subject), subject, None, payload, header)
 
-    def _send_all(
+    def _send_many(
         self,
         sub: Subscription,
         subjects: Sequence[bytes],
         payloads: Sequence[bytes],
         headers: Sequence[bytes],
     ) -> None:
-        """Append many messages to one plain subscription."""
+        """Append many messages to one unchecked subscription."""
         target = sub.client
         self.buffers.touch(target)
         target.out += frames.messages_without_reply(sub.tail, subjects, payloads, headers)
@@ -491,10 +497,10 @@ class Broker:
         payloads: list[bytes],
         to: bytes,
     ) -> None:
-        """Deliver messages of a stream to those who listen at `to`, under their own subjects."""
+        """Deliver messages of a stream, under their own subjects, to subscribers at `to`."""
         if len(route.plain) == 1 and not route.groups and not self.crowds.has_line(to):
             sub = route.plain[0]
-            if sub.plain and not sub.client.congested and self.door.lets_all_pass(subjects):
+            if sub.unchecked and not sub.client.congested and self.door.lets_all_pass(subjects):
                 self._send_stored(sub, subjects, replies, headers, payloads)
                 return
         for subject, reply, header, payload in zip(
@@ -503,7 +509,7 @@ class Broker:
             self.send(route, subject, reply, payload, header, to)
 
     def is_unread(self, route: Route[Subscription], to: bytes) -> bool:
-        """Whether those who listen at `to` have so much to read that they get no more for now."""
+        """Whether subscribers at `to` have so much to read that they get no more for now."""
         if self.crowds.has_line(to):
             return True
         if not route.is_large:
@@ -511,7 +517,7 @@ class Broker:
             return any(is_behind(sub.client) for sub in route.plain) or any(
                 is_behind(sub.client) for group in route.groups for sub in group
             )
-        # Neighbours are often of one client.
+        # Neighbours on a route are often of one client.
         subs = chain(route.plain, *route.groups)
         return any(self.buffers.is_behind(client) for client, _ in groupby(subs, _client_of))
 
@@ -523,7 +529,7 @@ class Broker:
         headers: list[bytes],
         payloads: list[bytes],
     ) -> None:
-        """Append messages of a stream to one plain subscription."""
+        """Append messages of a stream to one unchecked subscription."""
         target = sub.client
         self.buffers.touch(target)
         target.out.append(frames.stored_messages(sub.tail, subjects, replies, headers, payloads))
@@ -533,40 +539,40 @@ class Broker:
 
     # --- admission -----------------------------------------------------------------------------
 
-    def _admits(self, source: Client, subject: bytes, reply: bytes | None) -> bool:
-        """Whether the publisher may send this; if not it has been told."""
+    def _may_publish(self, source: Client, subject: bytes, reply: bytes | None) -> bool:
+        """Whether a publisher may send a message; if not, it has been sent an error."""
         if source.connect.pedantic and not is_valid_literal(subject):
-            self.refuse(source, INVALID_PUBLISH_SUBJECT)
+            self.send_error(source, INVALID_PUBLISH_SUBJECT)
         permissions = source.permissions
         if is_reserved(subject, source.is_system) or (
             permissions is not None
             and permissions.restricts_publishing
             and not permissions.may_publish(subject, self._clock.monotonic_ns())
         ):
-            self.refuse(source, f"Permissions Violation for Publish to {quote_bytes(subject)}")
+            self.send_error(source, f"Permissions Violation for Publish to {quote_bytes(subject)}")
             return False
         if reply is not None and is_reserved_reply(reply):
-            self.refuse(
+            self.send_error(
                 source, f"Permissions Violation for Publish with Reply of {quote_bytes(reply)}"
             )
             return False
         if source.connect.verbose:
-            self.tell(source, frames.OK)
+            self.queue_frame(source, frames.OK)
         return True
 
-    def refuse(self, client: Client, text: str) -> None:
+    def send_error(self, client: Client, text: str) -> None:
         """Send -ERR without closing."""
-        self.tell(client, frames.error(text))
+        self.queue_frame(client, frames.error(text))
 
     # --- one receiver --------------------------------------------------------------------------
 
     def deliver(self, message: Message, sub: Subscription) -> bool:
-        """Deliver one message to one subscription, looking at everything; whether it took it."""
+        """Deliver one message to one subscription, with every check. Returns whether it took it."""
         source, subject, reply, header_size, size, payload = message
-        if not self._accepts(source, sub, subject):
+        if not self._may_deliver(source, sub, subject):
             return False
         target = sub.client
-        if target.congested and self._drops(target):
+        if target.congested and self._drops_messages_to(target):
             return False
         sub.delivered += 1
         if sub.limit and sub.delivered >= sub.limit:
@@ -581,7 +587,7 @@ class Broker:
             self._budget.charge_time(self._clock.monotonic_ns() - began_ns, REQUEST_UNITS)
             return taken is not False
         if sub.ingest is not None:
-            self._ingest(sub.ingest, source).add(subject, reply, header_size, payload)
+            self._open_inlet(sub.ingest, source).add(subject, reply, header_size, payload)
             return True
         if header_size >= 0 and not target.headers:
             payload = payload[header_size:]
@@ -597,7 +603,7 @@ class Broker:
         target.out_bytes += len(payload)
         self.buffers.touch(target)
         if target.congested and source is not None:
-            self._stall(source)
+            self._stall_publisher(source)
         return True
 
     def end_subscription(self, sub: Subscription) -> None:
@@ -611,10 +617,10 @@ class Broker:
             if client.account.watched:
                 client.account.interest_changed(sub.subject)
 
-    def _accepts(self, source: Client | None, sub: Subscription, subject: bytes) -> bool:
+    def _may_deliver(self, source: Client | None, sub: Subscription, subject: bytes) -> bool:
         target = sub.client
         if target.close_reason or (sub.limit and sub.limit <= sub.delivered):
-            # Whoever has it on a route in hand may not know that it is gone.
+            # Routes that were handed out before it ended still have the subscription.
             return False
         if target is source and not source.connect.echo and sub.handler is None:
             return False
@@ -625,8 +631,11 @@ class Broker:
             or permissions.may_receive(subject, sub.queue)
         )
 
-    def deliver_to_one(self, message: Message, group: list[Subscription]) -> bool:
-        """Deliver to one member of a queue group, chosen by dice among those that can take it."""
+    def deliver_to_group(self, message: Message, group: list[Subscription]) -> bool:
+        """Deliver to a random member of a queue group that takes the message.
+
+        Returns whether one took it.
+        """
         count = len(group)
         first = self._entropy.below(count) if count > 1 else 0
         for step in range(count):
@@ -643,12 +652,12 @@ class Broker:
         payloads: list[bytes],
         encoded: dict[bytes, bytes],
     ) -> None:
-        """Append a run, or its share of one, to a plain subscription that accepts it."""
+        """Append a run, or a part of one, to an unchecked subscription."""
         target = sub.client
         if target.congested:
-            if self._drops(target):
+            if self._drops_messages_to(target):
                 return
-            self._stall(source)
+            self._stall_publisher(source)
         data = encoded.get(sub.sid)
         if data is None:
             data = encoded[sub.sid] = frames.run_of_messages(run, sub.sid, payloads)
@@ -659,8 +668,8 @@ class Broker:
         self.buffers.touch(target)
 
     def _share_run(self, source: Client, group: list[Subscription], run: Run) -> None:
-        """Spread a run over a queue group; each message goes to one member."""
-        able = [sub for sub in group if self._accepts(source, sub, run.subject)]
+        """Spread a run over a queue group: each message goes to a random member."""
+        able = [sub for sub in group if self._may_deliver(source, sub, run.subject)]
         if not able:
             return
         if len(able) == 1:
@@ -683,13 +692,13 @@ class Broker:
     def _answer_no_responders(self, source: Client, subject: bytes, reply: bytes) -> None:
         for sub in source.account.index.match(reply).plain:
             if sub.client is source and not source.close_reason:
-                self.tell(source, frames.no_responders(reply, sub.sid, subject))
+                self.queue_frame(source, frames.no_responders(reply, sub.sid, subject))
                 return
 
     # --- out-buffers ---------------------------------------------------------------------------
 
-    def tell(self, client: Client, data: bytes) -> None:
-        """Queue protocol bytes for a client."""
+    def queue_frame(self, client: Client, data: bytes) -> None:
+        """Queue a frame that is not a message for a client."""
         if not client.close_reason:
             if client.traced:
                 self.tracer.told(client, data)
@@ -706,23 +715,23 @@ class Broker:
         self._flush_planned = False
         try:
             self.process_ingests()
-            while self._last_works:
-                self._last_works.pop(0)()
+            while self._turn_end_calls:
+                self._turn_end_calls.pop(0)()
                 self.process_ingests()
         finally:
-            # A bug that shows at one of them must not silence the rest.
-            if self._last_works:
+            # A bug that shows in one call must not silence the rest.
+            if self._turn_end_calls:
                 self._plan_flush()
             self.buffers.flush()
 
-    def _drops(self, target: Client) -> bool:
-        """Whether a message to a client that does not keep up is dropped instead of waiting."""
+    def _drops_messages_to(self, target: Client) -> bool:
+        """Whether messages to a client that does not keep up are dropped instead of queued."""
         if self.stalls_publishers:
             return False
         target.congested = self.buffers.is_congested(target)
         return target.congested
 
-    def _stall(self, source: Client) -> None:
+    def _stall_publisher(self, source: Client) -> None:
         """Read no more from a publisher for a moment, so that its receivers can catch up."""
         if source.is_stalled or not self.stalls_publishers or source.close_reason:
             return
@@ -743,19 +752,19 @@ class Broker:
         source.account.in_bytes += size
 
 
-def _is_simple(route: Route[Subscription]) -> bool:
-    """Whether nobody on the route could tell a run from its messages one by one.
+def _has_plain_members(route: Route[Subscription]) -> bool:
+    """Whether no receiver could tell a run from its messages one by one.
 
-    All are plain, and no client is on it twice, which would see its two subscriptions take turns.
+    All subscriptions are unchecked, and no client has two of them: it would see them take turns.
     """
     plain = route.plain
     if not route.groups and len(plain) <= 1:
-        return not plain or plain[0].plain
+        return not plain or plain[0].unchecked
     if route.fan_out > SLICE_DELIVERIES_MAX:
-        # Even to look at all of them would take long.
+        # A look at all of them would take long.
         return False
     everyone = [*plain, *(sub for group in route.groups for sub in group)]
-    return all(sub.plain for sub in everyone) and len({sub.client for sub in everyone}) == len(
+    return all(sub.unchecked for sub in everyone) and len({sub.client for sub in everyone}) == len(
         everyone
     )
 

@@ -91,11 +91,11 @@ class Subscription:
         "handler",
         "ingest",
         "limit",
-        "plain",
         "queue",
         "sid",
         "subject",
         "tail",
+        "unchecked",
     )
 
     def __init__(
@@ -121,17 +121,17 @@ class Subscription:
         # UNSUB max: the delivery after which the subscription ends; 0 for none.
         self.limit = 0
         # Nothing about this subscription needs looking at before a message is appended.
-        self.plain = False
+        self.unchecked = False
 
     def end(self) -> None:
         """Take no messages any more."""
         self.limit = ENDED
-        self.plain = False
+        self.unchecked = False
 
-    def settle(self) -> None:
+    def update_checks(self) -> None:
         """Find out whether deliveries can take the short way."""
         permissions = self.client.permissions
-        self.plain = (
+        self.unchecked = (
             self.handler is None
             and self.ingest is None
             and self.limit == 0
@@ -438,14 +438,14 @@ class Client:
         """The number of subscriptions of the client."""
         return len(self.subscriptions)
 
-    def settle(self) -> None:
+    def update_checks(self) -> None:
         """Recompute what follows from CONNECT and permissions."""
         restricted = self.permissions is not None and self.permissions.restricts_publishing
         self.guarded = (
             self.connect.verbose or self.connect.pedantic or restricted or not self.headers
         )
         for subscription in self.subscriptions.values():
-            subscription.settle()
+            subscription.update_checks()
 
     def relabel(self) -> None:
         """Add the client's version, language, name and user to its label in the log."""

@@ -16,7 +16,7 @@ Bounds: a client has one message under way, and waits. Clients that cause a mess
 itself (a request, a publish into a stream that republishes) wait for it too. Messages that nobody
 waits for are bounded by number and bytes; beyond that the oldest of its line is delivered at once.
 
-Must not know: how one subscription is served, which a `Deliverer` knows.
+Must not know: the checks of one subscription, which a `Deliverer` makes.
 """
 
 from collections import deque
@@ -32,14 +32,14 @@ from headwater.server.core.out_buffers import DELIVERY_BYTES, OutBuffers
 from headwater.subjects.index import Route
 from headwater.wire import frames
 
-# Deliveries of one turn, which take about 2 ms. Copying counts too: so many bytes are a delivery.
+# Deliveries of one turn, which take about 2 ms. Copying this many bytes counts as a delivery.
 SLICE_DELIVERIES_MAX: Final = 8_192
 DELIVERY_BYTES_COPIED: Final = 512
-# To go from one client to the next takes as long as so many deliveries.
+# Going from one client to the next takes as long as this many deliveries.
 CLIENT_DELIVERIES: Final = 2
-# So many lines have their turn in one slice, if as many wait.
+# Lines that have their turn in one slice, if as many wait.
 LINES_PER_SLICE: Final = 4
-# A queue group takes as long as so many plain subscriptions.
+# A queue group takes as long as this many plain subscriptions.
 GROUP_DELIVERIES: Final = 4
 # Messages of the server itself that may wait, all lines together.
 WAITING_MESSAGES_MAX: Final = 4_096
@@ -55,24 +55,24 @@ Message: TypeAlias = tuple[Client | None, bytes, bytes | None, int, bytes, bytes
 
 
 class Deliverer(Protocol):
-    """The part of the server that delivers to one subscription, looking at everything."""
+    """The part of the server that delivers to one subscription, with every check."""
 
     def deliver(self, message: Message, sub: Subscription) -> bool:
-        """Deliver a message to a subscription; whether it took it."""
+        """Deliver a message to a subscription. Returns whether it took it."""
         ...
 
-    def deliver_to_one(self, message: Message, group: list[Subscription]) -> bool:
-        """Deliver a message to one member of a queue group; whether one took it."""
+    def deliver_to_group(self, message: Message, group: list[Subscription]) -> bool:
+        """Deliver a message to one member of a queue group. Returns whether one took it."""
         ...
 
-    def unheard(self, message: Message) -> None:
-        """Nobody took a message."""
+    def report_unheard(self, message: Message) -> None:
+        """Answer the requester of a message that nobody took."""
         ...
 
 
 @final
 class _Delivery:
-    """The rest of one message: members of the route from `position` on have not got it."""
+    """One message under way: members of the route from `position` on have not got it."""
 
     __slots__ = ("is_taken", "message", "position", "route", "waiting")
 
@@ -131,7 +131,7 @@ class Crowds:
         return not self._lines
 
     def has_line(self, line: Hashable) -> bool:
-        """Whether a message of a line has not been delivered to all; later ones have to wait."""
+        """Whether a message of a line is under way, so that later ones have to wait."""
         return line in self._lines
 
     def deliver(
@@ -143,8 +143,9 @@ class Crowds:
     ) -> bool:
         """Deliver a message, as much as the turn allows now and the rest in later turns.
 
-        Returns whether anybody got it, True also where that is not known yet: `unheard` is called
-        then. The clients `waiting` are held back if it takes more than this turn.
+        Returns whether anybody got it, and True if that is not known yet; then `report_unheard` is
+        called if nobody gets it. The clients `waiting` are held back if it takes more than this
+        turn.
         """
         delivery = _Delivery(route, message)
         deliveries = self._lines.setdefault(line, deque())
@@ -153,13 +154,13 @@ class Crowds:
         if len(deliveries) == 1:
             try:
                 while self._left > 0 and not delivery.is_done:
-                    self._left -= self._do_some(delivery, min(self._left, _share()))
+                    self._left -= self._deliver_some(delivery, min(self._left, _share()))
             finally:
                 # After the write of this turn, which has been planned by now.
                 self._plan_turn()
             if delivery.is_done:
                 if deliveries and deliveries[0] is delivery:
-                    self._end_first(line)
+                    self._pop_first(line)
                 return delivery.is_taken
         delivery.waiting += waiting
         self._holding.hold(delivery.waiting)
@@ -183,15 +184,15 @@ class Crowds:
         try:
             while self._lines and self._left > 0:
                 line = next(iter(self._lines))
-                # Lines take turns: this one is the last of the next round.
+                # Lines take turns: this line is the last of the next round.
                 deliveries = self._lines[line] = self._lines.pop(line)
                 first = deliveries[0]
-                self._left -= self._do_some(first, min(self._left, _share()))
+                self._left -= self._deliver_some(first, min(self._left, _share()))
                 # A member may have caused another message of this line, and so the end of this one.
                 if first.is_done and deliveries and deliveries[0] is first:
                     self._conclude_first(line)
         finally:
-            # The next turn begins with a whole slice. And a bug that shows at one message must not
+            # The next turn begins with a whole slice, and a bug that shows at one message must not
             # silence the rest.
             if self._lines or self._left < SLICE_DELIVERIES_MAX:
                 self._plan_turn()
@@ -199,10 +200,10 @@ class Crowds:
     def _finish_first(self, line: Hashable) -> None:
         first = self._lines[line][0]
         while not first.is_done:
-            self._do_some(first, SLICE_DELIVERIES_MAX)
+            self._deliver_some(first, SLICE_DELIVERIES_MAX)
         self._conclude_first(line)
 
-    def _end_first(self, line: Hashable) -> _Delivery:
+    def _pop_first(self, line: Hashable) -> _Delivery:
         deliveries = self._lines[line]
         delivery = deliveries.popleft()
         self._count(delivery, -1)
@@ -211,16 +212,16 @@ class Crowds:
         return delivery
 
     def _conclude_first(self, line: Hashable) -> None:
-        """All members have been served: the clients that waited for the message go on."""
-        delivery = self._end_first(line)
+        """End a delivery that is done: the clients that waited for it go on."""
+        delivery = self._pop_first(line)
         if not delivery.is_taken:
-            self._deliverer.unheard(delivery.message)
+            self._deliverer.report_unheard(delivery.message)
         self._holding.release(delivery.waiting)
 
     # --- one slice -----------------------------------------------------------------------------
 
-    def _do_some(self, delivery: _Delivery, left: int) -> int:
-        """Deliver to some members, at least to one; what that took of the slice that is left."""
+    def _deliver_some(self, delivery: _Delivery, left: int) -> int:
+        """Deliver to some members, at least to one. Returns the part of the slice that it took."""
         message, route = delivery.message, delivery.route
         _, subject, reply, _, _, payload = message
         each_bytes = len(subject) + len(reply or b"") + len(payload) + DELIVERY_BYTES
@@ -238,15 +239,15 @@ class Crowds:
         groups = route.groups[begin : begin + max(left // cost, 1)]
         delivery.position += len(groups)
         for group in groups:
-            if self._deliverer.deliver_to_one(message, group):
+            if self._deliverer.deliver_to_group(message, group):
                 delivery.is_taken = True
         self._buffers.add_waiting(len(groups) * each_bytes)
         return len(groups) * cost
 
     def _deliver_to_plain(self, message: Message, subs: list[Subscription]) -> tuple[bool, int]:
-        """Deliver to many subscriptions; whether anybody got the message, and how many clients.
+        """Deliver to many subscriptions, with one append for neighbours of one client.
 
-        Neighbours in the list are often of one client, and get their frames at once.
+        Returns whether anybody got the message, and the number of clients.
         """
         source, subject, reply, header_size, size, payload = message
         begin, end = frames.around_sid(subject, reply, header_size, size, payload)
@@ -259,7 +260,7 @@ class Crowds:
                 target.congested
                 or (source is not None and target is source and not source.connect.echo)
                 or len(payload) > COPIED_BYTES_MAX
-                or not all(map(_is_plain, mine))
+                or not all(map(_is_unchecked, mine))
             ):
                 for sub in mine:
                     if deliver(message, sub):
@@ -283,5 +284,5 @@ def _share() -> int:
 
 
 _client_of: Final = attrgetter("client")
-_is_plain: Final = attrgetter("plain")
+_is_unchecked: Final = attrgetter("unchecked")
 _tail_of: Final = attrgetter("tail")

@@ -48,20 +48,20 @@ class TestTheShortWay:
         peer = world.modern()
         peer.send(b"SUB foo 1\r\nSUB foo q 2\r\n")
         subs = peer.client.subscriptions
-        assert all(sub.plain for sub in subs.values())
+        assert all(sub.unchecked for sub in subs.values())
         peer.send(b"UNSUB 1 5\r\n")
-        assert not subs[b"1"].plain
-        assert subs[b"2"].plain
+        assert not subs[b"1"].unchecked
+        assert subs[b"2"].unchecked
 
     def test_subscriptions_of_one_without_headers(self, world: World) -> None:
         peer = world.connect()
         peer.send(b"SUB foo 1\r\n")
-        assert not peer.client.subscriptions[b"1"].plain
+        assert not peer.client.subscriptions[b"1"].unchecked
 
     def test_headers_that_a_second_connect_brings(self, world: World) -> None:
         peer = world.connect()
         peer.send(b'CONNECT {"headers":true}\r\nSUB foo 1\r\n')
-        assert peer.client.subscriptions[b"1"].plain
+        assert peer.client.subscriptions[b"1"].unchecked
 
     @pytest.mark.parametrize(
         ("rights", "plain"),
@@ -79,7 +79,7 @@ class TestTheShortWay:
         world = make_world(users=(UserOptions("u", "p", permissions=rights),))
         peer = world.modern(user="u", password="p")
         peer.send(b"SUB bar 1\r\nSUB foo.* 2\r\n")
-        assert [sub.plain for sub in peer.client.subscriptions.values()] == plain
+        assert [sub.unchecked for sub in peer.client.subscriptions.values()] == plain
 
 
 def test_a_label_names_the_connection_and_what_the_client_said(world: World) -> None:
