@@ -29,7 +29,7 @@ class ApiRefusal(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, document: Mapping[str, Any]) -> "ApiRefusal | None":
-        """The refusal that an answer is; None of an answer that is none."""
+        """The refusal in an answer; None if the server did not refuse."""
         error = document.get("error")
         if not error:
             return None

@@ -53,7 +53,7 @@ class ApiClient:
         return _answer(reply)
 
     def call_with_retry(self, request: ApiRequest) -> Document:
-        """`call` for a request that may be asked twice: a lost connection is made again."""
+        """`call` for a request that may be sent twice: it is repeated on a new connection."""
         return self.connection.retry(lambda: self.call(request))
 
     # --- streams -------------------------------------------------------------------------------
@@ -78,7 +78,10 @@ class ApiClient:
         return sorted(found)
 
     def message(self, stream: str, wanted: dict[str, Any]) -> StoredMessage | None:
-        """One message as the leader has it: `{"seq": n}` or `{"last_by_subj": s}`."""
+        """One message as the leader has it, None if there is no such message.
+
+        `wanted` is `{"seq": n}` or `{"last_by_subj": s}`.
+        """
         try:
             return StoredMessage.of(self.call_with_retry(message_get(stream, wanted)))
         except ApiRefusedError as error:
@@ -87,13 +90,16 @@ class ApiClient:
             raise
 
     def publish(self, subject: str, payload: bytes, header: bytes) -> int:
-        """One message to a stream; its sequence. A lost connection leaves it in doubt."""
+        """Publish one message to a stream and return its sequence.
+
+        After a lost connection it is not known whether the message was stored.
+        """
         return int(_answer(self.connection.request(subject, payload, header))["seq"])
 
     # --- consumers -----------------------------------------------------------------------------
 
     def delete_consumer(self, stream: str, name: str) -> None:
-        """Delete a consumer, whether it was there or not. A lost connection leaves it in doubt."""
+        """Delete a consumer; one that is gone already is no error."""
         try:
             self.call(consumer_delete(stream, name))
         except ApiRefusedError as error:
@@ -103,7 +109,7 @@ class ApiClient:
     # --- buckets -------------------------------------------------------------------------------
 
     def ensure_bucket(self, bucket: str, **config: Any) -> None:
-        """A bucket of that name, made if there is none; one that is there stays as it is."""
+        """Create a bucket, unless there is one of that name, which stays as it is."""
         stream = f"KV_{bucket}"
         try:
             self.stream_info(stream)
@@ -129,7 +135,7 @@ class ApiClient:
                 )
             )
         except ApiRefusedError as error:
-            # Somebody else made it in the meantime.
+            # Another client has created it in the meantime.
             if error.err_code != STREAM_NAME_IN_USE:
                 raise
 
@@ -140,10 +146,10 @@ class ApiClient:
     def kv_put(
         self, bucket: str, key: str, value: bytes, expected_revision: int | None = None
     ) -> int:
-        """Put an entry; its revision. An expected revision of 0 means that the key has none.
+        """Put an entry and return its revision. An expected revision of 0 means an absent key.
 
         Raises ApiRefusedError with one of WRONG_LAST_SEQUENCE if the key has another revision. If
-        the connection is lost, the key is looked at before the put is repeated: with an expected
+        the connection is lost, the key is read before the put is repeated: with an expected
         revision, a value that nobody else would put is then put once.
         """
         pairs = []

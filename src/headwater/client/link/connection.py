@@ -1,12 +1,12 @@
 """One blocking connection to a server: a socket, a decoder, requests.
 
-Made for work in one thread that either asks (`request`) or takes in what arrives as fast as it can
-(`subscribe`, `receive`). Nothing runs beside it: a PING is answered by whoever waits next, so a
-connection that nobody waits on is closed by its server after a while and found lost when it is
-used again.
+A connection serves one thread, which either sends requests (`request`) or receives messages as fast
+as it can (`subscribe`, `receive`). No thread runs beside it: a PING is answered by the next call
+that waits, so a server closes a connection on which no call has waited for a while, and the next
+call finds it lost.
 
-A connection that was lost stays lost until `reconnect`; subscriptions do not survive that. What is
-worth repeating is known by the caller alone: `retry` repeats what it is told may be repeated.
+A connection that was lost stays lost until `reconnect`, which keeps no subscriptions. Only the
+caller knows which requests may be repeated: `retry` repeats the action that it is given.
 """
 
 import contextlib
@@ -47,12 +47,12 @@ from headwater.wire.server_decoder import (
     ServerPong,
 )
 
-# What one read takes at the most: large enough that a Python call per read costs nothing, small
-# enough to stay in a core's cache until it is decoded.
+# The most bytes of one read: large enough that a Python call per read costs nothing, small enough
+# to stay in a core's cache until they are decoded.
 READ_BYTES: Final = 1 << 18
 RECEIVE_BUFFER_BYTES: Final = 4 << 20
 NO_RESPONDERS: Final = 503
-# Complaints that end a connection for reasons of their moment: another one may fare better.
+# Errors that end a connection for reasons of the moment: another connection may succeed.
 PASSING_COMPLAINTS: Final = (
     "Authentication Timeout",
     "Connection throttling",
@@ -61,7 +61,7 @@ PASSING_COMPLAINTS: Final = (
     "Stale Connection",
 )
 
-# Anything else in a subject belongs to it; one of these would end it and begin something else.
+# A blank or a line end would end the subject, and the rest would be read as another argument.
 _SUBJECT: Final = re.compile("[^ \\t\\r\\n]+")
 
 Answer = TypeVar("Answer")
@@ -92,8 +92,8 @@ class Connection:
         self.info: dict[str, Any] = {}
         self._socket: socket.socket | None = None
         self._inbox = self.new_inbox()
-        # Never starts anew: the answer of a request that was given up may come on the next
-        # connection, where nothing else may have its number.
+        # Never starts again at 0: the answer to a request that was given up may come on the next
+        # connection, where no other request may have its number.
         self._requests = 0
         self._reset()
         self.reconnect()
@@ -112,7 +112,7 @@ class Connection:
     # --- coming and going ----------------------------------------------------------------------
 
     def reconnect(self) -> None:
-        """A new connection in place of the old one, to whichever server takes it.
+        """Connect again, to the first server of the login that accepts the connection.
 
         Tries the servers in turn, with growing pauses between the rounds, for as long as the login
         is patient. A refusal is final: the same credentials will not please the same cluster a
@@ -218,10 +218,10 @@ class Connection:
             raise ConnectionLostError(f"the connection to the server was lost: {error}") from None
 
     def receive(self, timeout_s: float) -> Deliveries:
-        """What the next read holds, answers of requests left out; empty when time is up.
+        """The messages of the next read, without answers to requests; empty when time is up.
 
-        With no time at all, what is there already. Raises ConnectionLostError, and RefusedError
-        for what the server will not permit.
+        Without time, only messages that have arrived already. Raises ConnectionLostError, and
+        RefusedError for a permission that the server denies.
         """
         if self._waiting:
             return self._waiting.pop(0)
@@ -293,7 +293,7 @@ class Connection:
             raise ConnectionLostError(f"the server's INFO is {error.reply}") from None
 
     def _complaint(self, text: str) -> LinkError:
-        """What it said before closing, or of something that it does not permit."""
+        """The error for an -ERR of the server, which may end the connection."""
         if text.startswith(PASSING_COMPLAINTS):
             self.close()
             return ConnectionLostError(f"the server closed the connection: {text}")
@@ -366,7 +366,7 @@ class Connection:
             return reply
 
     def _without_replies(self, arrived: Deliveries) -> Deliveries:
-        """What came for others than requests."""
+        """The messages of subscriptions, without answers to requests."""
         kept = Deliveries()
         kept.controls = arrived.controls
         for sid, subject, to, header, payload in zip(
@@ -386,10 +386,10 @@ class Connection:
         return kept
 
     def retry(self, action: Callable[[], Answer]) -> Answer:
-        """What `action` answers; done again on a new connection if one was lost or silent.
+        """The answer of `action`, which is repeated if the connection is lost or silent.
 
-        Only for what may be done twice. The connection is a new one for each try but the first. A
-        server that was away may be back before its JetStream is: then nobody responds for a moment.
+        Only for actions that may be carried out twice. Each try but the first has a new connection.
+        A server may be back before its JetStream is: then there are no responders for a moment.
         """
         outage = Outage(self.login)
         while True:
@@ -414,12 +414,12 @@ class Connection:
 
 
 def probe_server(login: Login) -> None:
-    """Raise at the start of a job what would otherwise come up after a long wait, if at all."""
+    """Connect once at the start of a job. Raises the LinkError that a task would meet later."""
     Connection(login.at_start).close()
 
 
 def publish_frame(subject: bytes, reply: bytes, header: bytes, payload: bytes) -> bytes:
-    """PUB, or HPUB where there are headers; an empty `reply` is none."""
+    """A PUB frame, or HPUB for a message with headers; an empty `reply` is left out."""
     to = reply + b" " if reply else b""
     if not header:
         return b"PUB %b %b%d\r\n%b\r\n" % (subject, to, len(payload), payload)

@@ -1,14 +1,14 @@
-"""Reading a range through an ephemeral pull consumer: the fastest way, and one that is seen.
+"""Reading a range through an ephemeral pull consumer: the fastest way, visible on the server.
 
 The consumer acknowledges nothing, lives in memory and is deleted when the read ends, however it
-ends; if even that cannot be, the server forgets it after `INACTIVE_NS`. One pull is under way at
-any time: its size is chosen so that neither we nor the server hold more than some megabytes.
+ends; if it cannot be deleted, the server forgets it after `INACTIVE_NS`. One pull is under way at
+any time: its size is chosen so that neither client nor server hold more than some megabytes.
 
 A pull never waits for messages that are not there, so the end of a range whose last messages are
-gone or do not match is found without a time-out. That nothing is left is believed only of a
-consumer that has just been made and counts no message: its count is fresh, that of an older one is
-kept up to date. Where messages are replaced all the time, nats-server loses count between the two
-requests, and ends the first pull of a consumer without a message though there are some.
+gone or do not match is found without a time-out. A read ends only when a consumer that has just
+been created counts no pending message: its count is fresh, an older consumer's is kept up to date.
+If messages are replaced all the time, nats-server loses count between the two requests, and ends
+the first pull of a consumer without a message though messages are pending.
 
 Sequence, time and what is pending are in the reply subject of every message,
 
@@ -47,7 +47,7 @@ from headwater.wire.server_decoder import Deliveries
 INACTIVE_NS: Final = 30_000_000_000
 NAME_PREFIX: Final = "headwater_read_"
 
-# How large messages are is not known before the first pull.
+# The size of messages is not known before the first pull.
 FIRST_PULL_ROWS: Final = 500
 # A pull whose messages are as large as the largest so far stays below this; if it would not, the
 # server is told to count bytes, which costs it more.
@@ -60,7 +60,7 @@ PULLS_REMEMBERED: Final = 8
 # So often a new consumer is made where one has counted messages and sent none; each time is one in
 # some ten if keys are replaced as fast as a server can.
 LOOKS_IN_VAIN_MAX: Final = 16
-# What a message costs beside its payload, roughly: subject, reply and the line they are in.
+# The bytes of a message beside its payload, roughly: subject, reply and the line they are in.
 OVERHEAD_BYTES: Final = 128
 # With headers only: payloads of up to this size are read and dropped, which is faster.
 PAYLOAD_BYTES_READ: Final = 2048
@@ -80,7 +80,7 @@ _EMPTY_BLOCK: Final = b"NATS/1.0\r\n\r\n"
 
 # The tokens behind the delivery count: sequence, consumer sequence, time, pending.
 _NUMBERS: Final = 4
-# Where they begin, without a domain and an account before the stream and with them.
+# The index of the first of them, without a domain and an account before the stream and with them.
 _SHORT_BEGIN: Final = 5
 _LONG_BEGIN: Final = 7
 _LONG_TOKENS: Final = 11
@@ -138,7 +138,7 @@ class ConsumerReader:
                     )
 
     def _drawn(self, pulls: "_Pulls", last_sequence: int) -> Generator[Columns, None, None]:
-        """Everything until one consumer has no more."""
+        """The messages of one consumer, until it has no more."""
         api = ApiClient(self._connection)
         self._delete_left(api)
         sid = pulls.subscribe()
@@ -159,7 +159,7 @@ class ConsumerReader:
         return config | {"headers_only": True} if self._is_cut_by_server else config
 
     def _leave_headers(self, columns: Columns) -> None:
-        """Nothing but the headers, as they are stored."""
+        """Leave the headers alone, as they are stored, and the sizes of the payloads."""
         if self._is_cut_by_server:
             parts = [header.rpartition(_SIZE_LINE) for header in columns.headers]
             columns.headers = [
@@ -171,17 +171,17 @@ class ConsumerReader:
         columns.payloads = [b""] * len(columns)
 
     def _leave(self, api: ApiClient, sid: bytes) -> None:
-        """Unless the connection is lost, nothing stays behind: no consumer, no delivery."""
+        """Delete the consumer and drop its deliveries, unless the connection is lost."""
         if not self._connection.is_open:
             return
         try:
             self._connection.unsubscribe(sid)
             self._delete_left(api)
             while len(self._connection.receive(0.0)):
-                # What was under way when the read ended: nobody else is waiting for it.
+                # Deliveries that were under way when the read ended: no caller waits for them.
                 pass
         except LinkError:
-            # The next attempt deletes it, or the server does when nobody has asked for a while.
+            # The next attempt deletes the consumer, or the server does after INACTIVE_NS.
             pass
 
     def _delete_left(self, api: ApiClient) -> None:
@@ -192,7 +192,7 @@ class ConsumerReader:
 
 @final
 class _PullSize:
-    """How much is asked for at a time, by what has come so far."""
+    """The size of the next pull, by the messages that have come so far."""
 
     __slots__ = ("_density", "_largest_bytes", "_mean_bytes")
 
@@ -203,7 +203,7 @@ class _PullSize:
         self._mean_bytes = 0.0
 
     def next(self, left: int, owed: int) -> tuple[int, int]:
-        """How many messages to ask for, and how many bytes they may have (0: not counted).
+        """The messages of the next pull, and its bytes at most (0: not counted).
 
         `left` sequences of the range are to come, of which `owed` have been asked for.
 
@@ -218,7 +218,7 @@ class _PullSize:
         return rows, 0 if is_bounded else CHUNK_BYTES
 
     def learn(self, columns: Columns, sequences: int) -> None:
-        """What messages were found over so many sequences of the stream."""
+        """Note the sizes of messages that were found in a number of sequences of the stream."""
         sizes = [*map(len, columns.payloads)]
         self._largest_bytes = max(max(sizes) + OVERHEAD_BYTES, self._largest_bytes)
         self._mean_bytes = sum(sizes) / len(sizes) + OVERHEAD_BYTES
@@ -245,10 +245,10 @@ class _Pulls:
         self._sid = b""
         # Each pull has a reply subject of its own: the status of one that is over is not news.
         self._asked = 0
-        # What the latest pulls have asked for.
+        # The number of messages that the latest pulls have asked for, by reply subject.
         self._rows: dict[bytes, int] = {}
         self._last_rows = 0
-        # How many messages the server owes us.
+        # The messages that were asked for and have not come.
         self._owed = 0
         # Whether nothing may be asked before that is here: it may be less, or the server is busy.
         self._is_alone = False
@@ -309,13 +309,13 @@ class _Pulls:
         wait_s = self._connection.login.request_timeout_s
         arrived = self._connection.receive(wait_s)
         if not len(arrived):
-            # Whatever is asked next would be waited for just as long.
+            # The next request would wait just as long.
             self._connection.close()
             raise TimedOutError(f"a pull from the server brought nothing within {wait_s:g} s")
         return arrived
 
     def _is_ended_by(self, reply: bytes, header: bytes) -> bool:
-        """What the status of a pull means: whether there is no more. Raises IncompleteError."""
+        """Whether a status says that the consumer has no more messages. Raises IncompleteError."""
         rows = self._rows.pop(reply, 0)
         status = status_of(header)
         if status == _NOT_FOUND:
@@ -339,7 +339,7 @@ class _Pulls:
         return False
 
     def _remove_statuses(self, arrived: Deliveries) -> list[tuple[bytes, bytes]]:
-        """Take out what is not a message of the stream; the statuses of open pulls among it."""
+        """Remove all that is not a message of the stream; returns the statuses of open pulls."""
         if b"" not in arrived.replies and arrived.sids.count(self._sid) == len(arrived):
             return []
         statuses = []

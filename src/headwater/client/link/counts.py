@@ -1,13 +1,14 @@
-"""How many messages a range of a stream holds, and where in it a time is; leaves nothing behind.
+"""The number of messages in a range of a stream, and the sequence at a time.
 
-A stream without holes has as many messages as sequences. Otherwise the server counts what is there
-from a sequence on: by the `num_pending` of a consumer that has just been made, or of a direct get
-where a stream must have no consumer. What is in a range is the difference of two such counts.
+A stream without holes has as many messages as sequences. Otherwise the server counts the messages
+from a sequence on: by the `num_pending` of a consumer that has just been created, or of a direct
+get if a stream must have no consumer. A range holds the difference of two such counts. Consumers
+are deleted at once, so that a count leaves nothing behind.
 
-Between two counts others may publish or delete. So the first count is made again after the second
-one: if it has not changed, nothing that matters has. As long as messages only come, each round
-says at least between which numbers the answer is, and rounds are repeated until these are one.
-A count is right or None, never nearly right.
+Between two counts other clients may publish or delete. So the first count is made again after the
+second: if it has not changed, no message of the range has come or gone. While messages only come,
+each round gives a lower and an upper bound, and rounds are repeated until both are equal. A count
+is exact, or None.
 """
 
 import secrets
@@ -46,7 +47,7 @@ def count_messages(
     last: int,
     subjects: tuple[str, ...] = (),
 ) -> int | None:
-    """How many messages from `first` to `last` there are that match; None if it is not known."""
+    """The number of messages from `first` to `last` that match; None if it is not known."""
     first, last = max(first, info.first_seq, 1), min(last, info.last_seq)
     if first > last or not info.messages:
         return 0
@@ -68,7 +69,7 @@ def sequence_at(connection: Connection, info: StreamInfo, time_ns: int) -> int:
 
 class _Counter(Protocol):
     def count_from(self, sequences: Sequence[int]) -> list[int] | None:
-        """How many messages match from each of the sequences on, counted in this order."""
+        """The number of messages that match from each sequence on, counted in this order."""
         ...
 
 
@@ -127,7 +128,7 @@ class _ByConsumers:
 
 
 def _pending_in(reply: Reply) -> int | None:
-    """What the answer to the creation of a consumer says; None if it was not made."""
+    """The count in the answer to the creation of a consumer; None if it was not created."""
     try:
         count = decode_object(reply.payload).get("num_pending")
     except PeerError:
@@ -159,6 +160,6 @@ class _ByDirectGets:
 
 
 def inactive_ns(info: StreamInfo, wanted_ns: int) -> int:
-    """How long the server is to keep a consumer that nobody asks; a stream may allow less."""
+    """The inactive threshold of a temporary consumer; the stream may allow less."""
     limits = info.config.get("consumer_limits") or {}
     return min(int(limits.get("inactive_threshold") or wanted_ns), wanted_ns)

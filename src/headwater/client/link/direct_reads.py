@@ -1,20 +1,20 @@
 """Reading a range by batched direct gets, which change nothing on the server.
 
 A batch is answered by messages and then a status: 204 at its end, 404 if there was nothing at all.
-Any replica may answer, also one that is behind: it is believed that a message is there, never that
-none is left. Before a read ends short of its range, the leader is asked what it has.
+Any replica may answer, also one that lags: its messages are believed, its end of the stream is not.
+Before a read ends short of its range, it asks the leader for the next message.
 
 Each message comes with lines behind its stored headers that say where it is from:
 
     Nats-Stream, Nats-Subject, Nats-Sequence, Nats-Time-Stamp, Nats-Num-Pending, Nats-Last-Sequence
 
-They are cut off again, from the last that names a stream on: what is before it is the stored block,
-also if that has lines of the same names. The name itself does not count: a mirror with
-`mirror_direct` answers for its origin, under its own name.
+The reader cuts them off, from the last line that names a stream on: the text before it is the
+stored block, also if that has lines of the same names. The name itself does not count: a mirror
+with `mirror_direct` answers for its origin, under its own name.
 
-Servers put their lines in place of the last two bytes of a stored block, unseen. Where these were
-not the empty line that ends a block, the lines may not even begin as lines: such a block is asked
-for once more, by STREAM.MSG.GET. Two bytes other than CRLF behind a line that is complete can not
+Servers put their lines in place of the last two bytes of a stored block, unseen. If these bytes
+were not the empty line that ends a block, the lines may not even begin as lines: the reader asks
+for such a block again, by STREAM.MSG.GET. Two bytes other than CRLF behind a complete line cannot
 be told from an empty line, and are read as one.
 """
 
@@ -78,7 +78,7 @@ class DirectReader:
         self._pattern = patterns.distinct[0] if len(patterns.distinct) == 1 else ALL
 
     def read(self, wanted: SequenceRange, last_sequence: int) -> Generator[Columns, None, None]:
-        """The messages of the range. Raises IncompleteError if who answered is behind."""
+        """The messages of the range. Raises IncompleteError if the answering replica lags."""
         first = wanted.first
         while first <= wanted.last:
             left = CHUNK_ROWS if wanted.is_open else wanted.last - first + 1
@@ -95,7 +95,7 @@ class DirectReader:
                 return
 
     def _batch(self, first: int, left: int) -> tuple[Columns, bool]:
-        """What one request brings, and whether there was no more."""
+        """The messages that one request brings, and whether the stream has no more."""
         request: dict[str, Any] = {
             "seq": first,
             "batch": min(left, CHUNK_ROWS),
@@ -173,7 +173,7 @@ class DirectReader:
         return found.header
 
     def _check_complete(self, first: int, last: int) -> None:
-        """That the leader has no more either. Raises IncompleteError."""
+        """Raise IncompleteError if the leader has more messages."""
         api = ApiClient(self._connection)
         found = api.message(self._stream, {"seq": first, "next_by_subj": self._pattern})
         if found is not None and found.sequence <= last:

@@ -1,7 +1,7 @@
-"""What can go wrong between a job and its server.
+"""Errors between a job and its server.
 
-The texts are one line each and say what to do next; whoever knows by which option the value came
-names it there.
+Their texts are one line each and say what to do next; a caller that knows the option at fault names
+it there.
 """
 
 from typing import ClassVar, Final
@@ -15,14 +15,14 @@ _NOT_ENABLED: Final = (10039, 10076)
 
 
 class LinkError(OperatingError):
-    """Root of what a connection, a request or a read can end in."""
+    """Root of the errors of a connection, a request or a read."""
 
     server_is_away: ClassVar[bool] = False
-    """Whether no server has said anything. Otherwise a server is there and lacks something."""
+    """Whether no server has answered. Otherwise a server is there and lacks something."""
 
 
 class UnreachableError(LinkError):
-    """No server of the list took the connection."""
+    """No server of the list accepted the connection."""
 
     server_is_away = True
 
@@ -32,23 +32,23 @@ class UnknownHostError(UnreachableError):
 
 
 class RefusedError(LinkError):
-    """A server was reached and would not have us, or would not let us do this."""
+    """A server was reached and refused the login, or a permission."""
 
 
 class ConnectionLostError(LinkError):
-    """The connection ended in mid-work; the same may succeed on another one."""
+    """The connection ended during the work, which may succeed on another one."""
 
     server_is_away = True
 
 
 class TimedOutError(LinkError):
-    """The server did not answer in time; whether it acted is not known."""
+    """The server did not answer in time; it may have acted on the request."""
 
     server_is_away = True
 
 
 class NoRespondersError(LinkError):
-    """Nobody listens to this subject; for the API of JetStream that means it is not enabled."""
+    """No client listens to this subject; for the API, JetStream is not enabled."""
 
 
 class ApiRefusedError(LinkError):
@@ -66,7 +66,7 @@ class ApiRefusedError(LinkError):
 
     @property
     def is_passing(self) -> bool:
-        """Whether the server could not answer just now: a leader is missing, or it starts."""
+        """Whether the refusal may pass: the stream has no leader, or the server starts."""
         return self.code == UNAVAILABLE and self.err_code not in _NOT_ENABLED
 
     def __reduce__(self) -> tuple[type["ApiRefusedError"], tuple[int, int, str]]:

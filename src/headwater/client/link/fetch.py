@@ -9,9 +9,9 @@ GETS           single gets through the API, some under way at a time: always pos
 
 A stream whose messages go when consumers have seen them is never read through a consumer.
 
-A read that loses its connection, or something on its way, goes on behind the last message it has
-yielded, for as long as the login is patient; what it yielded counts as progress and ends the
-outage. It ends at the last sequence the stream had when the read began. A stream that was deleted
+A read that loses its connection, or a message on its way, goes on behind the last message it has
+yielded, for as long as the login is patient; each yielded message is progress and ends the outage.
+It ends at the last sequence the stream had when the read began. A stream that was deleted
 and made again in the meantime is another stream: StreamReplacedError.
 
 While a read is under way its connection is for nothing else.
@@ -59,7 +59,7 @@ __all__ = [
 
 
 class Way(Enum):
-    """How a stream is read."""
+    """The ways to read a stream."""
 
     CONSUMER = "consumer"
     DIRECT = "direct"

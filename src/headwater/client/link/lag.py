@@ -23,7 +23,7 @@ _SIZES: Final = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 
 @dataclass(frozen=True)
 class Lag:
-    """The part still to be read; messages and bytes are None where nobody could count them."""
+    """The part still to be read; messages and bytes are None if the server did not count them."""
 
     sequences: int = 0
     messages: int | None = 0
@@ -67,7 +67,7 @@ class Lag:
 def lag_behind(
     connection: Connection, info: StreamInfo, next_sequence: int, subjects: tuple[str, ...] = ()
 ) -> Lag:
-    """The lag of a reader whose next message is that of a sequence."""
+    """The lag of a reader that goes on at `next_sequence`."""
     first, last = max(next_sequence, 1), info.last_seq
     if first > last:
         return Lag()
@@ -86,7 +86,7 @@ def lag_behind(
 def oldest_time_ns(
     connection: Connection, info: StreamInfo, first: int, subjects: tuple[str, ...]
 ) -> int | None:
-    """When the oldest message that matches, from a sequence on, was stored; None without any."""
+    """The time of the oldest message that matches from a sequence on; None if no message does."""
     api = ApiClient(connection)
     found = [
         api.message(info.name, {"seq": first, "next_by_subj": pattern})

@@ -1,11 +1,11 @@
-"""What a connection needs to reach a server and be let in, as plain values.
+"""The values that a connection needs to reach a server and log in.
 
 A Login travels: from the options of a reader to every task of a job, pickled. So it holds texts
 and paths and nothing open; files are read where a connection is made, which is why the machines
 of a cluster need the same files in the same places.
 
 Invariants: `repr` and error messages show no password, token, seed or JWT, nor text that may hold
-one, such as the part of a url that did not parse. A LoginError names the option to change.
+one, for example the part of a url that did not parse. A LoginError names the option to change.
 
 Must not know: sockets, Spark, how the options were spelled by the user.
 """
@@ -121,10 +121,10 @@ class Login:
         return None
 
     def entry_subject(self, subject: str) -> str:
-        """Where to publish an entry of a bucket, so that it reaches the bucket of this API.
+        """The subject of an entry, so that it reaches the bucket of this API.
 
-        Several domains can have a bucket of one name; what is put under the prefix of an API is
-        put into its own.
+        Several domains can have a bucket of one name; an entry that is put under the prefix of an
+        API goes into the bucket of its domain.
         """
         return subject if self.api == f"{DEFAULT_PREFIX}." else self.api + subject
 

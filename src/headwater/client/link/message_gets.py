@@ -1,12 +1,12 @@
-"""Reading a range message by message through the API, where nothing better is allowed.
+"""Reading a range message by message through the API, for streams that allow no faster way.
 
 Requests for consecutive sequences are under way together, as many as fit in some megabytes if all
-messages are as large as they may be. Where many sequences are missing the leader is asked for the
-next one that matches, so that a long gap costs one request.
+messages are as large as they may be. After a gap of many sequences the reader asks the leader for
+the next message that matches, so that a long gap costs one request.
 
-The answers are JSON, where a subject has to be UTF-8. Servers put U+FFFD in place of what is not,
-so such a subject comes out changed here, and is matched as it comes out; the other ways of reading
-give it as it is stored.
+The answers are JSON, in which a subject has to be UTF-8. Servers put U+FFFD in place of other
+bytes, so that this reader yields such a subject changed, and matches it as changed; the other ways
+of reading yield it as it is stored.
 """
 
 from collections.abc import Generator
@@ -84,14 +84,14 @@ class MessageGetReader:
             yield gathering.drain()
 
     def _next(self, first: int) -> int | None:
-        """The first sequence from here on that matches."""
+        """The first sequence from `first` on whose message matches."""
         api = ApiClient(self._connection)
         request = {"seq": first, "next_by_subj": self._pattern}
         found = api.message(self._stream, request)
         return None if found is None else found.sequence
 
     def _next_match(self, first: int) -> Columns:
-        """The first message from here on that matches; none if there is none."""
+        """The first message from `first` on that matches; empty columns if no message does."""
         while (sequence := self._next(first)) is not None:
             columns = self._columns(self._get_all(range(sequence, sequence + 1)))
             found = columns.picked(self._patterns.places(columns.subjects))
@@ -102,7 +102,7 @@ class MessageGetReader:
         return Columns.empty()
 
     def _get_all(self, sequences: range) -> list[RawMessage]:
-        """Those of the sequences that there are, in order."""
+        """The messages of the sequences that exist, in order."""
         requests = [(self._subject, b'{"seq":%d}' % each) for each in sequences]
         found: list[RawMessage] = []
         for reply in ask_all(self._connection, requests):
@@ -110,7 +110,7 @@ class MessageGetReader:
         return found
 
     def _read(self, reply: Reply) -> list[RawMessage]:
-        """The message of an answer; none if there is none of that sequence."""
+        """The message of an answer; an empty list if the stream has no such sequence."""
         if reply.status == NO_RESPONDERS and not reply.payload:
             raise NoRespondersError("the server has no JetStream for this account")
         try:

@@ -1,4 +1,4 @@
-"""Files that options of a login name, and the error that names such an option.
+"""Files that options of a login name, and the error that names an option.
 
 Invariant: a message quotes a path only where it cannot be a secret put in the wrong place.
 """
@@ -15,7 +15,7 @@ FILE_BYTES_MAX: Final = 4 << 20
 SHOWN_CHARS_MAX: Final = 200
 """A longer path is more likely a JWT in the wrong place."""
 
-# What may be a seed with a typing error in it is not quoted, even where a path is expected.
+# A text that may be a seed with a typing error is not quoted, even in place of a path.
 LIKE_A_SEED: Final = re.compile("S[A-Z2-7]{20,}", re.IGNORECASE)
 
 

@@ -8,7 +8,7 @@ server closed while nobody used it is no outage; from then on the pauses double.
 
 A server that answers is not away. It may answer before its JetStream does, or before a stream has a
 leader, so its refusals may pass too; but a stream that was deleted stays deleted, and a job that
-waits minutes for it hides the reason. Such answers are borne for `ANSWERED_PATIENCE_S` in a row.
+waits minutes for it hides the reason. Refusals are borne for `ANSWERED_PATIENCE_S` in a row.
 
 Each loop that tries again has an outage of its own: a connection that can be made again is a
 success for the loop that makes it, and none for the read that breaks on it every time.
@@ -101,7 +101,7 @@ class Outage:
             self._sleep(min(pause_s, left_s))
 
     def end(self) -> None:
-        """The last attempt was a success."""
+        """End the outage: the last attempt was a success."""
         if self._line_due_s > LINE_AFTER_S:
             log.warning(
                 "the server at %s answers again after %d s",

@@ -16,7 +16,7 @@ _SUBJECTS_REMEMBERED: Final = 1 << 16
 
 @final
 class Patterns:
-    """What a message's subject has to match one of; none at all is everything."""
+    """The patterns of which a message's subject has to match one; without patterns all match."""
 
     def __init__(self, subjects: tuple[str, ...]) -> None:
         self.distinct = () if ALL in subjects else _without_inner(subjects)
@@ -36,7 +36,7 @@ class Patterns:
         )
 
     def places(self, subjects: list[bytes]) -> list[int]:
-        """Where in a list the subjects are that match."""
+        """The indexes of the subjects in a list that match."""
         match = self._match
         return [at for at, subject in enumerate(subjects) if match(subject)]
 

@@ -5,19 +5,20 @@ bounded number of messages and bytes is under way; while one flight waits for it
 are built. The messages of a flight share one reply subject, so acks are counted rather than told
 apart, and a server that remembers control lines reads most of them but once.
 
-If an ack of a flight is an error, nobody knows whose: SendApartError, and from then on every
-message has a reply subject of its own. What is in doubt is sent once more, so that the message that
-was refused is named with the reason; the others are known to the server by their ids. `numbered`
-tells messages apart from the beginning, for those that may not be sent twice. Of a flight whose
-messages are told apart, those that were not refused are stored; `take_refused` has the others, if
-all of them are refused for what they are, and a caller that knows what to do with them may go on.
+If an ack of a flight is an error, it does not say of which message: the publisher raises
+SendApartError, and from then on gives every message a reply subject of its own. Messages in doubt
+are sent again, so that the refused one is named with the reason; the server knows the others by
+their ids. `numbered` gives reply subjects of their own from the beginning, for messages that may
+not be sent twice. In a numbered flight the messages that were not refused are stored;
+`take_refused` returns the others, if all of them were refused for their content, and a caller that
+can set them aside may go on.
 
-With `atomic` a flight is an atomic batch: stored wholly or not at all, with one ack. If the server
-refuses one, for whatever reason, that is a SendApartError too, and no more batches are made.
+With `atomic` a flight is an atomic batch: stored wholly or not at all, with one ack. A refused
+batch raises SendApartError too, and no more batches are made.
 
 A lost connection, a silent server or one that cannot serve the stream right now raises LinkError,
-and `take_unacknowledged` says what is in doubt. Whether to send that again is for the caller to
-decide, who knows how old it is.
+and `take_unacknowledged` returns the messages in doubt. The caller, who knows their age, decides
+whether to send them again.
 """
 
 import secrets
@@ -40,16 +41,16 @@ IN_FLIGHT_BYTES_MAX: Final = 8 << 20
 FLIGHT_MESSAGES_MAX: Final = 1000
 FLIGHT_BYTES_MAX: Final = 1 << 20
 MAX_PAYLOAD_BYTES: Final = 1 << 20
-# What an atomic batch adds to the headers of a message, its version line included.
+# The bytes that an atomic batch adds to the headers of a message, its version line included.
 _BATCH_LINES_BYTES_MAX: Final = 128
 
 # The subjects of all entries of buckets begin with this.
 _ENTRY: Final = b"$KV."
 
-# Refusals for what a message is: its request is bad, or it asks for a rollup that is not allowed.
+# Refusals for the content of a message: a bad request, or a rollup that is not allowed.
 _BAD_REQUEST: Final = 400
 _ROLLUP_FAILED: Final = 10111
-# Refusals that the same message may not meet a moment later: no leader, no quorum, still starting.
+# Refusals that may pass: no leader, no quorum, still starting.
 _TEMPORARY: Final = frozenset({10008, 10009, 10076, 10163})
 
 
@@ -125,7 +126,7 @@ class Messages:
 class MessageRefusedError(LinkError):
     """The server will not take a message, now or later.
 
-    `is_its_fault`: for what the message is; otherwise the stream takes none, because it is full.
+    `is_its_fault`: for its content; otherwise the stream takes no message, because it is full.
     """
 
     def __init__(self, row: int, subject: str, reason: str, is_its_fault: bool = False) -> None:
@@ -144,7 +145,7 @@ class NotServedError(LinkError):
 
 
 class SendApartError(LinkError):
-    """A flight was refused, wholly or in part: what is sent again now has an answer each."""
+    """A flight was refused, wholly or in part: messages sent again have an ack each."""
 
 
 class _Ack(msgspec.Struct):
@@ -187,7 +188,7 @@ class Publisher:
     ) -> None:
         self._connection = connection
         self._stream = stream
-        # What every good ack of this stream begins with; how JSON quotes a name is left to msgspec.
+        # The beginning of every good ack of this stream; msgspec quotes the name as JSON does.
         self._good_ack = b'{"stream":%b,"seq":' % msgspec.json.encode(stream)
         self._in_flight_max = in_flight_max
         self._is_atomic = atomic
@@ -204,10 +205,10 @@ class Publisher:
         self.acknowledged = 0
         self.duplicates = 0
 
-    # --- what is sent --------------------------------------------------------------------------
+    # --- sending -------------------------------------------------------------------------------
 
     def publish(self, messages: Messages) -> None:
-        """Send messages, and wait for their acks: for callers that have only this much to say.
+        """Send messages and wait for their acks, for callers with few messages.
 
         Raises MessageRefusedError and other LinkErrors.
         """
@@ -243,7 +244,7 @@ class Publisher:
         return parts
 
     def too_large(self, messages: Messages) -> "Iterator[tuple[int, MessageRefusedError]]":
-        """The places of messages that are too large for the server, and what to say of each."""
+        """The indexes of messages that are too large for the server, each with its error."""
         size_max = self.message_bytes_max
         for at, size in enumerate(_sizes(messages)):
             if size > size_max:
@@ -252,11 +253,11 @@ class Publisher:
 
     @property
     def message_bytes_max(self) -> int:
-        """How large a message may be, headers included."""
+        """The size of the largest message, headers included."""
         return int(self._connection.info.get("max_payload", MAX_PAYLOAD_BYTES))
 
     def make_room(self, part: Messages) -> None:
-        """Wait until so much more may be under way. Raises as `publish` does."""
+        """Wait until this part may be under way too. Raises as `publish` does."""
         if not self._sid:
             self._inbox = self._connection.new_inbox().encode()
             self._sid = self._connection.subscribe(f"{self._inbox.decode()}.*")
@@ -311,9 +312,9 @@ class Publisher:
             self._receive_acks()
 
     def take_unacknowledged(self) -> Messages:
-        """What was sent and not answered, in its order; nothing is under way afterwards.
+        """Remove and return the messages without an ack, in their order.
 
-        For use after a LinkError: what is answered from now on is not heard any more.
+        For use after a LinkError: acks that come from now on are not counted.
         """
         left = Messages.none()
         for flight in self._flights.values():
@@ -324,19 +325,19 @@ class Publisher:
         return left
 
     def take_refused(self) -> "list[tuple[Messages, MessageRefusedError]]":
-        """The messages, one by one, that were refused for what they are since the last call.
+        """Remove and return the messages that were refused for their content, one by one.
 
-        For use after a MessageRefusedError that `is_its_fault`: everything else is under way still.
+        For use after a MessageRefusedError that `is_its_fault`: all others are still under way.
         """
         taken, self._refused = self._refused, []
         return taken
 
     @property
     def floor(self) -> int:
-        """A sequence of the stream that is lower than that of anything under way."""
+        """A sequence of the stream that is lower than that of every message under way."""
         return min((flight.floor for flight in self._flights.values()), default=self.last_sequence)
 
-    # --- what comes back -----------------------------------------------------------------------
+    # --- acks ----------------------------------------------------------------------------------
 
     def _receive_acks(self) -> None:
         arrived = self._connection.receive(self._connection.login.request_timeout_s)
@@ -368,7 +369,7 @@ class Publisher:
             self._read_ack(subject, header, payload)
 
     def _read_ack(self, subject: bytes, header: bytes, payload: bytes) -> None:
-        """One ack, looked at closely."""
+        """Read one ack, and note its refusal."""
         token, _, place = subject[len(self._inbox) + 1 :].partition(b"-")
         flight = self._flights.get(token)
         if flight is None:
@@ -380,7 +381,7 @@ class Publisher:
         self._count_down(token, 1)
 
     def _refusal_in(self, header: bytes, payload: bytes) -> tuple[str, bool]:
-        """Why a message was not stored where it should be, empty if it was; is it its fault?"""
+        """The reason why a message was not stored, empty if it was; and if it is its fault."""
         if status_of(header) == NO_RESPONDERS:
             raise NotServedError(
                 f"no stream takes these subjects: is {self._stream} there and are they its own?"
@@ -504,7 +505,7 @@ def _zipped(messages: Messages) -> "zip[tuple[bytes, bytes, bytes]]":
 
 
 def _of_subscription(arrived: Deliveries, sid: bytes) -> Deliveries:
-    """What came for one subscription, without what is left over from others."""
+    """The messages of one subscription, without those of earlier ones."""
     kept = Deliveries()
     for at, its_sid in enumerate(arrived.sids):
         if its_sid == sid:

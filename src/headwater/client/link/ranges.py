@@ -1,6 +1,6 @@
-"""What a range read asks for and what it yields: sequences, columns, the question put to a stream.
+"""Ranges of sequences that a read asks for, and the columns of messages that it yields.
 
-Must not know: how a stream is read, or over which connection.
+Must not know: ways of reading, connections.
 """
 
 from bisect import bisect_left, bisect_right
@@ -11,7 +11,7 @@ from typing import Final, Self, final
 from headwater.client.link.errors import LinkError
 
 CHUNK_ROWS: Final = 10_000
-"""As many messages as one chunk has: what a batch of rows wants to have."""
+"""The messages of one chunk: the size of a batch of rows in Arrow."""
 
 CHUNK_BYTES: Final = 4 << 20
 """A chunk of large messages ends before it has all its rows; one message may be larger."""
@@ -22,7 +22,7 @@ class StreamReplacedError(LinkError):
 
 
 class IncompleteError(LinkError):
-    """Something that was on its way did not arrive; the same may succeed when asked again."""
+    """A message that was on its way did not arrive; another attempt may succeed."""
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,7 @@ class Columns:
 
 @final
 class Gathering:
-    """Messages that become chunks of a good size, and how large they are."""
+    """Messages that are gathered into chunks of a good size."""
 
     __slots__ = ("_bytes", "_columns")
 
@@ -144,7 +144,7 @@ class Gathering:
             self._columns = columns
 
     def drain(self) -> Columns:
-        """What has been gathered; nothing is left."""
+        """Remove and return the messages that were added."""
         columns = self._columns
         self._columns = Columns.empty()
         self._bytes = 0

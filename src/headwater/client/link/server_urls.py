@@ -1,7 +1,7 @@
 """Servers as a url names them: addresses, TLS, and credentials before the host.
 
-Invariant: `repr` and error messages show no password or token, nor text that may hold one, such as
-the part of a url that did not parse.
+Invariant: `repr` and error messages show no password or token, nor text that may hold one, for
+example the part of a url that did not parse.
 """
 
 import ipaddress
@@ -62,7 +62,7 @@ def _which(index: int, count: int) -> str:
 
 
 def _parse_server(text: str, which: str, tls: bool) -> Server:
-    """One server of the url. `which` opens messages, which quote nothing that may be a secret."""
+    """One server of the url. `which` begins messages, which quote nothing that may be a secret."""
     scheme, separator, rest = text.partition("://")
     if not separator:
         scheme, rest = "nats", text

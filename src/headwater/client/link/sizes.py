@@ -1,8 +1,8 @@
-"""How large the messages of a range are, without their payloads where a server leaves them out.
+"""The sizes of the messages of a range, read without payloads if the server can leave them out.
 
 A server knows the size of a whole stream, not of a range of it. A read that is bounded in bytes
-therefore looks at each message once: through a consumer that sends headers and sizes alone, or, if
-the stream takes no consumer, at the messages themselves.
+therefore reads each message once: through a consumer that sends headers and sizes alone, or, if
+the stream takes no consumer, as a whole.
 """
 
 from collections.abc import Generator, Iterable, Iterator
@@ -30,7 +30,7 @@ def message_sizes(
         with closing(chunks):
             for chunk in chunks:
                 if chunk.payload_bytes is None:
-                    # No consumer is allowed here, and who has read instead does not know sizes.
+                    # The stream takes no consumer, and the other ways of reading give no sizes.
                     wanted = wanted.starting_at(chunk.sequences[0])
                     break
                 yield from _sizes(chunk, chunk.payload_bytes)

@@ -82,7 +82,10 @@ def handshake_failure(error: ssl.SSLError, address: str) -> LoginError | None:
 
 
 def alert_of(error: OSError) -> str | None:
-    """What the peer objected to, if it did: servers look at our certificate after the handshake."""
+    """The TLS alert of the peer, None for another error.
+
+    A server checks the certificate of its client after the handshake.
+    """
     if isinstance(error, ssl.SSLError) and "ALERT" in (error.reason or ""):
         return _reason(error)
     return None
