@@ -59,7 +59,7 @@ EXIT_CODES: Final = """
 2    the command line was wrong
 3    no connection to the server
 130  stopped with Ctrl-C before the work was done (sub and reply end with 0)
-141  whoever read the output went away
+141  the reader of the output went away
 """
 
 COMPLETION: Final = """
@@ -484,8 +484,8 @@ def answer_with(
 async def run_command(shell: str, received: Message) -> Message:
     """The output of `shell` with the request as its input.
 
-    Nothing of the request becomes part of the command line: whoever may send a request must not
-    be able to run a command of their own.
+    Nothing of the request becomes part of the command line: a client that may send requests must
+    not be able to run a command of its own.
     """
     process = await asyncio.create_subprocess_shell(
         shell,

@@ -1,4 +1,4 @@
-"""Where the `headwater` command begins.
+"""The entry point of the `headwater` command.
 
 It looks at the first word only. `serve` goes straight to the server, because a server that loads
 a command-line toolkit, a terminal renderer and a client library first is a server that starts

@@ -1,6 +1,6 @@
-"""What a person can do about an error of the JetStream API, by its code.
+"""Advice on errors of the JetStream API, by their codes.
 
-`{stream}` and `{consumer}` stand for what the request was about.
+`{stream}` and `{consumer}` stand for the names in the request.
 """
 
 from collections.abc import Mapping
@@ -14,8 +14,8 @@ SEE_LIMITS: Final = "See what the account may use with: headwater account info"
 SEE_CONSUMERS: Final = "See the others with: headwater consumer ls {stream}"
 CHANGE_SETTING: Final = "Change the setting; --dry-run shows the configuration."
 
-# Errors that a limit on bytes causes: what is limited in the account's information, how a person
-# calls it, and the server's setting.
+# Errors that a limit on bytes causes: the field in the account's information, its name for a
+# person, and the server's setting.
 EXCEEDED_LIMITS: Final = {
     10028: ("memory", "memory", "max_memory_store"),
     10047: ("storage", "file storage", "max_file_store"),
@@ -58,7 +58,7 @@ CONSUMER_ADVICE: Final = {
          10221, 10222),
         CHANGE_SETTING,
     ),
-    10012: "What can not be changed needs a new consumer, without the old: "
+    10012: "A setting that cannot be changed needs a new consumer, without the old: "
     "headwater consumer rm {stream} {consumer}",
     10013: "Somebody listens to it. End that first, or use another name.",
     10014: "See what there is with: headwater consumer ls {stream}",
@@ -88,14 +88,14 @@ def refusal_text(refusal: ApiRefusal) -> str:
 
 
 def advice_on(err_code: int, stream: str, consumer: str) -> str:
-    """What to do next, nothing where nothing is known."""
+    """The advice on an error; empty for a code without advice."""
     text = ADVICE.get(err_code, "")
     # A consumer that the server would have named has no name yet.
     return text.replace("{stream}", stream).replace("{consumer}", consumer).rstrip()
 
 
 def limit_advice(err_code: int, account: Mapping[str, Any]) -> str:
-    """The limit that a stream met, by the information of its account; nothing if it is not told."""
+    """The limit that a stream met, by the information of its account; empty if it is not in it."""
     field, label, setting = EXCEEDED_LIMITS[err_code]
     own = (account.get("limits") or {}).get(f"max_{field}", -1)
     shared = (account.get("server_limits") or {}).get(f"max_{field}")

@@ -72,7 +72,7 @@ class AsyncApiClient:
         try:
             return limit_advice(err_code, await self.account_info())
         except CommandFailed:
-            # A user who may not ask for it is told no less than before.
+            # A user without the permission to ask gets the general advice.
             return ""
 
     async def account_info(self) -> Document:
@@ -146,7 +146,7 @@ def document_in(data: bytes, stream: str, consumer: str = "") -> Document:
 
 @dataclass(frozen=True)
 class ApiTarget:
-    """Which API to talk to, and as whom."""
+    """The API that a command calls, and the login it calls it with."""
 
     target: Target
     prefix: str
@@ -154,7 +154,7 @@ class ApiTarget:
     notice: Callable[[str], None]
 
     def call(self, work: Callable[[AsyncApiClient], Awaitable[T]]) -> T:
-        """Connect, do `work`, disconnect: nothing is held while a person is asked."""
+        """Connect, do `work`, disconnect: no connection is open while a person is asked."""
 
         async def connected() -> T:
             async with Session(self.target, self.notice) as session:

@@ -1,4 +1,4 @@
-"""What every command of the JetStream API takes: which API, as whom, and how long to wait."""
+"""The frame of a command that calls the JetStream API: its options, its target, its help."""
 
 import functools
 import json
@@ -44,7 +44,7 @@ class ApiName(click.ParamType[str]):
     def shell_complete(
         self, ctx: click.Context, param: click.Parameter, incomplete: str
     ) -> list[CompletionItem]:
-        # Only a shell that completes a command line needs it.
+        # Only a shell that completes a command line needs this module.
         from headwater.cli.api.completion import completed_names
 
         stream = ctx.params.get("stream") if self.name == "consumer" else None
@@ -75,7 +75,7 @@ class ApiPrefix(click.ParamType[str]):
         text = str(value).removesuffix(".")
         words = text.split(".")
         if not all(words) or not text.isprintable() or set(text) & set(" *>"):
-            self.fail(f"{value!r} can not begin a subject", param, ctx)
+            self.fail(f"{value!r} cannot begin a subject", param, ctx)
         return text
 
 
@@ -108,7 +108,7 @@ class ApiCommand(TeachingCommand):
 
 
 def api_options(function: F) -> F:
-    """Which API, and how long to wait for it."""
+    """The options that name an API, and the longest wait for its answers."""
     timeout = click.option(
         "--timeout",
         "timeout_s",
@@ -120,7 +120,7 @@ def api_options(function: F) -> F:
 
 
 def api_place_options(function: F) -> F:
-    """Which API."""
+    """The options that name an API."""
     domain = click.option(
         "--domain", type=ApiPrefix(), metavar="NAME", help="The JetStream domain to talk to."
     )

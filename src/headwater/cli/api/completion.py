@@ -1,8 +1,8 @@
 """Names of streams and consumers for a shell that completes a command line.
 
-A shell waits for the names while a person waits for the shell: a lookup that is slow or fails is
-left out without a word. The names come from a server, and the shell puts them on a command line:
-names that a shell would read as more than a word are left out too.
+A person waits for the shell, and the shell for the names: a lookup that is slow or fails gives no
+names and no error. The names come from a server, and the shell puts them on a command line: names
+that a shell would read as more than a word are left out.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ def completed_names(
     incomplete: str,
     ask: Callable[[AsyncApiClient], Awaitable[Sequence[str]]],
 ) -> list[str]:
-    """The names that `ask` brings and that go on from `incomplete`; none where anything fails."""
+    """The names that `ask` returns and that begin with `incomplete`; none after a failure."""
 
     async def asked() -> Sequence[str]:
         async with Session(target_in(ctx), lambda text: None) as session:
@@ -48,7 +48,7 @@ def completed_names(
         with process_ends_after(COMPLETION_WAIT_MAX_S):
             names = asyncio.run(bounded())
     except Exception:
-        # The command itself will tell the failure; here a text would garble the command line.
+        # The command itself reports the failure; a text here would garble the command line.
         return []
     return sorted(
         name for name in names if name.startswith(incomplete) and PLAIN_WORD.fullmatch(name)

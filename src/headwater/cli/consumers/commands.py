@@ -1,8 +1,8 @@
 """The commands that make, show, change, pause and remove consumers.
 
-Parsing is click's; talking to the server is `jetstream_api`; looks are `consumer_render`. This
-module joins them, asks before anything is lost, and owns what is said. What consumers deliver is
-`consumer_messages`.
+click parses the options, `api.client` calls the server and `render` makes the texts. This module
+joins them, asks before anything is lost, and owns the messages to the person. Commands that receive
+from a consumer are in `messages`.
 """
 
 import functools
@@ -124,7 +124,7 @@ def edit(api: ApiTarget, output: Output, stream: str, name: str, **options: Any)
     """Change the consumer NAME of STREAM: show the difference, ask, and do it."""
     change = Edit.of(SETTINGS, options, listed)
     info = api.request(consumer_info(stream, name))
-    # One that was named by the server has no name in its configuration.
+    # A consumer that was named by the server has no name in its configuration.
     old = listed(info["config"]) | {"name": name}
     new = change.changed(old, kept=("name", "durable_name"))
     sent = sendable(new)
@@ -177,7 +177,7 @@ headwater consumer info ORDERS WORKER --json > worker.json     for: consumer add
 @click.argument("name", type=CONSUMER_NAME)
 @JSON_OPTION
 def info(api: ApiTarget, output: Output, stream: str, name: str, as_json: bool) -> ExitCode:
-    """Show what the consumer NAME of STREAM is and how far it has come."""
+    """Show the configuration and the progress of the consumer NAME of STREAM."""
     answer = api.request(consumer_info(stream, name))
     output.result(document(answer) if as_json else render.info_text(answer, now()))
     return ExitCode.OK

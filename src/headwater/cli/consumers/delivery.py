@@ -3,8 +3,8 @@
 A message is shown first and acknowledged when its reader has taken it. When the work ends, also
 by Ctrl-C or because the reader has left, everything that was delivered and not taken is given back:
 the subscription ends, the server says that it has sent its last message, and a NAK goes to each of
-the rest. Every acknowledgement asks the server to confirm it. They are not waited for one by one,
-only at the end: who returns from here knows that the server has them all.
+the rest. Every acknowledgement asks the server to confirm it. The confirmations are waited for at
+the end, not one by one: when `receive` returns, the server has all acknowledgements.
 
 A consumer that is followed gives signs of life, which a request asks for and a push consumer has
 by its configuration. When they fail to come, the consumer is looked for: one that is gone ends the
@@ -40,7 +40,7 @@ TERM: Final = b"+TERM"
 ACK_PREFIX: Final = "$JS.ACK."
 # $JS.ACK, then stream, consumer, deliveries, stream sequence, consumer sequence, time, pending.
 ACK_WORDS_V1: Final = 9
-# The same behind a domain and an account, and perhaps more to come behind it.
+# The number of tokens with a domain and an account before the stream, and perhaps one more behind.
 ACK_WORDS_V2_MIN: Final = 11
 
 REQUEST_BATCH_MAX: Final = 500
@@ -60,7 +60,7 @@ HEARTBEAT_S: Final = 5.0
 HEARTBEATS_MISSED_MAX: Final = 2
 # Before asking again after a failure that may pass by itself.
 RETRY_PAUSE_S: Final = 0.5
-# What waits here for its turn; the client library's own limits hold back, or count, the rest.
+# The messages that wait to be shown; the limits of nats-py hold back, or count, the rest.
 QUEUE_MESSAGES_MAX: Final = 1024
 
 STATUS_SIGN_OF_LIFE: Final = "100"
@@ -89,7 +89,7 @@ class Delivery:
 
 
 def delivery_of(msg: Msg) -> Delivery:
-    """What a delivered message and its reply subject say. Raises CommandFailed."""
+    """A delivered message with the numbers in its reply subject. Raises CommandFailed."""
     words = msg.reply.split(".")
     fields = words[4:] if len(words) >= ACK_WORDS_V2_MIN else words[2:]
     if not msg.reply.startswith(ACK_PREFIX) or len(words) < ACK_WORDS_V1:
@@ -221,24 +221,24 @@ class Acknowledger:
 
 @dataclass
 class Patience:
-    """How long to wait: in all, or for each message where every message `renews` it."""
+    """The time to wait: in all, or for each message if every message `renews` it."""
 
     wait_s: float | None
     renews: bool
     _since: float = field(default_factory=time.monotonic)
 
     def renew(self) -> None:
-        """A message came."""
+        """Start the time again: a message came."""
         if self.renews:
             self._since = time.monotonic()
 
     def left_s(self) -> float | None:
-        """What is left of it, None for no end."""
+        """The time that is left, None for no limit."""
         return None if self.wait_s is None else self._since + self.wait_s - time.monotonic()
 
 
 class EndedError(Exception):
-    """There is nothing more to wait for."""
+    """The command has all messages that it wants, or its time is over."""
 
 
 @dataclass
@@ -249,7 +249,7 @@ class Receiver:
     # Whether the reader has taken all that was handed over. Raises BrokenPipeError.
     has_taken_all: Callable[[], bool]
     acks: Acknowledger
-    # What is said of each message; nothing where None.
+    # The acknowledgement of each message; None acknowledges nothing.
     answer: bytes | None
     count_max: int | None
     patience: Patience
@@ -260,11 +260,11 @@ class Receiver:
 
     @property
     def left(self) -> int | None:
-        """How many are still wanted, None for all there will be."""
+        """The number of messages still wanted, None for no limit."""
         return None if self.count_max is None else self.count_max - self.tally.messages
 
     async def show_message(self, msg: Msg) -> None:
-        """One more message; returns when its reader has taken it."""
+        """Show a message; returns when the reader of the output has taken it."""
         delivery = delivery_of(msg)
         self.patience.renew()
         self._in_hand = msg
@@ -279,7 +279,7 @@ class Receiver:
         await self._acknowledge(msg)
 
     async def release_messages(self, rest: Sequence[Msg], *, can_give_back: bool) -> None:
-        """End with what was delivered: acknowledge what has been taken, and give back the rest."""
+        """Acknowledge the delivered messages that have been taken, and give back the rest."""
         msg, is_taken = self._in_hand, False
         if msg is not None:
             with contextlib.suppress(BrokenPipeError):
@@ -376,7 +376,7 @@ class Pull:
                 await self._look_for_consumer(silence_s(request, self.api.timeout_s))
 
     def next_request(self) -> dict[str, Any]:
-        """What to ask for next. Raises EndedError when patience is at its end."""
+        """The body of the next pull. Raises EndedError when the time is over."""
         config = self.info["config"]
         left, left_s = self.receiver.left, self.receiver.patience.left_s()
         batch = min(self._batch, config.get("max_batch") or self._batch)
@@ -462,7 +462,7 @@ def next_batch(batch: int, showing_s: float) -> int:
 
 
 def silence_s(request: Mapping[str, Any], timeout_s: float) -> float:
-    """How long a request may bring nothing, not even a sign of life."""
+    """The longest silence of a request, without messages or heartbeats."""
     quiet_ns = request.get("expires", 0)
     if heartbeat_ns := request.get("idle_heartbeat"):
         quiet_ns = heartbeat_ns * HEARTBEATS_MISSED_MAX
@@ -478,7 +478,7 @@ def is_status(msg: Msg) -> bool:
 
 
 def refusal(info: Document, status: str, description: str) -> CommandFailed:
-    """What to tell a person whose request was answered with a status."""
+    """The failure of a command whose request was answered with a status."""
     names = f"{info['stream_name']} {info['name']}"
     text = description.lower()
     if text == "consumer deleted":

@@ -48,7 +48,7 @@ GROUP_FIELDS: Final = ("group", "min_pending", "min_ack_pending", "priority")
 
 
 def ack_options(function: F) -> F:
-    """What is said of each message once it is shown."""
+    """The options that choose the acknowledgement of each message that was shown."""
     options: list[Callable[[F], F]] = [
         click.option("--ack", "answer", flag_value="ack", default="ack",
                      help="Acknowledge what was shown.  [default]"),
@@ -79,7 +79,7 @@ def group_options(function: F) -> F:
 
 
 def form_options(function: F) -> F:
-    """How messages are shown."""
+    """The options that choose how messages are shown."""
     options: list[Callable[[F], F]] = [
         click.option("--raw", is_flag=True,
                      help="Bodies only, byte for byte, a line end after each."),
@@ -136,7 +136,7 @@ def next_(
         info = await calls.consumer(stream, consumer)
         if is_push(info["config"]):
             raise CommandFailed(
-                f"Consumer {consumer} can not be asked: it pushes to "
+                f"Consumer {consumer} cannot be asked: it pushes to "
                 f"{info['config']['deliver_subject']}",
                 f"Listen to it with: headwater consumer sub {stream} {consumer}",
             )
@@ -275,7 +275,7 @@ def screen_of(output: Output, choices: Mapping[str, Any], total: int) -> Screen:
 
 
 def answer_of(choices: Mapping[str, Any]) -> bytes | None:
-    """What to say of each message, as the options have it."""
+    """The acknowledgement that the options choose."""
     answer, delay_ns, reason = (choices[name] for name in ("answer", "delay_ns", "reason"))
     if delay_ns is not None and answer != "nak":
         raise click.UsageError("--delay is for --nak")
@@ -294,7 +294,7 @@ def answer_of(choices: Mapping[str, Any]) -> bytes | None:
 
 
 def checked(body: bytes | None, info: Document) -> bytes | None:
-    """What to say of each message to this consumer, which may not want to hear anything."""
+    """The acknowledgement for this consumer; None for one with the policy none."""
     policy = info["config"]["ack_policy"]
     if policy not in UNACKNOWLEDGED:
         return body

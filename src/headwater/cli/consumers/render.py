@@ -1,4 +1,4 @@
-"""How consumers and what they deliver look. Values in, text out."""
+"""Consumers and deliveries as text and JSON. Values in, text out."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -81,7 +81,7 @@ def consumers_table(consumers: Sequence[Document], now: datetime) -> Columns:
 
 
 def consumer_name(info: Document) -> tuple[str, str]:
-    """What a consumer is called, in full."""
+    """The full name of a consumer."""
     return str(info["stream_name"]), str(info["name"])
 
 
@@ -105,7 +105,7 @@ def info_text(info: Document, now: datetime) -> Text:
 
 
 def state_rows(info: Document, now: datetime) -> list[tuple[str, str]]:
-    """How far a consumer has come."""
+    """The progress of a consumer."""
     config = info["config"]
     rows = [
         ("Delivered", place_text(info["delivered"], now)),
@@ -187,7 +187,7 @@ def figures(info: Document) -> dict[str, int]:
 
 
 def unprocessed_percent(info: Document, stream_messages: int) -> float:
-    """How much of its stream a consumer has still to do: not delivered, or not acknowledged."""
+    """The share of its stream that a consumer has not delivered, or not had acknowledged."""
     left = info["num_pending"] + info["num_ack_pending"]
     return min(SHARE_PERCENT_MAX, 100 * left / stream_messages) if stream_messages else 0.0
 
@@ -219,7 +219,7 @@ def report_fields(
 
 
 def rank(row: Mapping[str, Any], sort: str) -> float:
-    """What a row is sorted by; a time that never was is before all others."""
+    """The sort key of a row; a missing time comes before all others."""
     if sort == "last_delivery":
         moment = parse_time(row["last_delivery"] or ZERO_TIME)
         return moment.timestamp() if moment else 0.0
@@ -261,7 +261,7 @@ def report_table(rows: Sequence[Mapping[str, Any]], now: datetime, with_stream: 
 
 
 def totals_of(rows: Sequence[Mapping[str, Any]]) -> dict[str, int]:
-    """What the rows of a report add up to."""
+    """The totals of the rows of a report."""
     return {"consumers": len(rows), **{name: sum(row[name] for row in rows) for name in FIGURES}}
 
 
@@ -307,6 +307,6 @@ def delivery_fields(number: int, delivery: Delivery) -> dict[str, Any]:
 
 
 def doomed_text(info: Document) -> str:
-    """What is forgotten with a consumer."""
+    """The state that is lost with a consumer."""
     pending = count_text(info["num_pending"], "message")
     return f"{pending} not delivered and {info['num_ack_pending']:,} not acknowledged"

@@ -12,7 +12,7 @@ from typing import Any, Final
 from headwater.cli.shell.settings import Config, Kind, Setting, SettingsTable
 from headwater.cli.shell.units import NANOSECONDS_PER_SECOND
 
-# What the server takes where nothing is said.
+# The defaults of the server.
 ACK_WAIT_NS: Final = 30 * NANOSECONDS_PER_SECOND
 MAX_ACK_PENDING: Final = 1000
 MAX_WAITING: Final = 512
@@ -30,7 +30,7 @@ IMPLIED_DELIVER_POLICIES: Final = {
 
 
 class Section(StrEnum):
-    """Where a setting is found in help texts and in `info`."""
+    """The sections of help texts and of `info`."""
 
     GENERAL = "General"
     DELIVERY = "What is delivered"

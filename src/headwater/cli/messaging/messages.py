@@ -19,7 +19,7 @@ class Message:
 
 @dataclass
 class Tally:
-    """What a command has done so far."""
+    """The messages and bytes that a command has handled so far."""
 
     messages: int = 0
     data_bytes: int = 0

@@ -68,7 +68,7 @@ def summary_text(verb: str, tally: Tally) -> Text:
 
 
 def rate_text(messages: int, seconds: float) -> str:
-    """How fast several messages went; nothing for one."""
+    """The rate of several messages; empty for one message."""
     if messages < 2 or seconds <= 0:
         return ""
     return f", in {duration_text(seconds)} ({messages / seconds:,.0f} per second)"

@@ -99,7 +99,7 @@ def count_answer(tally: StreamTally, subject: str, answer: Msg) -> None:
 
 
 def ack_in(data: bytes) -> Document:
-    """The document in an ack; an empty one where there is none."""
+    """The document in an ack; an empty one if the answer is not JSON."""
     try:
         return decode_object(data)
     except PeerError:

@@ -1,7 +1,8 @@
-"""What can be known to fail before Spark has started: asked first, since Spark takes seconds.
+"""Checks before Spark starts, which takes seconds.
 
-Is Spark installed, and a Java for it; does the server answer, and let us in; are the streams, the
-buckets and the archives there. Each check says in a line what is wrong, and what to do next.
+They ask whether Spark and a Java are installed, whether the server answers and accepts the login,
+and whether the streams, buckets and archives exist. Each failed check names the problem and the
+next step in a line.
 """
 
 import importlib.util
@@ -33,10 +34,10 @@ from headwater.spark.jobs.pipeline_file import LOGIN_FIELD, Job
 from headwater.spark.jobs.replay.job import ReplaySettings
 
 CLIENT_NAME: Final = "headwater-pipeline"
-# What the extra `spark` brings.
+# The packages of the extra `spark`.
 SPARK_PACKAGES: Final = ("pyspark", "pyarrow", "pandas", "deltalake")
 INSTALL_ADVICE: Final = "pip install 'headwater[spark]'"
-# The settings that name something that must be there, and what it is.
+# The settings that name something that must exist, and its kind.
 NEEDS: Final = {"stream": "stream", "bucket": "bucket", "to_stream": "stream", "archive": "archive"}
 
 
@@ -51,7 +52,7 @@ class Check:
 
 @dataclass(frozen=True)
 class Need:
-    """Something a job cannot do without; `option` is what names it."""
+    """A stream, bucket or archive that a job needs; `option` is the setting that names it."""
 
     option: str
     kind: str
@@ -106,7 +107,7 @@ def checks_of(jobs: Sequence[Job]) -> Iterator[Check]:
 
 
 def needs_of(settings: object) -> Iterator[Need]:
-    """What a job cannot do without, by the fields that name it."""
+    """The streams, buckets and archives that a job needs, by the fields that name them."""
     for option, kind in NEEDS.items():
         name = getattr(settings, option, None)
         if isinstance(name, str):
@@ -114,7 +115,7 @@ def needs_of(settings: object) -> Iterator[Need]:
 
 
 def login_for(job: Job, need: Need) -> Login:
-    """Where a job looks for what it needs, and as whom."""
+    """The login by which a job reaches a stream that it needs."""
     settings = job.settings
     if isinstance(settings, ReplaySettings) and need.option == "to_stream":
         return settings.to_login
@@ -127,7 +128,7 @@ def server_checks(login: Login, needs: Sequence[Need]) -> Iterator[Check]:
     """Ask the server whether it is there, and for each stream."""
     what = f"server {login.shown_url}"
     try:
-        # A person waits: what is not there now is reported now.
+        # A person waits: a missing server is reported at once.
         connection = Connection(replace(login, retries=0), CLIENT_NAME)
     except OperatingError as error:
         yield Check(what, failure=connection_failure(error))
@@ -141,7 +142,7 @@ def server_checks(login: Login, needs: Sequence[Need]) -> Iterator[Check]:
 
 
 def connection_failure(error: OperatingError) -> CommandFailed:
-    """Why there is no connection, and what to do."""
+    """The failure for a connection that was not made, with advice."""
     advice = ""
     if isinstance(error, UnknownHostError):
         advice = UNKNOWN_HOST_ADVICE

@@ -86,7 +86,7 @@ TABLE: Final = JobOptions(
         "to": "The folder of the tables.",
         "as_of_revision": "Also the keys as they were at this revision.",
         "as_of_time": "Also the keys as they were then: 2026-01-05T09:30:00Z or a date.",
-        "fail_on_data_loss": "Go on with a bucket that was deleted and made anew.",
+        "fail_on_data_loss": "Go on with a bucket that was deleted and created again.",
         "follow": "Go on with what is put, until Ctrl-C.",
         "every_s": "With --follow: how often what has changed is merged into the tables.",
         "rounds_max": "How often to read again what came while reading.",
@@ -190,7 +190,7 @@ def replay(place: Place, as_json: bool, **parameters: Any) -> ExitCode:
 
     The messages go into the stream TO_STREAM in the order they had, at full speed or as far apart
     as they were, each of them once: a run that was stopped or killed is gone on with by the same
-    command, and one that is complete publishes nothing more. To replay anew, give another --name.
+    command, and one that is complete publishes nothing more. To replay again, give another --name.
     """
     job = only_job("replay", REPLAY, place, parameters)
     return perform([job], place.spark, place.output, as_json)

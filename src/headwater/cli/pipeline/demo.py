@@ -50,7 +50,7 @@ FOLDER_PREFIX: Final = "headwater-demo-"
 
 @dataclass(frozen=True)
 class DemoResult:
-    """How the demo went. The seconds are of all of it, and of what Spark took to start."""
+    """The result of the demo; `seconds` include the start of Spark, which is also told apart."""
 
     folder: str
     report: str
@@ -137,7 +137,7 @@ class DemoWork:
             shutil.rmtree(self._places.warm_up, ignore_errors=True)
 
     def result(self, server: DemoServer, seconds: float) -> DemoResult:
-        """How it went."""
+        """The result of the demo."""
         return DemoResult(
             folder=str(self._places.folder),
             report=f"{self._places.report}/{REPORT}",
@@ -172,7 +172,7 @@ def tell(result: DemoResult, output: Output, as_json: bool) -> None:
 
 
 def streams_table(held: Mapping[str, int]) -> Columns:
-    """What was published."""
+    """The text about the messages that were published."""
     table = Columns([Column("stream", is_text=True), Column("messages")])
     for stream, count in held.items():
         table.add(stream, f"{count:,}")

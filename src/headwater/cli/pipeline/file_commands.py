@@ -75,7 +75,7 @@ def check(place: Place, file: str, jobs: Sequence[str], as_json: bool) -> ExitCo
 
 
 def read(file: str, names: Sequence[str]) -> Pipeline:
-    """What the file says of the jobs named. Raises CommandFailed with all that is wrong in it."""
+    """The named jobs of a pipeline file. Raises CommandFailed with all errors of the file."""
     try:
         pipeline = read_pipeline(file, os.environ)
         return dataclasses.replace(pipeline, jobs=pipeline.chosen(names))

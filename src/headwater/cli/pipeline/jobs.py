@@ -1,6 +1,6 @@
-"""What each kind of job is: a function of a session, its settings and whom it reports to.
+"""The function of each kind of job, which takes a session, the settings and a progress.
 
-The union read is a DataFrame, not a job; here it becomes one, that counts it or writes it out.
+The union read is a DataFrame; this module makes it a job that counts its rows or writes them out.
 """
 
 from collections.abc import Callable, Mapping
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 # To the microsecond, which Spark's own default for texts cuts to the millisecond.
 TIME_FORMAT: Final = "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"
-# How Spark writes formats that are texts. A quote within a field of CSV is doubled, as RFC 4180 has
-# it and other programs expect; Spark's own default is a backslash before it.
+# Options of Spark for the formats that are texts. A quote within a field of CSV is doubled, as in
+# RFC 4180 and as other programs expect; Spark's own default is a backslash before it.
 EXPORT_OPTIONS: Final[Mapping[str, Mapping[str, str]]] = {
     "csv": {"header": "true", "escape": '"', "timestampFormat": TIME_FORMAT},
     "json": {"timestampFormat": TIME_FORMAT},
@@ -33,7 +33,7 @@ EXPORT_OPTIONS: Final[Mapping[str, Mapping[str, str]]] = {
 
 @dataclass(frozen=True)
 class UnionResult:
-    """What is in a union: all of it in figures; as many rows as were asked for."""
+    """The figures of a union, and as many of its rows as were asked for."""
 
     stream: str
     archive: str
@@ -56,7 +56,7 @@ def union(
     frame = rows_of(spark, settings)
     to = None if settings.root is None else str(settings.root)
     if to is not None:
-        # What is counted is what was written, not what the stream has got in the meantime.
+        # The count is of the written rows, without messages that came in the meantime.
         options = EXPORT_OPTIONS.get(settings.format, {})
         exportable(frame, settings.format).write.format(settings.format).options(**options).save(to)
     messages, first, last = counted(frame)
@@ -65,7 +65,7 @@ def union(
         # Messages that have come since are not among the rows.
         lag = lag_of_reader(settings.login, settings.stream, last + 1, settings.subjects)
         progress.note(str(lag))
-    # A stream that was made anew has begun its sequences anew as well.
+    # The sequences of a stream that was created again start at 1 again.
     in_order = frame.orderBy("stream_created", "sequence")
     rows = in_order.limit(rows_max).collect() if rows_max else []
     return UnionResult(
@@ -100,7 +100,7 @@ def rows_of(spark: "SparkSession", settings: UnionSettings) -> "DataFrame":
 
 
 def counted(frame: "DataFrame") -> tuple[int, int | None, int | None]:
-    """How many rows, from which sequence to which."""
+    """The number of rows, and their first and last sequence."""
     from pyspark.sql import functions as f
 
     count, first, last = frame.agg(f.count("*"), f.min("sequence"), f.max("sequence")).collect()[0]

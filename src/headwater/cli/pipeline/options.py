@@ -199,7 +199,7 @@ class PipelineCommand(TeachingCommand):
 
 @dataclass(frozen=True)
 class Place:
-    """Where a command works: its output, the server and the Spark its options name."""
+    """The surroundings of a command: its output, and the server and the Spark of its options."""
 
     output: Output
     login: Login

@@ -1,7 +1,7 @@
-"""How far the jobs have come: a line for each on standard error, gone when they are done.
+"""The progress of jobs: a line for each on standard error, removed when they are done.
 
-Jobs report from threads of their own. A report is also where a job notices that it shall stop:
-what a job does between two reports is short, or is a query that is stopped from outside.
+Jobs report from threads of their own. A job notices in a report that it is to stop: the work
+between two reports is short, or is a query that is stopped from outside.
 """
 
 import threading
@@ -46,7 +46,7 @@ class CountColumn(ProgressColumn):
 
 
 class RateColumn(ProgressColumn):
-    """How many per second, lately."""
+    """The recent rate per second."""
 
     def render(self, task: Task) -> Text:
         speed = task.finished_speed or task.speed
@@ -61,7 +61,7 @@ class ElapsedColumn(ProgressColumn):
 
 
 class JobProgress:
-    """What one job reports to; with no screen it still lets the job be stopped."""
+    """The progress of one job; without a terminal it still lets the job be stopped."""
 
     def __init__(
         self,
@@ -158,7 +158,7 @@ class Display(AbstractContextManager["Display"]):
         return stack
 
     def progress_of(self, title: str) -> JobProgress:
-        """What a job reports to; to be called in the thread that runs it."""
+        """The progress of a job, to be called in the thread that runs the job."""
         return JobProgress(title, self._screen, self.cutting_off, self.stopping)
 
 

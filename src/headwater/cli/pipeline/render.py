@@ -1,4 +1,4 @@
-"""How jobs' results and checks look: values in, text out."""
+"""Results of jobs and checks as text and JSON: values in, text out."""
 
 import dataclasses
 import json
@@ -102,7 +102,7 @@ def checks_text(checks: Sequence[Check]) -> Text:
 
 
 def checks_json(path: str, checks: Sequence[Check]) -> str:
-    """The same for a program."""
+    """The checks of a file for a program."""
     return json.dumps(
         {
             "file": path,

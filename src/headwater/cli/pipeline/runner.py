@@ -1,12 +1,12 @@
 """Running jobs on Spark: one session, each job in a thread, and a clean end.
 
-The main thread only waits. That is what makes Ctrl-C safe: a job's thread may be in the middle of
+The main thread only waits, which makes Ctrl-C safe: a job's thread may be in the middle of
 a call to the JVM, and an exception there would leave the call's answer for the next call to read.
-The main thread stops the queries from outside, the jobs see their queries end, and what was
-committed is where the next run goes on.
+The main thread stops the queries from outside, the jobs see their queries end, and the next run
+goes on after the last commit.
 
-Jobs run one after the other, as they stand in the file. Those that follow their stream never end
-by themselves, so they run last, together.
+Jobs run one after the other, as they stand in the file. Jobs that follow their stream never end on
+their own, so they run last, together.
 """
 
 import queue
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 APPLICATION: Final = "headwater-pipeline"
 STOPPED: Final = "Stopped. What is done is done; the same command goes on from here."
 LOG_LEVEL: Final = "spark.log.level"
-# How the data source calls what the jobs call fail_on_data_loss.
+# The option of the data source for the setting fail_on_data_loss of the jobs.
 LOSS_OPTION: Final = "failOnDataLoss"
 LOSS_ADVICE: Final = (
     "Go on with what there is: --no-fail-on-data-loss, or fail_on_data_loss = false in the file."
@@ -44,26 +44,26 @@ LOSS_ADVICE: Final = (
 # abandoned, and done again by the next run.
 STOP_PATIENCE_S: Final = 60.0
 STOP_AGAIN_S: Final = 1.0
-# What a Python exception looks like at the end of the traceback that Spark makes one text of.
+# A Python exception at the end of the traceback that Spark turns into one text.
 _OUR_ERROR: Final = re.compile(r"\bheadwater\.[\w.]+Error: (.+)")
 _ANY_ERROR: Final = re.compile(
     r"^(?:: |Caused by: )?[\w.]+(?:Error|Exception): (.+)$", re.MULTILINE
 )
-# What stands where a reason would, and is none.
+# Texts in place of a reason.
 _EMPTY_REASONS: Final = ("Traceback (", "Job aborted")
 
 RunJob = Callable[["SparkSession", Job, JobProgress], Any]
 
 
 class Interruption(Enum):
-    """What can end the jobs besides themselves."""
+    """Events from outside that end the jobs."""
 
     STOP = auto()
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """How one job ended: with a result, or with an error, or (both None) before it had either."""
+    """The end of one job: a result, an error, or (both None) a stop before it had either."""
 
     job: Job
     result: Any = None
@@ -154,7 +154,7 @@ def spark_session(settings: SparkSettings) -> Iterator["SparkSession"]:
             f"Spark does not start: {reason_in(str(error))}", "Look at --master and --conf."
         ) from error
     if is_ours and LOG_LEVEL not in settings.conf:
-        # What Spark logs of a failure is a page; the line that matters is reported in the end.
+        # Spark logs a page about a failure; the command reports its one line in the end.
         spark.sparkContext.setLogLevel("OFF")
     try:
         yield spark
@@ -235,7 +235,7 @@ def attempt(spark: "SparkSession", job: Job, display: Display, run: RunJob) -> O
         return Outcome(job, was_stopped=True)
     except Exception as error:
         if display.stopping.is_set():
-            # What was cancelled fails; that is no news.
+            # A cancelled job fails, and its error says nothing new.
             return Outcome(job, was_stopped=True)
         return Outcome(job, error=error)
     finally:
@@ -288,7 +288,7 @@ def interruptions(events: Events) -> Iterator[None]:
 
 
 def failure_of(outcome: Outcome) -> CommandFailed:
-    """What went wrong with a job, in a line."""
+    """The failure of a job, in a line."""
     error = outcome.error
     if isinstance(error, CommandFailed):
         return error

@@ -1,4 +1,4 @@
-"""`headwater account`: what the account one connects as may use of JetStream, and does."""
+"""`headwater account`: the usage and the limits of the account that a command connects as."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -14,7 +14,7 @@ from headwater.cli.shell.render import size_text
 from headwater.cli.shell.sections import append_section
 from headwater.cli.shell.tables import Column, Columns, terminal_width
 
-# What is used, under which limit; a size unless it is counted.
+# The label, the field of the usage and the field of the limit.
 USED: Final = (
     ("memory", "memory", "max_memory"),
     ("storage", "storage", "max_storage"),
@@ -30,7 +30,7 @@ STREAM_LIMITS: Final = (
 
 @click.group("account")
 def account() -> None:
-    """The account one connects as."""
+    """The account that you connect as."""
 
 
 @api_command(
@@ -44,7 +44,7 @@ headwater account info --json | jq .storage
 )
 @JSON_OPTION
 def info(api: ApiTarget, output: Output, as_json: bool) -> ExitCode:
-    """Show what the account uses of JetStream, and what it may use."""
+    """Show the JetStream usage and limits of the account."""
     answer = api.call(lambda calls: calls.account_info())
     if as_json:
         output.result(document(answer))
@@ -61,7 +61,7 @@ account.add_command(info)
 
 
 def usage_table(usage: Mapping[str, Any]) -> Columns:
-    """What is used, beside what may be."""
+    """The usage of an account or a tier, with its limits."""
     limits, shared = usage.get("limits") or {}, usage.get("server_limits") or {}
     table = Columns((Column("", is_text=True), Column("used"), Column("reserved"), Column("limit")))
     for label, field, limit in USED:
@@ -84,14 +84,14 @@ def limit_text(own: int, shared: int | None, is_size: bool) -> str:
 
 
 def amount_text(amount: int, is_size: bool) -> str:
-    """An amount, or that there is no limit to it."""
+    """An amount; a negative one is unlimited."""
     if amount < 0:
         return "unlimited"
     return size_text(amount) if is_size else f"{amount:,}"
 
 
 def details_text(answer: Mapping[str, Any]) -> Text:
-    """The rest: limits of each stream, the domain, what was asked of the API."""
+    """The limits of each stream, the domain and the number of API requests."""
     limits, calls = answer.get("limits") or {}, answer.get("api") or {}
     rows = [
         (label, amount_text(limits[field], is_size=True))

@@ -1,4 +1,4 @@
-"""How a command ends: the exit codes scripts rely on, and the failure that carries one."""
+"""The exit codes that scripts rely on, and the failures that carry them."""
 
 import re
 from enum import IntEnum
@@ -23,7 +23,7 @@ class ExitCode(IntEnum):
 
 
 class ReaderGone(Exception):
-    """Whoever read the results has closed the pipe."""
+    """The reader of the results has closed the pipe."""
 
 
 class CommandFailed(OperatingError):

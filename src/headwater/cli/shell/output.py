@@ -1,7 +1,7 @@
-"""Where text goes: results to standard output, remarks to standard error.
+"""The outputs of a command: results on standard output, remarks on standard error.
 
-Colour only where a terminal reads. What a pipe reads is flushed as soon as nothing more is
-waiting to be written, so that `headwater sub ... | grep ...` shows a message when it arrives.
+Only terminals get colours. Output to a pipe is flushed as soon as no more text waits to be written,
+so that `headwater sub ... | grep ...` shows a message when it arrives.
 """
 
 import sys
@@ -14,7 +14,7 @@ from rich.text import Text
 
 from headwater.cli.shell.pipe_reader import PipeReader
 
-# What takes fewer steps is over before a person has read the bar.
+# Work of fewer steps is over before a person has read the bar.
 PROGRESS_FROM_STEPS: Final = 1000
 
 

@@ -1,4 +1,4 @@
-"""What the commands take in common: durations, headers, bodies, and help that ends in examples."""
+"""Parameters that commands share: durations, headers, bodies, and help that ends in examples."""
 
 import sys
 from collections.abc import Sequence

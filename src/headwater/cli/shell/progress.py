@@ -8,7 +8,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 
 class ProgressBar(AbstractContextManager[Callable[[int], None]]):
-    """How far the work has come, on standard error, gone when it is done."""
+    """A progress bar on standard error, removed when the work is done."""
 
     def __init__(self, console: Console, total: int, title: str) -> None:
         self._progress = Progress(

@@ -1,4 +1,4 @@
-"""How things look: values in, text out. Prints nothing and asks no terminal anything.
+"""Texts and JSON that all commands share: values in, text out. Prints nothing.
 
 Text for people is a `rich.text.Text`, which carries its colours beside the characters: the same
 value is written in colour to a terminal and plainly to a pipe. Text for programs is JSON, one
@@ -39,7 +39,7 @@ def count_text(count: int, noun: str) -> str:
 
 
 def failure_text(failure: CommandFailed) -> Text:
-    """What went wrong and what to do next."""
+    """The problem of a failure, and its advice."""
     text = Text()
     text.append("Error: ", ERROR_STYLE)
     text.append(failure.problem)

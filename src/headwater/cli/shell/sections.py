@@ -1,4 +1,4 @@
-"""What streams, consumers and accounts have in common to a person: titled sections, differences."""
+"""Titled sections and differences in texts about streams, consumers and accounts."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -27,7 +27,7 @@ def append_section(text: Text, title: str, rows: Sequence[tuple[str, str]]) -> N
 
 
 def cluster_rows(cluster: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Who keeps a stream or a consumer; for a server on its own that is no question."""
+    """The servers that keep a stream or a consumer; empty for a server outside a cluster."""
     rows = []
     if "name" in cluster:
         rows.append(("Name", str(cluster["name"])))
@@ -43,7 +43,7 @@ def cluster_rows(cluster: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def differences_text(table: SettingsTable, differences: Mapping[str, tuple[Any, Any]]) -> Text:
-    """What an edit changes, a line for each setting."""
+    """The changes of an edit, a line for each setting."""
     width = max(len(key) for key in differences)
     lines = []
     for key, (before, after) in differences.items():

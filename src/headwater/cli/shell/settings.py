@@ -1,9 +1,8 @@
-"""Settings as a table: what each is called in the API, on the command line and for people.
+"""Settings as a table: their names in the API, on the command line and for people.
 
 One table serves the options of `add` and `edit`, the sections of `info` and the lines of a
-difference, so that a setting can not be missing from one of them. Whether a value is allowed is
-the server's to say: nothing is validated here that the API validates. The tables themselves are
-`stream_settings` and `consumer_settings`.
+difference, so that a setting cannot be missing from one of them. The server validates values, and
+this module does not. The tables themselves are `streams.settings` and `consumers.settings`.
 
 Knows neither click nor nats.
 """
@@ -25,7 +24,7 @@ SERVER_METADATA_PREFIX: Final = "_nats."
 
 
 class Kind(Enum):
-    """How a setting is written."""
+    """The form of a setting's value."""
 
     TEXT = auto()
     WORDS = auto()
@@ -57,9 +56,9 @@ class Setting:
     help: str
     # The first is what the API takes where nothing is said.
     choices: tuple[str, ...] = ()
-    # What is the same as not setting it, apart from what is empty.
+    # The default, which equals an absent setting as an empty value does.
     default: Any = None
-    # What a zero means to a person.
+    # The text for a zero.
     zero: str = "none"
     # Whether zero is a value of its own, and not the same as not setting it.
     has_zero: bool = False
@@ -126,7 +125,7 @@ class SettingsTable:
         self._settings = tuple(settings)
         self._by_key = {setting.key: setting for setting in settings}
         self.sections: Sequence[str] = tuple(dict.fromkeys(each.section for each in settings))
-        # What `edit --unset` can take out of a configuration: it goes by whole fields.
+        # The fields that `edit --unset` can remove from a configuration, each as a whole.
         self.fields: Sequence[str] = tuple(
             dict.fromkeys(each.key.partition(".")[0] for each in settings)
         )
@@ -158,10 +157,10 @@ class SettingsTable:
     def differences(
         self, old: Mapping[str, Any], new: Mapping[str, Any]
     ) -> dict[str, tuple[Any, Any]]:
-        """What differs, by field, as `(old, new)`; None where a configuration does not have it.
+        """The fields that differ, as `(old, new)`; None for a configuration without the field.
 
-        A field that has its default is the same as one that is not there. What the server keeps
-        in the metadata is not compared.
+        A field that has its default equals an absent field. Metadata of the server is not
+        compared.
         """
         return {
             field: (old.get(field), new.get(field))
@@ -203,7 +202,7 @@ class SettingsTable:
 
 
 def value_at(config: Mapping[str, Any], key: str) -> Any:
-    """The value under a path, None where there is none."""
+    """The value under a path, None if it is not set."""
     value: Any = config
     for part in key.split("."):
         if not isinstance(value, Mapping):

@@ -205,7 +205,7 @@ def read_config(place: str) -> Config:
     try:
         data = sys.stdin.buffer.read() if place == "-" else Path(place).read_bytes()
     except OSError as error:
-        raise click.UsageError(f"{place} can not be read: {error.strerror}") from error
+        raise click.UsageError(f"{place} cannot be read: {error.strerror}") from error
     try:
         document = json.loads(data)
     except ValueError as error:

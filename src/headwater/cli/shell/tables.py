@@ -85,5 +85,5 @@ def fitted(cell: str, width: int, is_text: bool) -> str:
 
 
 def terminal_width(output: Output) -> int | None:
-    """How wide the reader's terminal is, None for a pipe."""
+    """The width of the reader's terminal, None for a pipe."""
     return shutil.get_terminal_size().columns if output.is_terminal else None

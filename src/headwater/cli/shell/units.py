@@ -30,7 +30,7 @@ NANOSECONDS_PER_SECOND: Final = 10**9
 BYTES_PER_UNIT: Final = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40, "P": 2**50}
 SIZE_BYTES_MAX: Final = 2**63 - 1
 
-# How the API writes a time that never was.
+# The API's form of a missing time.
 ZERO_TIME: Final = "0001-01-01T00:00:00Z"
 
 _NUMBER: Final = re.compile(r"\d+(?:\.\d+)?")
@@ -113,7 +113,7 @@ def time_text(text: str) -> str:
 
 
 def age_text(text: str, now: datetime) -> str:
-    """How long ago an API time was: `never`, `now`, `3m ago`."""
+    """The age of an API time: `never`, `now`, `3m ago`."""
     moment = parse_time(text)
     if moment is None:
         return "never"

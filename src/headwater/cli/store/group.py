@@ -43,7 +43,7 @@ EXIT_CODES: Final = """
 0  sound
 1  damage was found
 2  the command line was wrong
-3  the store can not be opened, or is in use and --strict was given
+3  the store cannot be opened, or is in use and --strict was given
 """
 
 LOST_RANGES_SHOWN_MAX: Final = 5
@@ -69,7 +69,7 @@ def store() -> None:
     """Look into the folder a server keeps its streams in, and check it.
 
     Nothing on the disk is changed, and a server may be running: what is told then is of the
-    moment. What is damaged is repaired when a server opens the store.
+    moment. A server repairs damage when it opens the store.
     """
 
 
@@ -245,18 +245,18 @@ def full_name(stream: str, names: Sequence[str], folder: str) -> str:
 
 @contextmanager
 def failures_explained(folder: str) -> Iterator[None]:
-    """What can not be read at all, as a failure to open the store."""
+    """Turn errors of reading into failures to open the store."""
     try:
         yield
     except StoreError as error:
         raise CommandFailed(
-            f"{folder} can not be read: {error}",
+            f"{folder} cannot be read: {error}",
             "Give the key it was made with: --key-file FILE.",
             NOT_OPENED,
         ) from error
     except OSError as error:
         raise CommandFailed(
-            f"{folder} can not be read: {error}",
+            f"{folder} cannot be read: {error}",
             "Read it as the user the server runs as, or make it readable for yourself.",
             NOT_OPENED,
         ) from error
@@ -286,7 +286,7 @@ def byte_progress(
 
 
 def state_text(survey: StoreSurvey) -> Text:
-    """How the store was left."""
+    """The state in which the last server has left the store."""
     text = Text(f"Store in {survey.folder}: ")
     if survey.in_use_by:
         text.append(f"in use by {survey.in_use_by}", "yellow")
@@ -303,7 +303,7 @@ def state_text(survey: StoreSurvey) -> Text:
 
 
 def remark_on(output: Output, survey: StoreSurvey) -> None:
-    """What is worth knowing and no damage."""
+    """Remarks on a store that are no damage."""
     if survey.in_use_by:
         output.remark(
             f"{survey.in_use_by.capitalize()} has the store open: this is the state of the moment, "
@@ -314,7 +314,7 @@ def remark_on(output: Output, survey: StoreSurvey) -> None:
 
 
 def columns(header: Sequence[str], rows: Sequence[Sequence[str]], left: set[int]) -> Text:
-    """Rows under a header, each column as wide as it needs, whoever reads it."""
+    """Rows under a header, each column as wide as its widest cell."""
     lines = [header, *rows]
     widths = [max(len(line[column]) for line in lines) for column in range(len(header))]
     shown = []

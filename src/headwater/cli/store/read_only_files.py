@@ -1,6 +1,6 @@
 """The store's FileSystem port with every way to change something taken out.
 
-What reads a store beside a server, or before anybody has made a copy of it, must leave no trace.
+A command that reads a store beside a server, or before it was copied, must leave no trace.
 Files are opened for reading only, so that reading needs no more rights than that.
 """
 
@@ -18,7 +18,7 @@ PID_BYTES_MAX: Final = 20
 
 
 class ReadOnlyError(OSError):
-    """Something tried to change a store that is only looked at."""
+    """A command tried to change a store that is open for reading only."""
 
 
 def _refuse(path: str) -> NoReturn:
@@ -110,7 +110,7 @@ class ReadOnlyFiles:
         _refuse(path)
 
     def disk_bytes(self, path: str) -> int:
-        """What a file, or all in a folder, takes; what vanishes meanwhile takes nothing."""
+        """The bytes of a file, or of all files in a folder; an absent file has none."""
         if self.is_folder(path):
             return sum(self.disk_bytes(f"{path}/{name}") for name in self.list_folder(path))
         try:
@@ -120,7 +120,7 @@ class ReadOnlyFiles:
 
 
 class DecodedFiles(ReadOnlyFiles):
-    """Files as the store sees them: in plain, and completed where a server would do that.
+    """Files as the store reads them: decrypted, and completed if a server would complete them.
 
     Raises StoreError where a key is needed that `server_key` does not open.
     """
@@ -143,7 +143,7 @@ class DecodedFiles(ReadOnlyFiles):
         return self._in_folder(path.rpartition("/")[0]).open(path)
 
     def _in_folder(self, folder: str) -> FileSystem:
-        """Each folder has a key of its own."""
+        """The files of one folder, which has a key of its own."""
         found = self._by_folder.get(folder)
         if found is None:
             context = "" if folder == self._root else folder.rpartition("/")[2]

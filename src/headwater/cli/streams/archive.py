@@ -7,8 +7,8 @@ Configuration and state are what the server answered when the backup began, but 
 were left out. `archive` is ours: the `nats` tool does not look at it, and a backup without it is
 read all the same.
 
-What is inside the archive is the server's affair. Seen from outside it is a row of S2 frames,
-which say how long they are: an archive that was cut short is noticed without unpacking it.
+Only a server reads the inside of an archive. From outside it is a row of S2 frames, which carry
+their lengths: a truncated archive is noticed without unpacking it.
 
     frame    kind u8 | length u24 little-endian | body
     kinds    0x00 compressed, 0x01 not compressed: checksum u32, then the data (compressed data
@@ -30,7 +30,7 @@ from headwater.cli.shell.exits import CommandFailed
 
 META_FILE: Final = "backup.json"
 DATA_FILE: Final = "stream.tar.s2"
-# What is not finished has a name of its own: it never passes for a backup.
+# An unfinished backup has names of its own: it never passes for a backup.
 PART_SUFFIX: Final = ".part"
 FOLDER_MODE: Final = 0o700
 
@@ -76,7 +76,7 @@ class FrameWalk:
             place += step
 
     def finish(self) -> str:
-        """What is wrong with the archive as it is now, if anything is."""
+        """The problem of the archive if it ends here; empty for a whole archive."""
         if self._is_s2 is None and self.packed_bytes:
             return "it ends within its first bytes"
         if not self.problem and (self._skip_bytes or self._head):
@@ -84,7 +84,7 @@ class FrameWalk:
         return self.problem
 
     def _head_bytes(self) -> int:
-        """How much of a frame has to be seen: all that tells its size and what is in it."""
+        """The bytes of a frame that tell its size and the size of its content."""
         if self._is_s2 is None:
             return len(BEGINNINGS[0])
         if len(self._head) < FRAME_HEAD_BYTES:
@@ -171,12 +171,12 @@ class ArchiveWriter:
 
 @contextlib.contextmanager
 def written(folder: Path) -> Iterator[None]:
-    """What the disk refuses, as a failure."""
+    """Turn errors of the disk into failures."""
     try:
         yield
     except OSError as error:
         raise CommandFailed(
-            f"{folder} can not be written: {error.strerror or error}",
+            f"{folder} cannot be written: {error.strerror or error}",
             "Is there room, and may you write there?",
         ) from error
 
@@ -208,7 +208,7 @@ def archive_writer(folder: Path) -> Iterator[ArchiveWriter]:
             with contextlib.suppress(OSError):
                 part.unlink(missing_ok=True)
         for each in () if is_finished else new_folders:
-            # One that somebody has put something into meanwhile stays.
+            # A folder that is not empty any more stays.
             with contextlib.suppress(OSError):
                 each.rmdir()
 

@@ -32,24 +32,24 @@ from headwater.cli.streams.render import held_text
 from headwater.cli.streams.transfer import receive_snapshot, send_snapshot
 from headwater.client.api.requests import Document
 
-# What a restored stream must have of what the backup says.
+# The figures that a restored stream must share with its backup.
 COMPARED: Final = ("messages", "bytes", "first_seq", "last_seq")
 
 
 class Bar:
-    """How far a transfer has come, in bytes and bytes per second; invisible without a terminal."""
+    """The progress of a transfer, in bytes and bytes per second; invisible without a terminal."""
 
     def __init__(self, progress: Any) -> None:
         self._progress = progress
         self._task: Any = None
 
     def start_transfer(self, title: str, total_bytes: int) -> None:
-        """Show what is to come."""
+        """Show the title and the size of a transfer."""
         if self._progress is not None:
             self._task = self._progress.add_task(title, total=total_bytes)
 
     def show_bytes(self, done_bytes: int) -> None:
-        """Show what is done."""
+        """Show the bytes that are done."""
         if self._task is not None:
             self._progress.update(self._task, completed=done_bytes)
 
@@ -233,7 +233,7 @@ def show_outcome(
     started: float,
     as_json: bool,
 ) -> None:
-    """What was moved, and how fast."""
+    """Print the size and the rate of a transfer."""
     seconds = time.perf_counter() - started
     consumers = state.get("consumer_count", 0)
     if as_json:

@@ -1,8 +1,8 @@
 """The commands that make, show, change and empty streams.
 
-Parsing is click's; talking to the server is `jetstream_api`; looks are `stream_render`. This module
-joins them, asks before anything is lost, and owns what is said. Moving whole streams is
-`stream_backup`.
+click parses the options, `api.client` calls the server and `render` makes the texts. This module
+joins them, asks before anything is lost, and owns the messages to the person. Commands that move
+whole streams are in `backup`.
 """
 
 import sys
@@ -79,7 +79,7 @@ def add(
 ) -> ExitCode:
     """Make a stream called NAME.
 
-    What is not said is as the server has it by default. Options come on top of --config.
+    Settings that are not given have the server's defaults. Options override --config.
     """
     config = SETTINGS.changed(
         read_config(place) if place else {}, given_settings(SETTINGS, settings)
@@ -129,7 +129,7 @@ def edit(api: ApiTarget, output: Output, name: str, **options: Any) -> ExitCode:
 
 
 def remark_on(info: Document, output: Output) -> None:
-    """Say which settings of a stream do nothing yet."""
+    """Remark on settings of a stream that have no effect yet."""
     if text := without_effect(info["config"]):
         output.remark(text)
 
@@ -189,7 +189,7 @@ def info(
     subject: str | None,
     as_json: bool,
 ) -> ExitCode:
-    """Show what the stream NAME is and what it holds."""
+    """Show the configuration and the state of the stream NAME."""
     wanted: dict[str, Any] = {"deleted_details": True} if deleted else {}
     if subjects or subject:
         wanted["subjects_filter"] = subject or ">"
@@ -385,7 +385,7 @@ def purge(
 def doomed_text(
     state: Mapping[str, Any], subject: str | None, seq: int | None, keep: int | None
 ) -> str:
-    """What a purge would delete, as far as the stream's state tells."""
+    """The messages that a purge would delete, as far as the stream's state tells."""
     total = int(state["messages"])
     doomed = sum((state.get("subjects") or {}).values()) if subject else total
     is_exact = True

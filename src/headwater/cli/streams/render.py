@@ -1,4 +1,4 @@
-"""How streams look to a person: lists, sections, messages. Values in, text out."""
+"""Streams and stored messages as text and JSON. Values in, text out."""
 
 import base64
 import binascii
@@ -62,7 +62,7 @@ def streams_table(streams: Sequence[Document], now: datetime) -> Columns:
 
 
 def origin_text(config: Mapping[str, Any]) -> str:
-    """Where a stream's messages come from."""
+    """The origin of a stream's messages."""
     origins = list(config.get("subjects") or [])
     if mirror := config.get("mirror"):
         origins.append(f"(mirror of {mirror.get('name')})")
@@ -123,7 +123,7 @@ def sorted_streams(streams: Sequence[Document], sort: str, is_reversed: bool) ->
 
 
 def stream_name(info: Document) -> str:
-    """What a stream is called."""
+    """The name of a stream."""
     return str(info["config"]["name"])
 
 
@@ -133,7 +133,7 @@ def figure_texts(row: Mapping[str, int]) -> list[str]:
 
 
 def replicas_text(info: Mapping[str, Any]) -> str:
-    """Who has the stream: the leader first, marked; those that lag marked too."""
+    """The servers that keep the stream, the leader first; marks on it and on those that lag."""
     cluster = info.get("cluster") or {}
     replicas = cluster.get("replicas") or []
     if not replicas:
@@ -161,7 +161,7 @@ def info_text(info: Document, now: datetime) -> Text:
 
 
 def state_rows(state: Mapping[str, Any], now: datetime) -> list[tuple[str, str]]:
-    """What is in a stream."""
+    """The state of a stream."""
     rows = [
         ("Messages", f"{state['messages']:,}"),
         ("Size", size_text(state["bytes"])),
@@ -202,7 +202,7 @@ def ranges_text(sequences: Sequence[int]) -> str:
 
 
 def origin_state(origin: Mapping[str, Any]) -> str:
-    """How far a mirror or source has been copied."""
+    """The progress of a mirror or source."""
     active_ns = origin.get("active", -1)
     seen = "not seen yet" if active_ns < 0 else f"seen {duration_ns_text(active_ns)} ago"
     text = f"{origin.get('name')}, {count_text(origin.get('lag', 0), 'message')} behind, {seen}"
@@ -237,7 +237,7 @@ def stored_data(message: Mapping[str, Any]) -> bytes:
 
 
 def decoded(text: str | None) -> bytes:
-    """What the API has in base 64."""
+    """The bytes of a base64 text; none of a text that is not base64."""
     try:
         return base64.b64decode(text or "", validate=True)
     except binascii.Error:

@@ -8,7 +8,7 @@ from headwater.cli.shell.settings import Config, Kind, Setting, SettingsTable
 
 
 class Section(StrEnum):
-    """Where a setting is found in help texts and in `info`."""
+    """The sections of help texts and of `info`."""
 
     GENERAL = "General"
     LIMITS = "Limits"
@@ -101,11 +101,11 @@ _ACCESS: Final = (
     Setting("mirror_direct", "--mirror-direct/--no-mirror-direct", Kind.SWITCH, Section.ACCESS,
             "Direct gets by the mirror", "A mirror may answer gets for its origin."),
     Setting("deny_delete", "--deny-delete/--no-deny-delete", Kind.SWITCH, Section.ACCESS,
-            "Deletes denied", "No message can be deleted; can not be taken back."),
+            "Deletes denied", "No message can be deleted; cannot be taken back."),
     Setting("deny_purge", "--deny-purge/--no-deny-purge", Kind.SWITCH, Section.ACCESS,
-            "Purges denied", "The stream can not be purged; can not be taken back."),
+            "Purges denied", "The stream cannot be purged; cannot be taken back."),
     Setting("sealed", "--sealed/--not-sealed", Kind.SWITCH, Section.ACCESS, "Sealed",
-            "Nothing goes in or out any more; can not be taken back."),
+            "Nothing goes in or out any more; cannot be taken back."),
 )  # fmt: skip
 
 _REPLICATION: Final = (
@@ -138,7 +138,7 @@ SETTINGS: Final = SettingsTable(
     (*_GENERAL, *_LIMITS, *_PUBLISHING, *_ACCESS, *_REPLICATION, *_CONSISTENCY)
 )
 
-# A stream keeps these where an update does not name them, so to take one back is to say so.
+# A stream keeps these settings if an update does not name them, so that a reset names them.
 _RESET_VALUES: Final[Mapping[str, Any]] = {
     "read_consistency": "default",
     "write_consistency": "strong",
@@ -148,12 +148,12 @@ _RESET_VALUES: Final[Mapping[str, Any]] = {
 
 
 def reset_values(old: Mapping[str, Any], new: Mapping[str, Any]) -> Config:
-    """Settings that `old` has and `new` lacks, in words that take them back."""
+    """The values that reset the settings which `old` has and `new` lacks."""
     return {key: value for key, value in _RESET_VALUES.items() if key in old and key not in new}
 
 
 def without_effect(config: Mapping[str, Any]) -> str:
-    """A sentence about settings that this stream has no use for yet; nothing if all have one."""
+    """A sentence about settings that have no effect on this stream yet; empty if all have."""
     if config.get("num_replicas", 1) > 1:
         return ""
     idle = [key for key in ("write_consistency", "ack_timeout") if config.get(key) is not None]

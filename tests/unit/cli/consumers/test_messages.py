@@ -284,7 +284,7 @@ def test_what_is_there_can_be_asked_for_without_waiting(
 def test_a_push_consumer_can_not_be_asked(consumer: Call, made: Callable[..., str]) -> None:
     stream = made("--deliver-subject", "nowhere")
     assert consumer("next", stream, "C").err == (
-        "Error: Consumer C can not be asked: it pushes to nowhere\n"
+        "Error: Consumer C cannot be asked: it pushes to nowhere\n"
         f"Listen to it with: headwater consumer sub {stream} C\n"
     )
 

@@ -547,7 +547,7 @@ def test_failures_are_json_for_programs(stream: Call) -> None:
         (("add", "X", "--max-bytes", "much"), "'much' is not a size"),
         (("add", "X", "--metadata", "k"), "is not metadata"),
         (("add", "X", "--source", "{"), "is not a JSON object"),
-        (("add", "X", "--config", "no/such/file"), "no/such/file can not be read: No such file"),
+        (("add", "X", "--config", "no/such/file"), "no/such/file cannot be read: No such file"),
         (("add", "X", "--config", "-"), "- is not JSON"),
         (("edit", "X"), "say what to change"),
         (("edit", "X", "--storage", "memory"), "No such option"),
@@ -556,7 +556,7 @@ def test_failures_are_json_for_programs(stream: Call) -> None:
         (("get", "X", "1", "--raw", "--json"), "exclude one another"),
         (("purge", "X", "--seq", "1", "--keep", "1"), "exclude one another"),
         (("ls", "--domain", "d", "--api-prefix", "p"), "exclude one another"),
-        (("ls", "--domain", "a b"), "can not begin a subject"),
+        (("ls", "--domain", "a b"), "cannot begin a subject"),
     ],
 )
 def test_a_mistake_in_the_command_line_is_exit_2(

@@ -411,7 +411,7 @@ def test_a_backup_that_fails_leaves_the_one_before(tmp_path: Path) -> None:
 
 def test_a_folder_that_can_not_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(CommandFailed, match="file can not be written"):
+    with pytest.raises(CommandFailed, match="file cannot be written"):
         archive_writer(tmp_path / "file").__enter__()
 
 
