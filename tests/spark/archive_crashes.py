@@ -26,7 +26,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
-from headwater.spark.jobs import tree_changes
+from headwater.spark.jobs.archive import tree_changes
 from headwater.spark.jobs.archive.compaction import compact
 from headwater.spark.jobs.archive.durable_files import make_directory
 from headwater.spark.jobs.archive.log import DataFile

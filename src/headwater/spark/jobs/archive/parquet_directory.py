@@ -46,7 +46,7 @@ from headwater.spark.jobs.archive.log import (
     StoredFile,
 )
 from headwater.spark.jobs.archive.manifest import OWN_DIRECTORY, Manifest, own_directory
-from headwater.spark.jobs.tree_changes import TreeChange, clear_swap
+from headwater.spark.jobs.archive.tree_changes import TreeChange, clear_swap
 
 NOTHING_COMMITTED: Final = -1
 LISTINGS_MAX: Final = 20
