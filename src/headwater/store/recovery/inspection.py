@@ -33,7 +33,7 @@ from headwater.store.recovery.stream_inspection import (
 )
 from headwater.store.store import STREAMS_FOLDER, name_of_folder
 
-# What a server does about damage to what all streams share.
+# A server's cure for damage to the files that all streams share.
 REFUSES_STORE: Final = (
     "does not start; restore the file from a backup, or move it away to open the streams as after "
     "a crash"
@@ -82,7 +82,7 @@ class StoreReader:
         self.survey = StoreSurvey(folder, in_use_by)
         self._boot_id = boot_id
         self._streams = f"{self.folder}/{STREAMS_FOLDER}"
-        # Streams of which something is in the write-ahead files.
+        # Identities of the streams with frames in the write-ahead files.
         self._ahead_of: set[bytes] = set()
 
     @property
@@ -90,7 +90,7 @@ class StoreReader:
         return bool(self.survey.in_use_by)
 
     def total_bytes(self) -> int:
-        """How much there is to read."""
+        """The bytes of all files of the store."""
         return self.files.disk_bytes(self.folder)
 
     def stream_folders(self) -> list[str]:
@@ -110,7 +110,7 @@ class StoreReader:
     def read(
         self, stream: str | None = None, advance: Callable[[int], None] | None = None
     ) -> StoreSurvey:
-        """Read the store, or one stream of it; `advance` is told of bytes that are done."""
+        """Read the store, or one stream of it; `advance` is called with the bytes that are read."""
         identity = self._read_store_file()
         frames = self._read_ahead(identity)
         if not self.in_use:
@@ -133,7 +133,7 @@ class StoreReader:
             self.report(problem)
 
     def _sync_state(self, identity: bytes) -> str:
-        """What is known about how much of a stream is on the disk."""
+        """The word for the part of a stream that is known to be on the disk."""
         if self.in_use:
             return "in use"
         if self.survey.closed_in_order:
@@ -141,7 +141,7 @@ class StoreReader:
         return "write-ahead" if identity in self._ahead_of else "unknown"
 
     def _read_store_file(self) -> bytes:
-        """The store's identity; nothing if it is not known."""
+        """The identity of the store; empty if it is not known."""
         path = f"{self.folder}/{STORE_FILE}"
         try:
             store = StoreFile.decode(read_file(self.files, path), path)
@@ -165,7 +165,7 @@ class StoreReader:
             try:
                 data = read_file(self.files, f"{self.folder}/{name}")
             except FileNotFoundError:
-                # The server has just begun another.
+                # The server has just replaced it.
                 continue
             self.survey.ahead_files += 1
             self.survey.ahead_bytes += len(data)
@@ -190,14 +190,14 @@ class StoreReader:
         take_ahead_file(name, data, is_last, found, findings)
         for finding in findings.reported:
             if self.in_use and finding.kind == "torn":
-                # It is being written.
+                # The server is writing this end.
                 continue
             server = CUTS_OFF if finding.kind == "torn" else KEEPS_AHEAD
             detail = finding.detail.removeprefix(f"{name}: ")
             self.report(Problem(finding.kind, path, detail, server))
 
     def _put_back(self, found: AheadFrames) -> None:
-        """See the streams' files as they are once a server has put back what they miss."""
+        """Show the streams' files as they are after a server has put missing frames back."""
         by_identity = {}
         for folder in self.stream_folders():
             path = f"{folder}/{STREAM_FILE}"

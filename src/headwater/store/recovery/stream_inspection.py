@@ -97,7 +97,7 @@ Ranges = list[tuple[int, int]]
 
 @dataclass
 class Problem:
-    """Damage: where, of what kind, what a server does about it and which sequences it costs."""
+    """Damage: its kind and place, the server's cure, and the lost sequences."""
 
     kind: str
     file: str
@@ -133,7 +133,7 @@ class StreamSurvey:
 
     name: str
     identity: bytes = b""
-    """Nothing where the stream file can not be read."""
+    """Empty if the stream file cannot be read."""
     sync: str = ""
     messages: int = 0
     byte_count: int = 0
@@ -151,7 +151,7 @@ class StreamSurvey:
 
 
 def reason_of(error: Exception, path: str) -> str:
-    """What is wrong with a file, without its name, which is told beside it."""
+    """The text of an error without the path, which is reported beside it."""
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
     return str(error).removeprefix(f"{path}: ")
@@ -159,7 +159,7 @@ def reason_of(error: Exception, path: str) -> str:
 
 @dataclass
 class Gap:
-    """Bytes between two records that are none, and the sequences between them."""
+    """Bytes between two records that are no record, and the sequences between them."""
 
     start: int
     stop: int
@@ -168,7 +168,7 @@ class Gap:
 
 
 class SegmentScan:
-    """The index of a segment, gathered record by record, and what is wrong between them."""
+    """The index of a segment, gathered record by record, and the gaps between records."""
 
     def __init__(self, data: bytes, name: str, first_sequence: int) -> None:
         self.index = SegmentIndex(first_sequence)
@@ -180,7 +180,7 @@ class SegmentScan:
 
     @property
     def end(self) -> int:
-        """Where the last sound record ends."""
+        """The offset behind the last sound record."""
         return self._end
 
     @property
@@ -220,7 +220,10 @@ class StreamReader:
         machine_fell: bool,
         advance: Callable[[int], None] | None,
     ) -> None:
-        """`thorough` reads every byte, else footers are believed; `advance` is told of bytes."""
+        """`thorough` reads every byte, else footers are believed.
+
+        `advance` is called with the bytes that are read.
+        """
         self._files = files
         self._folder = folder
         self._thorough = thorough
@@ -230,13 +233,13 @@ class StreamReader:
         self._deleted = RangeSet()
         self._journal_bytes = 0
         self._journal_salt = b""
-        # Damage at the end: a server can not tell which sequences had been given out.
+        # Damage at the end: a server cannot tell which sequences were assigned.
         self._end_problem: Problem | None = None
         self._gaps: list[tuple[SegmentSurvey, Gap]] = []
         self.survey = StreamSurvey(name)
 
     def read(self) -> StreamSurvey:
-        """Everything there is to know."""
+        """Read all files of the stream."""
         survey = self.survey
         self._read_stream_file()
         names = [name for name in self._files.list_folder(self._folder) if sequence_of(name)]
@@ -301,7 +304,7 @@ class StreamReader:
             segment = SegmentFile.open(self._files, path, identity)
         except (OSError, FormatError) as error:
             self._report_unreadable(name, error, SETS_FILE_ASIDE)
-            # One without a whole header has never had a record.
+            # A segment without a whole header has never had a record.
             if is_last and self._files.disk_bytes(path) >= HEADER_BYTES and self.survey.problems:
                 self._end_problem = self.survey.problems[-1]
             return None
@@ -316,7 +319,7 @@ class StreamReader:
             segment.close()
 
     def _identity_in(self, path: str) -> bytes:
-        """A segment's own word for whose it is, where the stream file does not say."""
+        """The stream's identity in a segment, for a stream whose stream file is unreadable."""
         data = read_file(self._files, path)
         return FileHeader.decode(data[:HEADER_BYTES], SEGMENT_MAGIC, path).identity
 
@@ -410,7 +413,7 @@ class StreamReader:
             elif entry.kind == LOST:
                 self.survey.lost.add(first, last)
             else:
-                # A cut of the end: what was said of it is not about what came after.
+                # A cut of the end: earlier entries do not apply to sequences assigned again.
                 self._deleted.remove(first, last)
                 self.survey.lost.remove(first, last)
 
@@ -428,7 +431,7 @@ class StreamReader:
             return
         self._advance(self._files.disk_bytes(path))
         if self._fits(checkpoint):
-            # It knows of deletions that a damaged journal does not tell any more.
+            # The checkpoint has deletions that a damaged journal has lost.
             index = index_from(checkpoint)
             before = (index.segments[0].first_sequence, index.first_sequence - 1)
             for first, last in (before, *index.gaps()):
@@ -479,7 +482,7 @@ class StreamReader:
             self.survey.lost.add(*part)
 
     def _lost_at_the_end(self) -> Ranges:
-        """After damage to the end a server goes on above all that may have been given out."""
+        """The lost sequences at a damaged end: a server goes on above all it may have assigned."""
         segments, reserved = self.survey.segments, self.survey.reserved
         problem = self._end_problem
         if problem is None:
