@@ -18,10 +18,15 @@ from typing import Any, Final
 
 from headwater import __version__
 from headwater.client.api.requests import DEFAULT_PREFIX, prefix_of
-from headwater.client.link.option_files import LIKE_A_SEED, LoginError, read_text
+from headwater.client.link.option_files import LoginError, read_text
 from headwater.client.link.server_urls import DEFAULT_URL, Server, parse_servers
 from headwater.client.link.tls import TlsFiles, tls_context
-from headwater.wire.credentials.creds import Credentials, parse_credentials, user_key
+from headwater.wire.credentials.creds import (
+    LIKE_A_SEED,
+    Credentials,
+    parse_credentials,
+    user_key,
+)
 from headwater.wire.credentials.nkeys import KeyPair, NkeyError
 from headwater.wire.info import PROTOCOL_INFO
 

@@ -3,20 +3,17 @@
 Invariant: a message quotes a path only where it cannot be a secret put in the wrong place.
 """
 
-import re
 from pathlib import Path
 from typing import Final
 
 from headwater.base.errors import OperatingError
+from headwater.wire.credentials.creds import LIKE_A_SEED
 
 FILE_BYTES_MAX: Final = 4 << 20
 """More than the certificates of every authority there is; a device without end is no key file."""
 
 SHOWN_CHARS_MAX: Final = 200
 """A longer path is more likely a JWT in the wrong place."""
-
-# A text that may be a seed with a typing error is not quoted, even in place of a path.
-LIKE_A_SEED: Final = re.compile("S[A-Z2-7]{20,}", re.IGNORECASE)
 
 
 class LoginError(OperatingError):

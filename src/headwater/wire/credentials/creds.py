@@ -15,7 +15,10 @@ from typing import Final
 from headwater.wire.credentials.nkeys import KeyKind, KeyPair, NkeyError
 
 # Shorter words in capitals are somebody's comment, not a damaged seed.
-_SEED_LINE: Final = re.compile(r"^[ \t]*(S[A-Z2-7]{20,})[ \t\r]*$", re.MULTILINE)
+_SEED: Final = "S[A-Z2-7]{20,}"
+_SEED_LINE: Final = re.compile(rf"^[ \t]*({_SEED})[ \t\r]*$", re.MULTILINE)
+LIKE_A_SEED: Final = re.compile(_SEED, re.IGNORECASE)
+"""A text that may be a seed, perhaps with a typing error: messages do not quote it."""
 _JWT_LINE: Final = re.compile(r"^[ \t]*([\w-]+\.[\w-]+\.[\w-]+)[ \t\r]*$", re.MULTILINE | re.ASCII)
 
 

@@ -1,4 +1,4 @@
-"""Nkeys: the ed25519 keys NATS people log in with.
+"""Nkeys: the ed25519 keys of NATS users, accounts and servers.
 
 A key is written as base32 without padding: a prefix that says what it is, 32 bytes, and a CRC-16
 that catches typing errors. A public key has one prefix byte; a seed has two, of which the first
@@ -35,7 +35,7 @@ class NkeyError(OperatingError):
 
 
 class KeyKind(Enum):
-    """Whose key it is; the value is the prefix byte of the public key."""
+    """The kind of owner of a key; the value is the prefix byte of the public key."""
 
     ACCOUNT = 0 << 3
     CLUSTER = 2 << 3
