@@ -14,7 +14,7 @@ from headwater.jetstream.streams.file import encode_body
 from headwater.server.configuration.options import JetStreamOptions, Options
 from headwater.server.lifecycle import Server
 from headwater.server.streams.storage import stream_store
-from headwater.store.log.log_sync import LogSync
+from headwater.store.upkeep.log_sync import LogSync
 from headwater.testing import World, seeds, simulated_environment
 from tests.simulation.core_scenario import connected
 from tests.simulation.stream_scenario import ANSWER_S, FAILURES

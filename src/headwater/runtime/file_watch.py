@@ -9,8 +9,8 @@ from collections.abc import Callable
 from typing import Final, final
 
 from headwater.runtime.environment import Scheduler, TimerHandle
-from headwater.store.log.log_check import LogCheck
 from headwater.store.store import Store
+from headwater.store.upkeep.log_check import LogCheck
 
 # Between two rounds over all logs, and between two parts of one round.
 LOOK_S: Final = 10.0

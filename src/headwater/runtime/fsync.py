@@ -13,9 +13,9 @@ from collections.abc import Callable
 from typing import Final, TypeVar, final
 
 from headwater.runtime.environment import Scheduler, TimerHandle
-from headwater.store.log.log_sync import LogSync
 from headwater.store.log.message_log import StoreError
 from headwater.store.store import Store, run_syncs
+from headwater.store.upkeep.log_sync import LogSync
 
 T = TypeVar("T")
 

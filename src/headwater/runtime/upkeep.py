@@ -22,10 +22,10 @@ from typing import Final, Protocol, final
 from headwater.runtime.environment import Scheduler, TimerHandle
 from headwater.store.log.file_log import FileLog
 from headwater.store.log.log_files import Close, Dispose
-from headwater.store.log.log_sync import LogSync
 from headwater.store.log.message_log import StoreError
 from headwater.store.store import Store
 from headwater.store.upkeep.checkpoint_writing import CheckpointWriting
+from headwater.store.upkeep.log_sync import LogSync
 
 # Between two rounds over all logs, between two pieces of work, and the logs inspected in a row.
 LOOK_S: Final = 30.0

@@ -22,34 +22,46 @@ end of the disk, a commit syncs the files of the streams themselves, in which th
 
 from collections.abc import Callable, Iterable
 from enum import Enum
-from hashlib import sha256
 from typing import Final, final
 
 from headwater.base.entropy import Entropy
 from headwater.base.errors import OperatingError
 from headwater.store.disk.encoding import KEY_FILE, EncodedFiles, Encoding
 from headwater.store.disk.filesystem import FileSystem, NoRoomError, read_file, replace_file
+from headwater.store.disk.findings import Findings
 from headwater.store.disk.format import (
     IDENTITY_BYTES,
     FormatError,
     NewerFormatError,
     StreamFile,
 )
+from headwater.store.disk.layout import (
+    JOURNAL_FILE,
+    LOCK_FILE,
+    LONG_NAME_MARK,
+    NAME_FILE,
+    REMOVED_FILE,
+    STREAM_FILE,
+    STREAMS_FOLDER,
+    folder_name,
+    name_of_folder,
+)
 from headwater.store.disk.room import NO_SPACE, Room
 from headwater.store.disk.segment import segment_name
+from headwater.store.disk.set_aside import SET_ASIDE, set_aside_file
 from headwater.store.disk.store_file import BOOT_ID_BYTES_MAX, BOOT_UNKNOWN, STORE_FILE, StoreFile
 from headwater.store.disk.wal import (
     FILE_BYTES_MAX,
     JOURNAL,
     AheadFrames,
+    Extent,
     WriteAhead,
     put_together,
     read_ahead,
     remove_ahead,
 )
-from headwater.store.log.file_log import JOURNAL_FILE, SEGMENT_BYTES_MAX, STREAM_FILE, FileLog
-from headwater.store.log.log_check import GONE
-from headwater.store.log.log_sync import LogSync
+from headwater.store.log.file_log import FileLog
+from headwater.store.log.log_files import SEGMENT_BYTES_MAX
 from headwater.store.log.message_log import DiskFullError, OfflineError, StoreError
 from headwater.store.recovery.catalogue import Catalogue
 from headwater.store.recovery.opening import (
@@ -58,23 +70,11 @@ from headwater.store.recovery.opening import (
     open_log,
     sync_folders_above,
 )
-from headwater.store.recovery.recovery import SET_ASIDE, Extent, Findings, set_aside_file
+from headwater.store.upkeep.log_check import GONE
+from headwater.store.upkeep.log_sync import LogSync
 
-# What a stream's file becomes when the stream is removed: from then on there is no stream.
-REMOVED_FILE: Final = "removed.hw"
-LOCK_FILE: Final = "lock"
-STREAMS_FOLDER: Final = "streams"
 # The problem of a stream that is in the catalogue and nowhere else.
 LOST_STREAM: Final = "somebody has removed its folder or its stream file"
-
-# Names of folders end somewhere. Of a stream whose name does not fit, the folder has the beginning,
-# a mark that no other name has, and a digest; the name is in a file of its own.
-NAME_FILE: Final = "name.hw"
-_FOLDER_BYTES_MAX: Final = 255
-_LONG_NAME_MARK: Final = "%~"
-_DIGEST_BYTES: Final = 16
-
-_SAFE: Final = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-")
 
 
 class SyncMode(Enum):
@@ -83,24 +83,6 @@ class SyncMode(Enum):
     INTERVAL = "interval"
     ALWAYS = "always"
     ASYNC = "async"
-
-
-def folder_name(name: str) -> str:
-    """A file system's idea of any name: what is not plain is written as %XX."""
-    plain = "".join(chr(byte) if byte in _SAFE else f"%{byte:02X}" for byte in name.encode())
-    if len(plain) <= _FOLDER_BYTES_MAX:
-        return plain
-    end = _LONG_NAME_MARK + sha256(name.encode()).digest()[:_DIGEST_BYTES].hex()
-    return plain[: _FOLDER_BYTES_MAX - len(end)] + end
-
-
-def name_of_folder(folder: str) -> str:
-    """The name a folder was made for. Raises ValueError if it can not be told."""
-    parts = folder.split("%")
-    data = parts[0].encode() + b"".join(
-        bytes.fromhex(part[:2]) + part[2:].encode() for part in parts[1:]
-    )
-    return data.decode()
 
 
 @final
@@ -314,7 +296,7 @@ class Store:
 
     def _name_in(self, folder: str) -> str:
         """The name of the stream in a folder; that of the folder if it can not be told."""
-        if _LONG_NAME_MARK not in folder:
+        if LONG_NAME_MARK not in folder:
             return name_of_folder(folder)
         try:
             return read_file(self._files, f"{self._streams}/{folder}/{NAME_FILE}").decode()
@@ -356,7 +338,7 @@ class Store:
             self._files.make_folder(folder)
             self._files.sync_folder(self._streams)
             self._clear(folder)
-            if _LONG_NAME_MARK in folder:
+            if LONG_NAME_MARK in folder:
                 replace_file(self._files, f"{folder}/{NAME_FILE}", name.encode())
             files = self._files_in(folder, is_new=True, compresses=compresses)
             log = create_log(

@@ -13,8 +13,9 @@ import pytest
 from headwater.runtime import upkeep
 from headwater.runtime.upkeep import FAILURE_REST_S, LOOK_S, REST_S, Upkeep
 from headwater.store.disk.format import ENTRY_BYTES
+from headwater.store.disk.layout import JOURNAL_NEW_FILE
 from headwater.store.disk.unfinished import SUCCESSOR_SUFFIX
-from headwater.store.log.file_log import JOURNAL_NEW_FILE, FileLog
+from headwater.store.log.file_log import FileLog
 from headwater.store.log.message_log import ALL_SUBJECTS, Batch, StoredMessage
 from headwater.store.store import Store, SyncMode, open_store
 from headwater.store.upkeep import checkpoint_writing

@@ -7,9 +7,10 @@ import pytest
 
 from headwater.store.disk.cipher import Cipher, ServerKey, StretchingCost
 from headwater.store.disk.encoding import Encoding
+from headwater.store.disk.layout import folder_name, name_of_folder
 from headwater.store.log.file_log import FileLog
 from headwater.store.log.message_log import Batch, StoreError
-from headwater.store.store import Store, SyncMode, folder_name, name_of_folder, open_store
+from headwater.store.store import Store, SyncMode, open_store
 from headwater.testing.disk import Mode, PowerLost, SimDisk
 from headwater.testing.entropy import SeededEntropy
 

@@ -28,6 +28,7 @@ from headwater.cli.store.opening import NOT_OPENED, store_reader
 from headwater.cli.streams.archive import holds_backup, read_backup
 from headwater.server.streams.storage.resources import STORE_FOLDER
 from headwater.store.disk.cipher import Cipher, ServerKey
+from headwater.store.disk.layout import STREAMS_FOLDER
 from headwater.store.disk.store_file import STORE_FILE
 from headwater.store.log.message_log import StoreError
 from headwater.store.recovery.inspection import StoreReader, StoreSurvey
@@ -37,7 +38,6 @@ from headwater.store.recovery.stream_inspection import (
     SegmentSurvey,
     StreamSurvey,
 )
-from headwater.store.store import STREAMS_FOLDER
 
 EXIT_CODES: Final = """
 0  sound

@@ -68,7 +68,7 @@ from headwater.base.errors import OperatingError
 from headwater.store.disk.cipher import SALT_BYTES, Cipher, FileKey, ServerKey, StreamKey
 from headwater.store.disk.compression import Compression, compress, decompress
 from headwater.store.disk.filesystem import File, FileSystem, Lock, read_file, replace_file
-from headwater.store.log.message_log import StoreError
+from headwater.store.errors import StoreError
 
 ENCODED_MAGIC: Final = b"HWENCODE"
 ENCODED_VERSION: Final = 1

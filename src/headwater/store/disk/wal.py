@@ -38,7 +38,7 @@ import re
 from collections.abc import Callable
 from errno import EIO
 from struct import Struct
-from typing import Final, final
+from typing import Final, NamedTuple, final
 
 from headwater.base.checksums import crc32
 from headwater.base.entropy import Entropy
@@ -50,6 +50,7 @@ from headwater.store.disk.filesystem import (
     read_file,
     write_whole,
 )
+from headwater.store.disk.findings import Findings
 from headwater.store.disk.format import (
     HEADER_BYTES,
     IDENTITY_BYTES,
@@ -59,7 +60,7 @@ from headwater.store.disk.format import (
     NewerFormatError,
     seed_of,
 )
-from headwater.store.recovery.recovery import Extent, Findings, set_aside, set_aside_file
+from headwater.store.disk.set_aside import set_aside, set_aside_file
 
 AHEAD_MAGIC: Final = b"HWAHEAD!"
 FILE_BYTES_MAX: Final = 64 * 1024 * 1024
@@ -79,6 +80,17 @@ _NOBODY: Final = bytes(IDENTITY_BYTES)
 # Every place that may be a frame's kind and the zeros behind it.
 _KIND: Final = re.compile(rb"(?=[\x01-\x05]\x00{7})")
 _KIND_OFFSET: Final = 24
+
+
+class Extent(NamedTuple):
+    """Up to where the segments of a stream are known to have been on the disk.
+
+    What is behind that may be anything when the machine has stopped; what is before it is whole, or
+    was damaged since. Of two extents the later one is the larger.
+    """
+
+    segment_first: int
+    size: int
 
 
 @final

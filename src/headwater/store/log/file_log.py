@@ -52,13 +52,7 @@ from headwater.store.log.batch_records import (
     take_at,
     take_messages,
 )
-from headwater.store.log.log_files import (
-    JOURNAL_FILE,
-    JOURNAL_NEW_FILE,
-    SEGMENT_BYTES_MAX,
-    STREAM_FILE,
-    LogFiles,
-)
+from headwater.store.log.log_files import LogFiles
 from headwater.store.log.message_log import (
     DELETION_COST,
     PURGED_AT_A_TIME,
@@ -68,8 +62,6 @@ from headwater.store.log.message_log import (
     StoredMessage,
     StoreError,
 )
-
-__all__ = ["JOURNAL_FILE", "JOURNAL_NEW_FILE", "SEGMENT_BYTES_MAX", "STREAM_FILE", "FileLog"]
 
 # Reserving costs two syncs, so it is done for many sequences at a time.
 RESERVED_AT_A_TIME: Final = 65_536

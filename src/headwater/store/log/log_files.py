@@ -20,6 +20,7 @@ from typing import Final
 from headwater.base.entropy import Entropy
 from headwater.base.invariants import check
 from headwater.store.disk.filesystem import File, FileSystem, NoRoomError, replace_file
+from headwater.store.disk.findings import Findings
 from headwater.store.disk.format import (
     IDENTITY_BYTES,
     JOURNAL_MAGIC,
@@ -34,23 +35,19 @@ from headwater.store.disk.journal import (
     encode_ranges,
     size_of_entries,
 )
+from headwater.store.disk.layout import JOURNAL_FILE, JOURNAL_NEW_FILE, STREAM_FILE
 from headwater.store.disk.room import NO_SPACE, Room
 from headwater.store.disk.segment import SegmentFile
 from headwater.store.disk.wal import JOURNAL, SYNCED, WriteAhead
 from headwater.store.index.log_index import LogIndex
 from headwater.store.index.ranges import RangeSet
-from headwater.store.log.log_check import CUT, GONE, LogCheck, Relied
-from headwater.store.log.log_sync import LogSync
 from headwater.store.log.message_log import DiskFullError, MessageLog, OfflineError, StoreError
-from headwater.store.recovery.recovery import Findings
 from headwater.store.upkeep.checkpoint import CHECKPOINT_FILE
 from headwater.store.upkeep.checkpoint_writing import CheckpointWriting
 from headwater.store.upkeep.compaction import Compaction, is_worthwhile
 from headwater.store.upkeep.journal_rewriting import JournalRewriting
-
-STREAM_FILE: Final = "stream.hw"
-JOURNAL_FILE: Final = "journal.hw"
-JOURNAL_NEW_FILE: Final = "journal-new.hw"
+from headwater.store.upkeep.log_check import CUT, GONE, LogCheck, Relied
+from headwater.store.upkeep.log_sync import LogSync
 
 SEGMENT_BYTES_MAX: Final = 64 * 1024 * 1024
 

@@ -12,10 +12,10 @@ from itertools import compress
 from typing import Final, final
 
 from headwater.base.emptying import Container
-from headwater.base.errors import OperatingError
 from headwater.base.invariants import check
 from headwater.base.sliced import Work, at_once
 from headwater.store.disk.format import SUBJECT_BYTES_MAX, Entry
+from headwater.store.errors import DiskFullError, OfflineError, StoreError
 from headwater.store.index.cursor import FilterCursor
 from headwater.store.index.expiry import COUNT_MAX, ExpiryQueue
 from headwater.store.index.log_index import NO_SEQUENCE, LogIndex
@@ -23,6 +23,23 @@ from headwater.store.index.ranges import RangeSet
 from headwater.store.index.subject_filter import SubjectFilter
 from headwater.store.index.walks import gathering_lasts
 from headwater.subjects.grammar import has_wildcard
+
+__all__ = [
+    "ALL_SUBJECTS",
+    "COUNTED_AT_ONCE_MAX",
+    "DELETION_COST",
+    "FILTERS_KEPT_MAX",
+    "LOOKED_AT_ONCE_MAX",
+    "NAMED_AT_A_TIME",
+    "PURGED_AT_A_TIME",
+    "Batch",
+    "DiskFullError",
+    "MessageBatch",
+    "MessageLog",
+    "OfflineError",
+    "StoreError",
+    "StoredMessage",
+]
 
 ALL_SUBJECTS: Final = b">"
 # Filters of who reads on by the same patterns are kept; each may be as large as a byte for every
@@ -39,18 +56,6 @@ NAMED_AT_A_TIME: Final = 4096
 PURGED_AT_A_TIME: Final = 1024
 # To take a message out of the index takes so many units of work.
 DELETION_COST: Final = 4
-
-
-class StoreError(OperatingError):
-    """The disk, or what is on it, made something impossible; the text says what to do."""
-
-
-class OfflineError(StoreError):
-    """A stream whose disk failed: it can be read, and written again after a restart."""
-
-
-class DiskFullError(StoreError):
-    """There is no room on the disk: nothing has changed, and it may be tried again."""
 
 
 @final

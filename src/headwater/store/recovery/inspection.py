@@ -9,7 +9,14 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from headwater.store.disk.filesystem import read_file
+from headwater.store.disk.findings import Findings
 from headwater.store.disk.format import HEADER_BYTES, FileHeader, FormatError, StreamFile
+from headwater.store.disk.layout import (
+    JOURNAL_FILE,
+    STREAM_FILE,
+    STREAMS_FOLDER,
+    name_of_folder,
+)
 from headwater.store.disk.segment import segment_name
 from headwater.store.disk.store_file import BOOT_UNKNOWN, STORE_FILE, StoreFile
 from headwater.store.disk.wal import (
@@ -20,8 +27,6 @@ from headwater.store.disk.wal import (
     put_together,
     take_ahead_file,
 )
-from headwater.store.log.file_log import JOURNAL_FILE, STREAM_FILE
-from headwater.store.recovery.recovery import Findings
 from headwater.store.recovery.stream_inspection import (
     CUTS_OFF,
     SETS_FILE_ASIDE,
@@ -31,7 +36,6 @@ from headwater.store.recovery.stream_inspection import (
     StreamSurvey,
     reason_of,
 )
-from headwater.store.store import STREAMS_FOLDER, name_of_folder
 
 # A server's cure for damage to the files that all streams share.
 REFUSES_STORE: Final = (

@@ -9,6 +9,7 @@ from typing import Final, final
 
 from headwater.base.entropy import Entropy
 from headwater.store.disk.filesystem import FileSystem, read_file, replace_file
+from headwater.store.disk.findings import Findings
 from headwater.store.disk.format import (
     HEADER_BYTES,
     IDENTITY_BYTES,
@@ -37,27 +38,18 @@ from headwater.store.disk.journal import (
     read_entries,
     size_of_entries,
 )
+from headwater.store.disk.layout import JOURNAL_FILE, JOURNAL_NEW_FILE, STREAM_FILE
 from headwater.store.disk.segment import SegmentFile, segment_name, sequence_of
+from headwater.store.disk.set_aside import set_aside, set_aside_file
 from headwater.store.disk.unfinished import SUCCESSOR_SUFFIX
+from headwater.store.disk.wal import Extent
 from headwater.store.index.log_index import Footer, LogIndex, SegmentIndex, decode_footer
 from headwater.store.index.ranges import RangeSet
 from headwater.store.log.batch_records import message_size
-from headwater.store.log.file_log import (
-    JOURNAL_FILE,
-    JOURNAL_NEW_FILE,
-    SEGMENT_BYTES_MAX,
-    STREAM_FILE,
-    FileLog,
-)
+from headwater.store.log.file_log import FileLog
+from headwater.store.log.log_files import SEGMENT_BYTES_MAX
 from headwater.store.log.message_log import OfflineError, StoreError
-from headwater.store.recovery.recovery import (
-    Extent,
-    Findings,
-    cut_tail,
-    scan_records,
-    set_aside,
-    set_aside_file,
-)
+from headwater.store.recovery.recovery import cut_tail, scan_records
 from headwater.store.upkeep.checkpoint import (
     CHECKPOINT_FILE,
     Checkpoint,
@@ -225,6 +217,8 @@ class _Opening:
         self.refused = ""
         self.findings = Findings()
         self.lost = RangeSet()
+        # Sequences between sound records whose own records are not sound.
+        self._unsound = RangeSet()
         self.entries: list[Entry] = []
         # The log's last sequence when the last entry was written; 0 without one.
         self.journal_sequence = 0
@@ -431,6 +425,7 @@ class _Opening:
             self.findings,
             stop_at_damage=is_last and self._machine_fell,
             known_bytes=max(self._known_bytes(segment), 0),
+            lost=self._unsound,
         )
 
     def _known_bytes(self, segment: SegmentFile) -> int:
@@ -612,7 +607,7 @@ class _Opening:
         self._explain_gap(1, self._footers[0].index.first_sequence - 1)
         for before, after in pairwise(self._footers):
             self._explain_gap(before.index.next_sequence, after.index.first_sequence - 1)
-        for first, last in self.findings.lost:
+        for first, last in self._unsound:
             for part in self._deleted.outside(first, last):
                 self.lost.add(*part)
         for footer in self._footers:
@@ -634,7 +629,7 @@ class _Opening:
             while sequence and sequence <= last:
                 index.delete(sequence)
                 sequence = index.next_message(sequence + 1)
-        for part in self.findings.lost:
+        for part in self._unsound:
             for first, last in self._deleted.outside(*part):
                 self.lost.add(first, last)
         for segment in index.segments[:-1]:

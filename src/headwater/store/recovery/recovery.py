@@ -90,9 +90,9 @@ that were synced in vain, by a disk that had failed before, and are in no write-
 """
 
 from collections.abc import Callable
-from typing import Final, NamedTuple, final
 
 from headwater.store.disk.filesystem import FileSystem
+from headwater.store.disk.findings import Findings
 from headwater.store.disk.format import (
     FOOTER,
     Record,
@@ -102,87 +102,8 @@ from headwater.store.disk.format import (
     seed_of,
 )
 from headwater.store.disk.segment import SegmentFile
+from headwater.store.disk.set_aside import set_aside
 from headwater.store.index.ranges import RangeSet
-
-SET_ASIDE: Final = "set-aside"
-
-
-class Extent(NamedTuple):
-    """Up to where the segments of a stream are known to have been on the disk.
-
-    What is behind that may be anything when the machine has stopped; what is before it is whole, or
-    was damaged since. Of two extents the later one is the larger.
-    """
-
-    segment_first: int
-    size: int
-
-
-@final
-class Finding:
-    """Something that was not as it should be, and where."""
-
-    __slots__ = ("detail", "kind")
-
-    def __init__(self, kind: str, detail: str) -> None:
-        self.kind = kind
-        self.detail = detail
-
-    def __repr__(self) -> str:
-        return f"{self.kind}: {self.detail}"
-
-
-@final
-class Findings:
-    """All that recovery has to report, and the sequences that are lost."""
-
-    __slots__ = ("lost", "reported")
-
-    def __init__(self) -> None:
-        self.reported: list[Finding] = []
-        self.lost = RangeSet()
-
-    def add(self, kind: str, detail: str) -> None:
-        """Report something."""
-        self.reported.append(Finding(kind, detail))
-
-    def lose(self, first: int, last: int) -> None:
-        """Sequences whose messages are gone."""
-        if first <= last:
-            self.lost.add(first, last)
-
-
-def set_aside(files: FileSystem, folder: str, name: str, data: bytes) -> None:
-    """Keep bytes that could not be understood, durably, before they go from where they are."""
-    path = _place_aside(files, folder, name)
-    file = files.create(path)
-    try:
-        file.write(data)
-        file.sync()
-    except OSError:
-        files.remove(path)
-        raise
-    finally:
-        file.close()
-    files.sync_folder(f"{folder}/{SET_ASIDE}")
-
-
-def set_aside_file(files: FileSystem, folder: str, name: str) -> None:
-    """Keep a file that could not be understood; takes no room on a disk that may be full."""
-    files.rename(f"{folder}/{name}", _place_aside(files, folder, name))
-    files.sync_folder(f"{folder}/{SET_ASIDE}")
-    files.sync_folder(folder)
-
-
-def _place_aside(files: FileSystem, folder: str, name: str) -> str:
-    target = f"{folder}/{SET_ASIDE}"
-    files.make_folder(target)
-    files.sync_folder(folder)
-    taken = set(files.list_folder(target))
-    number = 0
-    while f"{name}.{number}" in taken:
-        number += 1
-    return f"{target}/{name}.{number}"
 
 
 def scan_records(
@@ -194,13 +115,15 @@ def scan_records(
     findings: Findings,
     stop_at_damage: bool = False,
     known_bytes: int = 0,
+    lost: RangeSet | None = None,
 ) -> int:
     """Tell every sound record of a segment's bytes from `start` on; returns where the last ends.
 
-    `expected` is the sequence the next message should have. Damage between sound records costs the
-    sequences in between; what follows the last sound record is left to the caller. With
-    `stop_at_damage` all that follows damage is, from `known_bytes` on: after the machine fell it
-    may be there or not, and what is missing then has to be an end of the log and no hole in it.
+    `expected` is the sequence that the next message should have. Damage between sound records costs
+    the sequences in between, which are added to `lost`; the caller treats the bytes behind the last
+    sound record. With `stop_at_damage` the scan ends at damage behind `known_bytes`: after the
+    machine fell, records behind it may be there or not, and what is missing then has to be an end
+    of the log and no hole in it.
     """
     seed = seed_of(data)
     offset = end = start
@@ -211,8 +134,8 @@ def scan_records(
             if record.kind == FOOTER:
                 return end
             if record.sequence >= expected:
-                if record.sequence > expected:
-                    findings.lose(expected, record.sequence - 1)
+                if record.sequence > expected and lost is not None:
+                    lost.add(expected, record.sequence - 1)
                 found(offset, record)
                 expected = record.sequence + record.sequence_count
                 offset += length

@@ -12,6 +12,7 @@ from itertools import pairwise
 from typing import Final, Protocol
 
 from headwater.store.disk.filesystem import FileSystem, read_file
+from headwater.store.disk.findings import Findings
 from headwater.store.disk.format import (
     ERASED,
     HEADER_BYTES,
@@ -40,12 +41,13 @@ from headwater.store.disk.journal import (
     decode_ranges,
     read_entries,
 )
+from headwater.store.disk.layout import JOURNAL_FILE, STREAM_FILE
 from headwater.store.disk.segment import SegmentFile, sequence_of
+from headwater.store.disk.set_aside import SET_ASIDE
 from headwater.store.index.log_index import LogIndex, SegmentIndex, decode_footer
 from headwater.store.index.ranges import RangeSet
 from headwater.store.log.batch_records import message_size
-from headwater.store.log.file_log import JOURNAL_FILE, STREAM_FILE
-from headwater.store.recovery.recovery import SET_ASIDE, Findings, scan_records
+from headwater.store.recovery.recovery import scan_records
 from headwater.store.upkeep.checkpoint import (
     CHECKPOINT_FILE,
     Checkpoint,

@@ -17,7 +17,6 @@ from headwater.store.disk.format import FileHeader
 from headwater.store.disk.unfinished import SUCCESSOR_SUFFIX, UnfinishedFile
 from headwater.store.index.expiry import sequence_in, time_in
 from headwater.store.index.picture import IndexPicture, SegmentPicture
-from headwater.store.log.log_sync import LogSync
 from headwater.store.upkeep.checkpoint import (
     ABOUT,
     CHECKPOINT_FILE,
@@ -25,6 +24,7 @@ from headwater.store.upkeep.checkpoint import (
     SEGMENT,
     SUBJECTS,
 )
+from headwater.store.upkeep.log_sync import LogSync
 
 # A piece is complete when it is as large as this or has so many parts: each part is copied in a
 # millisecond or two.

@@ -26,8 +26,8 @@ from headwater.store.disk.format import (
 )
 from headwater.store.disk.segment import SegmentFile
 from headwater.store.disk.unfinished import SUCCESSOR_SUFFIX, UnfinishedFile
+from headwater.store.errors import StoreError
 from headwater.store.index.log_index import SegmentIndex
-from headwater.store.log.message_log import StoreError
 
 # A segment is worth writing anew when less than this part of what it holds is messages.
 LIVE_PART_MAX: Final = 0.5

@@ -27,8 +27,8 @@ from headwater.store.disk.journal import (
     read_entries,
 )
 from headwater.store.disk.unfinished import UnfinishedFile
+from headwater.store.errors import StoreError
 from headwater.store.index.ranges import RangeSet
-from headwater.store.log.message_log import StoreError
 
 # Ranges in one entry.
 RANGES_AT_A_TIME: Final = 65_536

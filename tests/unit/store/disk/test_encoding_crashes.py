@@ -18,7 +18,7 @@ from headwater.store.disk.encoding import (
     REPLACES,
     EncodedFile,
 )
-from headwater.store.log.file_log import STREAM_FILE
+from headwater.store.disk.layout import STREAM_FILE
 from headwater.store.log.message_log import Batch
 from headwater.store.recovery.opening import create_log, open_log
 from headwater.testing.disk import Leftovers, Mode, PowerLost, SimDisk, crash_points

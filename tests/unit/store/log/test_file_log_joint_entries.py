@@ -13,7 +13,8 @@ import pytest
 from headwater.base.errors import ProgrammerError
 from headwater.store.disk.format import ENTRY_BYTES, GROUP, HEADER_BYTES, Entry, decode_group
 from headwater.store.disk.journal import CALLER_KINDS, DELETED, encode_ranges, read_entries
-from headwater.store.log.file_log import JOURNAL_FILE, STREAM_FILE, FileLog
+from headwater.store.disk.layout import JOURNAL_FILE, STREAM_FILE
+from headwater.store.log.file_log import FileLog
 from headwater.store.log.memory_log import MemoryLog
 from headwater.store.log.message_log import Batch, MessageLog
 from headwater.store.recovery.opening import create_log, open_log

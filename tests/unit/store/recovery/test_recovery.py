@@ -14,12 +14,13 @@ import pytest
 from headwater.store.disk.format import HEADER_BYTES, encode_entry, encode_group
 from headwater.store.disk.journal import DELETED, TRUNCATING, encode_ranges
 from headwater.store.disk.segment import segment_name
+from headwater.store.disk.set_aside import SET_ASIDE
+from headwater.store.disk.wal import Extent
 from headwater.store.log.file_log import FileLog
 from headwater.store.log.message_log import Batch, StoreError
 from headwater.store.recovery import recovery
 from headwater.store.recovery.catalogue import CATALOGUE_FILE
 from headwater.store.recovery.opening import create_log, open_log
-from headwater.store.recovery.recovery import SET_ASIDE, Extent
 from headwater.store.store import Store, SyncMode, open_store
 from headwater.store.upkeep.checkpoint import CHECKPOINT_FILE
 from headwater.testing.disk import SimDisk

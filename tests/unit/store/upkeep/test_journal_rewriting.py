@@ -17,7 +17,8 @@ from headwater.store.disk.journal import (
     encode_ranges,
     read_entries,
 )
-from headwater.store.log.file_log import JOURNAL_FILE, JOURNAL_NEW_FILE, STREAM_FILE, FileLog
+from headwater.store.disk.layout import JOURNAL_FILE, JOURNAL_NEW_FILE, STREAM_FILE
+from headwater.store.log.file_log import FileLog
 from headwater.store.log.message_log import Batch, StoreError
 from headwater.store.recovery.opening import create_log, open_log
 from headwater.store.upkeep.journal_rewriting import JournalRewriting, shortened

@@ -26,8 +26,8 @@ from headwater.server.core.client import Client
 from headwater.server.streams.backups.exchange import Exchange, TransferServer
 from headwater.server.streams.backups.staging import Staging
 from headwater.store.log.file_log import FileLog
-from headwater.store.log.log_sync import LogSync
 from headwater.store.log.message_log import MessageLog, StoreError
+from headwater.store.upkeep.log_sync import LogSync
 
 _DELIVER_PREFIX: Final = "$JS.SNAPSHOT.RESTORE"
 # A turn ends after so many steps, or so much time.
