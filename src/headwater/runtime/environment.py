@@ -74,8 +74,6 @@ class Files(Protocol):
 
     def is_dir(self, path: str) -> bool: ...
 
-    def make_dirs(self, path: str) -> None: ...
-
 
 class TimerHandle(Protocol):
     """A call that has not happened yet."""

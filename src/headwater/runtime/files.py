@@ -63,7 +63,3 @@ class SystemFiles:
     def is_dir(self, path: str) -> bool:
         """Whether `path` is a directory."""
         return os.path.isdir(path)
-
-    def make_dirs(self, path: str) -> None:
-        """Create `path` and the missing folders above it."""
-        os.makedirs(path, exist_ok=True)

@@ -84,8 +84,7 @@ def test_remove_does_not_mind_what_is_not_there(files: SystemFiles, tmp_path: Pa
 def test_directories(files: SystemFiles, tmp_path: Path) -> None:
     path = tmp_path / "a" / "b"
     assert not files.is_dir(str(path))
-    files.make_dirs(str(path))
-    files.make_dirs(str(path))
+    path.mkdir(parents=True)
     assert files.is_dir(str(path))
 
 
