@@ -404,7 +404,6 @@ def operations(log: FileLog, dice: random.Random) -> Operations:
 # --- lookups by pattern -------------------------------------------------------------------------
 
 STEPS: Final = (b"created", b"paid", b"sent", b"done")
-PREPARED_AT_ONCE: Final = 16_384
 # One message in so many is of one of the few devices there are, or of the only clock.
 DEVICE_EVERY: Final = 300
 DEVICES: Final = 10
@@ -451,9 +450,13 @@ def first_lookups(log: FileLog) -> list[Figure]:
 
 
 def prepare(log: FileLog) -> None:
-    """Prepare for lookups, a part at a time."""
-    while log.prepare_lookups(PREPARED_AT_ONCE):
-        pass
+    """Sort all subjects and count those of each block, as the first lookups do some at a time."""
+    subjects, segments = log.index.subjects, log.index.segments
+    subjects.order.absorb(len(subjects.names), subjects.names, subjects.counts)
+    for segment in segments:
+        # The block that messages are appended to is counted by each lookup.
+        for block in range(segment.block_count - (segment is segments[-1])):
+            segment.census(block)
 
 
 def lookup_operations(log: FileLog, dice: random.Random) -> Operations:

@@ -327,7 +327,7 @@ class StreamDriver:
         assert isinstance(log, FileLog), "only a log on disk has a journal"
         work = log.begin_journal_rewrite()
         work.run()
-        assert log.finish_journal_rewrite(work)
+        assert log.journal_rewrites.finish(work)
 
     def leave_shadow(self) -> None:
         """Go on without the replica: what has happened is in no record."""

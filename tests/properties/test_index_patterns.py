@@ -200,8 +200,11 @@ class IndexMachine(RuleBasedStateMachine):
 
     @rule(count=st.integers(1, 9))
     def prepare(self, count: int) -> None:
-        self.index.subjects.sort_some(count)
-        self.index.take_censuses(count)
+        subjects = self.index.subjects
+        subjects.order.absorb(count, subjects.names, subjects.counts)
+        for segment in self.index.segments[:-1]:
+            for block in range(min(count, segment.block_count)):
+                segment.census(block)
 
     @rule()
     def reload(self) -> None:

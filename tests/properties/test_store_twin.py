@@ -190,13 +190,6 @@ class LogMachine(RuleBasedStateMachine):
         for log in self.logs:
             assert log.purge(pattern, before=before) == removed
 
-    @rule(position=positions)
-    def truncate(self, position: float) -> None:
-        last = self.place(position)
-        self.twin.truncate(last)
-        for log in self.logs:
-            log.truncate(last)
-
     # --- time ---------------------------------------------------------------------------------
 
     @rule(age_ns=st.integers(0, 60), remove=st.booleans())
@@ -227,7 +220,7 @@ class LogMachine(RuleBasedStateMachine):
     @rule(keep=st.integers(0, 3))
     def rewrite_journal(self, keep: int) -> None:
         self.entries = self.entries[len(self.entries) - keep :] if keep else []
-        self.file.rewrite_journal(self.entries)
+        self.file.journal_rewrites.start_over(self.entries, self.file.lost)
 
     @rule(body=st.binary(max_size=20))
     def set_body(self, body: bytes) -> None:
@@ -241,16 +234,16 @@ class LogMachine(RuleBasedStateMachine):
 
     @rule()
     def checkpoint(self) -> None:
-        self.file.checkpoint()
+        self.file.checkpoints.write_now()
 
     @rule()
     def begin_or_continue_checkpoint(self) -> None:
         if self.checkpointing is None:
-            self.checkpointing = self.file.begin_checkpoint()
+            self.checkpointing = self.file.checkpoints.begin()
         if self.checkpointing.take():
             self.checkpointing.write()
         else:
-            self.file.finish_checkpoint(self.checkpointing)
+            self.file.checkpoints.finish(self.checkpointing)
             self.checkpointing = None
 
     @rule()
@@ -260,7 +253,7 @@ class LogMachine(RuleBasedStateMachine):
             self.rewriting.run()
             return
         covered = self.covered
-        if self.file.finish_journal_rewrite(self.rewriting) and covered is not None:
+        if self.file.journal_rewrites.finish(self.rewriting) and covered is not None:
             self.entries[: covered[0]] = covered[1]
         self.rewriting = self.covered = None
 
@@ -281,15 +274,15 @@ class LogMachine(RuleBasedStateMachine):
     @rule(choice=st.integers(0, 9), worthwhile=st.booleans())
     def begin_compaction(self, choice: int, worthwhile: bool) -> None:
         sealed = [index.first_sequence for index in self.file.index.segments[:-1]]
-        candidates = self.file.compactable() if worthwhile else sealed
+        candidates = self.file.compactions.worthwhile() if worthwhile else sealed
         if candidates and self.compaction is None:
-            self.compaction = self.file.begin_compaction(candidates[choice % len(candidates)])
+            self.compaction = self.file.compactions.begin(candidates[choice % len(candidates)])
             self.compaction.run()
 
     @rule()
     def finish_compaction(self) -> None:
         if self.compaction is not None:
-            self.file.finish_compaction(self.compaction)
+            self.file.compactions.finish(self.compaction)
             self.compaction = None
 
     @rule()
@@ -359,7 +352,6 @@ class LogMachine(RuleBasedStateMachine):
             same_dead_bytes(log)
             assert list(log.lost) == []
             assert log.index.segments[-1].first_sequence <= log.last_sequence + 1
-        assert self.file.written_sequence == self.twin.last
 
 
 class CompressedLogMachine(LogMachine):

@@ -50,7 +50,7 @@ def write(folder: str, name: str, out: Connection) -> None:
             store.commit()
             out.send(("deleted", log.first_sequence, 0))
         if turn % 50 == 0:
-            log.checkpoint()
+            log.checkpoints.write_now()
 
 
 def write_later(folder: str, name: str, out: Connection) -> None:
@@ -64,4 +64,4 @@ def write_later(folder: str, name: str, out: Connection) -> None:
         out.send(("given", first, log.last_sequence))
         if turn % 5 == 0:
             store.flush()
-            out.send(("written", log.written_sequence, 0))
+            out.send(("written", log.last_sequence, 0))

@@ -118,18 +118,6 @@ class Workload:
         self.ledgers[name].going.update(sequences)
         store.logs[name].delete(sequences, erase)
 
-    def truncate(self, store: Store, name: str, last: int) -> None:
-        ledger = self.ledgers[name]
-        doomed = {sequence for sequence in ledger.given if sequence > last}
-        ledger.going |= doomed
-        ledger.synced = min(ledger.synced, last)
-        store.logs[name].truncate(last)
-        ledger.going -= doomed
-        ledger.gone -= doomed
-        for sequence in doomed:
-            del ledger.given[sequence]
-            ledger.allowed[sequence] = set()
-
     def write_entry(self, store: Store, name: str) -> None:
         ledger = self.ledgers[name]
         store.logs[name].write_entries([(CALLER_KIND, ledger.entries.to_bytes(4, "little"))])

@@ -60,11 +60,6 @@ class Told:
         del self.given[name][sequence]
         self.deleted[name].add(sequence)
 
-    def truncate(self, store: Store, name: str, last: int) -> None:
-        store.logs[name].truncate(last)
-        kept = {at: body for at, body in self.given[name].items() if at <= last}
-        self.given[name] = kept
-
 
 def life(disk: SimDisk, until_trim: bool) -> Told:
     """All that can be in a write-ahead file, confirmed; or two files, in the midst of a trim."""
@@ -87,8 +82,8 @@ def life(disk: SimDisk, until_trim: bool) -> Told:
     if until_trim:
         store.begin_trim()
     else:
-        # Were it forgotten that this is to be forgotten, the second of them would come back.
-        told.truncate(store, "b", 3)
+        # Their bytes are in frames before this, which must not be put back any more.
+        told.delete(store, "b", 5, erase=True)
         told.delete(store, "a", 2, erase=True)
     for name in STREAMS:
         told.append(store, name, 1)

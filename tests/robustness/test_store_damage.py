@@ -355,7 +355,7 @@ def test_a_checkpoint_of_which_all_segments_were_removed_is_no_damage(begun_anew
     log = reopened(disk)
     assert log.findings.reported == []
     if not begun_anew:
-        log.checkpoint()
+        log.checkpoints.write_now()
     last = log.index.segments[-1].first_sequence
     while log.index.segments[-1].first_sequence == last:
         append(log, log.last_sequence + 1)

@@ -62,7 +62,7 @@ def used_store(disk: SimDisk) -> Store:
             append(store, name, 4)
         store.logs[name].delete([2, 3, 4, 6, 7])
     store.commit()
-    store.logs["plain"].checkpoint()
+    store.logs["plain"].checkpoints.write_now()
     return store
 
 
@@ -164,7 +164,7 @@ def test_a_stream_that_fails_keeps_the_write_ahead_files_for_itself() -> None:
 
 
 def test_a_failed_sync_of_the_write_ahead_file_confirms_nothing_ever_after() -> None:
-    steps: tuple[Step, ...] = (Store.commit, lambda store: store.logs["a"].truncate(3))
+    steps: tuple[Step, ...] = (Store.commit, lambda store: store.logs["a"].delete([1], erase=True))
     for step in steps:
         disk = SimDisk()
         store = used_store(disk)
@@ -221,15 +221,15 @@ def compact(store: Store) -> None:
     """One segment of each stream, given up if it can not be written."""
     problems = []
     for log in store.logs.values():
-        work = log.begin_compaction(log.compactable()[0])
+        work = log.compactions.begin(log.compactions.worthwhile()[0])
         try:
             work.run()
         except StoreError as error:
             problems.append(str(error))
-            log.abandon_compaction(work)
+            log.compactions.abandon(work)
             continue
         try:
-            assert log.finish_compaction(work)
+            assert log.compactions.finish(work)
         except StoreError as error:
             problems.append(str(error))
     if problems:

@@ -95,7 +95,6 @@ def shrink(store: Store, workload: Workload) -> None:
     for name in MODES:
         workload.append(store, name, count=2)
         workload.delete(store, name, [1, 4, 6, 7])
-        workload.truncate(store, name, store.logs[name].last_sequence - 3)
         workload.append(store, name, count=2)
         workload.write_entry(store, name)
     workload.sync(store, "interval")
@@ -131,7 +130,7 @@ def restart(disk: SimDisk, store: Store, workload: Workload, encoding: str) -> N
         workload.append(store, name, count=1)
         workload.write_entry(store, name)
     workload.commit(store)
-    store.logs["interval"].checkpoint()
+    store.logs["interval"].checkpoints.write_now()
     workload.append(store, "interval", count=2)
     workload.delete(store, "interval", [8])
 

@@ -66,7 +66,7 @@ class FileWatch:
             name = self._to_check.pop()
             log = self._store.logs.get(name)
             if log is not None and not log.offline:
-                checks[name] = log.begin_check()
+                checks[name] = log.file_checks.begin()
                 file_count += len(checks[name].relied)
         return checks
 
@@ -76,7 +76,7 @@ class FileWatch:
             return
         for name, check in checks.items():
             log = self._store.logs.get(name)
-            problem = "" if log is None else log.finish_check(check)
+            problem = "" if log is None else log.file_checks.finish(check)
             if problem:
                 self._noticed(f"stream {name}: {problem}")
         self._wait(REST_S if self._to_check else LOOK_S)

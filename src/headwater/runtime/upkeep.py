@@ -20,8 +20,8 @@ from collections.abc import Callable
 from typing import Final, Protocol, final
 
 from headwater.runtime.environment import Scheduler, TimerHandle
+from headwater.store.disk.disposal import Close, Dispose
 from headwater.store.log.file_log import FileLog
-from headwater.store.log.log_files import Close, Dispose
 from headwater.store.log.message_log import StoreError
 from headwater.store.store import Store
 from headwater.store.upkeep.checkpoint_writing import CheckpointWriting
@@ -136,21 +136,21 @@ class CheckpointTask:
 
     def finish(self) -> bool:
         """Put the checkpoint in place."""
-        return self._log.finish_checkpoint(self._work, self._dispose)
+        return self._log.checkpoints.finish(self._work, self._dispose)
 
     def abandon(self) -> None:
         """Keep the previous checkpoint."""
-        self._log.abandon_checkpoint(self._work)
+        self._log.checkpoints.abandon(self._work)
 
 
 def begin_compaction(log: FileLog, first_sequence: int, dispose: Dispose) -> Task:
     """Start to rewrite a segment. Raises StoreError."""
-    work = log.begin_compaction(first_sequence)
+    work = log.compactions.begin(first_sequence)
     return RewriteTask(
         log,
         work.run,
-        lambda: log.finish_compaction(work, dispose),
-        lambda: log.abandon_compaction(work),
+        lambda: log.compactions.finish(work, dispose),
+        lambda: log.compactions.abandon(work),
     )
 
 
@@ -160,14 +160,14 @@ def begin_journal_rewrite(log: FileLog) -> Task:
     return RewriteTask(
         log,
         work.run,
-        lambda: log.finish_journal_rewrite(work),
-        lambda: log.abandon_journal_rewrite(work),
+        lambda: log.journal_rewrites.finish(work),
+        lambda: log.journal_rewrites.abandon(work),
     )
 
 
 def begin_checkpoint(log: FileLog, dispose: Dispose) -> Task:
     """Start to write a checkpoint. Raises StoreError."""
-    return CheckpointTask(log, log.begin_checkpoint(), dispose)
+    return CheckpointTask(log, log.checkpoints.begin(), dispose)
 
 
 @final
@@ -271,7 +271,7 @@ class Upkeep:
         return True
 
     def _due_task(self, log: FileLog) -> Task | None:
-        segments = log.compactable()
+        segments = log.compactions.worthwhile()
         if segments:
             return begin_compaction(log, segments[0], self._dispose)
         if log.is_full:
@@ -287,16 +287,17 @@ class Upkeep:
 
     def _is_journal_long(self, log: FileLog) -> bool:
         """Whether a rewrite would shorten the journal by much."""
+        journal = log.journal
         if log.caller_entries is not None:
-            grown_bytes = log.caller_bytes_anew * JOURNAL_GROWTH_MIN
-            if log.caller_bytes > max(grown_bytes, self._short_caller_bytes):
+            grown_bytes = journal.caller_bytes_rewritten * JOURNAL_GROWTH_MIN
+            if journal.caller_bytes > max(grown_bytes, self._short_caller_bytes):
                 return True
-        grown_bytes = log.journal_bytes_anew * JOURNAL_GROWTH_MIN
-        return log.journal_bytes > max(grown_bytes, self._short_journal_bytes)
+        grown_bytes = journal.bytes_rewritten * JOURNAL_GROWTH_MIN
+        return journal.size > max(grown_bytes, self._short_journal_bytes)
 
     def _is_checkpoint_old(self, log: FileLog) -> bool:
         """Whether opening the log would have to read many messages without a checkpoint."""
-        uncovered = min(log.last_sequence - log.checkpoint_sequence, log.messages)
+        uncovered = min(log.last_sequence - log.checkpoints.last_sequence, log.messages)
         return uncovered > max(log.messages * UNCOVERED_PART_MIN, self._few_messages)
 
     # --- work ----------------------------------------------------------------------------------

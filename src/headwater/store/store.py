@@ -61,8 +61,8 @@ from headwater.store.disk.wal import (
     remove_ahead,
 )
 from headwater.store.log.file_log import FileLog
-from headwater.store.log.log_files import SEGMENT_BYTES_MAX
 from headwater.store.log.message_log import DiskFullError, OfflineError, StoreError
+from headwater.store.log.segments import SEGMENT_BYTES_MAX
 from headwater.store.recovery.catalogue import Catalogue
 from headwater.store.recovery.opening import (
     UnreadableError,
@@ -393,7 +393,7 @@ class Store:
         self._adopt(name, log, mode, files)
 
     def _adopt(self, name: str, log: FileLog, mode: SyncMode, files: EncodedFiles) -> FileLog:
-        log.room = self.room
+        log.share_room(self.room)
         self.logs[name] = log
         self._stream_files[name] = files
         if mode is SyncMode.ALWAYS:
@@ -401,7 +401,7 @@ class Store:
             self._always[name] = log
             self._always_names[log.identity] = name
         elif mode is SyncMode.ASYNC:
-            log.deferred = True
+            log.defer_writes()
             self._async[name] = log
         return log
 
@@ -488,9 +488,9 @@ class Store:
         # A commit that was begun and never finished counts for nothing.
         logs = {name: self._always[name] for name in (*self._committing, *touched)}
         self._committing = {
-            name: (log.last_sequence, log.entries_written)
+            name: (log.last_sequence, log.journal.writes)
             for name, log in logs.items()
-            if not log.is_synced and not log.offline
+            if not log.durability.is_synced and not log.offline
         }
         if not self._committing:
             return False
@@ -538,10 +538,10 @@ class Store:
             done, self._syncing, self._committing = self._syncing, None, {}
             self.finish_sync(done)
             return
-        for name, (sequence, entries_written) in self._committing.items():
+        for name, (sequence, journal_writes) in self._committing.items():
             log = self._always.get(name)
             if log is not None:
-                log.confirm(sequence, entries_written)
+                log.durability.confirm(sequence, journal_writes)
         self._committing = {}
 
     def commit(self) -> None:
@@ -556,10 +556,10 @@ class Store:
         """Write what ASYNC streams have only in memory. One that fails is offline, others go on."""
         problems = []
         for log in self._async.values():
-            if log.untold_problem:
-                problems.append(log.untold_problem)
-                log.untold_problem = ""
-            if log.waiting_bytes and not log.offline:
+            if log.availability.unreported_problem:
+                problems.append(log.availability.unreported_problem)
+                log.availability.unreported_problem = ""
+            if log.segments.waiting_bytes and not log.offline:
                 try:
                     log.flush()
                 except StoreError as error:
@@ -614,7 +614,7 @@ class Store:
     def _begin_syncs(self, logs: dict[str, FileLog]) -> dict[str, LogSync]:
         work = {}
         for name, log in logs.items():
-            if log.is_synced and log.write_ahead is None:
+            if log.is_synced and not log.durability.uses_write_ahead:
                 continue
             try:
                 work[name] = log.begin_sync()

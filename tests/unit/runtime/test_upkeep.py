@@ -231,10 +231,10 @@ def test_all_of_it_is_there_after_a_crash(dies: str) -> None:
         again = opened(world.disk, "boot 2")
     for name, log in again.logs.items():
         assert log.findings.reported == []
-        assert log.checkpoint_sequence > 0, "it was opened by its checkpoint"
+        assert log.checkpoints.last_sequence > 0, "it was opened by its checkpoint"
         assert entries_of(log) == [b"kept"]
         assert about_messages(dump_of(log)) == about_messages(before[name])
-        assert log.compactable() == []
+        assert log.compactions.worthwhile() == []
 
 
 def test_reads_and_writes_go_on_all_the_while(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -287,11 +287,11 @@ def test_what_callers_wrote_gives_way_to_what_is_still_true() -> None:
     take_turns(SHORT_CALLER_BYTES // (ENTRY_BYTES + len(b"turn 123456789")))
     log.caller_entries = lambda: [(CALLER_KIND, b"turns up to %d" % turns)]
     world.run()
-    assert log.caller_bytes_anew == 0, "there was little of it"
+    assert log.journal.caller_bytes_rewritten == 0, "there was little of it"
     take_turns(1)
     world.run()
-    assert log.caller_bytes == 0
-    assert log.journal_bytes < 200
+    assert log.journal.caller_bytes == 0
+    assert log.journal.size < 200
     take_turns(2)
     world.disk.kill()
     again = opened(world.disk, "boot 1")
@@ -309,16 +309,16 @@ def test_much_that_is_still_true_is_not_written_anew_all_the_time() -> None:
     def write(size: int) -> None:
         log.write_entries([(CALLER_KIND, bytes(size))])
         settle(world.store)
-        before = log.journal_bytes
+        before = log.journal.size
         world.run()
-        times.append(log.journal_bytes < before)
+        times.append(log.journal.size < before)
 
     write(2 * SHORT_CALLER_BYTES)
     for _ in range(9):
         write(SHORT_CALLER_BYTES)
     # Each time when more than four times as much as was kept has come to it.
     assert [at for at, is_anew in enumerate(times) if is_anew] == [0, 5]
-    assert log.caller_bytes_anew == SHORT_CALLER_BYTES + ENTRY_BYTES
+    assert log.journal.caller_bytes_rewritten == SHORT_CALLER_BYTES + ENTRY_BYTES
 
 
 def test_a_store_that_needs_nothing_is_let_be() -> None:
@@ -341,7 +341,9 @@ def test_what_was_done_once_is_not_done_again(opened_by: str) -> None:
             for name in STREAMS:
                 world.disk.remove(f"{FOLDER}/streams/{name}/{CHECKPOINT_FILE}")
         world = UpkeepWorld(world.disk)
-        assert [log.compactable() for log in world.store.logs.values()] == [[]] * len(STREAMS)
+        assert [log.compactions.worthwhile() for log in world.store.logs.values()] == [[]] * len(
+            STREAMS
+        )
         # There is no checkpoint then.
         assert bool(world.run()) == (opened_by == "footers")
     before = world.disk.operations
@@ -380,21 +382,21 @@ def test_messages_that_go_in_order_take_their_segment_with_them() -> None:
     first = log.index.segments[0]
     log.delete(range(1, first.next_sequence - 3))
     assert first.live_bytes < first.dead_bytes
-    assert log.compactable() == [], "it goes soon, and for nothing"
+    assert log.compactions.worthwhile() == [], "it goes soon, and for nothing"
     log.delete([first.next_sequence - 3, first.next_sequence - 2])
-    assert log.compactable() == [first.first_sequence], "unless the last one stays"
+    assert log.compactions.worthwhile() == [first.first_sequence], "unless the last one stays"
 
 
 def test_what_was_in_vain_is_not_tried_again_at_once() -> None:
     world = used_world(modes={"erased": SyncMode.INTERVAL})
     log = world.begin("erased")
-    wanting = log.compactable()
+    wanting = log.compactions.worthwhile()
     for sequence in (12, 8):
         # In the segment that is just being written anew.
         assert log.delete([sequence], erase=True)
         while world.is_busy:
             world.step()
-        assert log.compactable() == wanting
+        assert log.compactions.worthwhile() == wanting
         waited_s = 0.0
         while not world.is_busy:
             waited_s += world.pass_time()

@@ -10,6 +10,7 @@ from headwater.store.disk.encoding import Encoding
 from headwater.store.disk.layout import folder_name, name_of_folder
 from headwater.store.log.file_log import FileLog
 from headwater.store.log.message_log import Batch, StoreError
+from headwater.store.log.stream_file import StreamFileWriter
 from headwater.store.store import Store, SyncMode, open_store
 from headwater.testing.disk import Mode, PowerLost, SimDisk
 from headwater.testing.entropy import SeededEntropy
@@ -239,7 +240,7 @@ def test_nothing_readable_is_on_the_disk_of_an_encrypted_store() -> None:
             log = store.create_stream(name, b"the configuration", mode=MODES[name])
             log.append(Batch([b"the.subject"], [b"the header"], [b"the payload"], [1]))
         store.commit()
-        store.logs["quick"].checkpoint()
+        store.logs["quick"].checkpoints.write_now()
         for secret in (b"the.subject", b"the header", b"the payload", b"the configuration"):
             assert (secret in everything_on(disk)) is leaks
 
@@ -276,11 +277,11 @@ def _nothing(*_: object) -> None:
         (Store, "sync_ahead", "confirmed message"),
         (Store, "_put_back", "confirmed message"),
         (FileLog, "continue_above_reservation", "given out twice"),
-        (FileLog, "_reserve", "given out twice"),
+        (StreamFileWriter, "reserve", "given out twice"),
     ],
 )
 def test_without_each_defence_a_crash_costs_something(
-    owner: type, defence: str, found: str, monkeypatch: pytest.MonkeyPatch
+    owner: object, defence: str, found: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The sweep can fail: switch a defence off, and it does, while a fault-free run does not."""
     monkeypatch.setattr(owner, defence, _nothing)

@@ -13,7 +13,6 @@ from headwater.jetstream import header_names
 from headwater.jetstream.backup.errors import BackupError
 from headwater.jetstream.streams.publishing.ttl import TtlError, expiry_ns, ttl_seconds
 from headwater.store.disk.format import SUBJECT_BYTES_MAX
-from headwater.store.log.file_log import SKIPPED_IN_PLACE_MAX, FileLog
 from headwater.store.log.message_log import Batch, MessageLog
 from headwater.subjects.grammar import is_one_word
 from headwater.wire.headers import value_of
@@ -147,8 +146,7 @@ class Filler:
         count = sequence - self._next
         if count <= 0:
             return
-        if count <= SKIPPED_IN_PLACE_MAX or not isinstance(self.log, FileLog):
-            self._gap_bytes += count * GAP_SEQUENCE_BYTES
+        self._gap_bytes += self.log.skipped_positions(count) * GAP_SEQUENCE_BYTES
         if self._gap_bytes > self._rules.gap_bytes_max:
             raise BackupError(
                 f"more than {self._rules.gap_bytes_max // GAP_SEQUENCE_BYTES} of its sequences "

@@ -25,7 +25,6 @@ from headwater.jetstream.streams.limits import has_limits
 from headwater.jetstream.streams.publishing.batch_limits import ATOMIC_PER_STREAM_MAX
 from headwater.jetstream.streams.publishing.checks import purges_of
 from headwater.jetstream.streams.publishing.in_flight import IN_FLIGHT_MESSAGES_MAX
-from headwater.store.log.file_log import FileLog
 from headwater.store.log.message_log import MessageBatch, MessageLog, StoredMessage, StoreError
 from headwater.wire.headers import value_of
 
@@ -61,9 +60,8 @@ def _remove_unfinished_batch(log: MessageLog) -> None:
     unfinished = unfinished_batch(log)
     if unfinished:
         log.delete(unfinished)
-        if isinstance(log, FileLog):
-            # Synced before anything is stored behind it: only the end of a log is searched.
-            log.sync()
+        # Before anything is stored behind it: in the middle of a log nobody looks for it.
+        log.sync()
 
 
 def let_go(stream: "Stream") -> None:
@@ -90,8 +88,7 @@ def first_unsure(stream: "Stream") -> int:
     # One turn may begin just below the limit, and bring as much again, and all open batches.
     open_messages_max = limits.messages_max * (limits.per_stream_max or ATOMIC_PER_STREAM_MAX)
     in_flight_max = 2 * IN_FLIGHT_MESSAGES_MAX + open_messages_max
-    known = max(log.checkpoint_sequence, log.journal_sequence) if isinstance(log, FileLog) else 0
-    return max(known + 1 - in_flight_max, log.first_sequence)
+    return max(log.journalled_sequence + 1 - in_flight_max, log.first_sequence)
 
 
 def _find_ids(stream: "Stream", now_ns: int) -> None:

@@ -215,19 +215,6 @@ class LogIndex:
         """Whether it is known how far apart the messages of each subject are."""
         return self._linked
 
-    def take_censuses(self, positions_max: int) -> bool:
-        """Count subjects in some blocks that nobody has counted; whether there are more."""
-        for segment in self.segments:
-            # The block that messages are appended to is counted by who asks.
-            for block in range(segment.block_count - (segment is self.segments[-1])):
-                if not segment.has_census(block):
-                    if positions_max <= 0:
-                        return True
-                    begin, end = segment.block_bounds(block)
-                    segment.census(block)
-                    positions_max -= end - begin
-        return False
-
     def ensure_linked(self) -> None:
         """Know how far apart the messages of each subject are."""
         if not self._linked:

@@ -286,10 +286,6 @@ class SegmentIndex:
 
     # --- looking for subjects ------------------------------------------------------------------
 
-    def has_census(self, block: int) -> bool:
-        """Whether the subjects of a block are counted already."""
-        return self._blocks.census(block) is not None
-
     def census(self, block: int) -> Census:
         """How many messages each subject has in a block; for one that is not growing just now."""
         census = self._blocks.census(block)

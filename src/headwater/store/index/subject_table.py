@@ -54,11 +54,6 @@ class SubjectTable:
         """Ids of the subjects that match a pattern, in no order."""
         return self.order.find(pattern, self.names, self.counts)
 
-    def sort_some(self, count_max: int) -> bool:
-        """Sort in some subjects that are new, so that no lookup has to; whether there are more."""
-        self.order.absorb(count_max, self.names, self.counts)
-        return self.order.absorbed < len(self.names)
-
     def forget(self, sid: int) -> None:
         """A subject has no message left."""
         del self.ids[self.names[sid]]

@@ -1,7 +1,7 @@
 """A log on disk: segments of messages, and a journal of everything else.
 
-A batch is one write. What was written is told by `written_sequence`, what the disk has for sure by
-`synced_sequence`; who may see a message when is decided above, by those two.
+A batch is one write. `Durability.synced_sequence` tells what the disk has for sure; by it the
+layers above decide who may see a message when.
 
 Order on disk, which recovery relies on:
 
@@ -14,36 +14,56 @@ A write that fails leaves index and counters as they were and takes the log offl
 and a restart begins with what is on the disk. A write for which there is no room leaves the files
 as they were too, and the log goes on when there is room; until then messages can be removed.
 
-All of this runs on one thread. What is done to the files besides, partly on others, is in
-`headwater.store.log.log_files`.
+`FileLog` puts messages in and takes them out. Its parts know the rest:
+
+    LogFolder          where the files are, whose they are
+    Availability       whether the log can be written to
+    StreamFileWriter   reserved sequences, and the body of the caller
+    LogSegments        the segment files, and records that wait in memory
+    LogJournal         the journal, and what of it the disk has
+    LogWriteAhead      the log's part in the server's write-ahead file
+    Durability         what is on the disk, and syncs
+    Losses             messages that cannot be read
+    Checkpoints, Compactions, JournalRewrites, FileChecks
+                       upkeep of the files, partly on another thread
+
+All else runs on one thread. A part holds only parts above it in this list, and none holds the log.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Final, final
 
 from headwater.base.emptying import Container
+from headwater.base.entropy import Entropy
 from headwater.base.sliced import Work, at_once
-from headwater.store.disk.filesystem import NoRoomError
+from headwater.store.disk.filesystem import FileSystem, NoRoomError
+from headwater.store.disk.findings import Findings
 from headwater.store.disk.format import (
     ERASED,
-    HEADER_BYTES,
-    IDENTITY_BYTES,
     SKIP_BYTES,
+    Entry,
     Record,
+    StreamFile,
     encode_skip,
     take_records,
 )
 from headwater.store.disk.journal import (
     DELETED,
     LOST,
-    TRUNCATED,
-    TRUNCATING,
+    Journal,
     as_ranges,
     encode_ranges,
+    size_of_entries,
 )
+from headwater.store.disk.room import Room
 from headwater.store.disk.segment import READ_BYTES, START_BYTES, SegmentFile
-from headwater.store.disk.wal import SEGMENT
-from headwater.store.index.log_index import SegmentIndex
+from headwater.store.disk.wal import WriteAhead
+from headwater.store.errors import DiskFullError, StoreError
+from headwater.store.index.log_index import LogIndex
+from headwater.store.index.ranges import RangeSet
+from headwater.store.index.segment_index import SegmentIndex
+from headwater.store.log.availability import Availability
 from headwater.store.log.batch_records import (
     Wanted,
     encode_batch,
@@ -52,19 +72,28 @@ from headwater.store.log.batch_records import (
     take_at,
     take_messages,
 )
-from headwater.store.log.log_files import LogFiles
+from headwater.store.log.checkpoints import Checkpoints
+from headwater.store.log.compactions import Compactions
+from headwater.store.log.durability import Durability
+from headwater.store.log.file_checks import FileChecks
+from headwater.store.log.journal_rewrites import JournalRewrites
+from headwater.store.log.log_folder import LogFolder
+from headwater.store.log.log_journal import LogJournal
+from headwater.store.log.log_write_ahead import LogWriteAhead
+from headwater.store.log.losses import Losses
 from headwater.store.log.message_log import (
     DELETION_COST,
     PURGED_AT_A_TIME,
     Batch,
-    DiskFullError,
     MessageBatch,
+    MessageLog,
     StoredMessage,
-    StoreError,
 )
+from headwater.store.log.segments import SEGMENT_BYTES_MAX, LogSegments
+from headwater.store.log.stream_file import StreamFileWriter
+from headwater.store.upkeep.journal_rewriting import JournalRewriting
+from headwater.store.upkeep.log_sync import LogSync
 
-# Reserving costs two syncs, so it is done for many sequences at a time.
-RESERVED_AT_A_TIME: Final = 65_536
 # A log that defers its writes keeps no more than this in memory.
 WAITING_BYTES_MAX: Final = 1024 * 1024
 # Sequences without messages cost memory like messages up to here; more begin a new segment.
@@ -75,57 +104,246 @@ EMPTIED_BYTES_MIN: Final = 1024 * 1024
 REMOVAL_COST: Final = 4096
 
 
+@dataclass(frozen=True, slots=True)
+class Recovered:
+    """What was found out about a log besides its index when it was opened."""
+
+    findings: Findings = field(default_factory=Findings)
+    lost: RangeSet = field(default_factory=RangeSet)
+    # The callers' entries of the journal, in order.
+    entries: list[Entry] = field(default_factory=list)
+    # Sequences of messages that expire, and when.
+    expiries: list[tuple[int, int]] = field(default_factory=list)
+    # The segment and the sequence with which the checkpoint ends; 0 without one.
+    checkpoint_segment: int = 0
+    checkpoint_sequence: int = 0
+    # The log's last sequence when the last entry of the journal was written.
+    journal_sequence: int = 0
+
+
 @final
-class FileLog(LogFiles):
+class FileLog(MessageLog):
     """The log of one stream in one folder."""
+
+    def __init__(
+        self,
+        files: FileSystem,
+        folder: str,
+        entropy: Entropy,
+        stream: StreamFile,
+        journal: Journal,
+        index: LogIndex,
+        segments: dict[int, SegmentFile],
+        segment_bytes_max: int = SEGMENT_BYTES_MAX,
+        recovered: Recovered | None = None,
+    ) -> None:
+        """Made by `headwater.store.recovery.opening`."""
+        super().__init__(index)
+        recovered = recovered or Recovered()
+        self.entries = recovered.entries
+        self.expiries.extend(recovered.expiries)
+        self.lost = recovered.lost
+        self._journal_sequence = recovered.journal_sequence
+        # Whether messages are being removed, some at a time.
+        self.is_deleting = False
+        place = self._folder = LogFolder(files, folder, stream.identity, entropy)
+        state = self.availability = Availability(folder, Room(files, folder))
+        ahead = LogWriteAhead(stream.identity)
+        self._stream_file = StreamFileWriter(place, stream, state)
+        self.segments = LogSegments(
+            place, state, index, self.expiries, ahead, segments, segment_bytes_max
+        )
+        caller_bytes = size_of_entries((entry.kind, entry.body) for entry in recovered.entries)
+        self.journal = LogJournal(state, index, ahead, journal, caller_bytes)
+        self.durability = Durability(state, index, self.segments, self.journal, ahead)
+        self.losses = Losses(index, self.journal, recovered.findings, self.lost)
+        self.checkpoints = Checkpoints(
+            place,
+            state,
+            index,
+            self.expiries,
+            self.segments,
+            self.journal,
+            self.durability,
+            recovered.checkpoint_segment,
+            recovered.checkpoint_sequence,
+        )
+        self.compactions = Compactions(
+            place, state, index, self.segments, self.durability, self.checkpoints, self.losses
+        )
+        self.journal_rewrites = JournalRewrites(
+            place, state, index, self.journal, self.durability, self.checkpoints
+        )
+        self.file_checks = FileChecks(place, state, index, self.segments, self.journal, self.losses)
+
+    # --- state ---------------------------------------------------------------------------------
+
+    @property
+    def offline(self) -> str:
+        """Why the log cannot be written to; empty if it can."""
+        return self.availability.offline
+
+    @property
+    def is_full(self) -> bool:
+        """Whether messages are refused because there is no room on the disk."""
+        return self.availability.room.is_full
+
+    @property
+    def identity(self) -> bytes:
+        """Random bytes that tell this stream from all others, also from an earlier one of its
+        name."""
+        return self._folder.identity
+
+    @property
+    def findings(self) -> Findings:
+        """Findings of recovery, and findings since then."""
+        return self.losses.findings
+
+    @property
+    def unreadable_count(self) -> int:
+        """The number of messages that turned out to be unreadable since the log was opened."""
+        return self.losses.unreadable_count
+
+    @property
+    def troubles(self) -> dict[str, str]:
+        """Problems of files that the log can do without until it is opened again, by file name."""
+        return self.file_checks.problems
+
+    @property
+    def journalled_sequence(self) -> int:
+        """The last sequence whose consequences are in the journal or the checkpoint."""
+        return max(self.checkpoints.last_sequence, self._journal_sequence)
+
+    @property
+    def body(self) -> bytes:
+        """What the caller keeps in the stream file."""
+        return self._stream_file.body
+
+    def set_body(self, body: bytes) -> None:
+        """Replace what the caller keeps in the stream file, durably."""
+        self.availability.check_online()
+        self._stream_file.set_body(body)
+
+    def go_offline(self, reason: str) -> None:
+        """Write no more: something this log relies on has failed."""
+        self.availability.go_offline(reason)
+
+    # --- what the store sets up ----------------------------------------------------------------
+
+    def share_room(self, room: Room) -> None:
+        """Refuse messages when the disk of the store has no room."""
+        self.availability.room = room
+
+    def join_write_ahead(self, write_ahead: WriteAhead) -> None:
+        """From now on be durable by way of that file; everything so far is on the disk."""
+        self.durability.join_write_ahead(write_ahead)
+
+    def defer_writes(self) -> None:
+        """From now on keep records in memory until `flush`, or until they are many."""
+        self.segments.is_deferred = True
+
+    # --- durability ----------------------------------------------------------------------------
+
+    @property
+    def is_synced(self) -> bool:
+        """Whether everything is known to be on the disk."""
+        return self.durability.is_synced
+
+    @property
+    def synced_sequence(self) -> int:
+        """The last sequence up to which messages are known to be on the disk."""
+        return self.durability.synced_sequence
+
+    def flush(self) -> None:
+        """Write the records that wait in memory, in one write. Raises StoreError."""
+        self.segments.flush()
+
+    def sync(self) -> None:
+        """Return when everything written so far is on the disk. Raises StoreError."""
+        self.durability.sync()
+
+    def begin_sync(self) -> LogSync:
+        """Work for `LogSync.run`, and then for `finish_sync`. Raises StoreError."""
+        return self.durability.begin_sync()
+
+    def finish_sync(self, done: LogSync) -> None:
+        """Count as durable what a sync has brought to the disk. Raises StoreError."""
+        self.durability.finish_sync(done)
+
+    # --- the journal ---------------------------------------------------------------------------
+
+    @property
+    def is_rewriting(self) -> bool:
+        """Whether the journal is being rewritten."""
+        return self.journal_rewrites.is_running
+
+    def begin_journal_rewrite(self) -> JournalRewriting:
+        """Work for `JournalRewriting.run`, and then for `finish` or `abandon` of
+        `journal_rewrites`.
+
+        Of what callers have written so far only the entries are kept that `caller_entries` says are
+        still true. Raises StoreError.
+        """
+        self.availability.check_online()
+        return self.journal_rewrites.begin(self._true_caller_entries())
+
+    def rewrite_journal_now(self) -> None:
+        """Do all steps at once, for a caller whose entries are not complete any more."""
+        self.availability.check_online()
+        self.journal_rewrites.rewrite_now(self._true_caller_entries())
+
+    def _true_caller_entries(self) -> list[tuple[int, bytes]] | None:
+        return None if self.caller_entries is None else self.caller_entries()
 
     # --- writing -------------------------------------------------------------------------------
 
     def append(self, batch: Batch) -> int:
         """Store messages: one buffer, one write."""
-        self._check_online()
-        self._check_room()
+        self.availability.check_writable()
         first = self.index.next_sequence
         count = len(batch.subjects)
         try:
-            self._reserve(first + count - 1)
-            segment = self._active(records_size(batch))
+            self._stream_file.reserve(first + count - 1)
+            segment = self.segments.writable(records_size(batch)) or self._roll()
             data, lengths = encode_batch(first, batch, segment.seed)
-            offset = self._write_records(segment, data)
+            offset = self.segments.write(segment, data)
         except OSError as error:
-            raise self._failed("append", error) from error
+            raise self.availability.failed("append", error) from error
         sizes = message_sizes(batch, lengths)
         self.index.append(offset, lengths, batch.subjects, batch.timestamps_ns, sizes)
         self.note_expiries(first, batch.expiries_ns)
-        if self._waiting_bytes >= WAITING_BYTES_MAX:
-            self.flush()
+        if self.segments.waiting_bytes >= WAITING_BYTES_MAX:
+            self.segments.flush()
         return first
 
     def skip(self, count: int, timestamp_ns: int) -> None:
         """Give out sequences without messages."""
-        self._check_online()
-        self._check_room()
+        self.availability.check_writable()
         first = self.index.next_sequence
         last = first + count - 1
         try:
-            self._reserve(last)
+            self._stream_file.reserve(last)
             if count > SKIPPED_IN_PLACE_MAX:
-                self._write_journal([(DELETED, encode_ranges([(first, last)]))])
+                self.journal.write([(DELETED, encode_ranges([(first, last)]))])
                 self._jump_at_once(last + 1)
                 return
-            segment = self._active(SKIP_BYTES)
-            self._write_records(segment, encode_skip(first, count, timestamp_ns, segment.seed))
+            segment = self.segments.writable(SKIP_BYTES) or self._roll()
+            self.segments.write(segment, encode_skip(first, count, timestamp_ns, segment.seed))
         except OSError as error:
-            raise self._failed("skip", error) from error
+            raise self.availability.failed("skip", error) from error
         self.index.skip(count, timestamp_ns)
+
+    def skipped_positions(self, count: int) -> int:
+        """How many positions of the index a skip takes; a long one begins a segment instead."""
+        return count if count <= SKIPPED_IN_PLACE_MAX else 0
 
     def write_entries(self, entries: Sequence[tuple[int, bytes]]) -> None:
         """Journal what the caller has to keep."""
-        self._check_online()
+        self.availability.check_online()
         # An entry speaks of what was before it: that must not be lost while it is not.
-        self.flush()
+        self.segments.flush()
         if entries:
-            self._write_caller_entries([], entries)
+            self.journal.write_with_callers([], entries)
 
     def delete(
         self,
@@ -134,43 +352,43 @@ class FileLog(LogFiles):
         entries: Sequence[tuple[int, bytes]] = (),
     ) -> int:
         """Remove messages."""
-        self._check_online()
-        if self.room.is_full:
+        self.availability.check_online()
+        if self.availability.room.is_full:
             # Writes to files other than the journal may need room as well.
-            self.room.lend()
-        self.flush()
+            self.availability.room.lend()
+        self.segments.flush()
         there = self.index.present(sorted(set(sequences)))
         if not there:
             self.write_entries(entries)
             return 0
         try:
             if erase:
-                self._settle()
+                self.durability.forget_frames()
             deleted = (DELETED, encode_ranges(as_ranges(there)))
-            self._write_caller_entries([deleted], entries, makes_room=True)
+            self.journal.write_with_callers([deleted], entries, makes_room=True)
             if erase:
                 # Before anything is destroyed it must be known to be deleted.
-                self._secure_caller_entries()
-                self._journal.sync()
-                self._erase(there)
-                self._note_extent()
+                self.durability.secure_caller_entries()
+                self.journal.sync()
+                self.segments.erase(there)
+                self.durability.report_extent()
             self.index.delete_many(there)
             # Of thousands of segments not all are looked at for each message.
             if any(index.live == 0 for index, _ in self.index.by_segment(there)):
                 at_once(self._dropping_empty_segments())
         except OSError as error:
-            raise self._failed("delete", error) from error
+            raise self.availability.failed("delete", error) from error
         return len(there)
 
     def deleting(
         self, sequences: list[int], entries: Sequence[tuple[int, bytes]] = ()
     ) -> Work[None]:
         """Remove messages, some at a time: one entry in the journal speaks of all of them."""
-        self._check_online()
-        if self.room.is_full:
+        self.availability.check_online()
+        if self.availability.room.is_full:
             # Writes to files other than the journal may need room as well.
-            self.room.lend()
-        self.flush()
+            self.availability.room.lend()
+        self.segments.flush()
         parts: list[list[int]] = []
         ranges: list[bytes] = []
         for begin in range(0, len(sequences), PURGED_AT_A_TIME):
@@ -185,35 +403,24 @@ class FileLog(LogFiles):
         # Until all are taken out, a checkpoint would say that some of them are there.
         self.is_deleting = True
         try:
-            self._write_caller_entries([(DELETED, b"".join(ranges))], entries, makes_room=True)
+            self.journal.write_with_callers([(DELETED, b"".join(ranges))], entries, makes_room=True)
             for there in parts:
                 self.index.delete_many(there)
                 yield DELETION_COST * len(there)
-            if self._compaction is None:
+            if not self.compactions.is_running:
                 # Otherwise a thread may look at the names.
                 yield from self.index.forgetting_subjects()
             yield from self._dropping_empty_segments()
         except OSError as error:
-            raise self._failed("delete", error) from error
+            raise self.availability.failed("delete", error) from error
         finally:
             self.is_deleting = False
-
-    def truncate(self, last_sequence: int) -> None:
-        """Forget everything after a sequence."""
-        self._check_online()
-        self.flush()
-        if last_sequence >= self.last_sequence:
-            return
-        try:
-            self._truncate(last_sequence)
-        except OSError as error:
-            raise self._broken("truncate", error) from error
 
     def close(self) -> None:
         """Make everything durable and release the files."""
         try:
-            if not self._offline and not self.is_deleting:
-                self.checkpoint()
+            if not self.availability.offline and not self.is_deleting:
+                self.checkpoints.write_now()
         finally:
             self.release()
 
@@ -221,51 +428,30 @@ class FileLog(LogFiles):
         """Forget all messages; the files are for whoever removes their folder."""
         names = self.index.subjects.names
         containers = super().abandon()
-        if self._compaction is None:
+        if not self.compactions.is_running:
             return containers
         # A thread may look at the names.
         return [each for each in containers if each is not names]
 
     def release(self) -> None:
         """Let the files go as they are."""
-        for segment in self._segments.values():
-            segment.close()
-        self._journal.close()
-        if self._checkpoint_file is not None:
-            self._checkpoint_file.close()
-        self._offline = "closed"
-
-    def _write_records(self, segment: SegmentFile, data: bytes) -> int:
-        """Append records to the active segment; returns where they begin."""
-        if self.deferred:
-            return self._defer(segment, data)
-        offset = segment.write(data)
-        if self.write_ahead is not None:
-            identity = self._stream.identity
-            self.write_ahead.add(identity, SEGMENT, segment.first_sequence, offset, data)
-        return offset
-
-    def _defer(self, segment: SegmentFile, data: bytes) -> int:
-        """Keep records for the next `flush`; returns where they will begin."""
-        if not self._waiting:
-            self._waiting_from = self.index.next_sequence
-        offset = segment.size + self._waiting_bytes
-        self._waiting.append(data)
-        self._waiting_bytes += len(data)
-        return offset
+        self.segments.close()
+        self.journal.close()
+        self.checkpoints.close()
+        self.availability.offline = "closed"
 
     def continue_above_reservation(self) -> None:
         """Give out no sequence that may have been given out before: a crash may have cost some."""
-        self._check_online()
-        first, reserved = self.last_sequence + 1, self._stream.reserved
+        self.availability.check_online()
+        first, reserved = self.last_sequence + 1, self._stream_file.reserved
         if reserved < first:
             return
         try:
-            self._must_write_journal((LOST, encode_ranges([(first, reserved)])))
-            self._journal.sync()
+            self.journal.must_write((LOST, encode_ranges([(first, reserved)])))
+            self.journal.sync()
             self._jump(reserved + 1)
         except OSError as error:
-            raise self._broken("going on after a crash", error) from error
+            raise self.availability.broken("going on after a crash", error) from error
         self.lost.add(first, reserved)
 
     def _jump_at_once(self, next_sequence: int) -> None:
@@ -273,64 +459,30 @@ class FileLog(LogFiles):
         try:
             self._jump(next_sequence)
         except NoRoomError as error:
-            raise self._broken("skip", error) from error
+            raise self.availability.broken("skip", error) from error
 
     def _jump(self, next_sequence: int) -> None:
         """Go on at a later sequence, in a segment that begins there."""
-        self.flush()
-        self._seal(self.index.segments[-1])
+        self.segments.flush()
+        self._seal_last()
         self.index.cut(next_sequence)
-        self._begin_segment()
+        self.segments.begin()
 
-    def _active(self, size: int) -> SegmentFile:
-        """The segment to write `size` more bytes to; the one before it is sealed if it is full."""
-        index = self.index.segments[-1]
-        segment = self._segments[index.first_sequence]
-        # With what waits, so that a flush never has to begin a segment.
-        size += segment.size + self._waiting_bytes
-        full = size > self._segment_bytes_max and segment.size > HEADER_BYTES
-        if not full and not segment.sealed:
-            return segment
-        self.flush()
-        self._seal(index)
-        return self._begin_segment()
+    def _roll(self) -> SegmentFile:
+        """Seal the last segment and begin another one."""
+        self.segments.flush()
+        self._seal_last()
+        return self.segments.begin()
 
-    def _begin_segment(self) -> SegmentFile:
-        created = SegmentFile.create(
-            self._files,
-            self._folder,
-            self._stream.identity,
-            self.index.next_sequence,
-            self._entropy.random_bytes(IDENTITY_BYTES),
-        )
-        # Its header must be there whatever happens: it says what the sequences are.
-        created.sync()
-        self._files.sync_folder(self._folder)
-        self.index.renumber_if_worthwhile()
-        if self.index.segments[-1].first_sequence != created.first_sequence:
-            self.index.begin_segment()
-        self._segments[created.first_sequence] = created
-        return created
-
-    def _reserve(self, sequence: int) -> None:
-        """See to it that `sequence` may be given out."""
-        if sequence > self._stream.reserved:
-            before = self._stream.reserved
-            self._stream.reserved = sequence + RESERVED_AT_A_TIME
-            try:
-                self._replace_stream_file()
-            except NoRoomError:
-                self._stream.reserved = before
-                raise
-
-    def _erase(self, sequences: list[int]) -> None:
-        for sequence in sequences:
-            index = self.index.segment_of(sequence)
-            segment = self._segments[index.first_sequence]
-            offset = index.offsets[sequence - index.first_sequence]
-            record = segment.read_record(offset)
-            if record is not None:
-                segment.overwrite_payload(offset, record)
+    def _seal_last(self) -> None:
+        """Seal the last segment, if it is not sealed."""
+        segment = self.segments.last
+        if segment.sealed:
+            return
+        # A footer is only believed because what it speaks of is on the disk.
+        segment.sync()
+        self.durability.secure_caller_entries()
+        self.segments.seal(self.index.segments[-1])
 
     def _dropping_empty_segments(self) -> Work[None]:
         """Remove the files of segments in which no message is left, some at a time.
@@ -339,100 +491,48 @@ class FileLog(LogFiles):
         """
         empty = [index for index in self.index.segments[:-1] if index.live == 0]
         last = self.index.segments[-1]
-        size = self._segments[last.first_sequence].size
+        size = self.segments.last.size
         if not self.index.messages and size >= EMPTIED_BYTES_MIN:
             # Nothing is left at all: the log begins anew behind it, so that its file can go too.
             empty.append(last)
         if not empty:
             return
-        if any(self._is_end_of_checkpoint(index.first_sequence) for index in empty):
+        if any(self.checkpoints.ends_in(index.first_sequence) for index in empty):
             # It ends nowhere then.
-            self._forget_checkpoint()
+            self.checkpoints.discard()
         try:
-            self._secure_caller_entries()
+            self.durability.secure_caller_entries()
             # Also of sequences that never had a message nobody may think that they are missing.
             ranges = [(index.first_sequence, index.next_sequence - 1) for index in empty]
             gone = encode_ranges(pair for pair in ranges if pair[0] <= pair[1])
-            self._write_journal([(DELETED, gone)], makes_room=True)
+            self.journal.write([(DELETED, gone)], makes_room=True)
         except DiskFullError:
             return
-        self._journal.sync()
+        self.journal.sync()
         if empty[-1] is last:
             try:
                 # The segment before this one needs no footer: it would be as long as its index.
-                self._begin_segment()
+                self.segments.begin()
             except NoRoomError:
                 empty.pop()
         for index in empty:
             self.index.remove_segment(index)
-            segment = self._segments.pop(index.first_sequence)
-            segment.close()
-            self._files.remove(segment.path)
+            self.segments.remove(index)
             yield REMOVAL_COST
-        self._files.sync_folder(self._folder)
-
-    def _seal(self, index: SegmentIndex) -> None:
-        segment = self._segments[index.first_sequence]
-        if segment.sealed:
-            return
-        # A footer is only believed because what it speaks of is on the disk.
-        segment.sync()
-        self._secure_caller_entries()
-        first, end = index.first_sequence, index.next_sequence
-        expiries = [pair for pair in self.expiries.pending() if first <= pair[0] < end]
-        segment.seal(end - 1, index.encode(self.index.subjects.names, expiries))
-
-    def finish_truncation(self, first: int, last: int) -> None:
-        """Make the cut of `first` to `last` that a crash interrupted, as far as it is not made."""
-        self._check_online()
-        try:
-            self._cut_files(first - 1)
-            self._must_write_journal((TRUNCATED, encode_ranges([(first, last)])))
-            self._journal.sync()
-        except OSError as error:
-            raise self._broken("truncate", error) from error
-
-    def _truncate(self, last_sequence: int) -> None:
-        self._settle()
-        self._forget_checkpoint()
-        doomed = encode_ranges([(last_sequence + 1, self.last_sequence)])
-        self._write_journal([(TRUNCATING, doomed)])
-        self._journal.sync()
-        self._cut_files(last_sequence)
-        self._must_write_journal((TRUNCATED, doomed))
-        self._journal.sync()
-        self.synced_sequence = min(self.synced_sequence, last_sequence)
-        self._note_extent()
-
-    def _cut_files(self, last_sequence: int) -> None:
-        self._cuts += 1
-        self.lost.remove(last_sequence + 1, self.last_sequence)
-        self.expiries.cut(last_sequence)
-        while sequence := self.index.next_message(last_sequence + 1):
-            self.index.delete(sequence)
-        for index in self.index.cut(last_sequence + 1):
-            segment = self._segments.pop(index.first_sequence)
-            segment.close()
-            self._files.remove(segment.path)
-        first = self.index.segments[-1].first_sequence
-        if first in self._segments:
-            self._segments[first].cut_after(last_sequence)
-        else:
-            self._begin_segment()
-        self._files.sync_folder(self._folder)
+        self._folder.sync()
 
     # --- reading -------------------------------------------------------------------------------
 
     def get(self, sequence: int) -> StoredMessage | None:
         """A message, or None."""
-        if self._waiting:
-            self.flush_to_read()
+        if self.segments.waiting_bytes:
+            self.segments.flush_to_read()
         index = self.index.segment_of(sequence)
         if not index.has(sequence):
             return None
         position = sequence - index.first_sequence
         offset = index.offsets[position]
-        segment = self._segments[index.first_sequence]
+        segment = self.segments.by_first[index.first_sequence]
         try:
             data = segment.file.read(offset, START_BYTES)
             found = take_records(data, (0,), (sequence,), 0, segment.seed)
@@ -443,18 +543,18 @@ class FileLog(LogFiles):
             # A long one, or none that is sound.
             record = segment.read_record(offset)
         except OSError as error:
-            raise StoreError(f"{self._folder}: message {sequence}: {error}") from error
+            raise StoreError(f"{self._folder.path}: message {sequence}: {error}") from error
         if record is None or record.sequence != sequence:
-            self._lose(sequence)
+            self.losses.lose_message(sequence)
             return None
         if record.kind == ERASED:
-            self._leave_erased(sequence)
+            self.losses.remove_erased(sequence)
             return None
         return _message(record)
 
     def read(self, sequence: int, count_max: int, bytes_max: int) -> MessageBatch:
         """Messages from `sequence` on, read a stretch of file at a time."""
-        self.flush_to_read()
+        self.segments.flush_to_read()
         batch = MessageBatch()
         names = self.index.subjects.names
         sequence = self.index.next_message(sequence)
@@ -462,14 +562,14 @@ class FileLog(LogFiles):
             index = self.index.segment_of(sequence)
             position = sequence - index.first_sequence
             begin = index.offsets[position]
-            segment = self._segments[index.first_sequence]
+            segment = self.segments.by_first[index.first_sequence]
             # Where the first message begins that is too much; unknown if it was deleted.
             behind = position + count_max - len(batch)
             size = index.offsets[behind] - begin if behind < len(index.offsets) else READ_BYTES
             try:
                 data = segment.read_span(begin, size if size > 0 else READ_BYTES)
             except OSError as error:
-                raise StoreError(f"{self._folder}: message {sequence}: {error}") from error
+                raise StoreError(f"{self._folder.path}: message {sequence}: {error}") from error
             before = len(batch)
             bytes_max = take_messages(
                 batch, index, names, segment.seed, sequence, begin, data, count_max, bytes_max
@@ -486,7 +586,7 @@ class FileLog(LogFiles):
 
     def read_at(self, sequences: Sequence[int], bytes_max: int) -> MessageBatch:
         """The messages of some sequences, those near each other read at once."""
-        self.flush_to_read()
+        self.segments.flush_to_read()
         batch = MessageBatch()
         for index, wanted in self.index.by_segment(sequences):
             if bytes_max >= 0:
@@ -497,7 +597,7 @@ class FileLog(LogFiles):
         self, index: SegmentIndex, sequences: Sequence[int], batch: MessageBatch, bytes_max: int
     ) -> int:
         """Add messages of one segment to a batch; returns what is left of `bytes_max`."""
-        segment = self._segments[index.first_sequence]
+        segment = self.segments.by_first[index.first_sequence]
         names = self.index.subjects.names
         wanted = Wanted(index, sequences)
         at = 0
@@ -508,7 +608,7 @@ class FileLog(LogFiles):
                 data = segment.read_span(begin, size)
             except OSError as error:
                 raise StoreError(
-                    f"{self._folder}: message {wanted.sequences[at]}: {error}"
+                    f"{self._folder.path}: message {wanted.sequences[at]}: {error}"
                 ) from error
             near = slice(at, stop)
             before = len(batch)
@@ -529,11 +629,6 @@ class FileLog(LogFiles):
                 self.get(wanted.sequences[at])
             at += max(taken, 1)
         return bytes_max
-
-    def _leave_erased(self, sequence: int) -> None:
-        """A message was erased, and nothing else says any more that it was deleted."""
-        self._write_if_possible(DELETED, sequence)
-        self.index.delete(sequence)
 
 
 def _message(record: Record) -> StoredMessage:

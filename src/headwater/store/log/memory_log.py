@@ -16,6 +16,7 @@ from headwater.store.log.message_log import (
     MessageLog,
     StoredMessage,
 )
+from headwater.store.upkeep.log_sync import LogSync
 
 # A segment's lists are freed when all its messages are gone.
 SEGMENT_MESSAGES_MAX: Final = 32_768
@@ -49,6 +50,15 @@ class MemoryLog(MessageLog):
     def set_body(self, body: bytes) -> None:
         """Keep what the caller keeps."""
         self.body = body
+
+    def sync(self) -> None:
+        """Wait for nothing: there is no disk."""
+
+    def begin_sync(self) -> None:
+        """No work: there is no disk."""
+
+    def finish_sync(self, done: LogSync) -> None:
+        """Nothing to count: there is no disk."""
 
     def append(self, batch: Batch) -> int:
         """Store messages."""
@@ -182,19 +192,6 @@ class MemoryLog(MessageLog):
             self.delete(sequences[begin : begin + PURGED_AT_A_TIME])
             yield DELETION_COST * PURGED_AT_A_TIME
         yield from self.index.forgetting_subjects()
-
-    def truncate(self, last_sequence: int) -> None:
-        """Forget everything after a sequence."""
-        if last_sequence >= self.last_sequence:
-            return
-        self.expiries.cut(last_sequence)
-        self.delete(range(last_sequence + 1, self.last_sequence + 1))
-        for segment in self.index.cut(last_sequence + 1):
-            self._forget(segment.first_sequence)
-        first = self.index.segments[-1].first_sequence
-        keep = len(self.index.segments[-1].offsets)
-        del self._headers.setdefault(first, [])[keep:]
-        del self._payloads.setdefault(first, [])[keep:]
 
     def abandon(self) -> list[Container]:
         """Forget all messages, with what is in them."""

@@ -22,6 +22,7 @@ from headwater.store.index.log_index import NO_SEQUENCE, LogIndex
 from headwater.store.index.ranges import RangeSet
 from headwater.store.index.subject_filter import SubjectFilter
 from headwater.store.index.walks import gathering_lasts
+from headwater.store.upkeep.log_sync import LogSync
 from headwater.subjects.grammar import has_wildcard
 
 __all__ = [
@@ -263,13 +264,6 @@ class MessageLog(ABC):
         all of the messages and no entries, or the entries and none of the messages.
         """
 
-    @abstractmethod
-    def truncate(self, last_sequence: int) -> None:
-        """Forget everything after a sequence, which will be given out again.
-
-        Only for what was never visible: a tail that another replica does not have.
-        """
-
     @property
     @abstractmethod
     def offline(self) -> str:
@@ -280,6 +274,30 @@ class MessageLog(ABC):
         """Whether messages are refused because there is no room on the disk, for as long as there
         is none."""
         return False
+
+    @property
+    def journalled_sequence(self) -> int:
+        """The last sequence whose consequences were journalled when the log was opened, or are in
+        its checkpoint; 0 in memory, where nothing is left of an earlier life."""
+        return 0
+
+    @abstractmethod
+    def sync(self) -> None:
+        """Return when everything written so far is on the disk, for a log that has one. Raises
+        StoreError."""
+
+    @abstractmethod
+    def begin_sync(self) -> LogSync | None:
+        """Work for `LogSync.run`, which may run on another thread, and then for `finish_sync`; None
+        if there is no disk to wait for. Raises StoreError."""
+
+    @abstractmethod
+    def finish_sync(self, done: LogSync) -> None:
+        """Count as durable what a sync has brought to the disk. Raises StoreError."""
+
+    def skipped_positions(self, count: int) -> int:
+        """How many positions of the index a skip of `count` sequences takes."""
+        return count
 
     @abstractmethod
     def set_body(self, body: bytes) -> None:
@@ -377,16 +395,6 @@ class MessageLog(ABC):
             found += map(names.__getitem__, there)
             yield 1 + len(some) // 4
         return found
-
-    def prepare_lookups(self, count_max: int) -> bool:
-        """Do some of what lookups by pattern would have to do first; whether there is more.
-
-        For a log that is read by pattern, when there is time: sorts up to `count_max` subjects, or
-        counts about so many messages.
-        """
-        if self.index.subjects.sort_some(count_max):
-            return True
-        return self.index.take_censuses(count_max)
 
     def next_sequence_of(self, patterns: Sequence[bytes], sequence: int) -> int:
         """The first message at or after `sequence` on a matching subject; 0 if there is none."""

@@ -36,7 +36,6 @@ from headwater.store.disk.journal import (
     decode_ranges,
     encode_ranges,
     read_entries,
-    size_of_entries,
 )
 from headwater.store.disk.layout import JOURNAL_FILE, JOURNAL_NEW_FILE, STREAM_FILE
 from headwater.store.disk.segment import SegmentFile, segment_name, sequence_of
@@ -46,9 +45,9 @@ from headwater.store.disk.wal import Extent
 from headwater.store.index.log_index import Footer, LogIndex, SegmentIndex, decode_footer
 from headwater.store.index.ranges import RangeSet
 from headwater.store.log.batch_records import message_size
-from headwater.store.log.file_log import FileLog
-from headwater.store.log.log_files import SEGMENT_BYTES_MAX
+from headwater.store.log.file_log import FileLog, Recovered
 from headwater.store.log.message_log import OfflineError, StoreError
+from headwater.store.log.segments import SEGMENT_BYTES_MAX
 from headwater.store.recovery.recovery import cut_tail, scan_records
 from headwater.store.upkeep.checkpoint import (
     CHECKPOINT_FILE,
@@ -159,15 +158,8 @@ def open_log(
         opening.index,
         opening.segments,
         segment_bytes_max,
+        opening.recovered(),
     )
-    log.findings = opening.findings
-    log.lost = opening.lost
-    log.entries = opening.entries
-    log.caller_bytes = size_of_entries((entry.kind, entry.body) for entry in opening.entries)
-    log.expiries.extend(opening.expiries)
-    log.checkpoint_segment = opening.checkpoint_segment
-    log.checkpoint_sequence = opening.checkpoint_sequence
-    log.journal_sequence = opening.journal_sequence
     if opening.refused:
         log.go_offline(f"opening failed: {opening.refused}")
         return log
@@ -176,7 +168,7 @@ def open_log(
         if syncs:
             log.sync()
         else:
-            log.owe_sync()
+            log.durability.owe_sync()
     except OSError as error:
         log.go_offline(f"opening failed: {error}")
     except OfflineError:
@@ -189,9 +181,10 @@ def _make_sound(log: FileLog, opening: "_Opening", loss_possible: bool) -> None:
     """Write down what opening has found, so that the next opening finds the same."""
     opening.remove_unfinished()
     if opening.cut is not None and opening.cut_again:
-        log.finish_truncation(*opening.cut)
+        _finish_truncation(log, *opening.cut)
     if opening.journal_unsound:
-        log.rewrite_journal([(entry.kind, entry.body) for entry in log.entries])
+        kept = [(entry.kind, entry.body) for entry in log.entries]
+        log.journal_rewrites.start_over(kept, log.lost)
     else:
         opening.write_conclusions(log.last_sequence)
     if loss_possible or opening.end_uncertain:
@@ -200,6 +193,35 @@ def _make_sound(log: FileLog, opening: "_Opening", loss_possible: bool) -> None:
         if opening.end_uncertain and log.last_sequence >= first:
             lost = f"sequences {first} to {log.last_sequence} may have been given out"
             log.findings.add("lost", lost)
+
+
+def _finish_truncation(log: FileLog, first: int, last: int) -> None:
+    """Make the cut of `first` to `last` that a crash interrupted, as far as it is not made.
+
+    Only stores of earlier versions have one: logs are not truncated any more.
+    """
+    try:
+        _cut_end(log, first - 1)
+        log.journal.must_write((TRUNCATED, encode_ranges([(first, last)])))
+        log.journal.sync()
+    except OSError as error:
+        raise log.availability.broken("truncate", error) from error
+
+
+def _cut_end(log: FileLog, last_sequence: int) -> None:
+    """Remove everything after a sequence from the index and the files. Raises OSError."""
+    index, segments = log.index, log.segments
+    log.lost.remove(last_sequence + 1, index.last_sequence)
+    log.expiries.cut(last_sequence)
+    while sequence := index.next_message(last_sequence + 1):
+        index.delete(sequence)
+    for gone in index.cut(last_sequence + 1):
+        segments.remove(gone)
+    if index.segments[-1].first_sequence in segments.by_first:
+        segments.last.cut_after(last_sequence)
+    else:
+        segments.begin()
+    segments.sync_folder()
 
 
 @final
@@ -245,6 +267,18 @@ class _Opening:
         self._lost_before = RangeSet(self.lost)
         self._judge_end()
         self.index = self._build_index()
+
+    def recovered(self) -> Recovered:
+        """Everything for the log that was found besides its files and its index."""
+        return Recovered(
+            self.findings,
+            self.lost,
+            self.entries,
+            self.expiries,
+            self.checkpoint_segment,
+            self.checkpoint_sequence,
+            self.journal_sequence,
+        )
 
     def _read_stream_file(self) -> StreamFile:
         path = f"{self._folder}/{STREAM_FILE}"

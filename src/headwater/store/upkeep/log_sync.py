@@ -17,8 +17,7 @@ class LogSync:
     __slots__ = (
         "_journal",
         "_segments",
-        "cuts",
-        "entries_written",
+        "journal_writes",
         "last_sequence",
         "problem",
         "segment_bytes",
@@ -30,15 +29,13 @@ class LogSync:
         segments: list[SegmentFile],
         journal: Journal,
         last_sequence: int,
-        entries_written: int,
-        cuts: int,
+        journal_writes: int,
     ) -> None:
         """Made by `FileLog.begin_sync`; segments in order."""
         self._segments = segments
         self._journal = journal
         self.last_sequence = last_sequence
-        self.entries_written = entries_written
-        self.cuts = cuts
+        self.journal_writes = journal_writes
         self.segment_first = segments[-1].first_sequence
         self.segment_bytes = segments[-1].size
         # Why something may not be on the disk.

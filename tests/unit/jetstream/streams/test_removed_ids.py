@@ -28,7 +28,7 @@ def rewritten(driver: StreamDriver) -> None:
     assert isinstance(log, FileLog)
     work = log.begin_journal_rewrite()
     work.run()
-    assert log.finish_journal_rewrite(work)
+    assert log.journal_rewrites.finish(work)
 
 
 # The ways out of a stream, for the message with the id "one"; each has a stream of its own.

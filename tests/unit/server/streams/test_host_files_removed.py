@@ -21,7 +21,7 @@ def world() -> StreamWorld:
     made = StreamWorld(Options(jetstream=streaming()))
     made.create("S", subjects=["s.>"])
     made.create("OTHER", subjects=["other"])
-    log(made)._segment_bytes_max = 1000
+    log(made).segments.bytes_max = 1000
     for _ in range(20):
         made.publish("s.a", BODY)
     return made
@@ -78,12 +78,12 @@ def test_nothing_is_said_of_files_that_the_server_itself_changes(world: StreamWo
     publish(world)
     world.call("STREAM.PURGE.S")
     look(world)
-    work = log(world).begin_check()
+    work = log(world).file_checks.begin()
     for _ in range(20):
         publish(world)
     world.call("STREAM.PURGE.S", {"keep": 3})
     work.run()
-    assert log(world).finish_check(work) == ""
+    assert log(world).file_checks.finish(work) == ""
     look(world)
     assert world.health().status == "ok"
     assert world.complaints == []
@@ -195,11 +195,11 @@ def test_a_lock_file_that_is_removed_is_told_and_put_back(world: StreamWorld) ->
 
 
 def test_a_disk_that_can_not_be_asked_is_no_disk_without_files(world: StreamWorld) -> None:
-    check = log(world).begin_check()
+    check = log(world).file_checks.begin()
 
     def refuse(path: str) -> int:
         raise OSError(EIO, "no answer", path)
 
     world.disk.size_of = refuse  # type: ignore[method-assign]
     check.run()
-    assert log(world).finish_check(check) == ""
+    assert log(world).file_checks.finish(check) == ""

@@ -387,7 +387,7 @@ SEGMENT_BYTES_MAX = 1000
 
 
 def use_log(disk: SimDisk, encoding: str, given: dict[int, bytes]) -> None:
-    """Grow, erase and cut; `given` is what there is, without what is about to go."""
+    """Grow and erase; `given` is what there is, without what is about to go."""
     log = create_log(
         files_on(disk, encoding), FOLDER, SeededEntropy(Random(1)), b"", 1, SEGMENT_BYTES_MAX
     )
@@ -398,9 +398,6 @@ def use_log(disk: SimDisk, encoding: str, given: dict[int, bytes]) -> None:
         if turn % 3 == 1:
             del given[first - 1]
             log.delete([first - 1], erase=True)
-        if turn % 4 == 2:
-            del given[first + 2]
-            log.truncate(first + 1)
 
 
 @encodings

@@ -88,14 +88,14 @@ def test_a_removal_and_its_entries_are_one_write_and_one_entry() -> None:
     disk = SimDisk()
     log = created(disk)
     append(log, 5)
-    writes, size = disk.counts(PATH).writes, log.journal_bytes
+    writes, size = disk.counts(PATH).writes, log.journal.size
     assert log.delete([2, 3], entries=[(300, b"a"), (301, b"")]) == 2
     assert disk.counts(PATH).writes == writes + 1
     found = read_entries(disk.dump()[PATH])
     told = [(entry.position, entry.kind, entry.body) for entry in found.entries]
     assert told == [(5, DELETED, encode_ranges([(2, 3)])), (5, 300, b"a"), (5, 301, b"")]
     assert found.offsets == [size] * 3
-    assert sum(entry.length for entry in found.entries) == log.journal_bytes - HEADER_BYTES
+    assert sum(entry.length for entry in found.entries) == log.journal.size - HEADER_BYTES
     assert [entry.is_joint for entry in found.entries] == [True, False, False]
 
 
@@ -125,10 +125,10 @@ def test_entries_are_written_also_if_nothing_is_there_to_remove(sequences: list[
 
 def test_nothing_is_written_where_there_is_nothing_to_write() -> None:
     log = created(SimDisk())
-    before = log.journal_bytes
+    before = log.journal.size
     log.write_entries([])
     assert log.delete([], entries=[]) == 0
-    assert log.journal_bytes == before
+    assert log.journal.size == before
 
 
 def test_kinds_of_the_store_are_not_for_callers() -> None:
@@ -175,10 +175,10 @@ def test_torn_at_every_byte() -> None:
     log = created(disk)
     append(log, 6)
     acknowledge(log, [1])
-    begin = log.journal_bytes
+    begin = log.journal.size
     acknowledge(log, [2, 4])
     log.write_entries([(ACKNOWLEDGED, b""), (ACKNOWLEDGED, b"")])
-    end = log.journal_bytes
+    end = log.journal.size
     disk.kill()
     for size in range(begin, end):
         torn = disk.clone()
@@ -196,9 +196,9 @@ def test_damage_costs_all_of_it(bit: int) -> None:
     disk = SimDisk()
     log = created(disk)
     append(log, 6)
-    begin = log.journal_bytes
+    begin = log.journal.size
     acknowledge(log, [2, 4])
-    end = log.journal_bytes
+    end = log.journal.size
     disk.kill()
     for offset in range(begin, end):
         damaged = disk.clone()
@@ -213,7 +213,7 @@ def test_behind_damage_a_removal_stands_alone_but_not_after_a_power_loss() -> No
     disk = SimDisk()
     log = created(disk)
     append(log, 6)
-    begin = log.journal_bytes
+    begin = log.journal.size
     acknowledge(log, [2])
     acknowledge(log, [4])
     disk.kill()
@@ -244,12 +244,12 @@ def work(disk: SimDisk, erases: bool = False) -> None:
         if turn % 5 == 4:
             log.sync()
         if turn % 9 == 8:
-            log.checkpoint()
+            log.checkpoints.write_now()
         if turn % 3 == 2:
             compact(log)
         if rewriting is not None:
             rewriting.run()
-            assert log.finish_journal_rewrite(rewriting)
+            assert log.journal_rewrites.finish(rewriting)
             rewriting = None
         elif turn % 4 == 1:
             rewriting = log.begin_journal_rewrite()
@@ -258,9 +258,9 @@ def work(disk: SimDisk, erases: bool = False) -> None:
 def compact(log: FileLog) -> None:
     for index in log.index.segments[:-1]:
         if index.dead_bytes:
-            compaction = log.begin_compaction(index.first_sequence)
+            compaction = log.compactions.begin(index.first_sequence)
             compaction.run()
-            assert log.finish_compaction(compaction)
+            assert log.compactions.finish(compaction)
 
 
 def check_survivor(disk: SimDisk, machine_fell: bool) -> None:

@@ -166,7 +166,7 @@ def test_one_that_was_erased_is_left_out_though_nothing_else_says_so() -> None:
 
 def test_what_waits_in_memory_is_read_too() -> None:
     log = file_log()
-    log.deferred = True
+    log.defer_writes()
     append(log, 5)
     assert log.read_at([2, 5], EVERYTHING).sequences == [2, 5]
 

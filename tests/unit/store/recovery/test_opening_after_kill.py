@@ -77,10 +77,10 @@ def test_a_segment_that_is_written_anew_waits_for_entries_of_before_the_kill() -
     disk.kill()
     log = opened(disk, SyncMode.INTERVAL).logs["s"]
     log.skip(100_000, 1)
-    (first,) = log.compactable()
-    work = log.begin_compaction(first)
+    (first,) = log.compactions.worthwhile()
+    work = log.compactions.begin(first)
     work.run()
-    assert log.finish_compaction(work)
+    assert log.compactions.finish(work)
     disk.power_loss("strict")
     log = opened(disk, SyncMode.INTERVAL).logs["s"]
     assert [entry.body for entry in log.entries] == [b"done with them"]

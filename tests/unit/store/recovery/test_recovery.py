@@ -457,7 +457,7 @@ def a_message_is_damaged_that_a_footer_knows() -> Outcome:
 def an_erased_message() -> Outcome:
     disk, log = written()
     # All that says that it is deleted is its record.
-    log._erase([3])
+    log.segments.erase([3])
     log.sync()
     outcome = judged(log, disk, reserved=0)
     assert log.get(3) is None

@@ -51,10 +51,6 @@ class Pair:
         self.twin.delete(sequences)
         self.log.delete(sequences)
 
-    def truncate(self, last: int) -> None:
-        self.twin.truncate(last)
-        self.log.truncate(last)
-
     def check(self, log: FileLog) -> None:
         same_state(log, self.twin, file_size)
         same_messages(log, self.twin)
@@ -103,9 +99,9 @@ def test_it_is_of_the_moment_at_which_it_was_begun(
 ) -> None:
     small_pieces(monkeypatch)
     quiet = used(subjects)
-    work = quiet.log.begin_checkpoint()
+    work = quiet.log.checkpoints.begin()
     write_all(work)
-    assert quiet.log.finish_checkpoint(work)
+    assert quiet.log.checkpoints.finish(work)
 
     pair = used(subjects)
     dice = Random(seed)
@@ -116,13 +112,13 @@ def test_it_is_of_the_moment_at_which_it_was_begun(
         if dice.random() < 0.5:
             pair.delete([dice.randint(1, pair.twin.last) for _ in range(dice.randint(1, 4))])
 
-    work = pair.log.begin_checkpoint()
+    work = pair.log.checkpoints.begin()
     assert write_all(work, meanwhile) > 30
-    assert pair.log.finish_checkpoint(work)
+    assert pair.log.checkpoints.finish(work)
     assert pair.disk.dump()[PATH] == quiet.disk.dump()[PATH]
     pair.check(pair.log)
     again = pair.reopened()
-    assert again.checkpoint_sequence == work.last_sequence
+    assert again.checkpoints.last_sequence == work.last_sequence
     assert again.findings.reported == []
     pair.check(again)
 
@@ -133,14 +129,9 @@ def test_it_is_of_the_moment_at_which_it_was_begun(
 def compact(pair: Pair) -> None:
     pair.delete([*range(10, 30)])
     segment = pair.log.index.segment_of(12)
-    work = pair.log.begin_compaction(segment.first_sequence)
+    work = pair.log.compactions.begin(segment.first_sequence)
     work.run()
-    assert pair.log.finish_compaction(work)
-
-
-def cut_the_end(pair: Pair) -> None:
-    pair.truncate(pair.twin.last - 8)
-    pair.append(20)
+    assert pair.log.compactions.finish(work)
 
 
 def drop_all(pair: Pair) -> None:
@@ -160,20 +151,20 @@ def give_ids_anew(pair: Pair) -> None:
     pair.append(3)
 
 
-@pytest.mark.parametrize("happens", [compact, cut_the_end, drop_all, skip_far, give_ids_anew])
+@pytest.mark.parametrize("happens", [compact, drop_all, skip_far, give_ids_anew])
 @pytest.mark.parametrize("moment", range(5))
 def test_what_happens_meanwhile_may_make_it_useless(
     happens: Callable[[Pair], None], moment: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(checkpoint_writing, "PIECE_PARTS_MAX", 8)
     pair = used()
-    work = pair.log.begin_checkpoint()
+    work = pair.log.checkpoints.begin()
     for _ in range(moment):
         assert work.take()
         work.write()
     happens(pair)
     write_all(work)
-    assert not pair.log.finish_checkpoint(work)
+    assert not pair.log.checkpoints.finish(work)
     assert PATH not in pair.disk.dump()
     assert PATH + SUCCESSOR_SUFFIX not in pair.disk.dump()
     pair.check(pair.reopened())
@@ -181,21 +172,21 @@ def test_what_happens_meanwhile_may_make_it_useless(
 
 def test_what_was_not_synced_is_not_said_to_be() -> None:
     pair = used()
-    work = pair.log.begin_checkpoint()
-    cut_the_end(pair)
-    pair.log.finish_checkpoint(work)
+    work = pair.log.checkpoints.begin()
+    drop_all(pair)
+    pair.log.checkpoints.finish(work)
     assert pair.log.synced_sequence < pair.log.last_sequence
     pair = used()
-    work = pair.log.begin_checkpoint()
+    work = pair.log.checkpoints.begin()
     pair.log.index.renumber()
     assert not work.take()
-    pair.log.finish_checkpoint(work)
+    pair.log.checkpoints.finish(work)
     assert pair.log.synced_sequence == 0
 
 
 def test_only_what_is_on_the_disk_is_covered() -> None:
     pair = used()
-    pair.log.checkpoint()
+    pair.log.checkpoints.write_now()
     pair.disk.power_loss("strict")
     again = open_log(
         pair.disk,
@@ -229,13 +220,13 @@ def test_one_that_did_not_fit_is_not_used_later_either() -> None:
 
 def test_a_second_one_takes_the_place_of_one_under_way() -> None:
     pair = used()
-    work = pair.log.begin_checkpoint()
+    work = pair.log.checkpoints.begin()
     work.take()
-    pair.log.checkpoint()
+    pair.log.checkpoints.write_now()
     pair.append(4)
     work.write()
     assert not work.take()
-    assert not pair.log.finish_checkpoint(work)
+    assert not pair.log.checkpoints.finish(work)
     assert PATH + SUCCESSOR_SUFFIX not in pair.disk.dump()
     pair.check(pair.reopened())
 
@@ -244,9 +235,9 @@ def test_a_log_that_does_not_know_its_links_has_a_checkpoint_without_them() -> N
     pair = used()
     log = pair.reopened()
     assert not log.index.is_linked
-    log.checkpoint()
+    log.checkpoints.write_now()
     again = pair.reopened()
-    assert again.checkpoint_sequence == pair.twin.last
+    assert again.checkpoints.last_sequence == pair.twin.last
     assert not again.index.is_linked
     pair.delete([1, 2, 5, 30])
     assert again.index.is_linked
@@ -255,7 +246,7 @@ def test_a_log_that_does_not_know_its_links_has_a_checkpoint_without_them() -> N
 
 def test_a_log_without_messages_has_a_checkpoint() -> None:
     pair = Pair()
-    pair.log.checkpoint()
+    pair.log.checkpoints.write_now()
     pair.check(pair.reopened())
     pair.append(3)
     pair.check(pair.reopened())
@@ -266,7 +257,7 @@ def test_subjects_that_are_gone_stay_gone(monkeypatch: pytest.MonkeyPatch) -> No
     small_pieces(monkeypatch)
     pair = used(40)
     pair.delete([*range(1, 60)])
-    pair.log.checkpoint()
+    pair.log.checkpoints.write_now()
     again = pair.reopened()
     pair.check(again)
     pair.append(30)
@@ -282,9 +273,9 @@ def test_subjects_with_line_ends_are_found_again_in_the_records() -> None:
         pair.twin.append(batch)
         pair.log.append(batch)
     assert len(pair.log.index.segments) > 2
-    pair.log.checkpoint()
+    pair.log.checkpoints.write_now()
     log = pair.reopened()
-    assert log.checkpoint_sequence == 0
+    assert log.checkpoints.last_sequence == 0
     pair.check(log)
     pair.append(4)
     pair.check(pair.reopened())

@@ -35,10 +35,10 @@ def contents(log: FileLog) -> dict[int, bytes]:
 
 def compact_all(log: FileLog) -> int:
     done = 0
-    for first in log.compactable():
-        work = log.begin_compaction(first)
+    for first in log.compactions.worthwhile():
+        work = log.compactions.begin(first)
         work.run()
-        done += log.finish_compaction(work)
+        done += log.compactions.finish(work)
     return done
 
 
@@ -58,9 +58,9 @@ def bytes_on_disk(disk: SimDisk) -> int:
 
 def test_only_segments_that_are_mostly_deleted_are_worth_it() -> None:
     log = filled(SimDisk())
-    assert log.compactable() == []
+    assert log.compactions.worthwhile() == []
     log.delete([s for s in range(1, 41) if s % 4])
-    assert log.compactable()
+    assert log.compactions.worthwhile()
 
 
 def test_the_same_messages_from_fewer_bytes_also_after_reopening() -> None:
@@ -72,7 +72,7 @@ def test_the_same_messages_from_fewer_bytes_also_after_reopening() -> None:
     assert contents(log) == before
     assert log.deleted_ranges() == state
     assert bytes_on_disk(disk) < size
-    assert log.compactable() == []
+    assert log.compactions.worthwhile() == []
     log.close()
     again = reopened(disk)
     assert contents(again) == before
@@ -83,11 +83,11 @@ def test_what_is_deleted_meanwhile_stays_deleted() -> None:
     disk = SimDisk()
     log = filled(disk)
     log.delete([s for s in range(1, 21) if s % 4])
-    work = log.begin_compaction(log.compactable()[0])
+    work = log.compactions.begin(log.compactions.worthwhile()[0])
     work.run()
     log.delete([4])
     log.append(Batch([b"s.new"], [b""], [b"while it ran"], [100]))
-    assert log.finish_compaction(work)
+    assert log.compactions.finish(work)
     expected = contents(log)
     assert 4 not in expected
     assert expected[61] == b"while it ran"
@@ -99,10 +99,10 @@ def test_a_segment_that_is_gone_meanwhile_is_left_alone() -> None:
     disk = SimDisk()
     log = filled(disk)
     log.delete([s for s in range(1, 11) if s % 4])
-    work = log.begin_compaction(1)
+    work = log.compactions.begin(1)
     work.run()
     log.delete(range(1, log.index.segments[1].first_sequence))
-    assert not log.finish_compaction(work)
+    assert not log.compactions.finish(work)
     assert not any(name.endswith(".new") for name in disk.list_folder(FOLDER))
     assert 1 not in contents(log)
 
@@ -152,7 +152,7 @@ def test_power_may_fail_at_any_point(mode: str) -> None:
 def begun(log: FileLog) -> Compaction:
     """A compaction of the first segment, run and not finished."""
     log.delete([s for s in range(1, 11) if s % 4])
-    work = log.begin_compaction(1)
+    work = log.compactions.begin(1)
     work.run()
     return work
 
@@ -161,59 +161,19 @@ def leftovers(disk: SimDisk) -> list[str]:
     return [name for name in disk.list_folder(FOLDER) if name.endswith(SUCCESSOR_SUFFIX)]
 
 
-def refill(log: FileLog, last: int) -> None:
-    """Other messages of the same lengths, up to a sequence."""
-    for number in range(log.last_sequence + 1, last + 1):
-        payload = b"another %d " % number * 5
-        log.append(Batch([b"s.%d" % (number % 5)], [b""], [payload], [number]))
-
-
-@pytest.mark.parametrize("refilled", [False, True])
-def test_a_segment_that_was_cut_meanwhile_keeps_what_it_has(refilled: bool) -> None:
-    disk = SimDisk()
-    log = filled(disk)
-    end = log.index.segments[0].next_sequence - 1
-    work = begun(log)
-    log.truncate(end - 2)
-    if refilled:
-        refill(log, end + 5)
-    expected = contents(log)
-    assert not log.finish_compaction(work)
-    assert leftovers(disk) == []
-    assert contents(log) == expected
-    log.close()
-    again = reopened(disk)
-    assert contents(again) == expected
-    assert again.findings.reported == []
-
-
-def test_a_segment_that_was_cut_away_and_begun_again_is_another_one() -> None:
-    disk = SimDisk()
-    log = filled(disk)
-    first = log.index.segments[1].first_sequence
-    log.delete([s for s in range(first, first + 8) if s % 4])
-    work = log.begin_compaction(first)
-    work.run()
-    log.truncate(first - 1)
-    refill(log, 60)
-    expected = contents(log)
-    assert not log.finish_compaction(work)
-    assert contents(log) == expected
-
-
 def test_what_is_erased_meanwhile_is_nowhere_afterwards() -> None:
     disk = SimDisk()
     log = filled(disk)
     work = begun(log)
     log.delete([4], erase=True)
     assert b"payload 4 " in b"".join(disk.dump().values()), "it is in the successor"
-    assert not log.finish_compaction(work)
+    assert not log.compactions.finish(work)
     assert b"payload 4 " not in b"".join(disk.dump().values())
     assert 4 not in contents(log)
     # And the next one is done.
-    work = log.begin_compaction(1)
+    work = log.compactions.begin(1)
     work.run()
-    assert log.finish_compaction(work)
+    assert log.compactions.finish(work)
     assert b"payload 4 " not in b"".join(disk.dump().values())
 
 
@@ -237,16 +197,16 @@ def test_one_compaction_at_a_time() -> None:
     disk = SimDisk()
     log = filled(disk)
     log.delete([s for s in range(1, 50) if s % 4])
-    first, second = log.compactable()[:2]
-    work = log.begin_compaction(first)
+    first, second = log.compactions.worthwhile()[:2]
+    work = log.compactions.begin(first)
     with pytest.raises(InvariantViolation, match="not over"):
-        log.begin_compaction(second)
+        log.compactions.begin(second)
     work.run()
-    log.abandon_compaction(work)
+    log.compactions.abandon(work)
     assert leftovers(disk) == []
-    work = log.begin_compaction(second)
+    work = log.compactions.begin(second)
     work.run()
-    assert log.finish_compaction(work)
+    assert log.compactions.finish(work)
 
 
 def test_damage_that_compaction_meets_is_lost_and_said_to_be() -> None:

@@ -129,16 +129,16 @@ def bodies_of(log: FileLog) -> list[bytes]:
 
 def test_what_is_journalled_meanwhile_is_in_it() -> None:
     disk, log = used()
-    before = log.journal_bytes
+    before = log.journal.size
     work = log.begin_journal_rewrite()
     log.delete([70])
     work.run()
     log.delete([71, 72])
     append(log, 3)
     log.write_entries([(CALLER_KINDS, b"third")])
-    assert log.finish_journal_rewrite(work)
+    assert log.journal_rewrites.finish(work)
     log.delete([80])
-    assert log.journal_bytes < before / 4
+    assert log.journal.size < before / 4
     expected = sequences_of(log)
     disk.kill()
     again = reopened(disk)
@@ -150,24 +150,24 @@ def test_what_is_journalled_meanwhile_is_in_it() -> None:
 
 def test_the_checkpoint_is_used_with_the_journal_before_and_after() -> None:
     disk, log = used()
-    log.checkpoint()
+    log.checkpoints.write_now()
     log.delete([90])
     work = log.begin_journal_rewrite()
     work.run()
-    assert log.finish_journal_rewrite(work)
+    assert log.journal_rewrites.finish(work)
     log.delete([91])
     expected = sequences_of(log)
     disk.kill()
     again = reopened(disk)
-    assert again.checkpoint_sequence == 100
+    assert again.checkpoints.last_sequence == 100
     assert again.findings.reported == []
     assert sequences_of(again) == expected
     # One of the new journal does not speak of the old one's bytes either.
-    again.checkpoint()
+    again.checkpoints.write_now()
     again.delete([92])
     disk.kill()
     once_more = reopened(disk)
-    assert once_more.checkpoint_sequence == 100
+    assert once_more.checkpoints.last_sequence == 100
     assert sequences_of(once_more) == sorted({*expected} - {92})
 
 
@@ -175,27 +175,11 @@ def test_one_begun_before_another_was_put_in_place_is_given_up() -> None:
     disk, log = used()
     work = log.begin_journal_rewrite()
     work.run()
-    log.rewrite_journal([(CALLER_KINDS, b"only")])
-    assert not log.finish_journal_rewrite(work)
+    log.journal_rewrites.start_over([(CALLER_KINDS, b"only")], log.lost)
+    assert not log.journal_rewrites.finish(work)
     assert NEW_PATH not in disk.dump()
     disk.kill()
     assert bodies_of(reopened(disk)) == [b"only"]
-
-
-def test_a_cut_of_the_end_meanwhile_is_in_it() -> None:
-    disk, log = used()
-    log.write_entries([(CALLER_KINDS, b"third")])
-    work = log.begin_journal_rewrite()
-    work.run()
-    log.truncate(95)
-    assert log.finish_journal_rewrite(work)
-    append(log, 2)
-    expected = sequences_of(log)
-    disk.kill()
-    again = reopened(disk)
-    assert again.findings.reported == []
-    assert sequences_of(again) == expected == [*range(60, 98)]
-    assert bodies_of(again) == [b"first", b"second", b"third"]
 
 
 def test_a_damaged_journal_is_left_for_recovery() -> None:
@@ -205,7 +189,7 @@ def test_a_damaged_journal_is_left_for_recovery() -> None:
     work = log.begin_journal_rewrite()
     with pytest.raises(StoreError, match="damaged"):
         work.run()
-    log.abandon_journal_rewrite(work)
+    log.journal_rewrites.abandon(work)
     assert disk.dump()[PATH] == before
     assert NEW_PATH not in disk.dump()
     assert log.offline == ""
@@ -219,11 +203,13 @@ def test_entries_on_the_disk_do_not_speak_of_messages_that_are_not(by_callers: b
     append(log, 5)
     log.write_entries([(CALLER_KINDS, b"third")])
     if by_callers:
-        log.rewrite_journal([(CALLER_KINDS, body) for body in (b"first", b"second", b"third")])
+        log.journal_rewrites.start_over(
+            [(CALLER_KINDS, body) for body in (b"first", b"second", b"third")], log.lost
+        )
     else:
         work = log.begin_journal_rewrite()
         work.run()
-        assert log.finish_journal_rewrite(work)
+        assert log.journal_rewrites.finish(work)
     disk.power_loss("strict")
     again = reopened(disk, machine_fell=True)
     assert bodies_of(again) == [b"first", b"second", b"third"]
@@ -265,7 +251,7 @@ def rewritten(log: FileLog, meanwhile: int = 0, counter: Counter | None = None) 
     work.run()
     if counter is not None:
         counter.go_on(meanwhile)
-    assert log.finish_journal_rewrite(work)
+    assert log.journal_rewrites.finish(work)
 
 
 def test_what_is_still_true_is_asked_for_at_the_beginning() -> None:
@@ -292,7 +278,7 @@ def test_what_is_said_together_with_a_removal_meanwhile_is_in_it() -> None:
     work = log.begin_journal_rewrite()
     log.delete([3], entries=[(COUNTED, b"2")])
     work.run()
-    assert log.finish_journal_rewrite(work)
+    assert log.journal_rewrites.finish(work)
     disk.kill()
     again = reopened(disk)
     assert told_of(again) == ["all 1", "all end", "2"]
@@ -317,26 +303,26 @@ def test_how_much_callers_wrote_is_counted_from_the_last_time_on() -> None:
     counter = Counter(log)
     counter.go_on(4)
     log.delete([1, 2])
-    assert (log.caller_bytes, log.caller_bytes_anew) == (4 * one, 0)
+    assert (log.journal.caller_bytes, log.journal.caller_bytes_rewritten) == (4 * one, 0)
     log.delete([3], entries=[(COUNTED, b"5")])
     log.delete([3], entries=[(COUNTED, b"6")])
     counter.count = 6
-    assert log.caller_bytes == 6 * one
+    assert log.journal.caller_bytes == 6 * one
     rewritten(log, meanwhile=1, counter=counter)
     anew = 2 * ENTRY_BYTES + len(b"6end")
-    assert (log.caller_bytes, log.caller_bytes_anew) == (2 * one, anew)
+    assert (log.journal.caller_bytes, log.journal.caller_bytes_rewritten) == (2 * one, anew)
     disk.kill()
     again = reopened(disk)
     # What of that was true the last time is not known in this life.
-    assert (again.caller_bytes, again.caller_bytes_anew) == (anew + 2 * one, 0)
-    again.rewrite_journal([(COUNTED, b"8")])
-    assert (again.caller_bytes, again.caller_bytes_anew) == (0, one)
+    assert (again.journal.caller_bytes, again.journal.caller_bytes_rewritten) == (anew + 2 * one, 0)
+    again.journal_rewrites.start_over([(COUNTED, b"8")], again.lost)
+    assert (again.journal.caller_bytes, again.journal.caller_bytes_rewritten) == (0, one)
     # Kept as it is, where nobody says what is true.
     rewritten(again)
-    assert (again.caller_bytes, again.caller_bytes_anew) == (0, one)
+    assert (again.journal.caller_bytes, again.journal.caller_bytes_rewritten) == (0, one)
     again.write_entries([(COUNTED, b"9")])
     rewritten(again)
-    assert (again.caller_bytes, again.caller_bytes_anew) == (0, 2 * one)
+    assert (again.journal.caller_bytes, again.journal.caller_bytes_rewritten) == (0, 2 * one)
 
 
 def count_and_rewrite(disk: SimDisk, promised: list[int]) -> None:
@@ -358,7 +344,7 @@ def count_and_rewrite(disk: SimDisk, promised: list[int]) -> None:
         elif rewriting is not None and turn % 4 == 2:
             rewriting.run()
         elif rewriting is not None:
-            assert log.finish_journal_rewrite(rewriting)
+            assert log.journal_rewrites.finish(rewriting)
             promised.append(int(rewriting.caller_entries[0][1] if rewriting.caller_entries else 0))
             rewriting = None
 

@@ -25,7 +25,6 @@ from headwater.jetstream.errors import ApiError
 from headwater.server.core.client import Client
 from headwater.server.streams.backups.exchange import Exchange, TransferServer
 from headwater.server.streams.backups.staging import Staging
-from headwater.store.log.file_log import FileLog
 from headwater.store.log.message_log import MessageLog, StoreError
 from headwater.store.upkeep.log_sync import LogSync
 
@@ -202,10 +201,11 @@ class Restore:
             )
             apply_limits(self._log, self._config)
             write_consumers(self._log, self._consumers)
-            if not isinstance(self._log, FileLog):
+            work = self._log.begin_sync()
+            if work is None:
+                # A log in memory: there is no disk to wait for.
                 self._adopt(self._log)
                 return
-            work = self._log.begin_sync()
         except ApiError as error:
             self._fail(error)
             return
@@ -215,7 +215,7 @@ class Restore:
         log = self._log
         self._offload(work.run, lambda _: self._synced(log, work))
 
-    def _synced(self, log: FileLog, work: LogSync) -> None:
+    def _synced(self, log: MessageLog, work: LogSync) -> None:
         """The disk has all of it."""
         if self._log is not log:
             # The server has stopped meanwhile.

@@ -1,0 +1,121 @@
+"""What of a log is on the disk, and the syncs that bring the rest there.
+
+A sync waits for the disk, so it may run on another thread: `begin_sync` on the log's own thread,
+`LogSync.run` on any, `finish_sync` on the log's own again.
+"""
+
+from typing import final
+
+from headwater.store.disk.wal import WriteAhead
+from headwater.store.index.log_index import LogIndex
+from headwater.store.log.availability import Availability
+from headwater.store.log.log_journal import LogJournal
+from headwater.store.log.log_write_ahead import LogWriteAhead
+from headwater.store.log.segments import LogSegments
+from headwater.store.upkeep.log_sync import LogSync
+
+
+@final
+class Durability:
+    """The durability of one log."""
+
+    __slots__ = ("_ahead", "_availability", "_index", "_journal", "_segments", "synced_sequence")
+
+    def __init__(
+        self,
+        availability: Availability,
+        index: LogIndex,
+        segments: LogSegments,
+        journal: LogJournal,
+        ahead: LogWriteAhead,
+    ) -> None:
+        self._availability = availability
+        self._index = index
+        self._segments = segments
+        self._journal = journal
+        self._ahead = ahead
+        # Messages up to this sequence are on the disk.
+        self.synced_sequence = index.last_sequence
+
+    @property
+    def is_synced(self) -> bool:
+        """Whether everything is known to be on the disk."""
+        return (
+            self.synced_sequence >= self._index.last_sequence
+            and self._journal.synced_writes == self._journal.writes
+        )
+
+    @property
+    def uses_write_ahead(self) -> bool:
+        """Whether the log is durable by way of the write-ahead file."""
+        return self._ahead.file is not None
+
+    def join_write_ahead(self, write_ahead: WriteAhead) -> None:
+        """From now on be durable by way of that file; everything so far is on the disk."""
+        self._ahead.file = write_ahead
+        self.report_extent()
+
+    def owe_sync(self) -> None:
+        """Count everything that was found in the files as not on the disk.
+
+        The next sync makes it durable, also of a log that is never written to.
+        """
+        self.synced_sequence = 0
+        self._journal.owe_sync()
+
+    # --- syncs ---------------------------------------------------------------------------------
+
+    def sync(self) -> None:
+        """Return when everything written so far is on the disk. Raises StoreError."""
+        work = self.begin_sync()
+        work.run()
+        self.finish_sync(work)
+
+    def begin_sync(self) -> LogSync:
+        """Work for `LogSync.run`, and then for `finish_sync`."""
+        self._availability.check_online()
+        self._segments.flush()
+        return LogSync(
+            self._segments.in_order(),
+            self._journal.file,
+            self._index.last_sequence,
+            self._journal.writes,
+        )
+
+    def finish_sync(self, done: LogSync) -> None:
+        """Count as durable what a sync has brought to the disk. Raises StoreError."""
+        if done.problem is not None:
+            raise self._availability.failed("sync", done.problem) from done.problem
+        self.confirm(done.last_sequence, done.journal_writes)
+        self._ahead.add_synced(done.segment_first, done.segment_bytes)
+
+    def confirm(self, sequence: int, journal_writes: int) -> None:
+        """Count messages up to `sequence` and this many writes to the journal as durable."""
+        sequence = min(sequence, self._index.last_sequence)
+        self.synced_sequence = max(self.synced_sequence, sequence)
+        self._journal.synced_writes = max(self._journal.synced_writes, journal_writes)
+
+    def secure_caller_entries(self) -> None:
+        """Sync entries of callers before the disk learns otherwise than by the journal that
+        messages are gone.
+
+        A crash must not leave the messages gone and lose the entries that were written together
+        with their removal.
+        """
+        if self._journal.has_unsynced_caller_entries:
+            self.sync()
+
+    # --- the write-ahead file ------------------------------------------------------------------
+
+    def forget_frames(self) -> None:
+        """Before files are changed otherwise than by appending: see to it that no frame of the
+        write-ahead file is put back into them."""
+        if self._ahead.file is not None:
+            self.sync()
+            self._ahead.forget()
+
+    def report_extent(self) -> None:
+        """Tell the write-ahead file that all files are on the disk, after a change to them that it
+        has no frame of."""
+        last = self._segments.last
+        self._ahead.add_synced(last.first_sequence, last.size)

@@ -1,0 +1,40 @@
+"""The folder of one log on a disk: where it is, whose it is, and how its files are made."""
+
+from typing import final
+
+from headwater.base.entropy import Entropy
+from headwater.store.disk.filesystem import FileSystem
+from headwater.store.disk.format import IDENTITY_BYTES
+from headwater.store.disk.segment import SegmentFile
+
+
+@final
+class LogFolder:
+    """The folder of a log; the parts of the log share it."""
+
+    __slots__ = ("_entropy", "files", "identity", "path")
+
+    def __init__(self, files: FileSystem, path: str, identity: bytes, entropy: Entropy) -> None:
+        """`identity` is the stream's, which every file of the folder carries."""
+        self.files = files
+        self.path = path
+        self.identity = identity
+        self._entropy = entropy
+
+    def path_of(self, name: str) -> str:
+        """The path of a file in the folder."""
+        return f"{self.path}/{name}"
+
+    def sync(self) -> None:
+        """Return when files that were created, renamed or removed are so on the disk."""
+        self.files.sync_folder(self.path)
+
+    def new_salt(self) -> bytes:
+        """Random bytes for the header of a new file."""
+        return self._entropy.random_bytes(IDENTITY_BYTES)
+
+    def create_segment(self, first_sequence: int) -> SegmentFile:
+        """A new, empty segment; durable once it and the folder are synced."""
+        return SegmentFile.create(
+            self.files, self.path, self.identity, first_sequence, self.new_salt()
+        )
