@@ -80,7 +80,7 @@ def life(disk: SimDisk, until_trim: bool) -> Told:
     told.delete(store, "a", 1)
     store.commit()
     if until_trim:
-        store.begin_trim()
+        store.group_commit.begin_trim()
     else:
         # Their bytes are in frames before this, which must not be put back any more.
         told.delete(store, "b", 5, erase=True)

@@ -193,7 +193,7 @@ def test_what_the_interval_has_synced_stays_though_the_write_ahead_file_does_not
     promised = store.logs["a"].synced_sequence
     expected = payloads_of(store.logs["a"])
     assert promised == store.logs["a"].last_sequence
-    assert not store.begin_commit(), "there is nothing left to commit"
+    assert not store.group_commit.begin(), "there is nothing left to commit"
     disk.power_loss("strict")
     log = opened(disk).logs["a"]
     assert payloads_of(log) == expected

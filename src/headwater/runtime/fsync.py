@@ -13,8 +13,9 @@ from collections.abc import Callable
 from typing import Final, TypeVar, final
 
 from headwater.runtime.environment import Scheduler, TimerHandle
+from headwater.store.group_commit import run_syncs
 from headwater.store.log.message_log import StoreError
-from headwater.store.store import Store, run_syncs
+from headwater.store.store import Store
 from headwater.store.upkeep.log_sync import LogSync
 
 T = TypeVar("T")
@@ -110,7 +111,7 @@ class SyncDriver:
     def _begin_commit(self) -> None:
         self._wanted = False
         try:
-            is_begun = self._store.begin_commit()
+            is_begun = self._store.group_commit.begin()
         except StoreError as error:
             self._failed(str(error))
             return
@@ -121,7 +122,7 @@ class SyncDriver:
     def _sync_ahead(self) -> str:
         """Sync off the loop. Returns the error, or an empty text."""
         try:
-            self._store.sync_ahead()
+            self._store.group_commit.sync()
         except StoreError as error:
             return str(error)
         return ""
@@ -131,9 +132,9 @@ class SyncDriver:
         if problem:
             self._failed(problem)
             return
-        self._report_failure(self._store.finish_commit)
+        self._report_failure(self._store.group_commit.finish)
         self._committed()
-        if self._store.is_trim_due and not self._trimming:
+        if self._store.group_commit.is_trim_due and not self._trimming:
             self._begin_trim()
         # The callback may have begun the next commit itself.
         if self._wanted and not self._syncing:
@@ -141,14 +142,14 @@ class SyncDriver:
 
     def room_wanted(self) -> None:
         """Release the write-ahead file on a full disk, as soon as the streams allow it."""
-        if self._store.is_trim_due and not self._trimming and self._timer is not None:
+        if self._store.group_commit.is_trim_due and not self._trimming and self._timer is not None:
             self._begin_trim()
 
     # --- the streams' own files ------------------------------------------------------------------
 
     def _begin_trim(self) -> None:
         try:
-            work = self._store.begin_trim()
+            work = self._store.group_commit.begin_trim()
         except StoreError as error:
             self._failed(str(error))
             return
@@ -157,7 +158,7 @@ class SyncDriver:
 
     def _finish_trim(self, work: dict[str, LogSync]) -> None:
         self._trimming = False
-        self._report_failure(lambda: self._store.finish_trim(work))
+        self._report_failure(lambda: self._store.group_commit.finish_trim(work))
 
     def _interval_passed(self) -> None:
         self._report_failure(self._store.flush)

@@ -10,56 +10,41 @@
 What an ack of a stream may mean is decided by its sync mode: INTERVAL, where the operating system
 has the message and the disk will; ALWAYS, where the disk has it, by way of the write-ahead file;
 ASYNC, where this process has it and writes it soon (`flush`), bounded in bytes and time. A
-server calls `begin_commit` at the end of a turn, `sync_ahead` off its loop, and `finish_commit`
-when that returned; the logs' `synced_sequence` then covers the turn. Likewise `begin_sync`,
-`run_syncs` off the loop and `finish_sync` for the streams' own files, and `begin_trim` and
-`finish_trim` around `run_syncs` when the write-ahead file is full.
+server commits ALWAYS streams once in a turn (`headwater.store.group_commit`), and now and then
+syncs the files of all streams: `begin_sync`, `run_syncs` off its loop, `finish_sync`.
 
 A stream that fails is offline and does not keep the others from anything. A disk without room is
-no failure: messages are refused for as long as there is none. When the write-ahead file meets the
-end of the disk, a commit syncs the files of the streams themselves, in which the messages are.
+no failure: messages are refused for as long as there is none.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from enum import Enum
 from typing import Final, final
 
 from headwater.base.entropy import Entropy
 from headwater.base.errors import OperatingError
-from headwater.store.disk.encoding import KEY_FILE, EncodedFiles, Encoding
+from headwater.store.disk.encoding import EncodedFiles, Encoding
 from headwater.store.disk.filesystem import FileSystem, NoRoomError, read_file, replace_file
 from headwater.store.disk.findings import Findings
 from headwater.store.disk.format import (
     IDENTITY_BYTES,
     FormatError,
     NewerFormatError,
-    StreamFile,
 )
 from headwater.store.disk.layout import (
-    JOURNAL_FILE,
     LOCK_FILE,
-    LONG_NAME_MARK,
-    NAME_FILE,
-    REMOVED_FILE,
-    STREAM_FILE,
-    STREAMS_FOLDER,
-    folder_name,
-    name_of_folder,
 )
 from headwater.store.disk.room import NO_SPACE, Room
-from headwater.store.disk.segment import segment_name
-from headwater.store.disk.set_aside import SET_ASIDE, set_aside_file
 from headwater.store.disk.store_file import BOOT_ID_BYTES_MAX, BOOT_UNKNOWN, STORE_FILE, StoreFile
 from headwater.store.disk.wal import (
     FILE_BYTES_MAX,
-    JOURNAL,
     AheadFrames,
     Extent,
     WriteAhead,
-    put_together,
     read_ahead,
     remove_ahead,
 )
+from headwater.store.group_commit import GroupCommit, begin_syncs, finish_syncs, run_syncs
 from headwater.store.log.file_log import FileLog
 from headwater.store.log.message_log import DiskFullError, OfflineError, StoreError
 from headwater.store.log.segments import SEGMENT_BYTES_MAX
@@ -70,6 +55,8 @@ from headwater.store.recovery.opening import (
     open_log,
     sync_folders_above,
 )
+from headwater.store.recovery.replay import replay_frames
+from headwater.store.stream_folders import StreamFolders
 from headwater.store.upkeep.log_check import GONE
 from headwater.store.upkeep.log_sync import LogSync
 
@@ -106,7 +93,7 @@ class Store:
         self._entropy = entropy
         self._segment_bytes_max = segment_bytes_max
         self._ahead_bytes_max = ahead_bytes_max
-        self._streams = f"{folder}/{STREAMS_FOLDER}"
+        self._folders = StreamFolders(files, folder, encoding, entropy)
         self._boot_id = boot_id.encode()[:BOOT_ID_BYTES_MAX]
         # Why nothing at all can be written; empty if it can.
         self._offline = ""
@@ -117,17 +104,10 @@ class Store:
         self._stream_files: dict[str, EncodedFiles] = {}
         # Streams that are there and can not be opened, and why not. Their files are not touched.
         self.unreadable: dict[str, str] = {}
-        self._always: dict[str, FileLog] = {}
-        # Their names, by what the write-ahead file knows them by.
-        self._always_names: dict[bytes, str] = {}
         self._async: dict[str, FileLog] = {}
-        # Sequence and count of entries by stream that a commit under way makes durable.
-        self._committing: dict[str, tuple[int, int]] = {}
-        # The syncs by stream of a commit that goes without the write-ahead file; else None.
-        self._syncing: dict[str, LogSync] | None = None
-        files.make_folder(self._streams)
+        files.make_folder(self._folders.path)
         # Also where they were there: whoever made them may have been killed before this.
-        sync_folders_above(files, self._streams)
+        sync_folders_above(files, self._folders.path)
         try:
             self._lock = files.lock(f"{folder}/{LOCK_FILE}")
         except BlockingIOError as error:
@@ -144,7 +124,7 @@ class Store:
         found = self._read_store_file()
         identity = self._entropy.random_bytes(IDENTITY_BYTES) if found is None else found.identity
         # Streams without a store file: who knows what happened to them.
-        is_new = found is None and not self._files.list_folder(self._streams)
+        is_new = found is None and not self._files.list_folder(self._folders.path)
         if found is None and not is_new:
             self.findings.add("missing", f"{self._folder}: no {STORE_FILE} beside the streams")
         self._file = found or StoreFile(identity, b"", clean=is_new)
@@ -153,7 +133,7 @@ class Store:
         same_life = self._boot_id == self._file.boot_id != BOOT_UNKNOWN.encode()
         self.machine_fell = self.was_unclean and not same_life
         self.room.open()
-        removed = self._finish_removals()
+        removed = self._folders.finish_removals(self.findings)
         ahead_files = self._encoding.files_in(
             self._files, self._folder, "", self._entropy, is_new=True
         )
@@ -166,7 +146,7 @@ class Store:
         self._extents: dict[str, Extent] = {}
         self._replay(frames)
         number = remove_ahead(ahead_files, self._folder, frames)
-        self._ahead = WriteAhead(
+        ahead = WriteAhead(
             ahead_files,
             self._folder,
             identity,
@@ -175,6 +155,7 @@ class Store:
             self._ahead_bytes_max,
             self.room.lend,
         )
+        self.group_commit = GroupCommit(self._folder, ahead, self.room)
         salt = self._entropy.random_bytes(IDENTITY_BYTES)
         # Names are encrypted where messages are.
         self._catalogue = Catalogue(ahead_files, self._folder, identity, salt)
@@ -222,7 +203,7 @@ class Store:
         by_file, extents = found.by_file(), found.extents()
         if not by_file and not extents:
             return
-        folders = self._folders_by_identity()
+        folders = self._folders.by_identity()
         strangers = {identity for identity, _, _ in by_file} - set(folders)
         if strangers and len(folders) < len(self.stream_names()):
             self.findings.add("unreadable", "write-ahead files may be of a stream that is; kept")
@@ -230,94 +211,21 @@ class Store:
         self._extents = {
             folders[identity]: extent for identity, extent in extents.items() if identity in folders
         }
-        for (identity, kind, segment_first), frames in by_file.items():
-            folder = folders.get(identity, "")
-            name = JOURNAL_FILE if kind == JOURNAL else segment_name(segment_first)
-            if folder and self._files.exists(f"{folder}/{name}"):
-                self._put_back(self._files_in(folder), f"{folder}/{name}", frames)
-
-    def _files_in(
-        self, folder: str, is_new: bool = False, compresses: bool = False
-    ) -> EncodedFiles:
-        """The file system of one stream's folder."""
-        name = folder.rpartition("/")[2]
-        return self._encoding.files_in(self._files, folder, name, self._entropy, is_new, compresses)
-
-    def _folders_by_identity(self) -> dict[bytes, str]:
-        found = {}
-        for name in self.stream_names():
-            folder = self._folder_of(name)
-            path = f"{folder}/{STREAM_FILE}"
-            try:
-                data = read_file(self._files_in(folder), path)
-                found[StreamFile.decode(data, path).identity] = folder
-            except (OSError, FormatError):
-                # Told when the stream is opened.
-                continue
-        return found
-
-    def _put_back(self, files: FileSystem, path: str, frames: AheadFrames) -> None:
-        """Make a file have the bytes of its frames, in order, where they are not there already."""
-        file = files.open(path)
-        try:
-            begin = min(
-                (
-                    min(frame.offset, file.size)
-                    for frame in (*frames.certain, *frames.doubtful)
-                    if file.read(frame.offset, len(frame.data)) != frame.data
-                ),
-                default=-1,
-            )
-            if begin >= 0:
-                before = file.read(begin, file.size - begin)
-                after = put_together(before, begin, frames)
-                if after != before:
-                    file.truncate(begin)
-                    file.write(after)
-            # Also where all is there: it may be there only until the machine stops.
-            if not self.machine_fell:
-                # And a sync that failed before this process was started may have left it so that
-                # the next one does nothing: the bytes have to be written again for it to count.
-                for frame in frames.certain:
-                    file.overwrite(frame.offset, frame.data)
-            file.sync()
-        finally:
-            file.close()
+        replay_frames(by_file, self._files, folders, self._folders.files_in, self.machine_fell)
 
     # --- streams -------------------------------------------------------------------------------
 
     def stream_names(self) -> list[str]:
-        """Every stream there is, open or not."""
-        return [
-            self._name_in(folder)
-            for folder in self._files.list_folder(self._streams)
-            if self._files.exists(f"{self._streams}/{folder}/{STREAM_FILE}")
-        ]
-
-    def _name_in(self, folder: str) -> str:
-        """The name of the stream in a folder; that of the folder if it can not be told."""
-        if LONG_NAME_MARK not in folder:
-            return name_of_folder(folder)
-        try:
-            return read_file(self._files, f"{self._streams}/{folder}/{NAME_FILE}").decode()
-        except (OSError, ValueError):
-            return folder
-
-    def _folder_of(self, name: str) -> str:
-        return f"{self._streams}/{folder_name(name)}"
+        """The names of all streams there are, open or not."""
+        return self._folders.names()
 
     def is_encrypted(self, name: str) -> bool:
         """Whether a stream that is there was made under a key."""
-        return self._files.exists(f"{self._folder_of(name)}/{KEY_FILE}")
+        return self._folders.is_encrypted(name)
 
     def body_of(self, name: str) -> bytes:
-        """What the caller keeps in the file of a stream that is not open; empty if unreadable."""
-        folder = self._folder_of(name)
-        path = f"{folder}/{STREAM_FILE}"
-        try:
-            return StreamFile.decode(read_file(self._files_in(folder), path), path).body
-        except (OSError, OperatingError):
-            return b""
+        """The body in the file of a stream that is not open; empty if it is unreadable."""
+        return self._folders.body_of(name)
 
     def create_stream(
         self,
@@ -331,16 +239,11 @@ class Store:
         self._check_online()
         if self.room.is_full:
             raise DiskFullError(f"can not create the stream {name}: {NO_SPACE}")
-        folder = self._folder_of(name)
-        if self._files.exists(f"{folder}/{STREAM_FILE}"):
+        if self._folders.has_stream(name):
             raise StoreError(f"a stream {name} is there already")
         try:
-            self._files.make_folder(folder)
-            self._files.sync_folder(self._streams)
-            self._clear(folder)
-            if LONG_NAME_MARK in folder:
-                replace_file(self._files, f"{folder}/{NAME_FILE}", name.encode())
-            files = self._files_in(folder, is_new=True, compresses=compresses)
+            folder = self._folders.make(name)
+            files = self._folders.files_in(folder, is_new=True, compresses=compresses)
             log = create_log(
                 files,
                 folder,
@@ -354,25 +257,19 @@ class Store:
         self._catalogue.add(name)
         return self._adopt(name, log, mode, files)
 
-    def _clear(self, folder: str) -> None:
-        """Set aside what a creation that was interrupted has left, or whoever was there before."""
-        for name in self._files.list_folder(folder):
-            if name != SET_ASIDE:
-                set_aside_file(self._files, folder, name)
-
     def open_stream(self, name: str, mode: SyncMode, compresses: bool = False) -> None:
         """Open a stream that is there, or say why it can not be; the others are not concerned.
 
         Files are what they are; `compresses` is about those to come.
         """
-        folder = self._folder_of(name)
+        folder = self._folders.folder_of(name)
         loss_possible = {
             SyncMode.ALWAYS: self.ahead_lost,
             SyncMode.INTERVAL: self.machine_fell,
             SyncMode.ASYNC: self.was_unclean,
         }[mode]
         try:
-            files = self._files_in(folder, compresses=compresses)
+            files = self._folders.files_in(folder, compresses=compresses)
             log = open_log(
                 files,
                 folder,
@@ -397,9 +294,7 @@ class Store:
         self.logs[name] = log
         self._stream_files[name] = files
         if mode is SyncMode.ALWAYS:
-            log.join_write_ahead(self._ahead)
-            self._always[name] = log
-            self._always_names[log.identity] = name
+            self.group_commit.add_stream(name, log)
         elif mode is SyncMode.ASYNC:
             log.defer_writes()
             self._async[name] = log
@@ -413,20 +308,14 @@ class Store:
         """Delete a stream and all that is in it."""
         log = self.logs.pop(name)
         del self._stream_files[name]
-        self._always.pop(name, None)
-        self._always_names.pop(log.identity, None)
+        self.group_commit.remove_stream(name, log)
         self._async.pop(name, None)
-        self._committing.pop(name, None)
         log.release()
         if self.room.is_full:
             self.room.lend()
-        folder = self._folder_of(name)
         try:
             is_crossed_out = self._cross_out(name)
-            # First what makes it a stream, in one step: a crash half way must not leave half a one.
-            self._files.rename(f"{folder}/{STREAM_FILE}", f"{folder}/{REMOVED_FILE}")
-            self._files.sync_folder(folder)
-            self._remove_stream_folder(folder)
+            self._folders.remove(name)
             if not is_crossed_out:
                 # There should be room for it now; else it is missed at the next start.
                 self._cross_out(name)
@@ -441,116 +330,21 @@ class Store:
             return False
         return True
 
-    def _remove_stream_folder(self, folder: str) -> None:
-        for name in self._files.list_folder(folder):
-            if name == SET_ASIDE:
-                self._remove_folder(f"{folder}/{name}")
-            elif name != REMOVED_FILE:
-                self._files.remove(f"{folder}/{name}")
-        self._files.sync_folder(folder)
-        self._files.remove(f"{folder}/{REMOVED_FILE}")
-        self._files.remove_folder(folder)
-        self._files.sync_folder(self._streams)
-
-    def _finish_removals(self) -> list[str]:
-        """Remove what is left of streams that were being removed; their names, if known."""
-        removed = []
-        for name in self._files.list_folder(self._streams):
-            folder = f"{self._streams}/{name}"
-            if not self._files.is_folder(folder):
-                continue
-            there = self._files.list_folder(folder)
-            try:
-                if not there:
-                    self._files.remove_folder(folder)
-                elif REMOVED_FILE in there and STREAM_FILE not in there:
-                    removed.append(self._name_in(name))
-                    self._remove_stream_folder(folder)
-            except OSError as error:
-                self.findings.add("unremoved", f"{folder}: {error}")
-        return removed
-
-    def _remove_folder(self, folder: str) -> None:
-        for name in self._files.list_folder(folder):
-            path = f"{folder}/{name}"
-            if self._files.is_folder(path):
-                self._remove_folder(path)
-            else:
-                self._files.remove(path)
-        self._files.remove_folder(folder)
-
     # --- durability ----------------------------------------------------------------------------
 
-    def begin_commit(self) -> bool:
-        """Hand this turn's bytes of ALWAYS streams to the system; whether there are any."""
-        names = self._always_names
-        touched = [names[each] for each in self._ahead.take_touched() if each in names]
-        # A commit that was begun and never finished counts for nothing.
-        logs = {name: self._always[name] for name in (*self._committing, *touched)}
-        self._committing = {
-            name: (log.last_sequence, log.journal.writes)
-            for name, log in logs.items()
-            if not log.durability.is_synced and not log.offline
-        }
-        if not self._committing:
-            return False
-        if self._syncing is None and self._write_ahead():
-            return True
-        self._ahead.leave_out()
-        self._syncing = self._begin_syncs({name: logs[name] for name in self._committing})
-        return True
-
-    def _write_ahead(self) -> bool:
-        """Whether there was room in the write-ahead file for what is to be committed."""
-        try:
-            self._ahead.write()
-        except NoRoomError:
-            self.room.met_end()
-            return False
-        except OSError as error:
-            raise self._ahead_failed(error) from error
-        return True
-
-    def sync_ahead(self) -> None:
-        """The one sync of a commit. May run on another thread."""
-        if self._syncing is not None:
-            run_syncs(self._syncing.values())
-            return
-        try:
-            self._ahead.sync()
-        except OSError as error:
-            raise self._ahead_failed(error) from error
-
-    def _ahead_failed(self, error: OSError) -> OfflineError:
-        """What was not confirmed may be lost for good, and later syncs would not tell."""
-        reason = f"the write-ahead file failed: {error}"
-        self._committing = {}
-        for log in [*self._always.values()]:
-            log.go_offline(reason)
-        return OfflineError(f"{self._folder}: {reason}; restart the server to write again")
-
-    def finish_commit(self) -> None:
-        """The sync has returned: what `begin_commit` wrote is on the disk.
-
-        Raises StoreError if it is not, of some streams; those are offline, and others go on.
-        """
-        if self._syncing is not None:
-            done, self._syncing, self._committing = self._syncing, None, {}
-            self.finish_sync(done)
-            return
-        for name, (sequence, journal_writes) in self._committing.items():
-            log = self._always.get(name)
-            if log is not None:
-                log.durability.confirm(sequence, journal_writes)
-        self._committing = {}
-
     def commit(self) -> None:
-        """All three steps at once, and a trim if it is time for one."""
-        if self.begin_commit():
-            self.sync_ahead()
-            self.finish_commit()
-        if self.is_trim_due:
+        """Do all steps of a commit at once, and a trim if it is due. Raises StoreError."""
+        if self.group_commit.begin():
+            self.group_commit.sync()
+            self.group_commit.finish()
+        if self.group_commit.is_trim_due:
             self.trim()
+
+    def trim(self) -> None:
+        """Sync the files of ALWAYS streams, after which the write-ahead file begins again."""
+        work = self.group_commit.begin_trim()
+        run_syncs(work.values())
+        self.group_commit.finish_trim(work)
 
     def flush(self) -> None:
         """Write what ASYNC streams have only in memory. One that fails is offline, others go on."""
@@ -567,40 +361,6 @@ class Store:
         if problems:
             raise StoreError("; ".join(problems))
 
-    @property
-    def is_trim_due(self) -> bool:
-        """Whether the write-ahead file has become so large that it should begin anew.
-
-        On a disk without room any size is too large.
-        """
-        return self._ahead.is_full or (self.room.is_full and self._ahead.has_frames)
-
-    def trim(self) -> None:
-        """Sync every stream's own files, after which the write-ahead file begins anew."""
-        work = self.begin_trim()
-        run_syncs(work.values())
-        self.finish_trim(work)
-
-    def begin_trim(self) -> dict[str, LogSync]:
-        """Let what follows go to another file; work for `run_syncs`, then for `finish_trim`."""
-        try:
-            self._ahead.roll()
-        except OSError as error:
-            raise self._ahead_failed(error) from error
-        return self._begin_syncs(self._always)
-
-    def finish_trim(self, done: dict[str, LogSync]) -> None:
-        """Remove the files before, if no stream needs them."""
-        self.finish_sync(done)
-        if any(log.offline for log in self._always.values()):
-            # Their only durable copy may be in there.
-            return
-        try:
-            self._ahead.trim()
-        except OSError as error:
-            # They are kept, and tried again next time.
-            raise StoreError(f"can not remove write-ahead files: {error}") from error
-
     def sync(self) -> None:
         """Return when everything of every stream is on the disk."""
         work = self.begin_sync()
@@ -609,32 +369,12 @@ class Store:
 
     def begin_sync(self) -> dict[str, LogSync]:
         """Work for `run_syncs`, then for `finish_sync`."""
-        return self._begin_syncs(self.logs)
-
-    def _begin_syncs(self, logs: dict[str, FileLog]) -> dict[str, LogSync]:
-        work = {}
-        for name, log in logs.items():
-            if log.is_synced and not log.durability.uses_write_ahead:
-                continue
-            try:
-                work[name] = log.begin_sync()
-            except OfflineError:
-                # It was, or is from now on, and says so to whoever asks.
-                continue
-        return work
+        return begin_syncs(self.logs)
 
     def finish_sync(self, done: dict[str, LogSync]) -> None:
-        """Take note of what is on the disk; a stream that failed is offline, others go on."""
-        problems = []
-        for name, work in done.items():
-            log = self.logs.get(name)
-            if log is not None and not log.offline:
-                try:
-                    log.finish_sync(work)
-                except StoreError as error:
-                    problems.append(str(error))
-        if problems:
-            raise StoreError("; ".join(problems))
+        """Count as durable what the syncs have brought to the disk; a stream that failed is
+        offline, others go on. Raises StoreError."""
+        finish_syncs(self.logs, done)
 
     def close(self) -> None:
         """Close every stream in order, and say so for the next start."""
@@ -647,12 +387,11 @@ class Store:
                 problems.append(str(error))
         try:
             if orderly and not problems:
-                self._ahead.roll()
-                self._ahead.trim()
+                self.group_commit.remove_files()
                 self._mark(clean=True)
         except OSError as error:
             problems.append(str(error))
-        self._ahead.close()
+        self.group_commit.close()
         self._catalogue.close()
         self._lock.release()
         if problems:
@@ -662,7 +401,7 @@ class Store:
         """Let everything go as it is."""
         for log in self.logs.values():
             log.release()
-        self._ahead.close()
+        self.group_commit.close()
         self._catalogue.close()
         self._lock.release()
 
@@ -693,12 +432,6 @@ class Store:
     def _check_online(self) -> None:
         if self._offline:
             raise OfflineError(f"{self._folder} is offline for writes: {self._offline}")
-
-
-def run_syncs(work: Iterable[LogSync]) -> None:
-    """Wait for the disk. May run on another thread; what goes wrong is told when finishing."""
-    for each in work:
-        each.run()
 
 
 def open_store(

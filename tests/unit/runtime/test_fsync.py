@@ -168,7 +168,7 @@ def test_entries_that_are_journalled_during_a_sync_are_committed_after_it() -> N
     log.write_entries([(300, b"meanwhile")])
     world.scheduler.step()
     assert not log.is_synced
-    assert world.store.begin_commit()
+    assert world.store.group_commit.begin()
 
 
 def test_files_that_go_during_a_sync_do_no_harm() -> None:

@@ -8,9 +8,11 @@ import pytest
 from headwater.store.disk.cipher import Cipher, ServerKey, StretchingCost
 from headwater.store.disk.encoding import Encoding
 from headwater.store.disk.layout import folder_name, name_of_folder
+from headwater.store.group_commit import GroupCommit
 from headwater.store.log.file_log import FileLog
 from headwater.store.log.message_log import Batch, StoreError
 from headwater.store.log.stream_file import StreamFileWriter
+from headwater.store.recovery import replay
 from headwater.store.store import Store, SyncMode, open_store
 from headwater.testing.disk import Mode, PowerLost, SimDisk
 from headwater.testing.entropy import SeededEntropy
@@ -274,8 +276,8 @@ def _nothing(*_: object) -> None:
 @pytest.mark.parametrize(
     ("owner", "defence", "found"),
     [
-        (Store, "sync_ahead", "confirmed message"),
-        (Store, "_put_back", "confirmed message"),
+        (GroupCommit, "sync", "confirmed message"),
+        (replay, "put_back", "confirmed message"),
         (FileLog, "continue_above_reservation", "given out twice"),
         (StreamFileWriter, "reserve", "given out twice"),
     ],
