@@ -53,11 +53,11 @@ def contracts() -> dict[str, dict[str, Any]]:
     return {each["id"]: each for each in configuration["tool"]["importlinter"]["contracts"]}
 
 
-def rows() -> list[list[str]]:
-    """The rows of the layer diagram from top to bottom, without the marks for absent layers."""
+def rows(contract: str = "direction") -> list[list[str]]:
+    """The rows of a layer diagram from top to bottom, without the marks for absent layers."""
     return [
         [name.strip().strip("()") for name in row.split("|")]
-        for row in contracts()["direction"]["layers"]
+        for row in contracts()[contract]["layers"]
     ]
 
 
@@ -90,6 +90,7 @@ def toy_tree(directory: Path, files: dict[str, str]) -> Path:
     """
     packages = [name for row in rows() for name in row if name != "__main__"]
     packages += ["client/link", "../pyspark_headwater"]
+    packages += [f"store/{name}" for row in rows("store-direction") for name in row]
     content = {f"{name}/__init__.py": "" for name in packages} | {"__init__.py": ""}
     for module in (*contracts()["environment"]["forbidden_modules"], "headwater.cli.serve"):
         content[module.removeprefix("headwater.").replace(".", "/") + ".py"] = ""
@@ -148,6 +149,10 @@ def test_a_tree_without_the_layers_still_to_come_keeps_every_contract(tmp_path: 
         ("direction", "store/log/file_log.py", "from headwater import raft", "headwater.raft"),
         ("direction", "store/log/file_log.py", "import headwater.jetstream", "headwater.jetstream"),
         ("direction", "misc/__init__.py", "", "misc"),
+        ("store-direction", "store/disk/wal.py", "import headwater.store.recovery", "recovery"),
+        ("store-direction", "store/upkeep/x.py", "from headwater.store import log", "store.log"),
+        ("store-direction", "store/group_commit/x.py", "import headwater.store.store", "store"),
+        ("store-direction", "store/misc/__init__.py", "", "misc"),
         ("purity", "base/clock.py", "import time", "time"),
         ("purity", "wire/decoder.py", "def f():\n    import os.path", "os"),
         ("purity", "store/log/file_log.py", "from asyncio import sleep", "asyncio"),
