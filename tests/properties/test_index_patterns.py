@@ -13,19 +13,25 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from headwater.base.sliced import at_once
-from headwater.store.index import census, cursor, segment_index, subject_filter, subject_order
+from headwater.store.index import (
+    block_counts,
+    filter_cursor,
+    segment_index,
+    subject_filter,
+    subject_order,
+)
 from headwater.store.index import log_index as index
 from headwater.store.index import walks as index_walks
-from headwater.store.index.cursor import FilterCursor
+from headwater.store.index.filter_cursor import FilterCursor
 from headwater.store.index.log_index import LogIndex, SubjectTable, decode_footer
 from headwater.store.index.subject_filter import SubjectFilter
 from headwater.store.index.subject_order import SubjectOrder, SubjectPattern
 from headwater.subjects.grammar import matches
 
 SMALL_LIMITS: list[tuple[ModuleType, str, int]] = [
-    (census, "BLOCK_POSITIONS", 4),
-    (cursor, "STEP_MAX", 5),
-    (cursor, "FOLLOWING_COST", 2),
+    (block_counts, "BLOCK_POSITIONS", 4),
+    (filter_cursor, "STEP_MAX", 5),
+    (filter_cursor, "FOLLOWING_COST", 2),
     (index, "REMOVALS_NOTED_MAX", 6),
     (index, "FOLLOWED_MAX", 2),
     (index, "STRETCH_MIN", 1),
@@ -251,7 +257,7 @@ class IndexMachine(RuleBasedStateMachine):
         """As a reader does: take some, remove some of them, and go on behind others."""
         if which < len(self.cursors):
             held = self.cursors[which][1]
-            taken = held.take(self.twin.last + 1, count)
+            taken = held.next_sequences(self.twin.last + 1, count)
             self.delete(taken[: round(gone * len(taken))])
             passed = taken[: round(kept * len(taken))]
             held.move(passed[-1] + 1 if passed else held.sequence)
@@ -282,14 +288,16 @@ class IndexMachine(RuleBasedStateMachine):
         if which < len(self.cursors):
             wanted, held = self.cursors[which]
             end = self.place(position)
-            assert held.take(end, count) == self.twin.on(wanted, held.sequence, end)[:count]
+            assert (
+                held.next_sequences(end, count) == self.twin.on(wanted, held.sequence, end)[:count]
+            )
 
     def compare_taking(
         self, wanted: list[bytes], asked: SubjectFilter, position: float, size: int, count: int
     ) -> None:
         begin = self.place(position)
         end = begin + size
-        found = asked.take(begin, end, count)
+        found = asked.sequences_between(begin, end, count)
         assert found == self.twin.on(wanted, begin, end)[:count]
         # As one gets them one by one.
         walked: list[int] = []
@@ -411,7 +419,7 @@ def test_the_order_of_subjects_finds_what_matches_and_is_not_gone(
             gone = data.draw(st.sets(st.sampled_from(sorted(table.ids)))) if table.ids else set()
             for name in sorted(gone):
                 table.counts[table.ids[name]] = 0
-                table.forget(table.ids[name])
+                table.forget_subject(table.ids[name])
             for pattern in wanted:
                 found = order.find(SubjectPattern(pattern), table.names, table.counts)
                 expected = [sid for name, sid in table.ids.items() if matches(pattern, name)]

@@ -240,8 +240,8 @@ class LogMachine(RuleBasedStateMachine):
     def begin_or_continue_checkpoint(self) -> None:
         if self.checkpointing is None:
             self.checkpointing = self.file.checkpoints.begin()
-        if self.checkpointing.take():
-            self.checkpointing.write()
+        if self.checkpointing.copy_piece():
+            self.checkpointing.write_piece()
         else:
             self.file.checkpoints.finish(self.checkpointing)
             self.checkpointing = None

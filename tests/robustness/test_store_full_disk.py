@@ -173,7 +173,7 @@ def check_goes_on(log: FileLog, was: Twin, failure: DiskFullError, done_count: i
     assert log.is_full
     with pytest.raises(DiskFullError, match="no space left"):
         log.append(batch(log.last_sequence + 1, 1))
-    assert log.availability.room.look()
+    assert log.availability.room.look_for_room()
     for step, _ in STEPS[done_count:]:
         step(log)
 
@@ -223,7 +223,7 @@ def test_a_disk_that_fills_up_batch_by_batch() -> None:
     with pytest.raises(DiskFullError, match="No space left"):
         fill()
     disk.capacity_bytes = None
-    assert log.availability.room.look()
+    assert log.availability.room.look_for_room()
     following = batch(twin.last + 1, 5)
     log.append(following)
     twin.append(following)

@@ -132,7 +132,7 @@ class CheckpointTask:
 
     def next_step(self) -> Callable[[], object] | None:
         """Copy a piece on the loop, write it off the loop."""
-        return self._work.write if self._work.take() else None
+        return self._work.write_piece if self._work.copy_piece() else None
 
     def finish(self) -> bool:
         """Put the checkpoint in place."""

@@ -58,7 +58,7 @@ class GroupCommit:
         Raises StoreError.
         """
         names = self._names
-        touched = [names[each] for each in self._ahead.take_touched() if each in names]
+        touched = [names[each] for each in self._ahead.pop_touched() if each in names]
         # A commit that was begun and never finished counts for nothing.
         logs = {name: self._logs[name] for name in (*self._committing, *touched)}
         self._committing = {
@@ -79,7 +79,7 @@ class GroupCommit:
         try:
             self._ahead.write()
         except NoRoomError:
-            self._room.met_end()
+            self._room.mark_full()
             return False
         except OSError as error:
             raise self._failed(error) from error

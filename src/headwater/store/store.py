@@ -153,7 +153,7 @@ class Store:
             number,
             self._entropy,
             self._ahead_bytes_max,
-            self.room.lend,
+            self.room.release_reserve,
         )
         self.group_commit = GroupCommit(self._folder, ahead, self.room)
         salt = self._entropy.random_bytes(IDENTITY_BYTES)
@@ -183,8 +183,8 @@ class Store:
             try:
                 self._mark(clean=False)
             except NoRoomError:
-                self.room.met_end()
-                if not self.room.lend():
+                self.room.mark_full()
+                if not self.room.release_reserve():
                     raise
                 self._mark(clean=False)
         except OSError as error:
@@ -242,7 +242,7 @@ class Store:
         if self._folders.has_stream(name):
             raise StoreError(f"a stream {name} is there already")
         try:
-            folder = self._folders.make(name)
+            folder = self._folders.make_folder(name)
             files = self._folders.files_in(folder, is_new=True, compresses=compresses)
             log = create_log(
                 files,
@@ -254,7 +254,7 @@ class Store:
             )
         except OSError as error:
             raise StoreError(f"can not create the stream {name}: {error}") from error
-        self._catalogue.add(name)
+        self._catalogue.add_name(name)
         return self._adopt(name, log, mode, files)
 
     def open_stream(self, name: str, mode: SyncMode, compresses: bool = False) -> None:
@@ -312,10 +312,10 @@ class Store:
         self._async.pop(name, None)
         log.release()
         if self.room.is_full:
-            self.room.lend()
+            self.room.release_reserve()
         try:
             is_crossed_out = self._cross_out(name)
-            self._folders.remove(name)
+            self._folders.remove_folder(name)
             if not is_crossed_out:
                 # There should be room for it now; else it is missed at the next start.
                 self._cross_out(name)
@@ -325,7 +325,7 @@ class Store:
     def _cross_out(self, name: str) -> bool:
         """Have nobody miss a stream that goes; False if the disk has no room to say so."""
         try:
-            self._catalogue.remove(name)
+            self._catalogue.remove_name(name)
         except NoRoomError:
             return False
         return True

@@ -97,7 +97,7 @@ class StreamFolders:
 
     # --- coming and going ----------------------------------------------------------------------
 
-    def make(self, name: str) -> str:
+    def make_folder(self, name: str) -> str:
         """Make the folder of a new stream, durably; returns its path. Raises OSError."""
         folder = self.folder_of(name)
         self._files.make_folder(folder)
@@ -110,7 +110,7 @@ class StreamFolders:
             replace_file(self._files, f"{folder}/{NAME_FILE}", name.encode())
         return folder
 
-    def remove(self, name: str) -> None:
+    def remove_folder(self, name: str) -> None:
         """Remove the folder of a stream with all that is in it. Raises OSError."""
         folder = self.folder_of(name)
         # First what makes it a stream, in one step: a crash half way must not leave half a one.

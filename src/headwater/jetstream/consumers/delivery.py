@@ -173,7 +173,7 @@ class Delivery:
             return MessageBatch()
         if not consumer.config.patterns and end > stream.log.last_sequence:
             return stream.log.read(begin, count, TURN_BYTES_MAX)
-        while wanted := consumer.cursor.take(end, count):
+        while wanted := consumer.cursor.next_sequences(end, count):
             found = stream.log.read_at(wanted, TURN_BYTES_MAX)
             if len(found):
                 return found

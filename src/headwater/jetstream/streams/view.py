@@ -53,7 +53,7 @@ class StreamView:
             found = log.read(sequence, min(count_max, end - sequence + 1), bytes_max)
             found.cut_behind(end)
             return found
-        while wanted := log.filter((pattern,)).take(sequence, end + 1, count_max):
+        while wanted := log.filter((pattern,)).sequences_between(sequence, end + 1, count_max):
             found = log.read_at(wanted, bytes_max)
             if len(found):
                 return found

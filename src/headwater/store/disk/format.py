@@ -414,7 +414,7 @@ def _is_sound_from(data: bytes, offset: int, sequence: int, seed: int) -> bool:
     return check_record(data, offset, length, seed)
 
 
-def take_records(
+def decode_records(
     data: bytes, offsets: Iterable[int], sequences: Iterable[int], bytes_max: int, seed: int = 0
 ) -> tuple[list[int], list[bytes], list[bytes]]:
     """Timestamps, header blocks and payloads of the messages at `offsets`, of these `sequences`.

@@ -48,7 +48,7 @@ class Room:
             self._is_kept = self._files.exists(self._path)
             if self._files.free_bytes(self._path) < self._margin_bytes:
                 self.is_full = True
-                self.lend()
+                self.release_reserve()
         except OSError:
             # The logs find out for themselves.
             pass
@@ -57,14 +57,14 @@ class Room:
     def _margin_bytes(self) -> int:
         return self._reserve_bytes // MARGIN_PARTS
 
-    def met_end(self) -> None:
+    def mark_full(self) -> None:
         """A write has found no room."""
         if not self.is_full:
             self.is_full = True
             if self.when_full is not None:
                 self.when_full()
 
-    def lend(self) -> bool:
+    def release_reserve(self) -> bool:
         """Give the reserve to an operation that makes room; whether there was one."""
         if not self._is_kept:
             return False
@@ -75,7 +75,7 @@ class Room:
             return False
         return True
 
-    def look(self, takes_some: bool = True) -> bool:
+    def look_for_room(self, takes_some: bool = True) -> bool:
         """Whether there is room; the reserve is kept again then.
 
         Without `takes_some` the free space that the disk reports is believed.
@@ -85,18 +85,18 @@ class Room:
             if self._files.free_bytes(self._path) < max(needed_bytes, 1):
                 return False
             if self._reserve_bytes and not self._is_kept:
-                self._take(self._path, self._reserve_bytes)
+                self._fill_file(self._path, self._reserve_bytes)
                 self._is_kept = True
             if self.is_full and self._margin_bytes and takes_some:
                 probe = f"{self._path}.probe"
-                self._take(probe, self._margin_bytes)
+                self._fill_file(probe, self._margin_bytes)
                 self._files.remove(probe)
         except OSError:
             return False
         self.is_full = False
         return True
 
-    def _take(self, path: str, size: int) -> None:
+    def _fill_file(self, path: str, size: int) -> None:
         """Make a file of so many bytes, or none."""
         if self._files.exists(path):
             self._files.remove(path)

@@ -16,7 +16,7 @@ SUCCESSOR_SUFFIX: Final = ".new"
 class UnfinishedFile:
     """A new file under a name of its own."""
 
-    __slots__ = ("_files", "_is_given_up", "_is_lent", "_open", "file", "path")
+    __slots__ = ("_files", "_is_discarded", "_is_lent", "_open", "file", "path")
 
     def __init__(self, files: FileSystem, path: str) -> None:
         """Raises OSError."""
@@ -25,24 +25,24 @@ class UnfinishedFile:
         # Whoever takes it out of here closes it: once, whichever thread that is.
         self._open: list[File] = []
         self._is_lent = False
-        self._is_given_up = False
+        self._is_discarded = False
         if files.exists(path):
             files.remove(path)
         try:
             self.file = files.create(path)
         except OSError:
-            self.give_up()
+            self.discard()
             raise
         self._open.append(self.file)
 
-    def lend(self) -> None:
+    def lend_to_thread(self) -> None:
         """From now on another thread may write; on the log's."""
         self._is_lent = True
 
-    def give_back(self) -> None:
+    def return_from_thread(self) -> None:
         """The other thread is done, for now or for good."""
         self._is_lent = False
-        if self._is_given_up:
+        if self._is_discarded:
             self.close()
 
     def close(self) -> None:
@@ -54,9 +54,9 @@ class UnfinishedFile:
         """Give it the name it was made for; raises OSError."""
         self._files.rename(self.path, path)
 
-    def give_up(self) -> None:
+    def discard(self) -> None:
         """Leave nothing behind, as far as the disk allows; opening removes what is left."""
-        self._is_given_up = True
+        self._is_discarded = True
         if not self._is_lent:
             self.close()
         try:

@@ -163,9 +163,9 @@ class WriteAhead:
         "_files",
         "_folder",
         "_identity",
-        "_lend",
         "_number",
         "_old",
+        "_release_reserve",
         "_seed",
         "_synced_bytes",
         "_touched",
@@ -179,11 +179,12 @@ class WriteAhead:
         number: int,
         entropy: Entropy,
         bytes_max: int = FILE_BYTES_MAX,
-        lend: Callable[[], bool] | None = None,
+        release_reserve: Callable[[], bool] | None = None,
     ) -> None:
         """`number` is that of the first file; none of that number or above is there.
 
-        `lend` gives the disk room for frames that cannot be left out, and says whether it did.
+        `release_reserve` makes room on the disk for frames that cannot be left out, and returns
+        whether there was a reserve.
         """
         self._files = files
         self._folder = folder
@@ -199,9 +200,9 @@ class WriteAhead:
         self._seed = 0
         self._synced_bytes = 0
         self._broken = ""
-        self._lend = lend
+        self._release_reserve = release_reserve
 
-    def _begin(self) -> File:
+    def _begin_file(self) -> File:
         salt = self._entropy.random_bytes(IDENTITY_BYTES)
         header = FileHeader(AHEAD_MAGIC, self._identity, self._number, salt).encode()
         try:
@@ -234,20 +235,20 @@ class WriteAhead:
         self._buffer.append((identity, kind, file, offset, data))
         self._touched[identity] = None
 
-    def take_touched(self) -> list[bytes]:
+    def pop_touched(self) -> list[bytes]:
         """The streams that have added something since the last call, by identity."""
         touched = [*self._touched]
         self._touched.clear()
         return touched
 
-    def forget(self, identity: bytes) -> None:
+    def forget_stream(self, identity: bytes) -> None:
         """See to it, durably, that no frame of a stream so far is put back any more."""
         for _ in range(2):
             self.add(identity, FORGET, 0, 0, b"")
         try:
             self.write()
         except NoRoomError:
-            if self._lend is None or not self._lend():
+            if self._release_reserve is None or not self._release_reserve():
                 raise
             self.write()
         self.sync()
@@ -264,7 +265,7 @@ class WriteAhead:
         self._check_sound()
         if not self._buffer:
             return
-        file = self._file or self._begin()
+        file = self._file or self._begin_file()
         seed = self._seed
         parts: list[bytes] = [_frame_head(_NOBODY, MARK, 0, self._synced_bytes, b"", seed)]
         for frame in self._buffer:

@@ -19,7 +19,7 @@ from headwater.base.emptying import Container, emptying
 from headwater.base.invariants import check
 from headwater.base.sliced import Work
 from headwater.store.index.expiry import COUNT_MAX
-from headwater.store.index.picture import IndexPicture
+from headwater.store.index.index_snapshot import IndexSnapshot
 from headwater.store.index.segment_index import STRETCH_MIN, Footer, SegmentIndex, decode_footer
 from headwater.store.index.subject_table import NO_SEQUENCE, SubjectTable
 
@@ -53,7 +53,7 @@ class Removals:
         """The number the next one gets."""
         return self._begin + len(self._ids)
 
-    def note(self, sid: int, sequence: int) -> None:
+    def add(self, sid: int, sequence: int) -> None:
         """A message is gone."""
         if len(self._ids) == REMOVALS_NOTED_MAX:
             half = REMOVALS_NOTED_MAX // 2
@@ -63,14 +63,14 @@ class Removals:
         self._ids.append(sid)
         self._sequences.append(sequence)
 
-    def note_many(self, ids: list[int], sequences: list[int]) -> None:
+    def add_many(self, ids: list[int], sequences: list[int]) -> None:
         """Messages are gone; more than are noted anyway are not even looked at."""
         if len(ids) >= REMOVALS_NOTED_MAX:
             self._begin = self.next_number + len(ids)
             del self._ids[:], self._sequences[:]
             return
         for sid, sequence in zip(ids, sequences, strict=True):
-            self.note(sid, sequence)
+            self.add(sid, sequence)
 
     def since(self, number: int) -> "tuple[array[int], array[int]] | None":
         """Ids and sequences from a number on; None if some of them are not known any more."""
@@ -84,7 +84,7 @@ class LogIndex:
 
     __slots__ = (
         "_linked",
-        "_picture",
+        "_snapshot",
         "_starts",
         "byte_count",
         "epoch",
@@ -110,7 +110,7 @@ class LogIndex:
         # Kept from when somebody wants to know.
         self.removals: Removals | None = None
         # One that is not complete yet.
-        self._picture: IndexPicture | None = None
+        self._snapshot: IndexSnapshot | None = None
 
     @classmethod
     def loaded(cls, segments: list[SegmentIndex], tables: list[list[bytes]]) -> "LogIndex":
@@ -189,20 +189,20 @@ class LogIndex:
     def _begin_epoch(self) -> None:
         """What is known of ids or segments holds no more."""
         self.epoch += 1
-        if self._picture is not None:
-            self._picture.is_spoilt = True
-            self._picture = None
+        if self._snapshot is not None:
+            self._snapshot.is_spoilt = True
+            self._snapshot = None
 
-    def begin_picture(self) -> IndexPicture:
-        """A picture of the index as it is now, to be copied from here on."""
-        check(self._picture is None, "the picture before this one is not complete")
-        self._picture = IndexPicture(self.segments, self.subjects, self._linked)
-        return self._picture
+    def begin_snapshot(self) -> IndexSnapshot:
+        """A snapshot of the index as it is now, to be copied from here on."""
+        check(self._snapshot is None, "the snapshot before this one is not complete")
+        self._snapshot = IndexSnapshot(self.segments, self.subjects, self._linked)
+        return self._snapshot
 
-    def end_picture(self, picture: IndexPicture) -> None:
-        """A picture is complete, or of no use."""
-        if self._picture is picture:
-            self._picture = None
+    def end_snapshot(self, snapshot: IndexSnapshot) -> None:
+        """A snapshot is complete, or of no use."""
+        if self._snapshot is snapshot:
+            self._snapshot = None
 
     def note_removals(self) -> Removals:
         """Note from now on which messages go."""
@@ -320,8 +320,8 @@ class LogIndex:
         if subjects.count(subjects[0]) == count:
             sid = self.subjects.id_of(subjects[0])
             ids = [sid] * count
-            if self._picture is not None:
-                self._picture.note_subjects((sid,))
+            if self._snapshot is not None:
+                self._snapshot.note_subjects((sid,))
             segment.extend(offset, lengths, timestamps_ns, ids, sizes)
             self._link(segment, sid, first)
             begin = first - segment.first_sequence
@@ -348,8 +348,8 @@ class LogIndex:
             ids = list(map(table.ids.__getitem__, subjects))
         except KeyError:
             ids = list(map(table.id_of, subjects))
-        if self._picture is not None:
-            self._picture.note_subjects(ids)
+        if self._snapshot is not None:
+            self._snapshot.note_subjects(ids)
         segment.extend(offset, lengths, timestamps_ns, ids, sizes)
         firsts, lasts, counts = table.firsts, table.lasts, table.counts
         distances = segment.distances
@@ -392,13 +392,13 @@ class LogIndex:
         position = sequence - segment.first_sequence
         size = segment.sizes[position]
         sid = segment.subject_ids[position]
-        if self._picture is not None:
-            self._picture.note_removal(sid, sequence)
+        if self._snapshot is not None:
+            self._snapshot.note_removal(sid, sequence)
         segment.drop(position)
         self.messages -= 1
         self.byte_count -= size
         if self.removals is not None:
-            self.removals.note(sid, sequence)
+            self.removals.add(sid, sequence)
         self._shrink_subject(sid, sequence)
         if sequence == self.first_sequence:
             self.first_sequence = self.next_message(sequence + 1) or self.next_sequence
@@ -426,14 +426,14 @@ class LogIndex:
         for segment, some in self.by_segment(sequences):
             here = [*map((-segment.first_sequence).__add__, some)]
             sids = [*map(segment.subject_ids.__getitem__, here)]
-            if self._picture is not None:
+            if self._snapshot is not None:
                 for sid, sequence in zip(sids, some, strict=True):
-                    self._picture.note_removal(sid, sequence)
+                    self._snapshot.note_removal(sid, sequence)
             self.byte_count -= segment.drop_many(here)
             ids += sids
         self.messages -= len(sequences)
         if self.removals is not None:
-            self.removals.note_many(ids, sequences)
+            self.removals.add_many(ids, sequences)
         for sid, count in Counter(ids).items():
             self._shrink_subject_by(sid, count)
         if sequences[0] == self.first_sequence:
@@ -443,7 +443,7 @@ class LogIndex:
         subjects = self.subjects
         subjects.counts[sid] -= count
         if subjects.counts[sid] == 0:
-            subjects.forget(sid)
+            subjects.forget_subject(sid)
             return
         first, last = subjects.firsts[sid], subjects.lasts[sid]
         if not self.has(first):
@@ -455,7 +455,7 @@ class LogIndex:
         subjects = self.subjects
         subjects.counts[sid] -= 1
         if subjects.counts[sid] == 0:
-            subjects.forget(sid)
+            subjects.forget_subject(sid)
             return
         if subjects.firsts[sid] == sequence:
             subjects.firsts[sid] = self._following(sid, sequence)

@@ -20,7 +20,7 @@ from typing import Final, final
 
 from headwater.base.invariants import check
 from headwater.store.disk.format import FormatError
-from headwater.store.index.census import BLOCK_POSITIONS, Blocks, Census, Test
+from headwater.store.index.block_counts import BLOCK_POSITIONS, BlockCounts, SubjectCounts, Test
 
 # Stretches that are searched become longer from the first to the last of these.
 STRETCH_MIN: Final = 64
@@ -66,7 +66,7 @@ class SegmentIndex:
         # What messages count that are gone and still take room in the file.
         self.dead_bytes = 0
         self.examined = 0
-        self._blocks = Blocks()
+        self._blocks = BlockCounts()
 
     @property
     def next_sequence(self) -> int:
@@ -104,7 +104,7 @@ class SegmentIndex:
         self.live += len(lengths)
         self.live_bytes += sum(sizes)
 
-    def take_offsets(
+    def replace_offsets(
         self, before: "array[int]", offsets: "array[int]", sizes: "array[int]"
     ) -> None:
         """The records have moved to `offsets` since they were at `before`.
@@ -286,13 +286,13 @@ class SegmentIndex:
 
     # --- looking for subjects ------------------------------------------------------------------
 
-    def census(self, block: int) -> Census:
+    def census(self, block: int) -> SubjectCounts:
         """How many messages each subject has in a block; for one that is not growing just now."""
         census = self._blocks.census(block)
         if census is None:
             begin, end = self.block_bounds(block)
             self.examined += end - begin
-            census = Census(compress(self.subject_ids[begin:end], self.offsets[begin:end]))
+            census = SubjectCounts(compress(self.subject_ids[begin:end], self.offsets[begin:end]))
             self._blocks.set_census(block, census)
         return census
 

@@ -17,7 +17,7 @@ from operator import eq
 from typing import Final, final
 
 from headwater.base.sliced import Work, at_once
-from headwater.store.index.census import BLOCK_POSITIONS, Test
+from headwater.store.index.block_counts import BLOCK_POSITIONS, Test
 from headwater.store.index.log_index import NO_SEQUENCE, LogIndex
 from headwater.store.index.segment_index import (
     STRETCH_FACTOR,
@@ -156,7 +156,7 @@ class SubjectFilter:
         self._removals_seen = self._index.note_removals().next_number
         if not self.is_everything and not looks_bit_by_bit:
             for pattern in self._patterns:
-                self._add(subjects.matching(pattern))
+                self._add_ids(subjects.matching(pattern))
             self._add_literals()
             self._seen = len(subjects.names)
 
@@ -167,7 +167,7 @@ class SubjectFilter:
         count = len(subjects.names)
         return sum(subjects.order.looked_at(pattern, count) for pattern in self._patterns)
 
-    def looking(self) -> Work[None]:
+    def finding_subjects(self) -> Work[None]:
         """Find out which subjects match, some at a time; subjects may come and go meanwhile."""
         cost = TREE_COST if self._tree is not None else max(len(self._patterns), 1)
         while not self.is_everything:
@@ -188,7 +188,7 @@ class SubjectFilter:
             if self._seen < len(index.subjects.names):
                 self._look_at_new()
             if self._removals_seen < index.note_removals().next_number:
-                self._take_removals()
+                self._apply_removals()
 
     def _look_at_new(self) -> None:
         subjects, seen = self._index.subjects, self._seen
@@ -200,7 +200,7 @@ class SubjectFilter:
         for pattern in self._patterns:
             # Sorting them in is done once, for all filters.
             found = subjects.matching(pattern)
-            self._add(array("I", filter(seen.__le__, found)))
+            self._add_ids(array("I", filter(seen.__le__, found)))
         self._add_literals()
         self._seen = count
 
@@ -211,20 +211,20 @@ class SubjectFilter:
             self._marks.extend(bytes(max(end - len(self._marks), 0)))
         fresh = names[seen:end]
         if self._tree is not None:
-            self._add(array("I", compress(range(seen, end), map(self._tree.match, fresh))))
+            self._add_ids(array("I", compress(range(seen, end), map(self._tree.match, fresh))))
         else:
             for pattern in self._patterns:
                 hits = map(pattern.test_for(len(fresh)), fresh)
-                self._add(array("I", compress(range(seen, end), hits)))
+                self._add_ids(array("I", compress(range(seen, end), hits)))
         if end == len(names):
             self._add_literals()
         self._seen = end
 
     def _add_literals(self) -> None:
         known = self._index.subjects.ids
-        self._add(array("I", (known[text] for text in self._literals if text in known)))
+        self._add_ids(array("I", (known[text] for text in self._literals if text in known)))
 
-    def _add(self, ids: "array[int]") -> None:
+    def _add_ids(self, ids: "array[int]") -> None:
         if self._marks is None and len(self._ids) + len(ids) <= IDS_IN_SET_MAX:
             self._ids.update(ids)
             return
@@ -349,7 +349,7 @@ class SubjectFilter:
                         return segment.first_sequence + found
         return NO_SEQUENCE
 
-    def take(self, begin: int, end: int, count_max: int) -> list[int]:
+    def sequences_between(self, begin: int, end: int, count_max: int) -> list[int]:
         """The first messages from `begin` on and before `end`, in order, up to so many."""
         if self.is_everything:
             return self._index.messages_from(begin, end, count_max)
@@ -363,10 +363,10 @@ class SubjectFilter:
             sequence = self.next(sequence)
             if not sequence or sequence >= end:
                 break
-            sequence = self._take_near(found, sequence, end, count_max)
+            sequence = self._add_near(found, sequence, end, count_max)
         return found
 
-    def _take_near(self, found: list[int], sequence: int, end: int, count_max: int) -> int:
+    def _add_near(self, found: list[int], sequence: int, end: int, count_max: int) -> int:
         """Add messages from `sequence`, which is one, on; returns where to look on."""
         segment = self._index.segment_of(sequence)
         first = segment.first_sequence
@@ -633,7 +633,7 @@ class SubjectFilter:
             return sum(map(census.count, self._ids))
         return census.count_of(self._test)
 
-    def _take_removals(self) -> None:
+    def _apply_removals(self) -> None:
         """Bring the tallies up to date."""
         index = self._index
         removals = index.note_removals()

@@ -54,7 +54,7 @@ class SubjectTable:
         """Ids of the subjects that match a pattern, in no order."""
         return self.order.find(pattern, self.names, self.counts)
 
-    def forget(self, sid: int) -> None:
+    def forget_subject(self, sid: int) -> None:
         """A subject has no message left."""
         del self.ids[self.names[sid]]
         self.firsts[sid] = self.lasts[sid] = NO_SEQUENCE

@@ -46,7 +46,7 @@ class Availability:
     def failed(self, operation: str, error: Exception) -> StoreError:
         """The error to raise if an operation failed; without room all of it may be tried again."""
         if isinstance(error, NoRoomError):
-            self.room.met_end()
+            self.room.mark_full()
             return DiskFullError(f"{self._folder}: {operation} failed: {error}")
         return self.broken(operation, error)
 

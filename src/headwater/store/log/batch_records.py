@@ -9,9 +9,9 @@ from typing import Final, final
 from headwater.store.disk.format import (
     EXPIRY_BYTES,
     RECORD_BYTES,
+    decode_records,
     encode_message_with_expiry,
     encode_messages,
-    take_records,
 )
 from headwater.store.disk.segment import READ_BYTES
 from headwater.store.index.segment_index import SegmentIndex
@@ -134,7 +134,7 @@ class Wanted:
         return stop, span
 
 
-def take_messages(
+def append_messages(
     batch: MessageBatch,
     index: SegmentIndex,
     names: list[bytes],
@@ -160,10 +160,10 @@ def take_messages(
         sequences = [*compress(sequences, offsets)]
         ids = [*compress(ids, offsets)]
         offsets = [*filter(None, offsets)]
-    return take_at(batch, names, seed, sequences, ids, offsets, begin, data, bytes_max)
+    return append_messages_at(batch, names, seed, sequences, ids, offsets, begin, data, bytes_max)
 
 
-def take_at(
+def append_messages_at(
     batch: MessageBatch,
     names: list[bytes],
     seed: int,
@@ -176,9 +176,9 @@ def take_at(
 ) -> int:
     """Add the messages of `sequences`, with these subject ids, at these offsets of a segment.
 
-    Up to the first that does not lie whole and sound in `data`; all else as for `take_messages`.
+    Up to the first that does not lie whole and sound in `data`; all else as for `append_messages`.
     """
-    timestamps_ns, headers, payloads = take_records(
+    timestamps_ns, headers, payloads = decode_records(
         data, [offset - begin for offset in offsets], sequences, bytes_max, seed
     )
     bytes_max -= sum(map(len, headers)) + sum(map(len, payloads))

@@ -1,9 +1,9 @@
 """The checkpoint of a log: its index written down, so that opening reads only what came later.
 
-`begin` on the log's thread returns work, which copies a piece on that thread (`take`) and writes it
-on any (`write`), in turn; `finish` puts the new file in place. The log is used meanwhile. A
-checkpoint that would not fit what happened meanwhile is given up; one that cannot be written leaves
-the one before in place and the log online.
+`begin` on the log's thread returns work, which copies a piece on that thread (`copy_piece`) and
+writes it on any (`write_piece`), in turn; `finish` puts the new file in place. The log is used
+meanwhile. A checkpoint that would not fit what happened meanwhile is given up; one that cannot be
+written leaves the one before in place and the log online.
 """
 
 from typing import final
@@ -74,8 +74,8 @@ class Checkpoints:
             self.abandon(self._writing)
         try:
             work = self.begin()
-            while work.take():
-                work.write()
+            while work.copy_piece():
+                work.write_piece()
             self.finish(work)
         except OfflineError:
             raise
@@ -83,24 +83,24 @@ class Checkpoints:
             raise self._availability.failed("checkpoint", error) from error
 
     def begin(self) -> CheckpointWriting:
-        """Work for `take` and `write` in turn, then for `finish` or `abandon`."""
+        """Work for `copy_piece` and `write_piece` in turn, then for `finish` or `abandon`."""
         check(self._writing is None, "the checkpoint before this one is not over")
         sync = self._durability.begin_sync()
         segments = self._segments.in_order()
-        picture = self._index.begin_picture()
+        snapshot = self._index.begin_snapshot()
         try:
             self._writing = CheckpointWriting(
                 self._folder.files,
                 self._folder.path,
                 self._folder.identity,
                 (self._journal.file.salt, self._journal.size),
-                picture,
+                snapshot,
                 [(segment.size, segment.sealed) for segment in segments],
                 self._expiries.items(),
                 sync,
             )
         except OSError as error:
-            self._index.end_picture(picture)
+            self._index.end_snapshot(snapshot)
             raise StoreError(f"{self._folder.path}: no checkpoint is written: {error}") from error
         return self._writing
 
@@ -108,8 +108,8 @@ class Checkpoints:
         """Give up a checkpoint that could not be written, or is not wanted any more."""
         if self._writing is work:
             self._writing = None
-        self._index.end_picture(work.picture)
-        work.give_up()
+        self._index.end_snapshot(work.snapshot)
+        work.discard()
 
     def finish(self, done: CheckpointWriting, dispose: Dispose = close_at_once) -> bool:
         """Put a checkpoint in place; False if it would not fit what happened meanwhile.
@@ -130,7 +130,7 @@ class Checkpoints:
         if not is_usable:
             return False
         self._writing = None
-        self._index.end_picture(done.picture)
+        self._index.end_snapshot(done.snapshot)
         before = self._file
         try:
             self._file = done.put_in_place()
@@ -148,7 +148,7 @@ class Checkpoints:
         """Remove the checkpoint, and spoil the one that is being written, before a change to the
         files that they would not fit. Raises OSError."""
         if self._writing is not None:
-            self._writing.picture.is_spoilt = True
+            self._writing.snapshot.is_spoilt = True
         path = self._folder.path_of(CHECKPOINT_FILE)
         if self._folder.files.exists(path):
             self._folder.files.remove(path)

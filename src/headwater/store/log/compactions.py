@@ -91,7 +91,7 @@ class Compactions:
         """Give up a compaction that could not be run, or is not wanted any more."""
         check(self._running is work, "only the compaction that was begun can be over")
         self._running = None
-        work.give_up()
+        work.discard()
 
     def finish(self, done: Compaction, dispose: Dispose = close_at_once) -> bool:
         """Swap the successor in; False if its segment was changed meanwhile, or is gone."""
@@ -115,7 +115,7 @@ class Compactions:
             segment = SegmentFile.open(self._folder.files, old.path, self._folder.identity)
         except NoRoomError as error:
             # Before the successor took the place of anything.
-            done.give_up()
+            done.discard()
             raise self._availability.failed("compaction", error) from error
         except OSError as error:
             raise self._availability.failed("compaction", error) from error

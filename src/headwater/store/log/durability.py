@@ -112,7 +112,7 @@ class Durability:
         write-ahead file is put back into them."""
         if self._ahead.file is not None:
             self.sync()
-            self._ahead.forget()
+            self._ahead.forget_frames()
 
     def report_extent(self) -> None:
         """Tell the write-ahead file that all files are on the disk, after a change to them that it

@@ -45,8 +45,8 @@ from headwater.store.disk.format import (
     Entry,
     Record,
     StreamFile,
+    decode_records,
     encode_skip,
-    take_records,
 )
 from headwater.store.disk.journal import (
     DELETED,
@@ -66,11 +66,11 @@ from headwater.store.index.segment_index import SegmentIndex
 from headwater.store.log.availability import Availability
 from headwater.store.log.batch_records import (
     Wanted,
+    append_messages,
+    append_messages_at,
     encode_batch,
     message_sizes,
     records_size,
-    take_at,
-    take_messages,
 )
 from headwater.store.log.checkpoints import Checkpoints
 from headwater.store.log.compactions import Compactions
@@ -355,7 +355,7 @@ class FileLog(MessageLog):
         self.availability.check_online()
         if self.availability.room.is_full:
             # Writes to files other than the journal may need room as well.
-            self.availability.room.lend()
+            self.availability.room.release_reserve()
         self.segments.flush()
         there = self.index.present(sorted(set(sequences)))
         if not there:
@@ -387,7 +387,7 @@ class FileLog(MessageLog):
         self.availability.check_online()
         if self.availability.room.is_full:
             # Writes to files other than the journal may need room as well.
-            self.availability.room.lend()
+            self.availability.room.release_reserve()
         self.segments.flush()
         parts: list[list[int]] = []
         ranges: list[bytes] = []
@@ -466,13 +466,13 @@ class FileLog(MessageLog):
         self.segments.flush()
         self._seal_last()
         self.index.cut(next_sequence)
-        self.segments.begin()
+        self.segments.begin_segment()
 
     def _roll(self) -> SegmentFile:
         """Seal the last segment and begin another one."""
         self.segments.flush()
         self._seal_last()
-        return self.segments.begin()
+        return self.segments.begin_segment()
 
     def _seal_last(self) -> None:
         """Seal the last segment, if it is not sealed."""
@@ -512,7 +512,7 @@ class FileLog(MessageLog):
         if empty[-1] is last:
             try:
                 # The segment before this one needs no footer: it would be as long as its index.
-                self.segments.begin()
+                self.segments.begin_segment()
             except NoRoomError:
                 empty.pop()
         for index in empty:
@@ -535,7 +535,7 @@ class FileLog(MessageLog):
         segment = self.segments.by_first[index.first_sequence]
         try:
             data = segment.file.read(offset, START_BYTES)
-            found = take_records(data, (0,), (sequence,), 0, segment.seed)
+            found = decode_records(data, (0,), (sequence,), 0, segment.seed)
             if found[0]:
                 (timestamp_ns,), (header,), (payload,) = found
                 subject = self.index.subjects.names[index.subject_ids[position]]
@@ -571,7 +571,7 @@ class FileLog(MessageLog):
             except OSError as error:
                 raise StoreError(f"{self._folder.path}: message {sequence}: {error}") from error
             before = len(batch)
-            bytes_max = take_messages(
+            bytes_max = append_messages(
                 batch, index, names, segment.seed, sequence, begin, data, count_max, bytes_max
             )
             if bytes_max < 0:
@@ -612,7 +612,7 @@ class FileLog(MessageLog):
                 ) from error
             near = slice(at, stop)
             before = len(batch)
-            bytes_max = take_at(
+            bytes_max = append_messages_at(
                 batch,
                 names,
                 segment.seed,

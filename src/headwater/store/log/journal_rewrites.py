@@ -87,7 +87,7 @@ class JournalRewrites:
         """Give up a rewrite that could not be run, or is not wanted any more."""
         check(self._running is work, "only the rewriting that was begun can be over")
         self._running = None
-        work.give_up()
+        work.discard()
 
     def finish(self, done: JournalRewriting) -> bool:
         """Swap the successor in; False if the journal was replaced meanwhile.
@@ -117,7 +117,7 @@ class JournalRewrites:
             self._folder.sync()
         except NoRoomError as error:
             # Before the successor took the place of the journal.
-            done.give_up()
+            done.discard()
             raise availability.failed("rewriting the journal", error) from error
         except OSError as error:
             raise availability.failed("rewriting the journal", error) from error

@@ -76,8 +76,8 @@ class LogJournal:
             try:
                 data = journal.write(self._index.last_sequence, entries)
             except NoRoomError:
-                self._availability.room.met_end()
-                if not (makes_room and self._availability.room.lend()):
+                self._availability.room.mark_full()
+                if not (makes_room and self._availability.room.release_reserve()):
                     raise
                 data = journal.write(self._index.last_sequence, entries)
         except OSError as error:

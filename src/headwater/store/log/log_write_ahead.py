@@ -30,7 +30,7 @@ class LogWriteAhead:
         if self.file is not None:
             self.file.add(self.identity, SYNCED, segment_first, size, b"")
 
-    def forget(self) -> None:
+    def forget_frames(self) -> None:
         """See to it, durably, that no frame of the log so far is put back into its files."""
         if self.file is not None:
-            self.file.forget(self.identity)
+            self.file.forget_stream(self.identity)

@@ -98,7 +98,7 @@ class MemoryLog(MessageLog):
         self._headers[next_sequence] = []
         self._payloads[next_sequence] = []
         if before.live == 0:
-            self._forget(before.first_sequence)
+            self._remove_segment(before.first_sequence)
             self.index.remove_segment(before)
 
     def get(self, sequence: int) -> StoredMessage | None:
@@ -123,17 +123,17 @@ class MemoryLog(MessageLog):
             found = self.index.messages_from(sequence, self.index.next_sequence, wanted)
             if not found:
                 break
-            bytes_max = self._take(found, batch, bytes_max)
+            bytes_max = self._add_messages(found, batch, bytes_max)
             sequence = found[-1] + 1
         return batch
 
     def read_at(self, sequences: Sequence[int], bytes_max: int) -> MessageBatch:
         """The messages of some sequences."""
         batch = MessageBatch()
-        self._take(sequences, batch, bytes_max)
+        self._add_messages(sequences, batch, bytes_max)
         return batch
 
-    def _take(self, sequences: Sequence[int], batch: MessageBatch, bytes_max: int) -> int:
+    def _add_messages(self, sequences: Sequence[int], batch: MessageBatch, bytes_max: int) -> int:
         """Add messages to a batch; returns what is left of `bytes_max`."""
         names = self.index.subjects.names
         for segment, wanted in self.index.by_segment(sequences):
@@ -180,7 +180,7 @@ class MemoryLog(MessageLog):
         self.index.delete_many(there)
         for first, segment in touched.items():
             if segment.live == 0 and segment is not self.index.segments[-1]:
-                self._forget(first)
+                self._remove_segment(first)
                 self.index.remove_segment(segment)
         return len(there)
 
@@ -218,9 +218,9 @@ class MemoryLog(MessageLog):
             self._payloads[first] = []
             if full.live == 0:
                 # Emptied while it was the last one, as in a work queue.
-                self._forget(full.first_sequence)
+                self._remove_segment(full.first_sequence)
                 self.index.remove_segment(full)
 
-    def _forget(self, first_sequence: int) -> None:
+    def _remove_segment(self, first_sequence: int) -> None:
         del self._headers[first_sequence]
         del self._payloads[first_sequence]

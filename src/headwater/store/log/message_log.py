@@ -16,8 +16,8 @@ from headwater.base.invariants import check
 from headwater.base.sliced import Work, at_once
 from headwater.store.disk.format import SUBJECT_BYTES_MAX, Entry
 from headwater.store.errors import DiskFullError, OfflineError, StoreError
-from headwater.store.index.cursor import FilterCursor
 from headwater.store.index.expiry import COUNT_MAX, ExpiryQueue
+from headwater.store.index.filter_cursor import FilterCursor
 from headwater.store.index.log_index import NO_SEQUENCE, LogIndex
 from headwater.store.index.ranges import RangeSet
 from headwater.store.index.subject_filter import SubjectFilter
@@ -323,10 +323,10 @@ class MessageLog(ABC):
         """What matches one of the patterns; worth keeping by who asks again and again."""
         key = tuple(patterns)
         found = self._filters.pop(key, None) or SubjectFilter(self.index, key)
-        self._keep(key, found)
+        self._keep_filter(key, found)
         return found
 
-    def _keep(self, key: tuple[bytes, ...], found: SubjectFilter) -> None:
+    def _keep_filter(self, key: tuple[bytes, ...], found: SubjectFilter) -> None:
         self._filters.pop(key, None)
         if len(self._filters) == FILTERS_KEPT_MAX:
             del self._filters[next(iter(self._filters))]
@@ -362,8 +362,8 @@ class MessageLog(ABC):
             return
         key = tuple(patterns)
         found = SubjectFilter(self.index, key, looks_bit_by_bit=True)
-        yield from found.looking()
-        self._keep(key, found)
+        yield from found.finding_subjects()
+        self._keep_filter(key, found)
 
     def counting(self, patterns: Sequence[bytes], sequence: int) -> Work[None]:
         """Find out how many messages at or after a sequence match, some at a time; the log must not

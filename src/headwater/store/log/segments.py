@@ -125,8 +125,8 @@ class LogSegments:
             try:
                 segment.write(data)
             except NoRoomError:
-                room.met_end()
-                if not room.lend():
+                room.mark_full()
+                if not room.release_reserve():
                     raise
                 segment.write(data)
         except OSError as error:
@@ -147,7 +147,7 @@ class LogSegments:
 
     # --- segments that come and go -------------------------------------------------------------
 
-    def begin(self) -> SegmentFile:
+    def begin_segment(self) -> SegmentFile:
         """Begin a segment at the next sequence, durably. Raises OSError."""
         index = self._index
         created = self._folder.create_segment(index.next_sequence)

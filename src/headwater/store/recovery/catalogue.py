@@ -97,7 +97,7 @@ class Catalogue:
         is_sound = found.end == len(data) and not found.is_damaged and not is_long
         return names, is_sound, header.salt
 
-    def add(self, name: str) -> None:
+    def add_name(self, name: str) -> None:
         """A stream was made."""
         try:
             self._write(_MADE, name)
@@ -107,7 +107,7 @@ class Catalogue:
         if name in self.missing:
             self.missing.remove(name)
 
-    def remove(self, name: str) -> None:
+    def remove_name(self, name: str) -> None:
         """A stream is about to go; durable when this returns. Raises OSError."""
         self._write(_REMOVED, name)
         if self._journal is not None:

@@ -220,7 +220,7 @@ def _cut_end(log: FileLog, last_sequence: int) -> None:
     if index.segments[-1].first_sequence in segments.by_first:
         segments.last.cut_after(last_sequence)
     else:
-        segments.begin()
+        segments.begin_segment()
     segments.sync_folder()
 
 
@@ -501,7 +501,7 @@ class _Opening:
     # --- journal -------------------------------------------------------------------------------
 
     @property
-    def _end(self) -> int:
+    def _last_sequence(self) -> int:
         """The last sequence of the segments."""
         if self._footers:
             return self._footers[-1].index.next_sequence - 1
@@ -554,13 +554,15 @@ class _Opening:
         """
         entries = found.entries
         positions = [entry.position for entry in entries[: found.sound_count]]
-        self.journal_sequence = max((at for at in positions if at <= self._end), default=0)
+        self.journal_sequence = max(
+            (at for at in positions if at <= self._last_sequence), default=0
+        )
         cuts = [at for at, entry in enumerate(entries) if entry.kind in (TRUNCATING, TRUNCATED)]
         last_cut = cuts[-1] if cuts else -1
         ahead = 0
         for at, entry in enumerate(entries):
             is_behind_damage = at >= found.sound_count
-            is_ahead = entry.position > self._end and at > last_cut
+            is_ahead = entry.position > self._last_sequence and at > last_cut
             if entry.kind < CALLER_KINDS:
                 if not (entry.is_joint and self._machine_fell and (is_behind_damage or is_ahead)):
                     self._replay_own(entry, in_checkpoint=found.offsets[at] < known_bytes)
@@ -583,7 +585,7 @@ class _Opening:
             and not found.is_damaged
             and found.is_torn
             and self.cut is not None
-            and self.cut[0] <= self._end
+            and self.cut[0] <= self._last_sequence
         )
 
     def _replay_own(self, entry: Entry, in_checkpoint: bool) -> None:
@@ -606,7 +608,7 @@ class _Opening:
 
     def _judge_end(self) -> None:
         """Whether what the journal says of sequences behind the end means that they were used."""
-        behind = self._end + 1
+        behind = self._last_sequence + 1
         if self.cut is not None:
             self._forget_cut(*self.cut)
         elif self.lost.within(behind, SEQUENCE_MAX):

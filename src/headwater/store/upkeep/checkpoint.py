@@ -94,7 +94,7 @@ def read_checkpoint(files: FileSystem, folder: str, identity: bytes) -> Checkpoi
     return checkpoint
 
 
-def _take_column(column: "array[int]", data: bytes, start: int, count: int) -> int:
+def _read_column(column: "array[int]", data: bytes, start: int, count: int) -> int:
     """Add `count` values to a column; returns where they end."""
     end = start + column.itemsize * count
     column.frombytes(data[start:end])
@@ -103,8 +103,8 @@ def _take_column(column: "array[int]", data: bytes, start: int, count: int) -> i
 
 def _decode_expiries(data: bytes, start: int, count: int) -> tuple[list[tuple[int, int]], int]:
     sequences, times_ns = array("Q"), array("q")
-    start = _take_column(sequences, data, start, count)
-    start = _take_column(times_ns, data, start, count)
+    start = _read_column(sequences, data, start, count)
+    start = _read_column(times_ns, data, start, count)
     return list(zip(sequences, times_ns, strict=True)), start
 
 
@@ -119,7 +119,7 @@ def _decode_subjects(data: bytes, start: int, count: int) -> tuple[SubjectTable,
         subjects.names += names
         start += size
         for column in (subjects.firsts, subjects.lasts, subjects.counts):
-            start = _take_column(column, data, start, here)
+            start = _read_column(column, data, start, here)
     subjects.ids = {name: sid for sid, name in enumerate(subjects.names) if subjects.counts[sid]}
     return subjects, start
 
@@ -134,7 +134,7 @@ def _decode_segment(data: bytes, start: int) -> tuple[Covered, int]:
     index.live_bytes = live_bytes
     index.dead_bytes = dead_bytes
     for column in index.columns():
-        start = _take_column(column, data, start, count)
+        start = _read_column(column, data, start, count)
     return Covered(index, covered_bytes, bool(sealed)), start
 
 

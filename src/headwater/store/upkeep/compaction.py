@@ -84,7 +84,7 @@ class Compaction:
         # Sequences whose records turned out not to be sound.
         self.damaged: list[int] = []
         self._file = UnfinishedFile(files, segment.path + SUCCESSOR_SUFFIX)
-        self._file.lend()
+        self._file.lend_to_thread()
 
     def is_of(self, segment: SegmentFile) -> bool:
         """Whether the successor is one of this segment as it is now."""
@@ -102,7 +102,7 @@ class Compaction:
             raise StoreError(f"{self._segment.path} is not compacted: {error}") from error
         finally:
             self._file.close()
-            self._file.give_back()
+            self._file.return_from_thread()
 
     def put_in_place(self) -> None:
         """Replace the segment; its folder is still to be synced. Raises OSError."""
@@ -110,11 +110,11 @@ class Compaction:
 
     def hand_over(self, index: SegmentIndex) -> None:
         """Let the segment's index tell of the successor."""
-        index.take_offsets(self._before, self.offsets, self.sizes)
+        index.replace_offsets(self._before, self.offsets, self.sizes)
 
-    def give_up(self) -> None:
+    def discard(self) -> None:
         """Leave no successor behind."""
-        self._file.give_up()
+        self._file.discard()
 
     def _parts(self) -> list[bytes]:
         """The bytes of the successor."""

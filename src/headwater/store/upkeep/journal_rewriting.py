@@ -73,7 +73,7 @@ class JournalRewriting:
         self.caller_entries = caller_entries
         self.caller_bytes_covered = caller_bytes_covered
         self._file = UnfinishedFile(files, successor_path)
-        self._file.lend()
+        self._file.lend_to_thread()
 
     def is_of(self, journal: Journal) -> bool:
         """Whether the successor is one of this journal."""
@@ -96,7 +96,7 @@ class JournalRewriting:
         except OSError as error:
             raise StoreError(f"{self._path} is not written anew: {error}") from error
         finally:
-            self._file.give_back()
+            self._file.return_from_thread()
 
     def catch_up(self) -> None:
         """Add what was journalled since, durably. Raises OSError."""
@@ -110,9 +110,9 @@ class JournalRewriting:
         self._file.rename(self._path)
         return Journal(self._file.file, self._header.salt)
 
-    def give_up(self) -> None:
+    def discard(self) -> None:
         """Leave no successor behind."""
-        self._file.give_up()
+        self._file.discard()
 
 
 def shortened(

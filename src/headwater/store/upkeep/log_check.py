@@ -39,7 +39,7 @@ class LogCheck:
     __slots__ = ("_files", "found", "relied")
 
     def __init__(self, files: FileSystem, relied: list[Relied]) -> None:
-        """Made by `FileLog.begin_check`."""
+        """Made by `FileChecks.begin`."""
         self._files = files
         self.relied = relied
         # How long each file is, in the same order; -1 for one that is gone, None if nobody knows.

@@ -31,7 +31,7 @@ class LogSync:
         last_sequence: int,
         journal_writes: int,
     ) -> None:
-        """Made by `FileLog.begin_sync`; segments in order."""
+        """Made by `Durability.begin_sync`; segments in order."""
         self._segments = segments
         self._journal = journal
         self.last_sequence = last_sequence

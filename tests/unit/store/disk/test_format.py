@@ -31,6 +31,7 @@ from headwater.store.disk.format import (
     StreamFile,
     check_record,
     decode_entry,
+    decode_records,
     encode_entry,
     encode_erased,
     encode_footer,
@@ -41,7 +42,6 @@ from headwater.store.disk.format import (
     footer_offset,
     is_beginning,
     record_length,
-    take_records,
 )
 from tests.kit.format_versions import with_version
 
@@ -77,7 +77,7 @@ def take_record(
     """The one message at `offset`, of the sequence it says it has if none is named."""
     if sequence is None:
         sequence = int.from_bytes(data[offset + 8 : offset + 16], "little")
-    times_ns, headers, payloads = take_records(data, [offset], [sequence], 1000)
+    times_ns, headers, payloads = decode_records(data, [offset], [sequence], 1000)
     return (times_ns[0], headers[0], payloads[0]) if payloads else None
 
 
@@ -238,7 +238,7 @@ def test_many_messages_are_taken_as_they_are_one_by_one(
         left -= len(record.header) + len(record.payload)
         expected.append((record.timestamp_ns, record.header, record.payload))
     sequences = range(1, len(messages) + 1)
-    assert [*zip(*take_records(data, offsets, sequences, bytes_max, 5), strict=True)] == expected
+    assert [*zip(*decode_records(data, offsets, sequences, bytes_max, 5), strict=True)] == expected
 
 
 @pytest.mark.parametrize("size", [8, 31, 32, 33, 100, 4096])

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from headwater.store.index import subject_filter
-from headwater.store.index.census import BLOCK_POSITIONS
+from headwater.store.index.block_counts import BLOCK_POSITIONS
 from headwater.store.index.log_index import IDS_UNUSED_MIN, REMOVALS_NOTED_MAX, LogIndex
 from headwater.store.index.segment_index import STRETCH_MIN, SegmentIndex
 from headwater.store.index.subject_filter import IDS_IN_SET_MAX, NEAR_COUNT, SubjectFilter
@@ -475,7 +475,7 @@ def test_what_is_near_is_taken_by_looking_at_it_once() -> None:
         kept = SubjectFilter(index, patterns)
         kept.next(1)
         before = examined(index)
-        assert len(kept.take(1, 10_001, 5000)) == 5000
+        assert len(kept.sequences_between(1, 10_001, 5000)) == 5000
         assert examined(index) - before <= 2 * 8192
 
 
@@ -487,7 +487,7 @@ def test_rare_messages_are_taken_without_looking_at_those_between() -> None:
         for block in range(segment.block_count):
             segment.census(block)
     before = examined(index)
-    assert kept.take(5, 2**62, 12) == [at for at in expected if at >= 5][:12]
+    assert kept.sequences_between(5, 2**62, 12) == [at for at in expected if at >= 5][:12]
     assert examined(index) - before <= 2 * BLOCK_POSITIONS, "to find the first of each"
 
 
@@ -501,7 +501,7 @@ def test_what_is_gone_at_the_front_is_not_looked_through(pattern: bytes) -> None
     kept.refresh()
     before = examined(index)
     assert kept.next(1) == gone + 1
-    assert kept.take(1, 2**62, 3) == [gone + 1, gone + 2, gone + 3]
+    assert kept.sequences_between(1, 2**62, 3) == [gone + 1, gone + 2, gone + 3]
     assert examined(index) - before <= 10 * STRETCH_MIN
 
 
@@ -511,7 +511,7 @@ def test_a_place_that_moves_over_what_it_took_does_not_look_at_what_is_between()
     log.index = index
     cursor = log.cursor([b"many.7", b"rare.*"], 1)
     left = cursor.pending()
-    taken = cursor.take(2**62, 6)
+    taken = cursor.next_sequences(2**62, 6)
     index.delete(taken[1])
     index.delete(taken[5])
     before = examined(index)

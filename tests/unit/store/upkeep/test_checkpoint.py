@@ -78,9 +78,9 @@ def used(subjects: int = 9) -> Pair:
 
 def write_all(work: CheckpointWriting, meanwhile: Callable[[], object] = lambda: None) -> int:
     pieces = 0
-    while work.take():
+    while work.copy_piece():
         meanwhile()
-        work.write()
+        work.write_piece()
         meanwhile()
         pieces += 1
     return pieces
@@ -160,8 +160,8 @@ def test_what_happens_meanwhile_may_make_it_useless(
     pair = used()
     work = pair.log.checkpoints.begin()
     for _ in range(moment):
-        assert work.take()
-        work.write()
+        assert work.copy_piece()
+        work.write_piece()
     happens(pair)
     write_all(work)
     assert not pair.log.checkpoints.finish(work)
@@ -179,7 +179,7 @@ def test_what_was_not_synced_is_not_said_to_be() -> None:
     pair = used()
     work = pair.log.checkpoints.begin()
     pair.log.index.renumber()
-    assert not work.take()
+    assert not work.copy_piece()
     pair.log.checkpoints.finish(work)
     assert pair.log.synced_sequence == 0
 
@@ -221,11 +221,11 @@ def test_one_that_did_not_fit_is_not_used_later_either() -> None:
 def test_a_second_one_takes_the_place_of_one_under_way() -> None:
     pair = used()
     work = pair.log.checkpoints.begin()
-    work.take()
+    work.copy_piece()
     pair.log.checkpoints.write_now()
     pair.append(4)
-    work.write()
-    assert not work.take()
+    work.write_piece()
+    assert not work.copy_piece()
     assert not pair.log.checkpoints.finish(work)
     assert PATH + SUCCESSOR_SUFFIX not in pair.disk.dump()
     pair.check(pair.reopened())

@@ -70,7 +70,7 @@ class DiskWatch:
             self._plan_look()
         else:
             # A disk that has no room for the reserve is not full before a write says so.
-            self._room.look()
+            self._room.look_for_room()
 
     def stop(self) -> None:
         """Look no more."""
@@ -94,7 +94,7 @@ class DiskWatch:
     def _look(self) -> None:
         self._timer = None
         before = self.reason if self._since_ns else ""
-        if self._room.look(takes_some=not self._is_resting):
+        if self._room.look_for_room(takes_some=not self._is_resting):
             self._since_ns = 0
             if self._is_resting:
                 self._met_end = True

@@ -3,11 +3,11 @@
 Copying the index of ten million messages at once would stop everything for a tenth of a second. So
 it is copied in pieces, with other work in between: what is about to change and is not copied yet is
 noted as it is, and put back into the copy. Together the pieces are the index of the moment at which
-the picture was begun.
+the snapshot was begun.
 
 Few things change in place: whether there is a message at a position, how far away the next one of
 its subject is, and what is known of a subject. All else only grows. Where ids or sequences get
-another meaning the picture is spoilt: then it is of no use.
+another meaning the snapshot is spoilt: then it is of no use.
 
 It belongs to one thread, the log's.
 """
@@ -24,7 +24,7 @@ _DISTANCE_BYTES: Final = 4
 
 
 @final
-class SegmentPicture:
+class SegmentSnapshot:
     """One segment as it was."""
 
     __slots__ = (
@@ -77,8 +77,8 @@ class SegmentPicture:
 
 
 @final
-class IndexPicture:
-    """All segments and subjects as they were. Made by `LogIndex.begin_picture`."""
+class IndexSnapshot:
+    """All segments and subjects as they were. Made by `LogIndex.begin_snapshot`."""
 
     __slots__ = (
         "_before",
@@ -94,7 +94,7 @@ class IndexPicture:
     def __init__(
         self, segments: list[SegmentIndex], subjects: SubjectTable, is_linked: bool
     ) -> None:
-        self.segments = [SegmentPicture(segment, is_linked) for segment in segments]
+        self.segments = [SegmentSnapshot(segment, is_linked) for segment in segments]
         self._starts = [segment.first_sequence for segment in segments]
         # Whether it was known how far apart the messages of each subject are.
         self.is_linked = is_linked

@@ -40,7 +40,7 @@ class FilterCursor:
         self._sequence = sequence
         # All messages there were from the place on up to the last of these, where they are few.
         self._taken: list[int] = []
-        self._forget()
+        self._reset()
 
     @property
     def sequence(self) -> int:
@@ -76,7 +76,7 @@ class FilterCursor:
     def next(self) -> int:
         """The next message; 0 if there is none yet."""
         if self._epoch != self._index.epoch:
-            self._forget()
+            self._reset()
         begin = max(self._sequence, self._clear_until)
         found = self._filter.next(begin)
         self._clear_until = found or max(begin, self._index.next_sequence)
@@ -84,12 +84,12 @@ class FilterCursor:
             self._taken = [found]
         return found
 
-    def take(self, end: int, count_max: int) -> list[int]:
+    def next_sequences(self, end: int, count_max: int) -> list[int]:
         """The next messages before `end`, in order, up to so many; the place stays."""
         if self._epoch != self._index.epoch:
-            self._forget()
+            self._reset()
         begin = max(self._sequence, self._clear_until)
-        found = self._filter.take(begin, end, count_max)
+        found = self._filter.sequences_between(begin, end, count_max)
         if not found:
             if count_max > 0:
                 self._clear_until = max(begin, min(end, self._index.next_sequence))
@@ -109,7 +109,7 @@ class FilterCursor:
             self._removals_seen = self._index.note_removals().next_number
         return self._pending
 
-    def _forget(self) -> None:
+    def _reset(self) -> None:
         self._epoch = self._index.epoch
         self._pending = _UNKNOWN
         # Messages from the place up to here are in `_pending`.
@@ -123,7 +123,7 @@ class FilterCursor:
         """Take what has changed into what is pending, where that is known."""
         index = self._index
         if self._epoch != index.epoch:
-            self._forget()
+            self._reset()
         if self._pending == _UNKNOWN:
             return
         removals = index.note_removals()

@@ -21,7 +21,7 @@ _UNKNOWN: Final = -1
 
 
 @final
-class Census:
+class SubjectCounts:
     """How many messages each subject has in a block: 8 bytes for each that has any."""
 
     __slots__ = ("_counts", "_ids")
@@ -51,7 +51,7 @@ class Census:
 
 
 @final
-class Blocks:
+class BlockCounts:
     """Everything known of the blocks of one segment."""
 
     __slots__ = ("_censuses", "_live", "is_known")
@@ -59,7 +59,7 @@ class Blocks:
     def __init__(self) -> None:
         # Whether anything is known; as long as nobody asks, nothing has to be kept right.
         self.is_known = False
-        self._censuses: list[Census | None] = []
+        self._censuses: list[SubjectCounts | None] = []
         self._live = array("q")
 
     def live(self, block: int) -> int:
@@ -72,11 +72,11 @@ class Blocks:
         self._live[block] = count
         self.is_known = True
 
-    def census(self, block: int) -> Census | None:
+    def census(self, block: int) -> SubjectCounts | None:
         """How many messages each subject has there; None if that is not known."""
         return self._censuses[block] if block < len(self._censuses) else None
 
-    def set_census(self, block: int, census: Census) -> None:
+    def set_census(self, block: int, census: SubjectCounts) -> None:
         """Know that from now on."""
         self._censuses += [None] * (block + 1 - len(self._censuses))
         self._censuses[block] = census
