@@ -456,7 +456,7 @@ def prepare(log: FileLog) -> None:
     for segment in segments:
         # The block that messages are appended to is counted by each lookup.
         for block in range(segment.block_count - (segment is segments[-1])):
-            segment.census(block)
+            segment.subject_counts(block)
 
 
 def lookup_operations(log: FileLog, dice: random.Random) -> Operations:

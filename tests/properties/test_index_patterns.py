@@ -210,7 +210,7 @@ class IndexMachine(RuleBasedStateMachine):
         subjects.order.absorb(count, subjects.names, subjects.counts)
         for segment in self.index.segments[:-1]:
             for block in range(min(count, segment.block_count)):
-                segment.census(block)
+                segment.subject_counts(block)
 
     @rule()
     def reload(self) -> None:

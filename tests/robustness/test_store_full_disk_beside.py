@@ -287,7 +287,7 @@ def test_every_operation_of_creating_a_stream_fails_in_turn() -> None:
         try:
             create(store)
         except StoreError as error:
-            if "can not create the stream new" not in str(error):
+            if "cannot create the stream new" not in str(error):
                 raise
         else:
             created.append(what)
@@ -312,7 +312,7 @@ def test_every_operation_of_removing_a_stream_fails_in_turn() -> None:
         try:
             remove(store)
         except StoreError as error:
-            if "can not remove the stream a" not in str(error):
+            if "cannot remove the stream a" not in str(error):
                 raise
         else:
             removed.append(what)

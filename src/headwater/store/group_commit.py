@@ -146,8 +146,8 @@ class GroupCommit:
         try:
             self._ahead.trim()
         except OSError as error:
-            # They are kept, and tried again next time.
-            raise StoreError(f"can not remove write-ahead files: {error}") from error
+            # The files are kept, and the next trim tries again.
+            raise StoreError(f"cannot remove write-ahead files: {error}") from error
 
     def remove_files(self) -> None:
         """Remove all write-ahead files: every stream was closed in order. Raises OSError."""
@@ -171,7 +171,7 @@ def begin_syncs(logs: dict[str, FileLog]) -> dict[str, LogSync]:
         try:
             work[name] = log.begin_sync()
         except OfflineError:
-            # The log was offline, or is from now on, and says so to whoever asks.
+            # The log was offline, or is from now on, and reports it itself.
             continue
     return work
 

@@ -1,4 +1,4 @@
-"""Everything a server keeps on disk: a folder that is its own, and the logs of its streams in it.
+"""The store of a server: a folder that is its own, and the logs of its streams in it.
 
     <folder>/lock                 who has it
             /store.hw             identity, the machine's boot id, whether it was closed in order
@@ -7,14 +7,14 @@
             /reserve.hw           room for what makes room on a full disk (`store.disk.room`)
             /streams/<name>/…     a log each (`headwater.store.log.file_log`)
 
-What an ack of a stream may mean is decided by its sync mode: INTERVAL, where the operating system
+The sync mode of a stream decides what an ack means: INTERVAL, where the operating system
 has the message and the disk will; ALWAYS, where the disk has it, by way of the write-ahead file;
 ASYNC, where this process has it and writes it soon (`flush`), bounded in bytes and time. A
 server commits ALWAYS streams once in a turn (`headwater.store.group_commit`), and now and then
 syncs the files of all streams: `begin_sync`, `run_syncs` off its loop, `finish_sync`.
 
 A stream that fails is offline and does not keep the others from anything. A disk without room is
-no failure: messages are refused for as long as there is none.
+no failure: messages are refused until it has room.
 """
 
 from collections.abc import Callable
@@ -65,7 +65,7 @@ LOST_STREAM: Final = "somebody has removed its folder or its stream file"
 
 
 class SyncMode(Enum):
-    """When what a stream wrote is on the disk."""
+    """The moment at which a stream's messages are on the disk."""
 
     INTERVAL = "interval"
     ALWAYS = "always"
@@ -95,18 +95,18 @@ class Store:
         self._ahead_bytes_max = ahead_bytes_max
         self._folders = StreamFolders(files, folder, encoding, entropy)
         self._boot_id = boot_id.encode()[:BOOT_ID_BYTES_MAX]
-        # Why nothing at all can be written; empty if it can.
+        # The reason why nothing at all can be written; empty if it can.
         self._offline = ""
         self.room = Room(files, folder, reserve_bytes)
         self.findings = Findings()
         self.logs: dict[str, FileLog] = {}
-        # What the logs were opened through.
+        # The file systems that the logs were opened through.
         self._stream_files: dict[str, EncodedFiles] = {}
-        # Streams that are there and can not be opened, and why not. Their files are not touched.
+        # Streams that are there and cannot be opened, and why not. Their files are not touched.
         self.unreadable: dict[str, str] = {}
         self._async: dict[str, FileLog] = {}
         files.make_folder(self._folders.path)
-        # Also where they were there: whoever made them may have been killed before this.
+        # Also if they were there: the process that made them may have been killed before this.
         sync_folders_above(files, self._folders.path)
         try:
             self._lock = files.lock(f"{folder}/{LOCK_FILE}")
@@ -123,13 +123,13 @@ class Store:
     def _open(self) -> None:
         found = self._read_store_file()
         identity = self._entropy.random_bytes(IDENTITY_BYTES) if found is None else found.identity
-        # Streams without a store file: who knows what happened to them.
+        # Streams without a store file count as those of a store that was not closed.
         is_new = found is None and not self._files.list_folder(self._folders.path)
         if found is None and not is_new:
             self.findings.add("missing", f"{self._folder}: no {STORE_FILE} beside the streams")
         self._file = found or StoreFile(identity, b"", clean=is_new)
         self.was_unclean = not self._file.clean
-        # The machine stopped without a word since the store was last open.
+        # Whether the machine has stopped since the store was last open and not closed.
         same_life = self._boot_id == self._file.boot_id != BOOT_UNKNOWN.encode()
         self.machine_fell = self.was_unclean and not same_life
         self.room.open()
@@ -140,9 +140,9 @@ class Store:
         frames = read_ahead(
             ahead_files, self._folder, None if found is None else identity, self.findings
         )
-        # What an ALWAYS stream has confirmed may be missing.
+        # Messages that an ALWAYS stream has confirmed may be missing.
         self.ahead_lost = frames.is_damaged and self.machine_fell
-        # How much of the last segment of each stream is certain to be whole, by its folder.
+        # The part of each stream's last segment that is certain to be whole, by its folder.
         self._extents: dict[str, Extent] = {}
         self._replay(frames)
         number = remove_ahead(ahead_files, self._folder, frames)
@@ -178,7 +178,7 @@ class Store:
             ) from error
 
     def mark_in_use(self) -> None:
-        """From here on the store is not closed in order until `close` says so."""
+        """Write in the store file that the store is not closed in order, until `close` does so."""
         try:
             try:
                 self._mark(clean=False)
@@ -188,8 +188,8 @@ class Store:
                     raise
                 self._mark(clean=False)
         except OSError as error:
-            # What is written now would be taken for complete after a crash.
-            self._offline = f"the store file can not be replaced: {error}"
+            # Bytes that are written now would be taken for complete after a crash.
+            self._offline = f"the store file cannot be replaced: {error}"
             for log in self.logs.values():
                 log.go_offline(self._offline)
 
@@ -199,7 +199,7 @@ class Store:
         self._file = file
 
     def _replay(self, found: AheadFrames) -> None:
-        """Put back what the write-ahead files have and the streams' own files have not."""
+        """Put back the bytes of the write-ahead files that the streams' own files lack."""
         by_file, extents = found.by_file(), found.extents()
         if not by_file and not extents:
             return
@@ -235,10 +235,10 @@ class Store:
         mode: SyncMode = SyncMode.INTERVAL,
         compresses: bool = False,
     ) -> FileLog:
-        """A new stream, durable when this returns."""
+        """Create a stream; it is durable when this returns. Raises StoreError."""
         self._check_online()
         if self.room.is_full:
-            raise DiskFullError(f"can not create the stream {name}: {NO_SPACE}")
+            raise DiskFullError(f"cannot create the stream {name}: {NO_SPACE}")
         if self._folders.has_stream(name):
             raise StoreError(f"a stream {name} is there already")
         try:
@@ -253,12 +253,12 @@ class Store:
                 self._segment_bytes_max,
             )
         except OSError as error:
-            raise StoreError(f"can not create the stream {name}: {error}") from error
+            raise StoreError(f"cannot create the stream {name}: {error}") from error
         self._catalogue.add_name(name)
         return self._adopt(name, log, mode, files)
 
     def open_stream(self, name: str, mode: SyncMode, compresses: bool = False) -> None:
-        """Open a stream that is there, or say why it can not be; the others are not concerned.
+        """Open a stream that is there, or note in `unreadable` why it cannot be opened.
 
         Files are what they are; `compresses` is about those to come.
         """
@@ -301,11 +301,11 @@ class Store:
         return log
 
     def compress_stream(self, name: str, compresses: bool) -> None:
-        """Whether files that a stream begins from now on are compressed."""
+        """Set whether files that a stream begins from now on are compressed."""
         self._stream_files[name].compress_new_files(compresses)
 
     def remove_stream(self, name: str) -> None:
-        """Delete a stream and all that is in it."""
+        """Remove a stream with all its files. Raises StoreError."""
         log = self.logs.pop(name)
         del self._stream_files[name]
         self.group_commit.remove_stream(name, log)
@@ -317,13 +317,14 @@ class Store:
             is_crossed_out = self._cross_out(name)
             self._folders.remove_folder(name)
             if not is_crossed_out:
-                # There should be room for it now; else it is missed at the next start.
+                # There should be room for the entry now; else the next start reports the stream
+                # lost.
                 self._cross_out(name)
         except OSError as error:
-            raise StoreError(f"can not remove the stream {name}: {error}") from error
+            raise StoreError(f"cannot remove the stream {name}: {error}") from error
 
     def _cross_out(self, name: str) -> bool:
-        """Have nobody miss a stream that goes; False if the disk has no room to say so."""
+        """Cross a stream out of the catalogue; False if the disk has no room for the entry."""
         try:
             self._catalogue.remove_name(name)
         except NoRoomError:
@@ -347,7 +348,10 @@ class Store:
         self.group_commit.finish_trim(work)
 
     def flush(self) -> None:
-        """Write what ASYNC streams have only in memory. One that fails is offline, others go on."""
+        """Write the records that ASYNC streams have only in memory.
+
+        A stream that fails is offline, others go on.
+        """
         problems = []
         for log in self._async.values():
             if log.availability.unreported_problem:
@@ -398,7 +402,7 @@ class Store:
             raise StoreError(f"{self._folder} is not closed in order: {'; '.join(problems)}")
 
     def abandon(self) -> None:
-        """Let everything go as it is."""
+        """Release all files as they are."""
         for log in self.logs.values():
             log.release()
         self.group_commit.close()
@@ -411,7 +415,8 @@ class Store:
         return self._catalogue.missing
 
     def check_folder(self) -> str:
-        """Put back the store's own files that somebody removed; the problems, empty if none."""
+        """Put back the store's own files that somebody removed; returns the problems, or
+        nothing."""
         problems = []
         try:
             if not self._lock.is_in_place:
@@ -426,7 +431,7 @@ class Store:
 
     @property
     def offline(self) -> str:
-        """Why nothing at all can be written; empty if it can."""
+        """The reason why nothing at all can be written; empty if it can."""
         return self._offline
 
     def _check_online(self) -> None:
@@ -470,7 +475,7 @@ def open_store(
             reserve_bytes,
         )
     except (OSError, NewerFormatError) as error:
-        raise StoreError(f"can not open the store in {folder}: {error}") from error
+        raise StoreError(f"cannot open the store in {folder}: {error}") from error
     try:
         for name in store.stream_names():
             mode = (modes or {}).get(name, default_mode)

@@ -102,7 +102,7 @@ class StreamFolders:
         folder = self.folder_of(name)
         self._files.make_folder(folder)
         self._files.sync_folder(self.path)
-        # What a creation that was interrupted has left, or whoever was there before.
+        # Files that an interrupted creation has left, or somebody else.
         for left in self._files.list_folder(folder):
             if left != SET_ASIDE:
                 set_aside_file(self._files, folder, left)

@@ -14,13 +14,13 @@ Layouts, in bytes; what is larger than a byte is little-endian:
 
 The number of the cipher (0: not encrypted) and the salt stand in the header of the file.
 
-Keys. What an operator puts in a configuration may be 32 random bytes in hexadecimal or a word. So
-it is stretched with scrypt, at the cost that OWASP names for 32 MiB (0.2 s here). Cost and salt
-stand in every envelope: they can change without a migration. The envelopes of a server share one
-salt, and what scrypt gave is remembered, so opening a thousand streams stretches once. After a
-change of the secret, `was_previous` says which stream keys to wrap anew; the data stay as they are.
-That changes the lock, not what the old secret had opened already. A file names its own cipher, so
-another one in the configuration holds for new files.
+Keys. The secret in a configuration may be 32 random bytes in hexadecimal or a word. So it is
+stretched with scrypt, at the cost that OWASP names for 32 MiB (0.2 s here). Cost and salt stand in
+every envelope: they can change without a migration. The envelopes of a server share one salt, and
+what scrypt gave is remembered, so opening a thousand streams stretches once. After a change of the
+secret, `was_previous` says which stream keys to wrap again; the data stay as they are. That changes
+the lock, not what the old secret had opened already. A file names its own cipher, so another one in
+the configuration holds for new files.
 
 Nonces. Two blocks with the same key and nonce give both away, and with AES-GCM the means to forge
 more. A nonce that is counted, or is the offset in the file, repeats as soon as an offset is written
@@ -28,25 +28,25 @@ twice: after a power loss that took the tail, after restoring a snapshot or a ba
 copies of one folder both go on. Each would need a rule of its own, kept by code that is about
 something else. So nothing is counted: every block draws 96 random bits, under a key of its file
 that 128 other random bits have chosen. With `BLOCKS_PER_FILE_MAX` = 2**32 blocks in a file, the
-bound of NIST SP 800-38D, the chance that any two meet is 2**-33; a file of 64 MiB in blocks of
-1 KiB has 2**16 blocks and a chance of 2**-65, a million such files 2**-45. A tail that was cut off
-and written anew draws again and needs no further care. A file that is rewritten (compaction) gets a
-new salt, and with it a new key.
+bound of NIST SP 800-38D, the chance that any two meet is 2**-33; a file of 64 MiB in blocks of 1
+KiB has 2**16 blocks and a chance of 2**-65, a million such files 2**-45. A tail that was cut off
+and written again draws new ones and needs no further care. A file that is rewritten (compaction)
+gets a new salt, and with it a new key.
 
-What is bound. The `identity` of a file (stream, kind, number) goes into its key; the position of a
+Binding. The `identity` of a file (stream, kind, number) goes into its key; the position of a
 block in the file and its header go into its tag. So a block opens only where it was written: not in
-another file, not at another place, not under another header. What a tag can not show is age: a
-whole file, or a block at its own place, put back from an older copy of the same file, opens.
+another file, not at another place, not under another header. A tag cannot show age: a whole
+file, or a block at its own place, put back from an older copy of the same file, opens.
 Sequences and checkpoints answer for that. Lengths are visible; after compression they say a little
 about the content.
 
 Cost per block, to encrypt and to decrypt: 64 KiB take 11 and 8 us with AES-GCM, 24 and 19 us with
 ChaCha20-Poly1305; 1 KiB takes 3 to 4 us, and both grow by 28 bytes. From 128 KiB on, encrypting
-costs several times as much per byte, because the C allocator maps such buffers anew each time. A
+costs several times as much per byte, because the C allocator maps such buffers again each time. A
 file key takes 10 us.
 
-This module must not know files, records or configuration; dice come in as `Entropy`. No secret gets
-into an error or a `repr`.
+This module must not know files, records or configuration; random bytes come from `Entropy`. No
+secret gets into an error or a `repr`.
 """
 
 import enum
@@ -69,7 +69,7 @@ SALT_BYTES: Final = 16
 NONCE_BYTES: Final = 12
 TAG_BYTES: Final = 16
 
-# By how much a block is longer when it is encrypted.
+# The bytes by which a block is longer when it is encrypted.
 OVERHEAD_BYTES: Final = NONCE_BYTES + TAG_BYTES
 
 # See "Nonces" above.
@@ -103,7 +103,7 @@ class Cipher(enum.IntEnum):
 
 
 class CipherError(OperatingError):
-    """Something encrypted can not be used; nothing was changed."""
+    """Encrypted data cannot be used; nothing was changed."""
 
 
 class WrongKeyError(CipherError):
@@ -123,7 +123,7 @@ class AlteredBlockError(CipherError):
 
 
 class StretchingCost(NamedTuple):
-    """What one guess at the secret costs: scrypt's parameters."""
+    """The cost of one guess at the secret, as parameters of scrypt."""
 
     log2_n: int
     r: int
@@ -131,7 +131,7 @@ class StretchingCost(NamedTuple):
 
     @property
     def memory_bytes(self) -> int:
-        """What scrypt will ask for."""
+        """The memory that scrypt takes."""
         return 128 * self.r << self.log2_n
 
 
@@ -144,7 +144,7 @@ STRETCHING_PASSES_MAX: Final = 24
 
 
 class Unwrapped(NamedTuple):
-    """A stream key, and whether the previous secret opened it: then it should be wrapped anew."""
+    """A stream key, and whether the previous secret opened it: then it should be wrapped again."""
 
     key: "StreamKey"
     was_previous: bool
@@ -191,7 +191,8 @@ class ServerKey:
         cipher, cost, salt = _read_header(envelope)
         key = _open_envelope(envelope, self._box(self._secret, cipher, cost, salt, context))
         if key is not None:
-            # What is wrapped from now on shares the salt: the next start stretches once for all.
+            # Keys that are wrapped from now on share the salt: the next start stretches once for
+            # all.
             if self._salt is None and cost == self._cost:
                 self._salt = salt
             return Unwrapped(StreamKey(key), was_previous=False)
@@ -277,7 +278,7 @@ class FileKey:
     def decrypt(self, encrypted: bytes, position: int, associated: bytes) -> bytes:
         """The block as it was; raises AlteredBlockError."""
         if not OVERHEAD_BYTES <= len(encrypted) <= BLOCK_BYTES_MAX + OVERHEAD_BYTES:
-            raise AlteredBlockError(f"{len(encrypted)} bytes can not be an encrypted block")
+            raise AlteredBlockError(f"{len(encrypted)} bytes cannot be an encrypted block")
         # A view, because a slice would copy the block.
         content = memoryview(encrypted)[NONCE_BYTES:]
         bound = _POSITION.pack(position) + associated

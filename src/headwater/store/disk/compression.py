@@ -13,8 +13,8 @@ The format on disk is LZ4's block format (no frame, no size, no checksum: the bl
 size; checksums or the tag of `cipher.py` answer for the content). ADR 5 has the figures that chose
 it. NATS names the setting `s2`; nobody but this store reads these files.
 
-This module knows nothing of files, records or keys. What is both compressed and encrypted is
-compressed first: encrypted bytes do not shrink.
+This module knows nothing of files, records or keys. A block that is both compressed and
+encrypted is compressed first: encrypted bytes do not shrink.
 """
 
 import enum
@@ -34,7 +34,10 @@ EXPANSION_MAX: Final = 255
 
 
 class Compression(enum.IntEnum):
-    """How the bytes of a block are kept. The numbers are on disk: they are never used again."""
+    """The form in which the bytes of a block are kept.
+
+    The numbers are on disk: they are never used again.
+    """
 
     NONE = 0
     LZ4 = 1
@@ -45,7 +48,7 @@ class DamagedBlockError(OperatingError):
 
 
 def compress(raw: bytes) -> tuple[Compression, bytes]:
-    """How to keep a block and the bytes to keep: packed if that is shorter, else `raw` itself."""
+    """The form of a block and its bytes in that form: packed if shorter, else `raw` itself."""
     if len(raw) <= RAW_BYTES_MAX:
         packed: bytes = lz4.block.compress(raw, store_size=False)
         if len(packed) < len(raw):
@@ -70,12 +73,12 @@ def decompress(kind: int, stored: bytes, raw_size: int) -> bytes:
 def _unpack(stored: bytes, raw_size: int) -> bytes:
     if raw_size > RAW_BYTES_MAX:
         raise DamagedBlockError(f"the block claims {raw_size} bytes, {RAW_BYTES_MAX} at most")
-    # `compress` packs nothing that does not shrink, and LZ4 can not shrink it further than this.
+    # `compress` packs nothing that does not shrink, and LZ4 cannot shrink it further than this.
     if not len(stored) < raw_size <= len(stored) * EXPANSION_MAX:
-        raise DamagedBlockError(f"{len(stored)} packed bytes can not stand for {raw_size}")
+        raise DamagedBlockError(f"{len(stored)} packed bytes cannot stand for {raw_size}")
     try:
-        # The size is also the size of the only buffer LZ4 gets: it can not write past it.
+        # The size is also the size of the only buffer LZ4 gets: it cannot write past it.
         raw: bytes = lz4.block.decompress(stored, uncompressed_size=raw_size)
     except lz4.block.LZ4BlockError as error:
-        raise DamagedBlockError(f"the block can not be unpacked into {raw_size} bytes") from error
+        raise DamagedBlockError(f"the block cannot be unpacked into {raw_size} bytes") from error
     return raw

@@ -50,7 +50,7 @@ what is known from those before it. Invariants, which what is found after a cras
     no header, but one further on                     damage; zeros up to where that one starts
     more than 32 bytes, no header anywhere            damage; as many zeros
 
-What is hidden is no part of the plain file, and is cut off before the next write. Zeros are noticed
+Hidden bytes are no part of the plain file, and are cut off before the next write. Zeros are noticed
 by the checksums above, as damage of plain files is. A damaged end stays in the file when it is cut.
 
 A file may be synced on one thread while another one uses it; nothing else is for two threads, but
@@ -90,7 +90,7 @@ BLOCK_BYTES: Final = _BLOCK.size + 4
 
 @final
 class _Block:
-    """Where a stretch of the plain file is stored."""
+    """The place of a stretch of the plain file in the encoded one."""
 
     __slots__ = (
         "compression",
@@ -120,22 +120,22 @@ class _Block:
         self.compression = compression
         self.role = role
         self.crc = crc
-        # Where its bytes end in the plain file; less than it has once it is cut.
+        # The offset in the plain file behind its bytes, of which a cut may have taken some.
         self.end = start + raw_size
 
     @property
     def stored_place(self) -> int:
-        """Where in the encoded file its stored bytes begin."""
+        """The offset of its stored bytes in the encoded file."""
         return self.place + BLOCK_BYTES
 
     @property
     def place_after(self) -> int:
-        """Where in the encoded file it ends."""
+        """The offset in the encoded file behind the block."""
         return self.place + BLOCK_BYTES + self.stored_size
 
     @property
     def associated(self) -> bytes:
-        """What its ciphertext is bound to, besides its place."""
+        """The data that its ciphertext is bound to, besides its place."""
         return _ASSOCIATED.pack(self.start, self.raw_size, self.compression, self.role)
 
 
@@ -172,13 +172,13 @@ class EncodedFile:
         self._key = key
         self._compresses = compresses
         self._entropy = entropy
-        # What the plain file consists of, in its order, and where in it each block starts.
+        # The blocks of the plain file, in its order, and the offset in it of each.
         self._blocks: list[_Block] = []
         self._starts: list[int] = []
-        # Where the plain file ends as far as it is known, and where blocks do in the encoded one.
+        # The end of the plain file as far as it is known, and of the blocks in the encoded one.
         self._plain_end = 0
         self._stored_end = HEADER_BYTES
-        # Where the last block ends that changed what earlier ones mean.
+        # The end of the last block that changed what earlier ones mean.
         self._changes_end = HEADER_BYTES
         # Whether what is behind the blocks is no part of the plain file.
         self._hides_tail = False
@@ -204,7 +204,7 @@ class EncodedFile:
                 self._hides_tail = self._file.size - self._stored_end <= BLOCK_BYTES
                 return
             superseded = self._take_in(block)
-            # Of one that is damaged they are all that is left.
+            # They are all that is left of a damaged block.
             if superseded and self._decoded(block) is not None:
                 self._doomed.append((block, superseded))
 
@@ -253,8 +253,8 @@ class EncodedFile:
     def _take_in(self, block: _Block) -> list[_Block]:
         """Let a block mean what it means; returns those that mean nothing any more.
 
-        One that does not fit what is known tells that damage has taken a cut before it. Then it
-        cuts, but nothing is destroyed on its behalf.
+        A block that does not fit those before it tells that damage has taken a cut. Then it cuts,
+        but nothing is destroyed on its behalf.
         """
         self._stored_end = block.place_after
         if block.role == FOLLOWS and block.start >= self._plain_end:
@@ -331,8 +331,8 @@ class EncodedFile:
     def overwrite(self, offset: int, data: bytes) -> None:
         """Replace bytes that are there, durably, and destroy what they were.
 
-        A crash in the middle leaves each block that is touched as it was or as it is to be. Where
-        nothing changes, what is stored is written again, for whoever doubts that a sync did so.
+        A crash in the middle leaves each block that is touched as it was or as it is to be. Bytes
+        that do not change are written again, for a caller who doubts that a sync wrote them.
         """
         _check_argument(
             offset >= 0 and offset + len(data) <= self._plain_end, "overwriting past the end"
@@ -343,7 +343,7 @@ class EncodedFile:
             block = self._block_at(offset)
             raw = None if block is None else self._decoded(block)
             if block is None or raw is None:
-                raise OSError(errno.EIO, "overwriting what can not be read")
+                raise OSError(errno.EIO, "overwriting bytes that cannot be read")
             count = min(len(data), block.end - offset)
             begin, size = offset - block.start, block.end - block.start
             changed = raw[:begin] + data[:count] + raw[begin + count : size]
@@ -388,7 +388,7 @@ class EncodedFile:
         place = self._place_to_cut(size)
         if place:
             self._file.truncate(place)
-            # What was cut off must not turn up behind what is written next.
+            # Bytes that were cut off must not turn up behind those that are written next.
             self._file.sync()
             self._forget_from(size)
             self._plain_end, self._stored_end = size, place
@@ -414,10 +414,10 @@ class EncodedFile:
     # --- changing what was written -------------------------------------------------------------
 
     def _place_to_cut(self, size: int) -> int:
-        """Where to cut the encoded file to have the plain one cut to `size`; 0 if there is none.
+        """The offset in the encoded file at which to cut the plain one to `size`; 0 without one.
 
-        There is if the file had this size once, and has only grown since. Then the plain file is
-        one that it has been, however little of the cut a crash leaves done.
+        There is one if the file had this size once, and has only grown since. Then the plain file
+        is one that it has been, however little of the cut a crash leaves done.
         """
         count = bisect_left(self._starts, size)
         kept, cut = self._blocks[:count], self._blocks[count:]
@@ -488,7 +488,7 @@ class EncodedFile:
         return block if block is not None and offset < block.end else None
 
     def _start_after(self, offset: int) -> int:
-        """Where the first block behind a byte of the plain file starts; its size if none does."""
+        """The offset of the first block behind a byte of the plain file; else the file's size."""
         at = bisect_right(self._starts, offset)
         return self._starts[at] if at < len(self._starts) else self.size
 
@@ -555,7 +555,7 @@ class EncodedFiles:
             and crc32(header[:-4]) == int.from_bytes(header[-4:], "little")
         )
         if not sound:
-            # Plain, or so broken that whoever reads it will notice.
+            # Plain, or so broken that the reader will notice.
             return file
         _, version, compresses, cipher, salt = _HEADER.unpack_from(header)
         try:
@@ -618,7 +618,7 @@ class EncodedFiles:
         self._files.sync_folder(path)
 
     def size_of(self, path: str) -> int:
-        """Bytes that a file takes, encoded or not; -1 if there is none."""
+        """Bytes that a file takes, encoded or not; -1 if there is no such file."""
         return self._files.size_of(path)
 
     def free_bytes(self, path: str) -> int:
@@ -632,7 +632,7 @@ class EncodedFiles:
 
 @final
 class Encoding:
-    """How a store keeps its files: compressed or not, under a server's key or not."""
+    """The form in which a store keeps its files: compressed or not, encrypted or not."""
 
     __slots__ = ("cipher", "compresses", "server_key")
 
@@ -658,7 +658,7 @@ class Encoding:
         """The file system for one folder, whose key is in it, wrapped by the server's.
 
         Its new files are compressed where the whole store or this folder is to be. A key wrapped
-        by the previous secret is wrapped anew. Raises StoreError and touches nothing if the key
+        by the previous secret is wrapped again. Raises StoreError and touches nothing if the key
         does not open it.
         """
         return EncodedFiles(

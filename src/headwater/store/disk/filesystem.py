@@ -1,10 +1,10 @@
-"""What the store needs of a disk: a synchronous port, for a real disk and a simulated one.
+"""The port by which the store uses a disk, real or simulated; it is synchronous.
 
 Contracts that everything above relies on:
 
 * `write` puts all bytes at the end of the file, or raises. After a raise any prefix of them may be
-  there; whoever called knows how long the file was before and cuts it back or gives up.
-* What was written is safe from the process dying. It is safe from the machine dying only after
+  there; the caller knows how long the file was before and cuts it back or gives up.
+* Written bytes are safe from the process dying. They are safe from the machine dying only after
   `sync` of the file returned, and, for a file that was created, renamed or removed, after
   `sync_folder` of its folder returned as well. A folder is such an entry of the one above it.
 * A `sync` that raised may have lost the data for good although it is still readable now. It is
@@ -17,7 +17,7 @@ room for a write, and that nothing is left of it. That write may be tried again.
 import errno
 from typing import Final, Protocol
 
-# How disks say that they are full, and how they say it of one who may not have more of them.
+# The errors of a disk that is full, and of a user whose quota is used up.
 _NO_ROOM: Final = (errno.ENOSPC, errno.EDQUOT)
 
 
@@ -67,7 +67,7 @@ class Lock(Protocol):
         ...
 
     def put_back(self) -> None:
-        """Make the lock file anew where it is gone."""
+        """Make the lock file again if it is gone."""
         ...
 
     def release(self) -> None:

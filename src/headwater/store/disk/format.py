@@ -211,7 +211,7 @@ class StreamFile:
 
 
 def seed_of(header: bytes) -> int:
-    """What the checksums of a segment's records are begun with besides their lengths."""
+    """The number that the checksums of a segment's records begin with, besides their lengths."""
     return crc32(header[_SALT])
 
 
@@ -269,7 +269,7 @@ def encode_skip(sequence: int, count: int, timestamp_ns: int, seed: int = 0) -> 
 
 
 def encode_erased(sequence: int, timestamp_ns: int, length: int, seed: int = 0) -> bytes:
-    """What is written over a record of `length` bytes so that nothing of its message is left."""
+    """A record of `length` bytes that is written over another one to erase its message."""
     fixed = _RECORD.pack(sequence, timestamp_ns, 0, ERASED, 0)
     return _framed(fixed + bytes(length - RECORD_BYTES), seed)
 
@@ -286,7 +286,7 @@ def _framed(body: bytes, seed: int = 0) -> bytes:
 
 
 def footer_offset(trailer: bytes) -> int:
-    """Where the footer record begins; 0 if these bytes are not a trailer."""
+    """The offset of the footer record; 0 if these bytes are not a trailer."""
     if len(trailer) != TRAILER_BYTES:
         return 0
     offset, magic = _TRAILER.unpack(trailer)
@@ -327,12 +327,12 @@ class Record:
 
     @property
     def sequence_count(self) -> int:
-        """How many sequences the record stands for."""
+        """The number of sequences that the record stands for."""
         return int.from_bytes(self.payload, "little") if self.kind == SKIP else 1
 
 
 def record_length(data: bytes, offset: int) -> int:
-    """The length a record at `offset` says it has; 0 if it can not be one."""
+    """The length that a record at `offset` claims; 0 if there cannot be a record."""
     if offset + PREFIX_BYTES > len(data):
         return 0
     length = int.from_bytes(data[offset : offset + 4], "little")
@@ -387,11 +387,11 @@ def is_beginning(data: bytes, offset: int, next_sequence: int, seed: int = 0) ->
 
 
 def following_record(data: bytes, offset: int, sequence: int, seed: int = 0) -> int:
-    """Where the next sound record of `sequence` or above begins; 0 if there is none.
+    """The offset of the next sound record of `sequence` or above; 0 without one.
 
-    At `offset` there is none. Records are stepped over by the length they claim as long as that
-    leads to one that is sound or to the end. Only else every byte is looked at: a payload may hold
-    what looks like a record.
+    There is no sound record at `offset`. Records are stepped over by the length they claim as long
+    as that leads to one that is sound or to the end. Only else every byte is looked at: a payload
+    may hold what looks like a record.
     """
     place = offset
     while length := record_length(data, place):

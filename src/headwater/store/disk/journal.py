@@ -4,7 +4,7 @@ Every entry carries the position it followed, the stream's last sequence then. A
 cost the end of the log, entries past that end are cut: they speak of what is not there.
 
 Entries that are written together are one entry on the disk, a group: a crash leaves all of them or
-none. Who reads a journal sees the parts, one after the other.
+none. A reader of the journal sees the parts, one after the other.
 
 The journal alone says which messages were deleted, whatever else is lost. It is rewritten when most
 of it is of no use any more: first all that is still true, in one go, then what follows.
@@ -65,7 +65,7 @@ def as_ranges(sequences: list[int]) -> list[tuple[int, int]]:
 
 
 def size_of_entries(entries: Iterable[tuple[int, bytes]]) -> int:
-    """How much of a journal entries take, one by one."""
+    """The bytes of a journal that entries take, one by one."""
     return sum(ENTRY_BYTES + len(body) for _, body in entries)
 
 
@@ -77,7 +77,7 @@ class Journal:
 
     def __init__(self, file: File, salt: bytes) -> None:
         self._file = file
-        # What tells it from those before it of the same stream.
+        # Tells this journal from earlier ones of the same stream.
         self.salt = salt
         self.is_closed = False
 
@@ -103,7 +103,8 @@ class Journal:
         return data
 
     def write_apart(self, position: int, entries: list[tuple[int, bytes]]) -> None:
-        """The same for a journal that nobody uses yet: damage to one shall not cost all."""
+        """Append entries one by one to a journal that is not used yet: damage to one entry must not
+        cost all of them."""
         self._file.write(b"".join(encode_entry(position, *entry) for entry in entries))
 
     def read_from(self, offset: int) -> bytes:
@@ -126,26 +127,26 @@ class Journal:
 
 @final
 class JournalEntries:
-    """What a journal's bytes turned out to be; of groups there are only the parts."""
+    """The entries found in a journal's bytes; a group is replaced by its parts."""
 
     __slots__ = ("damage", "end", "entries", "is_torn", "offsets", "sound_count")
 
     def __init__(self) -> None:
         self.entries: list[Entry] = []
-        # Where they begin; parts of a group where that does.
+        # Their offsets; parts of a group have that of the group.
         self.offsets: list[int] = []
-        # Where the last one ends.
+        # The offset behind the last entry.
         self.end = HEADER_BYTES
-        # How many there are before the first damage.
+        # The number of entries before the first damage.
         self.sound_count = 0
-        # What is wrong before the end.
+        # The damage before the end, in words.
         self.damage = ""
         # Whether there is nothing behind the end but what a process leaves that dies writing.
         self.is_torn = True
 
     @property
     def is_damaged(self) -> bool:
-        """Whether there are sound entries behind what is none."""
+        """Whether there are sound entries behind unsound bytes."""
         return bool(self.damage)
 
     def add(self, offset: int, entry: Entry) -> None:
@@ -188,7 +189,7 @@ def _parts_of(group: Entry) -> list[Entry]:
 
 
 def _following_entry(data: bytes, offset: int) -> int:
-    """Where the next sound entry begins after one that is not; 0 if there is none."""
+    """The offset of the next sound entry after an unsound one; 0 without one."""
     claimed = int.from_bytes(data[offset : offset + 4], "little")
     if decode_entry(data, offset + claimed) is not None:
         return offset + claimed

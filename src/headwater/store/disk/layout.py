@@ -18,7 +18,7 @@ from typing import Final
 STREAM_FILE: Final = "stream.hw"
 JOURNAL_FILE: Final = "journal.hw"
 JOURNAL_NEW_FILE: Final = "journal-new.hw"
-# What a stream's file becomes when the stream is removed: from then on there is no stream.
+# The stream file is renamed to this when the stream is removed: from then on it is no stream.
 REMOVED_FILE: Final = "removed.hw"
 LOCK_FILE: Final = "lock"
 STREAMS_FOLDER: Final = "streams"

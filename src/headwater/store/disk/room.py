@@ -32,7 +32,7 @@ class Room:
         self._files = files
         self._path = f"{folder}/{RESERVE_FILE}"
         self._reserve_bytes = reserve_bytes
-        # Whether the reserve is there to be given.
+        # Whether the reserve is on the disk.
         self._is_kept = False
         # Whether a write has found no room since there was some.
         self.is_full = False
@@ -50,7 +50,7 @@ class Room:
                 self.is_full = True
                 self.release_reserve()
         except OSError:
-            # The logs find out for themselves.
+            # The logs' own writes find out.
             pass
 
     @property
@@ -58,14 +58,14 @@ class Room:
         return self._reserve_bytes // MARGIN_PARTS
 
     def mark_full(self) -> None:
-        """A write has found no room."""
+        """Note that a write has found no room."""
         if not self.is_full:
             self.is_full = True
             if self.when_full is not None:
                 self.when_full()
 
     def release_reserve(self) -> bool:
-        """Give the reserve to an operation that makes room; whether there was one."""
+        """Remove the reserve, for an operation that makes room; returns whether there was one."""
         if not self._is_kept:
             return False
         self._is_kept = False
@@ -76,7 +76,7 @@ class Room:
         return True
 
     def look_for_room(self, takes_some: bool = True) -> bool:
-        """Whether there is room; the reserve is kept again then.
+        """Look whether there is room, and make the reserve again if there is; returns whether.
 
         Without `takes_some` the free space that the disk reports is believed.
         """
@@ -97,7 +97,7 @@ class Room:
         return True
 
     def _fill_file(self, path: str, size: int) -> None:
-        """Make a file of so many bytes, or none."""
+        """Create a file of so many bytes, or leave no file."""
         if self._files.exists(path):
             self._files.remove(path)
         # Bytes that no file system stores in less room.

@@ -60,11 +60,11 @@ class SegmentFile:
         self.path = path
         self.file = file
         self.first_sequence = first_sequence
-        # Of the checksums of its records.
+        # The seed of its records' checksums.
         self.seed = seed
         self.sealed = False
         self.is_closed = False
-        # How often it was cut or erased in: whoever copies or syncs it meanwhile has to know.
+        # The number of cuts and erasures: a thread that copies or syncs it meanwhile has to know.
         self.changes = 0
         # Changes and size that the disk has; one value, since another thread may set it.
         self._synced = (0, 0)
@@ -93,7 +93,7 @@ class SegmentFile:
         except (FormatError, OSError):
             file.close()
             raise
-        # Whoever wrote it may have been killed before it was synced.
+        # The process that wrote it may have been killed before the sync.
         return cls(path, file, header.first_sequence, seed_of(data))
 
     @property
@@ -115,8 +115,8 @@ class SegmentFile:
     def cut_after(self, last_sequence: int) -> None:
         """Cut off the records after a sequence, and the footer; more can be appended then.
 
-        Where the last records before the cut are damaged, or skip beyond it, a record that skips
-        takes their place: the file always says what its last sequence is.
+        If the last records before the cut are damaged, or skip beyond it, a record that skips takes
+        their place: the file always says what its last sequence is.
         """
         self.changes += 1
         data = self.file.read(0, self.file.size)

@@ -14,7 +14,7 @@ from headwater.store.disk.format import VERSION, FormatError, NewerFormatError
 
 STORE_FILE: Final = "store.hw"
 STORE_MAGIC: Final = b"HWSTORE!"
-# The boot id of a machine that does not tell one: it may have been restarted at any time.
+# The boot id of a machine without one: it may have been restarted at any time.
 BOOT_UNKNOWN: Final = "unknown"
 # The beginning of a boot id tells one from another; the rest is not kept.
 BOOT_ID_BYTES_MAX: Final = 36

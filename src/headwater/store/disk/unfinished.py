@@ -1,8 +1,9 @@
-"""A file that is to replace another one: written beside a log, put in place or given up by it.
+"""A file that is to replace another one: written beside a log, put in place or discarded by it.
 
 Its name is made, changed and removed on the log's thread alone. To be written on another thread it
-is lent out; given up meanwhile it loses its name at once, and is closed by whoever gives it back: a
-file that is closed while it is written to might be another one by then.
+is lent out. A file that is discarded meanwhile loses its name at once, and is closed when that
+thread returns it: a descriptor that is closed while it is written to might be another file's by
+then.
 """
 
 from typing import Final, final
@@ -22,7 +23,7 @@ class UnfinishedFile:
         """Raises OSError."""
         self._files = files
         self.path = path
-        # Whoever takes it out of here closes it: once, whichever thread that is.
+        # The thread that takes the file out of this list closes it, so it is closed once.
         self._open: list[File] = []
         self._is_lent = False
         self._is_discarded = False
@@ -36,22 +37,22 @@ class UnfinishedFile:
         self._open.append(self.file)
 
     def lend_to_thread(self) -> None:
-        """From now on another thread may write; on the log's."""
+        """Let another thread write from now on. On the log's thread."""
         self._is_lent = True
 
     def return_from_thread(self) -> None:
-        """The other thread is done, for now or for good."""
+        """Say that the other thread has written, for now or for good; on that thread."""
         self._is_lent = False
         if self._is_discarded:
             self.close()
 
     def close(self) -> None:
-        """Nothing is written any more."""
+        """Close the file: nothing is written any more."""
         if self._open:
             self._open.pop().close()
 
     def rename(self, path: str) -> None:
-        """Give it the name it was made for; raises OSError."""
+        """Give the file the name that it was made for. Raises OSError."""
         self._files.rename(self.path, path)
 
     def discard(self) -> None:

@@ -2,7 +2,7 @@
 
 Streams that must be on disk before an ack put the very bytes they write to their segments and
 journals here too, with where those bytes belong. Syncing this one file makes them durable; segments
-and journals are synced later, at leisure, and then this file is begun anew.
+and journals are synced later, at leisure, and then this file is begun again.
 
     file       header as a segment's, magic b"HWAHEAD!"; identity of the store, number of the file
     frame      0  length       u32 of the whole frame
@@ -24,10 +24,10 @@ and journals are synced later, at leisure, and then this file is begun anew.
 
 After a crash each frame is compared with its file: bytes that are missing there are put back.
 
-Marks tell damage from a write that the power interrupted. What is before a mark's offset was on the
-disk, so if it is not sound it was damaged since, and what follows it counts. Behind that there is
-one write at most. If it is the beginning of one and nothing else, it was never confirmed. If it is
-anything else nobody can tell, and it may have been.
+Marks tell damage from a write that the power interrupted. Bytes before a mark's offset were on the
+disk, so if they are not sound they were damaged since, and the frames behind them count. Behind the
+last mark's offset there is one write at most. If it is the beginning of one and nothing else, it
+was never confirmed. If it is anything else nobody can tell, and it may have been.
 
 A file that is made longer by each write costs a commit of the file system's own journal per sync.
 Filling it with zeros beforehand would save that (measured: 70 of 220 us on ext4, nothing at all
@@ -77,16 +77,16 @@ _PREFIX: Final = Struct("<II")
 FRAME_BYTES: Final = _WHOLE_FRAME.size
 
 _NOBODY: Final = bytes(IDENTITY_BYTES)
-# Every place that may be a frame's kind and the zeros behind it.
+# Matches wherever a frame's kind and the zeros behind it may be.
 _KIND: Final = re.compile(rb"(?=[\x01-\x05]\x00{7})")
 _KIND_OFFSET: Final = 24
 
 
 class Extent(NamedTuple):
-    """Up to where the segments of a stream are known to have been on the disk.
+    """The end of the part of a stream's segments that is known to have been on the disk.
 
-    What is behind that may be anything when the machine has stopped; what is before it is whole, or
-    was damaged since. Of two extents the later one is the larger.
+    Bytes behind it may be anything when the machine has stopped; bytes before it are whole, or were
+    damaged since. Of two extents the later one is the larger.
     """
 
     segment_first: int
@@ -95,7 +95,7 @@ class Extent(NamedTuple):
 
 @final
 class Frame:
-    """Bytes and where they belong."""
+    """A frame: bytes, and the file and offset to which they belong."""
 
     __slots__ = ("data", "file", "identity", "kind", "length", "offset")
 
@@ -111,14 +111,14 @@ class Frame:
 
     @property
     def end(self) -> int:
-        """Where its bytes end in their file."""
+        """The offset behind its bytes in their file."""
         return self.offset + len(self.data)
 
 
 def _frame_head(
     identity: bytes, kind: int, file: int, offset: int, data: bytes, seed: int
 ) -> bytes:
-    """What comes before a frame's bytes."""
+    """The header of a frame."""
     fixed = _FRAME.pack(identity, kind, file, offset)
     length = FRAME_BYTES + len(data)
     return _PREFIX.pack(length, crc32(data, crc32(fixed, length ^ seed))) + fixed
@@ -193,7 +193,7 @@ class WriteAhead:
         self._entropy = entropy
         self._bytes_max = bytes_max
         self._buffer: list[tuple[bytes, int, int, int, bytes]] = []
-        # The streams that have added something since somebody asked.
+        # The streams that have added frames since `pop_touched`.
         self._touched: dict[bytes, None] = {}
         self._old: list[str] = []
         self._file: File | None = None
@@ -208,7 +208,7 @@ class WriteAhead:
         try:
             file = create_whole(self._files, f"{self._folder}/{_name(self._number)}", header)
             self._file = file
-            # So that a file without a header is one in which nothing was ever confirmed.
+            # Then a file without a header is one in which nothing was ever confirmed.
             file.sync()
             self._files.sync_folder(self._folder)
         except NoRoomError:
@@ -222,7 +222,7 @@ class WriteAhead:
 
     @property
     def is_full(self) -> bool:
-        """Whether it is time to sync the streams and begin anew."""
+        """Whether it is time to sync the streams and begin another file."""
         return self._file is not None and self._file.size >= self._bytes_max
 
     @property
@@ -231,18 +231,18 @@ class WriteAhead:
         return self._file is not None or bool(self._old)
 
     def add(self, identity: bytes, kind: int, file: int, offset: int, data: bytes) -> None:
-        """Keep bytes until the next `write`."""
+        """Keep a frame until the next `write`."""
         self._buffer.append((identity, kind, file, offset, data))
         self._touched[identity] = None
 
     def pop_touched(self) -> list[bytes]:
-        """The streams that have added something since the last call, by identity."""
+        """The streams that have added frames since the last call, by identity."""
         touched = [*self._touched]
         self._touched.clear()
         return touched
 
     def forget_stream(self, identity: bytes) -> None:
-        """See to it, durably, that no frame of a stream so far is put back any more."""
+        """Make all frames of a stream so far void, durably: none of them is put back."""
         for _ in range(2):
             self.add(identity, FORGET, 0, 0, b"")
         try:
@@ -254,11 +254,11 @@ class WriteAhead:
         self.sync()
 
     def leave_out(self) -> None:
-        """Keep nothing for the next `write`: the streams are durable by their own files."""
+        """Drop the frames for the next `write`: the streams are durable by their own files."""
         self._buffer.clear()
 
     def write(self) -> None:
-        """Hand everything kept to the operating system, in one write.
+        """Write all frames that are kept, in one write.
 
         Raises NoRoomError if there is no room for it; all of it is kept then.
         """
@@ -283,7 +283,7 @@ class WriteAhead:
             raise
         except OSError as error:
             if file.size != size:
-                # Frames behind what is half a frame would not be found in order.
+                # Frames behind half a frame would not be found in order.
                 self._broken = str(error)
             raise
 
@@ -297,8 +297,8 @@ class WriteAhead:
         try:
             file.sync()
         except OSError as error:
-            # What waited may be lost although it can still be read, and the next sync would not
-            # say so: this file confirms nothing any more, to anybody.
+            # Unsynced bytes may be lost although they can still be read, and the next sync would
+            # not say so: this file confirms nothing any more.
             self._broken = str(error)
             raise
         self._synced_bytes = max(self._synced_bytes, size)
@@ -325,7 +325,8 @@ class WriteAhead:
         """Remove the files before the present one: their streams have been synced since `roll`."""
         while self._old:
             self._files.remove(self._old[0])
-            # One by one: an older file must not come back without what a younger one forgets of it.
+            # One by one, oldest first: a crash must not leave an older file whose frames a FORGET
+            # in a younger one, now gone, had made void.
             self._files.sync_folder(self._folder)
             del self._old[0]
 
@@ -341,18 +342,18 @@ class WriteAhead:
 
 @final
 class AheadFrames:
-    """What all write-ahead files turned out to hold, or what they hold of one file of a stream."""
+    """The frames found in all write-ahead files, or those of one file of a stream."""
 
     __slots__ = ("certain", "doubtful", "is_damaged", "names", "torn", "unsound_names")
 
     def __init__(self) -> None:
-        # In order, up to where something is wrong of which nobody knows whether it was confirmed.
+        # Frames in order, up to damage that may have been confirmed or not.
         self.certain: list[Frame] = []
-        # Sound ones behind that.
+        # Sound frames behind that damage.
         self.doubtful: list[Frame] = []
         # Whether something that was confirmed may be missing.
         self.is_damaged = False
-        # Every file, those that are not sound, and what others have behind their last frame.
+        # The names of all files, of unsound ones, and the bytes of others behind their last frame.
         self.names: list[str] = []
         self.unsound_names: list[str] = []
         self.torn: dict[str, tuple[int, bytes]] = {}
@@ -371,7 +372,7 @@ class AheadFrames:
         return found
 
     def extents(self) -> dict[bytes, Extent]:
-        """Up to where the segments of each stream are certain to be whole once all is put back."""
+        """The extent of each stream's segments that is certain to be whole once all is put back."""
         found: dict[bytes, Extent] = {}
         for frame in self.certain:
             if frame.kind == FORGET:
@@ -387,14 +388,14 @@ class AheadFrames:
 
 @final
 class _Scanned:
-    """The frames of one file, and what is between and behind them."""
+    """The frames of one file, and the damage between them."""
 
     __slots__ = ("damage", "end", "frames", "known_bytes")
 
     def __init__(self, data: bytes) -> None:
-        # With where they begin.
+        # Frames with their offsets.
         self.frames: list[tuple[int, Frame]] = []
-        # Stretches before the last sound frame that are none: where they begin and end.
+        # Stretches of unsound bytes before the last sound frame, by begin and end.
         self.damage: list[tuple[int, int]] = []
         # Up to here the file was on the disk, as far as marks say.
         self.known_bytes = 0
@@ -414,7 +415,7 @@ class _Scanned:
 
 
 def _following_frame(data: bytes, offset: int) -> int:
-    """Where the next sound frame begins after `offset`, where there is none; 0 if nowhere."""
+    """The offset of the next sound frame after `offset`, which is not sound; 0 without one."""
     for match in _KIND.finditer(data, offset + 1 + _KIND_OFFSET):
         place = match.start() - _KIND_OFFSET
         if decode_frame(data, place) is not None:
@@ -423,7 +424,8 @@ def _following_frame(data: bytes, offset: int) -> int:
 
 
 def _is_torn(data: bytes, start: int) -> bool:
-    """Whether what is at `start` is what an interrupted write leaves: the beginning of a frame."""
+    """Whether the bytes from `start` on are the beginning of a frame, as an interrupted write
+    leaves it."""
     size = len(data) - start
     if size < FRAME_BYTES or not any(data[start:]):
         return True
@@ -453,7 +455,7 @@ def read_ahead(
             raise
         except FormatError as error:
             if is_last and len(data) <= HEADER_BYTES:
-                # It was just being begun.
+                # The file was just being begun.
                 findings.add("torn", f"{name}: no whole header")
             else:
                 findings.add("unreadable", str(error))
@@ -491,8 +493,8 @@ def take_ahead_file(
 def put_together(before: bytes, start: int, frames: AheadFrames) -> bytes:
     """A file's bytes from `start` on, `before`, as they are with the frames put back.
 
-    Frames here are those of this file. Where bytes are missing before one that is certain there are
-    zeros then, which nobody takes for a record; one that is doubtful is not put behind a hole.
+    Frames here are those of this file. Missing bytes before a certain frame become zeros, which no
+    reader takes for a record; a doubtful frame is not put behind a hole.
     """
     data = bytearray(before)
     for frame in frames.certain:
@@ -526,10 +528,10 @@ def remove_ahead(files: FileSystem, folder: str, found: AheadFrames) -> int:
             try:
                 set_aside(files, folder, f"{name}-at-{offset}", rest)
             except OSError:
-                # The disk may be full: that takes no room.
+                # The disk may be full: a rename takes no room.
                 set_aside_file(files, folder, name)
                 continue
         files.remove(f"{folder}/{name}")
-        # One by one: an older file must not come back without what a younger one forgets of it.
+        # One by one, oldest first, as in `WriteAhead.trim`.
         files.sync_folder(folder)
     return number + 1

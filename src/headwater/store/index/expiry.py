@@ -1,4 +1,4 @@
-"""Messages that go at their own time: which are due, without looking at the others.
+"""Expiries of messages: finds those that are due without looking at the others.
 
 A heap of plain integers (time in the high bits, sequence in the low), so that a million of them are
 nothing to the garbage collector. Messages that were deleted meanwhile stay in it until their time;
@@ -12,9 +12,9 @@ from headwater.base.emptying import Container
 
 _SEQUENCE_BITS: Final = 64
 _SEQUENCE_MASK: Final = (1 << _SEQUENCE_BITS) - 1
-# Putting one into its place takes as long as looking at so many when all are put in order anew.
+# Pushing one onto the heap takes as long as looking at so many when the heap is built again.
 PUSHING_COST: Final = 8
-# As many as there are.
+# No limit.
 COUNT_MAX: Final = 1 << 62
 
 
@@ -31,11 +31,11 @@ class ExpiryQueue:
         return len(self._heap)
 
     def add(self, sequence: int, expiry_ns: int) -> None:
-        """A message that goes at `expiry_ns`."""
+        """Add a message that expires at `expiry_ns`."""
         heappush(self._heap, expiry_ns << _SEQUENCE_BITS | sequence)
 
     def extend(self, pairs: list[tuple[int, int]]) -> None:
-        """Many at once: sequence and time."""
+        """Add many messages at once: sequence and time."""
         items = [expiry_ns << _SEQUENCE_BITS | sequence for sequence, expiry_ns in pairs]
         if len(items) * PUSHING_COST < len(self._heap):
             for item in items:
@@ -45,11 +45,11 @@ class ExpiryQueue:
         heapify(self._heap)
 
     def next_ns(self) -> int:
-        """When the next message is due; 0 if none ever is."""
+        """The time at which the next message is due; 0 if no message expires."""
         return self._heap[0] >> _SEQUENCE_BITS if self._heap else 0
 
     def due(self, now_ns: int, count_max: int = COUNT_MAX) -> list[tuple[int, int]]:
-        """Messages whose time has come, oldest first, and when it was. They are taken out."""
+        """Take out the messages that have expired, oldest first, with their times."""
         found: list[tuple[int, int]] = []
         while self._heap and self._heap[0] >> _SEQUENCE_BITS <= now_ns and len(found) < count_max:
             item = heappop(self._heap)
@@ -62,24 +62,24 @@ class ExpiryQueue:
         heapify(self._heap)
 
     def abandon(self) -> list[Container]:
-        """Forget everything; returns what is to be emptied."""
+        """Forget all expiries; returns the container to be emptied."""
         heap, self._heap = self._heap, []
         return [heap]
 
     def pending(self) -> list[tuple[int, int]]:
-        """Everything still to come: sequence and time, in no order."""
+        """All pending expiries: sequence and time, in no order."""
         return [(item & _SEQUENCE_MASK, item >> _SEQUENCE_BITS) for item in self._heap]
 
     def items(self) -> list[int]:
-        """The same at little cost, for `sequence_in` and `time_in` to take apart."""
+        """All pending expiries as packed numbers, for `sequence_in` and `time_in` to unpack."""
         return self._heap[:]
 
 
 def sequence_in(item: int) -> int:
-    """The sequence of a message that goes at its own time."""
+    """The sequence in a packed expiry."""
     return item & _SEQUENCE_MASK
 
 
 def time_in(item: int) -> int:
-    """When it goes."""
+    """The time in a packed expiry."""
     return item >> _SEQUENCE_BITS

@@ -1,9 +1,9 @@
-"""The place of one reader among the messages of a filter, which moves on message by message.
+"""The position of one reader among the messages of a filter, which moves on message by message.
 
-A reader asks the same two questions all the time: what is next, and how many are to come. Both are
-answered from what the last answers were: each message that is new is looked at once, and so is each
-that the place moves over. Only a leap, or a change that the index can not tell one by one, makes it
-count anew.
+A reader asks two questions all the time: which message is next, and how many are pending. Both are
+answered from the answers before: each new message is looked at once, and so is each message that
+the position moves over. Only a leap, or a change that the index cannot tell message by message,
+makes the cursor count again.
 """
 
 from bisect import bisect_left
@@ -12,7 +12,7 @@ from typing import Final, final
 from headwater.store.index.log_index import LogIndex
 from headwater.store.index.subject_filter import FOLLOWING_COST, SubjectFilter
 
-# Moving by more than this is a leap: counting anew may well take less.
+# Moving by more than this is a leap: counting again may well take less.
 STEP_MAX: Final = 16_384
 
 _UNKNOWN: Final = -1
@@ -20,7 +20,7 @@ _UNKNOWN: Final = -1
 
 @final
 class FilterCursor:
-    """A place in a log; everything it says is about messages at or after that."""
+    """A position in a log; its answers are about messages at or after that."""
 
     __slots__ = (
         "_clear_until",
@@ -44,11 +44,11 @@ class FilterCursor:
 
     @property
     def sequence(self) -> int:
-        """The place."""
+        """The position."""
         return self._sequence
 
     def move(self, sequence: int) -> None:
-        """Go to another place."""
+        """Go to another position."""
         passed = self._passed(sequence)
         if passed is None and abs(sequence - self._sequence) > STEP_MAX:
             self._pending = _UNKNOWN
@@ -58,7 +58,7 @@ class FilterCursor:
                 self._pending -= self._filter.count(self._sequence, sequence)
                 self._pending += self._filter.count(sequence, self._sequence)
             else:
-                # Those that are gone were left out when the place caught up.
+                # Messages that are gone were left out when the cursor caught up.
                 self._pending -= sum(map(self._index.has, passed))
         if sequence < self._sequence:
             self._clear_until = sequence
@@ -74,7 +74,7 @@ class FilterCursor:
         return taken[bisect_left(taken, self._sequence) : bisect_left(taken, sequence)]
 
     def next(self) -> int:
-        """The next message; 0 if there is none yet."""
+        """The next message; 0 if it is not stored yet."""
         if self._epoch != self._index.epoch:
             self._reset()
         begin = max(self._sequence, self._clear_until)
@@ -85,7 +85,7 @@ class FilterCursor:
         return found
 
     def next_sequences(self, end: int, count_max: int) -> list[int]:
-        """The next messages before `end`, in order, up to so many; the place stays."""
+        """The next messages before `end`, in order, up to so many; the position stays."""
         if self._epoch != self._index.epoch:
             self._reset()
         begin = max(self._sequence, self._clear_until)
@@ -101,7 +101,7 @@ class FilterCursor:
         return found
 
     def pending(self) -> int:
-        """How many messages are to come."""
+        """The number of messages from the position on."""
         self._catch_up()
         if self._pending == _UNKNOWN:
             self._pending = self._filter.pending(self._sequence)

@@ -6,8 +6,8 @@ noted as it is, and put back into the copy. Together the pieces are the index of
 the snapshot was begun.
 
 Few things change in place: whether there is a message at a position, how far away the next one of
-its subject is, and what is known of a subject. All else only grows. Where ids or sequences get
-another meaning the snapshot is spoilt: then it is of no use.
+its subject is, and what is known of a subject. All else only grows. When ids or sequences get
+another meaning the snapshot is spoilt, and of no use.
 
 It belongs to one thread, the log's.
 """
@@ -47,7 +47,7 @@ class SegmentSnapshot:
         self.live = segment.live
         self.live_bytes = segment.live_bytes
         self.dead_bytes = segment.dead_bytes
-        # What was at positions that have changed since; None once that column is copied.
+        # Values at positions that have changed since; None once that column is copied.
         self._offsets_before: dict[int, int] | None = {}
         self._distances_before: dict[int, int] | None = {}
 

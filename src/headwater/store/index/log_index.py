@@ -1,10 +1,9 @@
-"""What is where, in memory: the segments of a stream, its subjects, and the totals that follow.
+"""The index of one log: its segments, its subjects, and the totals that follow from them.
 
 The index decides nothing and touches no file; `store.log.file_log` and `store.log.memory_log`
-keep it in step with what they store. What matches a pattern is asked of a `SubjectFilter`
-(`store.index.subject_filter`), which is kept up to date by what is told here: new subjects have
-higher ids, messages that go are noted in `removals`, and `epoch` changes when nothing that was
-known of ids or segments holds any more.
+keep it in step with what they store. A `SubjectFilter` (`store.index.subject_filter`) answers which
+messages match a pattern. It follows changes of the index: new subjects have higher ids, messages
+that go are noted in `removals`, and `epoch` changes when ids or segments change their meaning.
 """
 
 from array import array
@@ -25,15 +24,15 @@ from headwater.store.index.subject_table import NO_SEQUENCE, SubjectTable
 
 __all__ = ["NO_SEQUENCE", "Footer", "LogIndex", "SegmentIndex", "SubjectTable", "decode_footer"]
 
-# Ids of subjects that are gone are let be up to here: giving out all anew takes time.
+# Up to here ids of subjects that are gone are left alone: giving out all ids again takes time.
 IDS_UNUSED_MIN: Final = 65_536
-# Messages that go are noted up to here; who has not asked by then has to count anew.
+# Up to here messages that go are noted; a filter that has not asked by then counts again.
 REMOVALS_NOTED_MAX: Final = 8192
 # The messages of a subject are followed one by one up to here, and searched for beyond.
 FOLLOWED_MAX: Final = 32
-# Fewer messages than this are taken out one by one.
+# Fewer messages than this are deleted one by one.
 DELETED_TOGETHER_MIN: Final = 16
-# So many sequences are looked at in one step for those without messages.
+# Sequences that one step of the search for sequences without messages looks at.
 MISSED_AT_A_TIME: Final = 8192
 
 
@@ -50,11 +49,11 @@ class Removals:
 
     @property
     def next_number(self) -> int:
-        """The number the next one gets."""
+        """The number that the next removal gets."""
         return self._begin + len(self._ids)
 
     def add(self, sid: int, sequence: int) -> None:
-        """A message is gone."""
+        """Note that a message is gone."""
         if len(self._ids) == REMOVALS_NOTED_MAX:
             half = REMOVALS_NOTED_MAX // 2
             del self._ids[:half]
@@ -64,7 +63,7 @@ class Removals:
         self._sequences.append(sequence)
 
     def add_many(self, ids: list[int], sequences: list[int]) -> None:
-        """Messages are gone; more than are noted anyway are not even looked at."""
+        """Note that messages are gone; more than are kept anyway are not looked at."""
         if len(ids) >= REMOVALS_NOTED_MAX:
             self._begin = self.next_number + len(ids)
             del self._ids[:], self._sequences[:]
@@ -103,13 +102,13 @@ class LogIndex:
         self.subjects = SubjectTable()
         self.messages = 0
         self.byte_count = 0
-        # Of the first message; one past the last sequence where there is no message.
+        # The sequence of the first message; one past the last sequence if there is no message.
         self.first_sequence = first_sequence
         # Changes when ids mean other subjects, or sequences other messages.
         self.epoch = 0
-        # Kept from when somebody wants to know.
+        # Kept from the first filter or cursor on.
         self.removals: Removals | None = None
-        # One that is not complete yet.
+        # A snapshot that is not complete yet.
         self._snapshot: IndexSnapshot | None = None
 
     @classmethod
@@ -143,7 +142,7 @@ class LogIndex:
         return index
 
     def attach(self, segment: SegmentIndex, table: list[bytes]) -> None:
-        """A segment that was read back and follows all that is known."""
+        """Add a segment that was read back and follows all others."""
         self.segments.append(segment)
         self._starts.append(segment.first_sequence)
         self._adopt(segment, table)
@@ -152,16 +151,16 @@ class LogIndex:
             self.first_sequence = self.next_message(0) or self.next_sequence
 
     def renumber_if_worthwhile(self) -> None:
-        """Give out ids anew when most of them belong to subjects that are gone."""
+        """Give subjects new ids when most ids belong to subjects that are gone."""
         subjects = self.subjects
         if len(subjects.names) >= 2 * len(subjects.ids) + IDS_UNUSED_MIN:
             self.renumber()
 
     def renumber(self) -> None:
-        """Give out ids anew, to the subjects that have messages."""
+        """Give new ids to the subjects that have messages."""
         self.subjects, new_ids = self.subjects.renumbered()
         for segment in self.segments:
-            # Ids of messages that are gone mean nothing, whatever they become.
+            # Messages that are gone have meaningless ids, before and after.
             segment.renumber(new_ids)
         self._begin_epoch()
 
@@ -187,7 +186,7 @@ class LogIndex:
         yield from emptying([gone.names])
 
     def _begin_epoch(self) -> None:
-        """What is known of ids or segments holds no more."""
+        """Tell filters and snapshots that ids or segments have changed their meaning."""
         self.epoch += 1
         if self._snapshot is not None:
             self._snapshot.is_spoilt = True
@@ -200,7 +199,7 @@ class LogIndex:
         return self._snapshot
 
     def end_snapshot(self, snapshot: IndexSnapshot) -> None:
-        """A snapshot is complete, or of no use."""
+        """End a snapshot that is complete, or of no use."""
         if self._snapshot is snapshot:
             self._snapshot = None
 
@@ -216,7 +215,7 @@ class LogIndex:
         return self._linked
 
     def ensure_linked(self) -> None:
-        """Know how far apart the messages of each subject are."""
+        """Link the messages of each subject, if they are not linked."""
         if not self._linked:
             self._relink()
 
@@ -249,7 +248,7 @@ class LogIndex:
     @property
     def next_sequence(self) -> int:
         """The sequence the next message gets."""
-        # Asked several times by every publish, so without asking the segment.
+        # Every publish reads this several times, so it does not ask the segment.
         segment = self.segments[-1]
         return segment.first_sequence + len(segment.offsets)
 
@@ -260,26 +259,26 @@ class LogIndex:
         return segment.first_sequence + len(segment.offsets) - 1
 
     def begin_segment(self) -> SegmentIndex:
-        """A new active segment after the present one."""
+        """Begin a new active segment after the present one."""
         segment = SegmentIndex(self.next_sequence)
         self.segments.append(segment)
         self._starts.append(segment.first_sequence)
         return segment
 
     def remove_segment(self, segment: SegmentIndex) -> None:
-        """Forget a segment in which nothing is left; never the last one."""
-        check(segment.live == 0, "a segment with messages can not be removed")
+        """Remove a segment without messages; never the last one."""
+        check(segment.live == 0, "a segment with messages cannot be removed")
         position = self.segments.index(segment)
-        check(position < len(self.segments) - 1, "the active segment can not be removed")
+        check(position < len(self.segments) - 1, "the active segment cannot be removed")
         del self.segments[position]
         del self._starts[position]
 
     def segment_of(self, sequence: int) -> SegmentIndex:
-        """The segment that covers a sequence, or the one before it where none does."""
+        """The segment that covers a sequence, or the one before it if no segment does."""
         return self.segments[max(bisect_right(self._starts, sequence) - 1, 0)]
 
     def segment_number(self, sequence: int) -> int:
-        """Which of the segments that is."""
+        """The position among the segments of `segment_of`."""
         return max(bisect_right(self._starts, sequence) - 1, 0)
 
     def segments_between(self, first: int, end: int) -> list[SegmentIndex]:
@@ -288,7 +287,7 @@ class LogIndex:
         return self.segments[self.segment_number(first) : stop]
 
     def by_segment(self, sequences: Sequence[int]) -> Iterator[tuple[SegmentIndex, Sequence[int]]]:
-        """Ascending sequences, those of each segment together; of some no segment may be left."""
+        """Ascending sequences grouped by segment; some may be of segments that are gone."""
         at = bisect_left(sequences, self._starts[0])
         while at < len(sequences):
             segment = self.segment_of(sequences[at])
@@ -311,7 +310,7 @@ class LogIndex:
         timestamps_ns: list[int],
         sizes: list[int],
     ) -> None:
-        """Messages of the next sequences in the active segment."""
+        """Add messages of the next sequences to the active segment."""
         segment = self.segments[-1]
         first = segment.next_sequence
         count = len(subjects)
@@ -377,7 +376,7 @@ class LogIndex:
             segment.distances[position] = sequence - before
 
     def skip(self, count: int, timestamp_ns: int) -> None:
-        """The next `count` sequences get no message."""
+        """Give out the next `count` sequences without messages."""
         self.segments[-1].skip(count, timestamp_ns)
         if not self.messages:
             self.first_sequence = self.next_sequence
@@ -385,7 +384,7 @@ class LogIndex:
     # --- shrinking -----------------------------------------------------------------------------
 
     def delete(self, sequence: int) -> int:
-        """Take a message out; returns what it counted, -1 if there is none."""
+        """Delete a message; returns its size, -1 if there is no such message."""
         segment = self.segment_of(sequence)
         if not segment.has(sequence):
             return -1
@@ -405,7 +404,7 @@ class LogIndex:
         return size
 
     def present(self, sequences: list[int]) -> list[int]:
-        """Those of some ascending sequences that have messages."""
+        """The sequences that have messages, of some ascending ones."""
         found: list[int] = []
         for segment, some in self.by_segment(sequences):
             positions = map((-segment.first_sequence).__add__, some)
@@ -414,9 +413,9 @@ class LogIndex:
         return found
 
     def delete_many(self, sequences: list[int]) -> None:
-        """Take messages out, which are all there, in ascending order.
+        """Delete messages, which are all there, in ascending order.
 
-        What follows for subjects and totals is found out once, not for each message.
+        Subjects and totals are updated once, not for each message.
         """
         if len(sequences) < DELETED_TOGETHER_MIN:
             for sequence in sequences:
@@ -496,7 +495,7 @@ class LogIndex:
         self._linked = True
 
     def _search(self, sid: int, sequence: int) -> int:
-        """The first message of subject `sid` at or after `sequence`; 0 if there is none."""
+        """The first message of subject `sid` at or after `sequence`; 0 without one."""
         for number in range(self.segment_number(sequence), len(self.segments)):
             segment = self.segments[number]
             if segment.live:
@@ -507,7 +506,7 @@ class LogIndex:
         return NO_SEQUENCE
 
     def _preceding(self, sid: int, sequence: int) -> int:
-        """The last message of subject `sid` before `sequence`; 0 if there is none.
+        """The last message of subject `sid` before `sequence`; 0 without one.
 
         Followed from the first one where there are few, else searched for backwards: of many, one
         is near.
@@ -529,7 +528,7 @@ class LogIndex:
         return NO_SEQUENCE
 
     def _linked_after(self, sequence: int) -> int:
-        """What came after a message on its subject, though it may be gone; 0 if not known."""
+        """The message after another one on its subject, though it may be gone; 0 if not known."""
         segment = self.segment_of(sequence)
         position = sequence - segment.first_sequence
         distance = segment.distances[position] if position < len(segment.distances) else 0
@@ -561,7 +560,7 @@ class LogIndex:
     # --- looking -------------------------------------------------------------------------------
 
     def next_message(self, sequence: int) -> int:
-        """The first message at or after `sequence`; 0 if there is none."""
+        """The first message at or after `sequence`; 0 without one."""
         for number in range(self.segment_number(sequence), len(self.segments)):
             segment = self.segments[number]
             if segment.live:
@@ -573,7 +572,7 @@ class LogIndex:
     def messages_from(self, begin: int, end: int, count_max: int) -> list[int]:
         """The first messages from `begin` on and before `end`, in order, up to so many."""
         found: list[int] = []
-        # What is gone at the front is not looked through, however much it is.
+        # Sequences before the first message are not looked through, however many they are.
         begin = max(begin, self.first_sequence)
         for segment in self.segments_between(begin, end):
             first = segment.first_sequence
@@ -588,7 +587,7 @@ class LogIndex:
         return found
 
     def last_message(self, sequence: int) -> int:
-        """The last message at or before `sequence`; 0 if there is none."""
+        """The last message at or before `sequence`; 0 without one."""
         for segment in reversed(self.segments_between(0, sequence + 1)):
             if segment.live:
                 end = min(sequence + 1 - segment.first_sequence, len(segment.offsets))
@@ -598,7 +597,7 @@ class LogIndex:
         return NO_SEQUENCE
 
     def next_of_subject(self, sid: int, sequence: int) -> int:
-        """The first message of subject `sid` at or after `sequence`; 0 if there is none."""
+        """The first message of subject `sid` at or after `sequence`; 0 without one."""
         subjects = self.subjects
         found = subjects.firsts[sid]
         if subjects.lasts[sid] < sequence or found >= sequence:
@@ -610,7 +609,7 @@ class LogIndex:
         return found
 
     def last_of_subject(self, sid: int, sequence: int) -> int:
-        """The last message of subject `sid` at or before `sequence`; 0 if there is none."""
+        """The last message of subject `sid` at or before `sequence`; 0 without one."""
         subjects = self.subjects
         if subjects.firsts[sid] > sequence:
             return NO_SEQUENCE
@@ -638,7 +637,7 @@ class LogIndex:
         return total
 
     def count_from(self, sequence: int) -> int:
-        """How many messages there are at or after `sequence`."""
+        """The number of messages at or after `sequence`."""
         if sequence <= self.first_sequence:
             return self.messages
         number = self.segment_number(sequence)
@@ -661,7 +660,7 @@ class LogIndex:
         return found
 
     def first_at(self, timestamp_ns: int) -> int:
-        """The first message stored at or after a time; 0 if there is none."""
+        """The first message stored at or after a time; 0 without one."""
         for segment in self.segments:
             if segment.live and segment.timestamps_ns[-1] >= timestamp_ns:
                 position = bisect_left(segment.timestamps_ns, timestamp_ns)
@@ -672,14 +671,14 @@ class LogIndex:
 
     @property
     def last_timestamp_ns(self) -> int:
-        """When the last sequence of the last segments was given out; 0 if they do not tell."""
+        """The time at which the last sequence was given out; 0 if the segments do not tell."""
         for segment in reversed(self.segments[-2:]):
             if segment.timestamps_ns:
                 return segment.timestamps_ns[-1]
         return 0
 
     def timestamp_of(self, sequence: int) -> int:
-        """When a message was stored."""
+        """The time at which a message was stored."""
         segment = self.segment_of(sequence)
         return segment.timestamps_ns[sequence - segment.first_sequence]
 

@@ -21,7 +21,7 @@ class RangeSet:
         return iter(zip(self._firsts, self._lasts, strict=True))
 
     def __len__(self) -> int:
-        """How many ranges."""
+        """The number of ranges."""
         return len(self._firsts)
 
     def __contains__(self, sequence: int) -> bool:
@@ -30,7 +30,7 @@ class RangeSet:
 
     @property
     def count(self) -> int:
-        """How many sequences."""
+        """The number of sequences."""
         return sum(self._lasts) - sum(self._firsts) + len(self._firsts)
 
     def add(self, first: int, last: int) -> None:

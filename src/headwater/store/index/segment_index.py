@@ -57,13 +57,13 @@ class SegmentIndex:
         self.offsets = array("I")
         self.timestamps_ns = array("q")
         self.subject_ids = array("I")
-        # What a message counts in the stream's bytes.
+        # The bytes that each message counts in the stream's total.
         self.sizes = array("I")
-        # To the next message of the same subject; 0 while there is none.
+        # Sequences to the next message of the same subject; 0 until it comes.
         self.distances = array("I")
         self.live = 0
         self.live_bytes = 0
-        # What messages count that are gone and still take room in the file.
+        # The bytes of messages that are gone and still take room in the file.
         self.dead_bytes = 0
         self.examined = 0
         self._blocks = BlockCounts()
@@ -93,7 +93,7 @@ class SegmentIndex:
         subject_ids: list[int],
         sizes: list[int],
     ) -> None:
-        """Messages of the next sequences, their records one after the other from `offset` on."""
+        """Add messages of the next sequences, whose records follow each other from `offset` on."""
         if self._blocks.is_known:
             self._blocks.forget_from(len(self.offsets))
         self.offsets.fromlist(list(accumulate(lengths[:-1], initial=offset)))
@@ -107,9 +107,10 @@ class SegmentIndex:
     def replace_offsets(
         self, before: "array[int]", offsets: "array[int]", sizes: "array[int]"
     ) -> None:
-        """The records have moved to `offsets` since they were at `before`.
+        """Note that records have moved from `before` to `offsets`.
 
-        What was deleted meanwhile stays deleted. `sizes` are 0 for what takes no room any more.
+        Messages that were deleted meanwhile stay deleted. `sizes` are 0 for what takes no room any
+        more.
         """
         check(len(offsets) == len(self.offsets), "a successor covers the same sequences")
         self.dead_bytes = 0
@@ -120,23 +121,23 @@ class SegmentIndex:
         self.sizes = sizes
 
     def renumber(self, new_ids: "array[int]") -> None:
-        """Subjects have other ids from now on."""
+        """Replace the ids of subjects."""
         if self.live:
             self.subject_ids = array("I", map(new_ids.__getitem__, self.subject_ids))
         else:
-            # There may be no subject left for ids without messages to mean.
+            # Ids of messages that are gone may be those of no subject any more.
             self.subject_ids = array("I", bytes(_ID_BYTES * len(self.subject_ids)))
         self._blocks.forget_ids()
 
     def clear(self, first: int, last: int) -> None:
-        """There is no message in a range, before the segment becomes part of a log's index."""
+        """Remove the messages of a range, before the segment becomes part of a log's index."""
         begin = max(first - self.first_sequence, 0)
         end = min(last + 1 - self.first_sequence, len(self.offsets))
         if begin < end:
             self.offsets[begin:end] = array("I", bytes(4 * (end - begin)))
 
     def skip(self, count: int, timestamp_ns: int) -> None:
-        """Sequences without messages."""
+        """Give out sequences without messages."""
         nothing = bytes(4 * count)
         if self._blocks.is_known:
             self._blocks.forget_from(len(self.offsets))
@@ -147,7 +148,7 @@ class SegmentIndex:
         self.timestamps_ns.extend([timestamp_ns] * count)
 
     def drop(self, position: int) -> None:
-        """Take a message out."""
+        """Delete a message."""
         self.offsets[position] = 0
         self.live -= 1
         self.live_bytes -= self.sizes[position]
@@ -156,7 +157,7 @@ class SegmentIndex:
             self._blocks.drop(position, self.subject_ids[position])
 
     def drop_many(self, positions: list[int]) -> int:
-        """Take messages out, in ascending order; returns what they counted."""
+        """Delete messages, in ascending order; returns their size."""
         first, count = positions[0], len(positions)
         if positions[-1] - first + 1 == count:
             size = sum(self.sizes[first : first + count])
@@ -187,7 +188,7 @@ class SegmentIndex:
     # --- looking for any message ---------------------------------------------------------------
 
     def first_live(self, position: int = 0) -> int:
-        """The position of the first message at or after `position`; -1 if there is none."""
+        """The position of the first message at or after `position`; -1 without one."""
         offsets = self.offsets
         end = len(offsets)
         if position < end and offsets[position]:
@@ -203,7 +204,7 @@ class SegmentIndex:
         return -1
 
     def last_live(self, end: int) -> int:
-        """The position of the last message before `end`; -1 if there is none."""
+        """The position of the last message before `end`; -1 without one."""
         size = STRETCH_MIN
         while end > 0:
             if self.offsets[end - 1]:
@@ -222,7 +223,7 @@ class SegmentIndex:
         return positions if self.is_dense else compress(positions, self.offsets[begin:end])
 
     def count_live(self, begin: int, end: int) -> int:
-        """How many messages there are at the positions from `begin` up to `end`."""
+        """The number of messages at the positions from `begin` up to `end`."""
         if self.is_dense:
             return max(end - begin, 0)
         total = 0
@@ -239,7 +240,7 @@ class SegmentIndex:
 
     @property
     def block_count(self) -> int:
-        """How many blocks there are, with one that is not full."""
+        """The number of blocks, with one that is not full."""
         return -(-len(self.offsets) // BLOCK_POSITIONS)
 
     def block_bounds(self, block: int) -> tuple[int, int]:
@@ -248,7 +249,7 @@ class SegmentIndex:
         return begin, min(begin + BLOCK_POSITIONS, len(self.offsets))
 
     def live_in(self, block: int) -> int:
-        """How many messages there are in a block."""
+        """The number of messages in a block."""
         count = self._blocks.live(block)
         if count < 0:
             count = self._count_here(*self.block_bounds(block))
@@ -286,15 +287,15 @@ class SegmentIndex:
 
     # --- looking for subjects ------------------------------------------------------------------
 
-    def census(self, block: int) -> SubjectCounts:
-        """How many messages each subject has in a block; for one that is not growing just now."""
-        census = self._blocks.census(block)
-        if census is None:
+    def subject_counts(self, block: int) -> SubjectCounts:
+        """The number of messages of each subject in a block that is not growing just now."""
+        counts = self._blocks.subject_counts(block)
+        if counts is None:
             begin, end = self.block_bounds(block)
             self.examined += end - begin
-            census = SubjectCounts(compress(self.subject_ids[begin:end], self.offsets[begin:end]))
-            self._blocks.set_census(block, census)
-        return census
+            counts = SubjectCounts(compress(self.subject_ids[begin:end], self.offsets[begin:end]))
+            self._blocks.set_subject_counts(block, counts)
+        return counts
 
     def find(self, sid: int, begin: int, end: int) -> int:
         """The first position from `begin` up to `end` with a message of a subject; -1 if none."""
@@ -389,7 +390,7 @@ class SegmentIndex:
         return compress(compress(positions, live), map(test, compress(ids, live)))
 
     def count_of(self, test: Test, begin: int, end: int) -> int:
-        """How many messages from position `begin` up to `end` pass."""
+        """The number of messages from position `begin` up to `end` that pass."""
         self.examined += end - begin
         ids = self.subject_ids[begin:end]
         if self.is_dense:

@@ -13,9 +13,9 @@ from headwater.base.sliced import Work
 
 # About as many names as one heap gets; sorting them takes some milliseconds.
 HEAP_NAMES: Final = 4096
-# So many names of each heap are in the sample, so that heaps are of similar size.
+# Names of each heap that are in the sample, so that heaps are of similar size.
 SAMPLED_PER_HEAP: Final = 8
-# So many names are put into their heaps in one step.
+# Names that are put into their heaps in one step.
 PARTED_AT_A_TIME: Final = 1024
 
 

@@ -1,12 +1,12 @@
-"""The messages whose subjects match some patterns: the next, the last, how many are to come.
+"""Subject filters: the messages that match some patterns, the next, the last, how many are pending.
 
-A filter finds out once which subjects match, and then looks at each new subject when it is next
-asked; so whoever asks again and again keeps one. It has no place in the log of its own, and may be
-shared by all who have the same patterns; a `FilterCursor` is the place of one of them.
+A filter finds out once which subjects match, and looks at each new subject when it is next asked;
+so callers that ask again and again keep one. It has no position in the log, and is shared by all
+readers with the same patterns; a `FilterCursor` is the position of one of them.
 
-What a filter knows of each block of a segment is how many messages it has there. What is appended
-is counted at the next question, what is taken out is told by the index (`Removals`), so that these
-numbers stay exact. A question takes the numbers, and looks through one block.
+A filter keeps a count of its messages for each block of a segment. Messages that were appended are
+counted at the next question, and the index tells of messages that went (`Removals`), so that the
+counts stay exact. A question adds up counts, and looks through one block.
 """
 
 from array import array
@@ -30,30 +30,30 @@ from headwater.subjects.grammar import FULL, has_wildcard
 
 # More subjects than this are marked in a table of all subjects; a set of them would be larger.
 IDS_IN_SET_MAX: Final = 65_536
-# So many new subjects are looked at one by one; more are looked up, if that finds few.
+# Up to this many new subjects are tested one by one; more are looked up, if that finds few.
 TESTED_COUNT_MAX: Final = 1024
-# So many messages are looked at first; most of the time there is one that matches.
+# Messages that are looked at first; most of the time one of them matches.
 NEAR_COUNT: Final = 1024
-# Whether the first and last messages of subjects decide is found out for so many subjects.
+# Up to this many subjects, their first and last messages are tried before anything is read.
 BOUNDED_COUNT_MAX: Final = 1024
-# So many subjects are searched for one by one; more are searched for together.
+# Up to this many subjects are searched for one by one; more are searched for together.
 SEARCHED_COUNT_MAX: Final = 8
-# Following one message costs as much as looking at so many.
+# Following one link costs as much as looking at this many messages.
 FOLLOWING_COST: Final = 8
-# So many messages are followed to find out how many there are before a place.
+# Links that are followed at most to count the messages before a position.
 PASSED_COUNT_MAX: Final = 1024
 
 # More patterns than this are compared with a subject together.
 PATTERNS_ONE_BY_ONE_MAX: Final = 16
-# Comparing a subject with many patterns takes as long as comparing it with so many one by one.
+# Comparing a subject with many patterns takes as long as with this many one by one.
 TREE_COST: Final = 16
-# So many subjects are compared in one step.
+# Subjects that are compared in one step.
 LOOKED_AT_A_TIME: Final = 512
-# So many messages are looked at in one step.
+# Messages that are looked at in one step.
 GATHERED_AT_A_TIME: Final = 8192
-# So many messages are followed in one step.
+# Links that are followed in one step.
 FOLLOWED_AT_A_TIME: Final = 1024
-# Looking at so many messages takes as long as finding one by following its subject.
+# Looking at this many messages takes as long as following one link.
 LOOKED_AT_PER_UNIT: Final = 4
 
 _UNCERTAIN: Final = -1
@@ -61,21 +61,21 @@ _UNCERTAIN: Final = -1
 
 @final
 class Tally:
-    """How many messages of a filter the blocks of one segment have."""
+    """The number of a filter's messages in each block of one segment."""
 
     __slots__ = ("_counts", "_lives", "counted", "total")
 
     def __init__(self) -> None:
         self._counts = array("I")
-        # How many messages each block had in all when it was counted, less what went of the
-        # filter's since; of no meaning for one that was not full.
+        # The number of messages that each block had in all when it was counted, less those of the
+        # filter that went since; of no meaning for a block that was not full.
         self._lives = array("q")
         self.total = 0
-        # How many positions of the segment have been counted.
+        # The number of positions of the segment that have been counted.
         self.counted = 0
 
     def add(self, block: int, count: int, live: int) -> None:
-        """So many more in a block, which has `live` messages in all."""
+        """Count more messages in a block, which has `live` messages in all."""
         if block == len(self._counts):
             self._counts.append(0)
             self._lives.append(0)
@@ -84,7 +84,7 @@ class Tally:
         self.total += count
 
     def drop(self, position: int) -> None:
-        """One at this position is gone; nothing to do if it was not counted here."""
+        """Count without a message that is gone; nothing to do if it was not counted here."""
         if 0 <= position < self.counted:
             block = position // BLOCK_POSITIONS
             self._counts[block] -= 1
@@ -92,24 +92,24 @@ class Tally:
             self.total -= 1
 
     def count(self, block: int, live: int) -> int:
-        """How many there are in a full block that has `live` messages in all now.
+        """The number of messages in a full block that has `live` messages in all now.
 
         Below zero if that is not certain: some have gone that this was not told of.
         """
         return self._counts[block] if self._lives[block] == live else _UNCERTAIN
 
     def has(self, block: int) -> bool:
-        """Whether a block has any."""
+        """Whether a block has messages of the filter."""
         return self._counts[block] > 0
 
     def before(self, block: int) -> int:
-        """How many there are in the blocks before one."""
+        """The number of messages in the blocks before one."""
         return sum(self._counts[:block])
 
 
 @final
 class SubjectFilter:
-    """Patterns, and what they mean for one log at present."""
+    """Some patterns, and the subjects and messages of one log that match them."""
 
     __slots__ = (
         "_epoch",
@@ -130,7 +130,7 @@ class SubjectFilter:
     def __init__(
         self, index: LogIndex, texts: Sequence[bytes], looks_bit_by_bit: bool = False
     ) -> None:
-        """With `looks_bit_by_bit` it is for `looking` to find out which subjects match."""
+        """With `looks_bit_by_bit`, `finding_subjects` finds out which subjects match."""
         self.texts = tuple(texts)
         self.is_everything = FULL in self.texts
         self._index = index
@@ -139,19 +139,19 @@ class SubjectFilter:
         self._tree: PatternTree | None = None
         if len(self._patterns) > PATTERNS_ONE_BY_ONE_MAX:
             self._tree = PatternTree(pattern.text for pattern in self._patterns)
-        self._begin_anew(looks_bit_by_bit)
+        self._reset(looks_bit_by_bit)
 
     # --- which subjects ------------------------------------------------------------------------
 
-    def _begin_anew(self, looks_bit_by_bit: bool = False) -> None:
+    def _reset(self, looks_bit_by_bit: bool = False) -> None:
         subjects = self._index.subjects
         self._epoch = self._index.epoch
         self._seen = 0
         self._ids: set[int] = set()
-        # One byte for each subject there is, where too many match for a set.
+        # One byte for each subject of the log, if too many match for a set.
         self._marks: bytearray | None = None
         self._test: Test = self._ids.__contains__
-        # By the first sequence of their segments.
+        # Tallies by the first sequence of their segments.
         self._tallies: dict[int, Tally] = {}
         self._removals_seen = self._index.note_removals().next_number
         if not self.is_everything and not looks_bit_by_bit:
@@ -162,7 +162,7 @@ class SubjectFilter:
 
     @property
     def looked_at(self) -> int:
-        """The number of subjects to look at in order to find out anew which of them match."""
+        """The number of subjects to look at in order to find out again which of them match."""
         subjects = self._index.subjects
         count = len(subjects.names)
         return sum(subjects.order.looked_at(pattern, count) for pattern in self._patterns)
@@ -172,7 +172,7 @@ class SubjectFilter:
         cost = TREE_COST if self._tree is not None else max(len(self._patterns), 1)
         while not self.is_everything:
             if self._epoch != self._index.epoch:
-                self._begin_anew(looks_bit_by_bit=True)
+                self._reset(looks_bit_by_bit=True)
             seen, count = self._seen, len(self._index.subjects.names)
             if seen == count:
                 return
@@ -180,10 +180,10 @@ class SubjectFilter:
             yield (self._seen - seen) * cost
 
     def refresh(self) -> None:
-        """Take in what has changed since the last question."""
+        """Follow the changes of the index since the last question."""
         index = self._index
         if self._epoch != index.epoch:
-            self._begin_anew()
+            self._reset()
         elif not self.is_everything:
             if self._seen < len(index.subjects.names):
                 self._look_at_new()
@@ -262,7 +262,7 @@ class SubjectFilter:
         must not change meanwhile."""
         self.refresh()
         if self.is_everything or self._pending_by_subjects(sequence) != _UNCERTAIN:
-            # These are counted in other ways.
+            # Few subjects, or all, are counted in other ways.
             return
         for segment in self._index.segments:
             for end in range(BLOCK_POSITIONS, len(segment.offsets), BLOCK_POSITIONS):
@@ -272,7 +272,7 @@ class SubjectFilter:
             yield BLOCK_POSITIONS // 2
 
     def subject_count(self) -> int:
-        """How many subjects match and have messages."""
+        """The number of subjects that match and have messages."""
         if self.is_everything:
             return len(self._index.subjects)
         return sum(map(bool, map(self._index.subjects.counts.__getitem__, self.ids())))
@@ -294,16 +294,16 @@ class SubjectFilter:
         return self._is_set and len(self._ids) <= BOUNDED_COUNT_MAX
 
     def select(self, ids: "array[int]", values: "array[int]") -> Iterable[int]:
-        """Those of the values whose subject ids, given beside them, match."""
+        """The values whose subject ids, given beside them, match."""
         self.refresh()
         return values if self.is_everything else compress(values, map(self._test, ids))
 
     # --- next and last -------------------------------------------------------------------------
 
     def next(self, sequence: int) -> int:
-        """The first message at or after `sequence`; 0 if there is none."""
+        """The first message at or after `sequence`; 0 without one."""
         index = self._index
-        # What is gone at the front is not looked through, however much it is.
+        # Sequences before the first message are not looked through, however many they are.
         sequence = max(sequence, index.first_sequence)
         if self.is_everything:
             return index.next_message(sequence)
@@ -323,7 +323,7 @@ class SubjectFilter:
             ahead = [sid for sid in self._ids if subjects.lasts[sid] >= sequence]
             if len(ahead) <= SEARCHED_COUNT_MAX:
                 return min((index.next_of_subject(sid, sequence) for sid in ahead), default=0)
-            # There is one of these for certain; behind the first of them nobody has to look.
+            # One of these is certain to match; messages behind the first of them need no look.
             end = 1 + min(
                 subjects.firsts[sid] if subjects.firsts[sid] >= sequence else subjects.lasts[sid]
                 for sid in ahead
@@ -331,7 +331,7 @@ class SubjectFilter:
         return self._next_within(sequence, end)
 
     def _next_of_each(self, sequence: int) -> Iterable[int]:
-        """The first message of each subject at or after `sequence`; 0 where there is none."""
+        """The first message of each subject at or after `sequence`; 0 for one without."""
         return (self._index.next_of_subject(sid, sequence) for sid in self._ids)
 
     def _next_within(self, sequence: int, end: int) -> int:
@@ -359,7 +359,7 @@ class SubjectFilter:
         sequence = begin
         found: list[int] = []
         while len(found) < count_max and sequence < end:
-            # By itself this finds what is far, one by one; what is near is taken as a whole.
+            # `next` finds distant messages one by one; those near each other are added together.
             sequence = self.next(sequence)
             if not sequence or sequence >= end:
                 break
@@ -367,14 +367,15 @@ class SubjectFilter:
         return found
 
     def _add_near(self, found: list[int], sequence: int, end: int, count_max: int) -> int:
-        """Add messages from `sequence`, which is one, on; returns where to look on."""
+        """Add matching messages that follow closely on `sequence`, which matches; returns the
+        sequence at which to look further."""
         segment = self._index.segment_of(sequence)
         first = segment.first_sequence
         position = sequence - first
         stop = min(end - first, len(segment.offsets))
         size = STRETCH_MIN
         while position < stop and len(found) < count_max:
-            # As many as there may be wanted, and no more than there have turned out to be.
+            # As many as may be wanted, and no more than there are.
             behind = min(position + size, stop)
             before = len(found)
             passing = segment.passing(self._test, position, behind)
@@ -387,7 +388,7 @@ class SubjectFilter:
 
     @property
     def _is_worth_following(self) -> bool:
-        """Whether there are so few messages that going from one to the next is the short way."""
+        """Whether there are so few messages that following their links is quicker."""
         index = self._index
         if not self._is_set or len(self._ids) > SEARCHED_COUNT_MAX or not index.is_linked:
             return False
@@ -399,7 +400,7 @@ class SubjectFilter:
         return list(islice(merge(*followed), count_max))
 
     def last(self, sequence: int) -> int:
-        """The last message at or before `sequence`; 0 if there is none."""
+        """The last message at or before `sequence`; 0 without one."""
         index = self._index
         if self.is_everything:
             return index.last_message(sequence)
@@ -437,7 +438,7 @@ class SubjectFilter:
         index = self._index
         firsts, lasts = index.subjects.firsts, index.subjects.lasts
         if sequence >= index.last_sequence:
-            # As it is asked most of the time.
+            # The usual question.
             return sorted(filter(None, map(lasts.__getitem__, self.ids())))
         found: list[int] = []
         # Subjects that have messages on both sides.
@@ -450,7 +451,7 @@ class SubjectFilter:
                 crossing.add(sid)
         if self._is_short:
             for segment in index.segments_between(0, sequence + 1) if crossing else ():
-                # Now it is known of blocks what they do not have.
+                # Now the counts of blocks tell which subjects they lack.
                 self._tally(segment)
             found += [index.last_of_subject(sid, sequence) for sid in crossing]
         else:
@@ -478,7 +479,7 @@ class SubjectFilter:
     # --- how many ------------------------------------------------------------------------------
 
     def pending(self, sequence: int) -> int:
-        """How many messages there are at or after `sequence`."""
+        """The number of messages at or after `sequence`."""
         index = self._index
         if self.is_everything:
             return index.count_from(sequence)
@@ -497,7 +498,8 @@ class SubjectFilter:
         return total - segment.count_of(self._test, segment.block_bounds(block)[0], position)
 
     def _pending_by_subjects(self, sequence: int) -> int:
-        """The same for a few subjects that have few messages before; below zero for others."""
+        """The number of pending messages, if few subjects match and have few messages before;
+        below zero otherwise."""
         if not self._is_set or len(self._ids) > SEARCHED_COUNT_MAX:
             return _UNCERTAIN
         index = self._index
@@ -519,7 +521,7 @@ class SubjectFilter:
         return total
 
     def count(self, first: int, end: int) -> int:
-        """How many messages there are from `first` on and before `end`, looking at each."""
+        """The number of messages from `first` on and before `end`, looking at each."""
         self.refresh()
         total = 0
         for segment in self._index.segments_between(first, end):
@@ -532,7 +534,7 @@ class SubjectFilter:
         return total
 
     def pending_subjects(self, sequence: int) -> int:
-        """How many subjects have their last message at or after `sequence`."""
+        """The number of subjects whose last message is at or after `sequence`."""
         index = self._index
         lasts = index.subjects.lasts
         sequence = max(sequence, index.first_sequence, 1)
@@ -599,7 +601,7 @@ class SubjectFilter:
         while tally.counted < (end if up_to is None else up_to):
             block = tally.counted // BLOCK_POSITIONS
             begin, stop = segment.block_bounds(block)
-            # A census of a block that grows would have to be made again and again.
+            # The counts of a block that grows would have to be made again and again.
             if tally.counted == begin and not (is_growing and stop == end):
                 count = self._count_block(segment, block)
             else:
@@ -611,12 +613,12 @@ class SubjectFilter:
 
     def _count_block(self, segment: SegmentIndex, block: int) -> int:
         if self._marks is None:
-            return self._count_by_census(segment, block)
+            return self._count_by_subjects(segment, block)
         return segment.count_of(self._test, *segment.block_bounds(block))
 
     def _counted_again(self, segment: SegmentIndex, before: Tally) -> Tally:
-        """What `before` says of the full blocks from which nothing has gone, and the others
-        counted anew."""
+        """The counts of `before` for full blocks from which nothing has gone, and new counts for
+        the others."""
         tally = Tally()
         for block in range(before.counted // BLOCK_POSITIONS):
             live = segment.live_in(block)
@@ -627,11 +629,11 @@ class SubjectFilter:
             tally.counted += BLOCK_POSITIONS
         return tally
 
-    def _count_by_census(self, segment: SegmentIndex, block: int) -> int:
-        census = segment.census(block)
-        if len(self._ids) * FOLLOWING_COST < len(census):
-            return sum(map(census.count, self._ids))
-        return census.count_of(self._test)
+    def _count_by_subjects(self, segment: SegmentIndex, block: int) -> int:
+        counts = segment.subject_counts(block)
+        if len(self._ids) * FOLLOWING_COST < len(counts):
+            return sum(map(counts.count, self._ids))
+        return counts.count_of(self._test)
 
     def _apply_removals(self) -> None:
         """Bring the tallies up to date."""

@@ -1,13 +1,12 @@
-"""Which subjects match a pattern, without looking at all the others.
+"""Subjects sorted by name: finds those that match a pattern without looking at all others.
 
-Subjects are kept sorted by name, as short arrays of ids one after the other: 4 bytes a subject.
-What a pattern begins with, up to its first wildcard, is a range of them; within the range, arrays
-that lie between two names that may match are stepped over.
+Subjects are kept sorted by name, as short arrays of ids one after the other: 4 bytes a subject. The
+text of a pattern before its first wildcard is a range of them; within the range, arrays that lie
+between two names that may match are stepped over.
 
-New subjects cost nothing when they appear. They are sorted in when somebody looks, a part at a time
-where there are very many, and the rest is looked through one by one: so no lookup has to wait until
-ten million subjects are sorted. Subjects that are gone are left out when their array is written
-anew.
+New subjects cost nothing when they appear. They are sorted in by the next lookup, a part at a time
+if there are very many, and the rest is looked through one by one: so no lookup has to wait until
+ten million subjects are sorted. Subjects that are gone are left out when their array is rewritten.
 
 Names are compared as bytes, in which a dot is not the lowest: `a-b` is before `a.b`.
 """
@@ -22,15 +21,15 @@ from typing import Any, Final, final
 
 from headwater.subjects.grammar import FULL, SEPARATOR, STAR, matches
 
-# An array is divided when it becomes longer, and half as long when it is made.
+# An array that becomes longer than this is divided; new ones are half as long.
 LEAF_IDS_MAX: Final = 1024
 # This many new subjects are sorted in at once, or this part of them where that is more.
 ABSORBED_MIN: Final = 16_384
 ABSORBED_PART: Final = 4
-# Putting one subject into its place costs as much as writing so many anew.
+# Inserting one subject costs as much as writing so many again.
 INSERTION_COST: Final = 32
 
-# Preparing a pattern for many names costs as much as comparing it with so many.
+# Preparing a pattern for many names costs as much as comparing it with this many.
 PREPARED_FOR_MIN: Final = 64
 
 _AFTER_SEPARATOR: Final = bytes([SEPARATOR[0] + 1])
@@ -50,7 +49,7 @@ class SubjectPattern:
         is_literal = self._fixed_count == len(tokens)
         prefix = text if is_literal else SEPARATOR.join([*tokens[: self._fixed_count], b""])
         self._prefix = prefix
-        # Whatever matches is from `low` on and before `high`, where that is not empty.
+        # Names that match are from `low` on and, if `high` is not empty, before `high`.
         self.low = prefix
         self.high = (
             text + b"\0" if is_literal else prefix[:-1] + _AFTER_SEPARATOR if prefix else b""
@@ -77,7 +76,7 @@ class SubjectPattern:
         return self._match
 
     def candidate(self, name: bytes) -> bytes:
-        """A name not after the first match from `name` on: what is before it need not be seen."""
+        """A name not after the first match from `name` on: names before it need no look."""
         if not name.startswith(self._prefix):
             return name
         wanted, given = self._tokens, name.split(SEPARATOR)
@@ -100,7 +99,7 @@ class SubjectPattern:
 
 
 def _fixed_count(tokens: list[bytes]) -> int:
-    """How many tokens there are before the first wildcard."""
+    """The number of tokens before the first wildcard."""
     for position, token in enumerate(tokens):
         if token == STAR or (token == FULL and position == len(tokens) - 1):
             return position
@@ -114,7 +113,7 @@ class PatternTree:
     __slots__ = ("_root",)
 
     def __init__(self, texts: Iterable[bytes]) -> None:
-        # By token; what ends a pattern is below None.
+        # By token; the end of a pattern is below None.
         self._root: dict[bytes | None, Any] = {}
         for text in texts:
             node = self._root
@@ -154,7 +153,7 @@ class SubjectOrder:
 
     def __init__(self) -> None:
         self._leaves: list[array[int]] = []
-        # The name each of them begins with.
+        # The name that each array begins with.
         self._firsts: list[bytes] = []
         # Ids from this one on are not sorted in yet.
         self.absorbed = 0
@@ -207,7 +206,7 @@ class SubjectOrder:
         return found
 
     def absorb(self, count_max: int, names: list[bytes], counts: "array[int]") -> None:
-        """Sort in up to `count_max` of the subjects that are not yet."""
+        """Sort in up to `count_max` of the subjects that are not sorted yet."""
         begin, end = self.absorbed, min(self.absorbed + count_max, len(names))
         fresh = list(compress(range(begin, end), counts[begin:end]))
         fresh.sort(key=names.__getitem__)
@@ -258,7 +257,7 @@ class SubjectOrder:
     def _replace(
         self, place: int, leaf: "array[int]", names: list[bytes], counts: "array[int]"
     ) -> None:
-        """Have other ids in an array; if they are too many, more than one."""
+        """Replace the ids of an array, by several arrays if they are too many."""
         parts = [leaf]
         if len(leaf) > LEAF_IDS_MAX:
             kept = array("I", compress(leaf, map(counts.__getitem__, leaf)))

@@ -55,12 +55,12 @@ class SubjectTable:
         return self.order.find(pattern, self.names, self.counts)
 
     def forget_subject(self, sid: int) -> None:
-        """A subject has no message left."""
+        """Remove a subject that has no message left; its id is not given out again."""
         del self.ids[self.names[sid]]
         self.firsts[sid] = self.lasts[sid] = NO_SEQUENCE
 
     def messages_of(self, ids: Iterable[int]) -> int:
-        """How many messages some subjects have together."""
+        """The number of messages of some subjects together."""
         return sum(map(self.counts.__getitem__, ids))
 
     def renumbered(self) -> "tuple[SubjectTable, array[int]]":

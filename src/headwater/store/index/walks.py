@@ -3,8 +3,6 @@
 A walk goes through the positions of segments, stretch by stretch, with operations on whole
 stretches: the messages come out in the order of their sequences and are sorted nowhere. The index
 must not change meanwhile.
-
-The reason why somebody looks for messages is not known here.
 """
 
 from array import array
@@ -19,9 +17,9 @@ from headwater.store.index.log_index import LogIndex
 from headwater.store.index.segment_index import SegmentIndex
 from headwater.store.index.subject_filter import SubjectFilter
 
-# So many positions are looked at in one step.
+# Positions that are looked at in one step.
 STRETCH: Final = 4096
-# Looking at so many positions takes as long as one unit of work.
+# Positions that are looked at in one unit of work.
 POSITIONS_PER_UNIT: Final = 4
 
 
@@ -58,7 +56,7 @@ def gathering_excess(index: LogIndex, limit: int, uncounted: Mapping[int, int]) 
         if len(found) == left:
             break
         first, ids = segment.first_sequence, segment.subject_ids
-        # Of these some may turn out to be few enough on the way.
+        # Some subjects may turn out to have few enough on the way.
         for position in segment.passing(excess.__getitem__, begin, end):
             sid = ids[position]
             if excess[sid]:

@@ -17,26 +17,26 @@ from headwater.store.disk.segment import READ_BYTES
 from headwater.store.index.segment_index import SegmentIndex
 from headwater.store.log.message_log import Batch, MessageBatch
 
-# What nats-server counts for a message on disk besides its bytes, and for having headers.
+# The bytes that nats-server counts for a message on disk besides its own, and for headers.
 MESSAGE_OVERHEAD_BYTES: Final = 30
 HEADER_OVERHEAD_BYTES: Final = 4
-# By how much what a message without headers counts differs from the length of its record.
+# The difference between the count of a message without headers and the length of its record.
 _COUNTED_BESIDES_RECORD: Final = MESSAGE_OVERHEAD_BYTES - RECORD_BYTES
-# By how much a record is longer at most than what its message counts.
+# The most bytes by which a record is longer than the count of its message.
 _RECORD_BESIDES_COUNTED: Final = RECORD_BYTES + EXPIRY_BYTES - MESSAGE_OVERHEAD_BYTES
 
-# What lies between two messages is read with them up to here: another read would take longer.
+# A gap between two messages up to this size is read with them: another read would take longer.
 GAP_BYTES_MAX: Final = 64 * 1024
 
 
 def message_size(subject: int, header: int, payload: int) -> int:
-    """What a message on disk counts in a stream's bytes."""
+    """The bytes that a message on disk counts in the stream's total."""
     size = MESSAGE_OVERHEAD_BYTES + subject + payload
     return size + HEADER_OVERHEAD_BYTES + header if header else size
 
 
 def message_sizes(batch: Batch, lengths: list[int]) -> list[int]:
-    """What the messages of a batch count; `lengths` are those of their records."""
+    """The bytes that each message of a batch counts; `lengths` are those of their records."""
     if not any(batch.expiries_ns):
         sizes = [length + _COUNTED_BESIDES_RECORD for length in lengths]
         if any(batch.headers):
@@ -54,7 +54,7 @@ def message_sizes(batch: Batch, lengths: list[int]) -> list[int]:
 
 
 def records_size(batch: Batch) -> int:
-    """How many bytes the records of a batch take at most."""
+    """The bytes that the records of a batch take at most."""
     fixed = RECORD_BYTES + EXPIRY_BYTES if batch.expiries_ns else RECORD_BYTES
     size = fixed * len(batch.subjects) + sum(map(len, batch.subjects))
     return size + sum(map(len, batch.headers)) + sum(map(len, batch.payloads))
@@ -109,14 +109,14 @@ class Wanted:
         self.ids = ids
         self.offsets = offsets
         self._sizes = sizes
-        # Where their records end at the latest.
+        # The latest offsets at which their records may end.
         self._ends = [*map(_RECORD_BESIDES_COUNTED.__add__, map(add, offsets, sizes))]
 
     def near(self, at: int, bytes_max: int) -> tuple[int, int]:
-        """How far one read from the message at `at` on should go: up to which other one, and how
-        many bytes.
+        """The extent of one read from the message at `at` on: the message before which it ends,
+        and its bytes.
 
-        Of messages far from each other, or of more than are wanted, nothing is read in vain.
+        It ends before a large gap between two messages, and before more bytes than are wanted.
         """
         offsets, ends, sizes = self.offsets, self._ends, self._sizes
         begin = offsets[at]

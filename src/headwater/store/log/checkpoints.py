@@ -61,7 +61,7 @@ class Checkpoints:
         self._segments = segments
         self._journal = journal
         self._durability = durability
-        # The segment and the sequence with which the checkpoint ends; 0 if there is none.
+        # The segment and the sequence with which the checkpoint ends; 0 without one.
         self.segment_first = segment_first
         self.last_sequence = last_sequence
         # Kept open until the checkpoint is replaced, if it was written in this life.

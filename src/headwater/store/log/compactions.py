@@ -79,7 +79,7 @@ class Compactions:
         check(self._running is None, "the compaction before this one is not over")
         index = self._index.segment_of(first_sequence)
         segment = self._segments.by_first[index.first_sequence]
-        check(segment.sealed, "only a sealed segment can be written anew")
+        check(segment.sealed, "only a sealed segment can be rewritten")
         try:
             names = self._index.subjects.names
             self._running = Compaction(self._folder.files, segment, index, names)

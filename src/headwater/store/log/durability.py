@@ -1,4 +1,4 @@
-"""What of a log is on the disk, and the syncs that bring the rest there.
+"""The durability of a log: how much of it is on the disk, and the syncs that bring the rest.
 
 A sync waits for the disk, so it may run on another thread: `begin_sync` on the log's own thread,
 `LogSync.run` on any, `finish_sync` on the log's own again.

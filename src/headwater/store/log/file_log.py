@@ -100,13 +100,13 @@ WAITING_BYTES_MAX: Final = 1024 * 1024
 SKIPPED_IN_PLACE_MAX: Final = 65_536
 # The last segment of a log from which everything was deleted goes when it is at least this large.
 EMPTIED_BYTES_MIN: Final = 1024 * 1024
-# To remove the file of a segment, which may be a large one, takes so many units of work.
+# Units of work to remove the file of a segment, which may be large.
 REMOVAL_COST: Final = 4096
 
 
 @dataclass(frozen=True, slots=True)
 class Recovered:
-    """What was found out about a log besides its index when it was opened."""
+    """Facts about a log, besides its index, that were found when it was opened."""
 
     findings: Findings = field(default_factory=Findings)
     lost: RangeSet = field(default_factory=RangeSet)
@@ -216,11 +216,11 @@ class FileLog(MessageLog):
 
     @property
     def body(self) -> bytes:
-        """What the caller keeps in the stream file."""
+        """The bytes that the caller keeps in the stream file."""
         return self._stream_file.body
 
     def set_body(self, body: bytes) -> None:
-        """Replace what the caller keeps in the stream file, durably."""
+        """Replace the bytes that the caller keeps in the stream file, durably."""
         self.availability.check_online()
         self._stream_file.set_body(body)
 
@@ -334,11 +334,11 @@ class FileLog(MessageLog):
         self.index.skip(count, timestamp_ns)
 
     def skipped_positions(self, count: int) -> int:
-        """How many positions of the index a skip takes; a long one begins a segment instead."""
+        """The number of positions of the index that a skip takes; a long one begins a segment."""
         return count if count <= SKIPPED_IN_PLACE_MAX else 0
 
     def write_entries(self, entries: Sequence[tuple[int, bytes]]) -> None:
-        """Journal what the caller has to keep."""
+        """Write entries of the caller to the journal."""
         self.availability.check_online()
         # An entry speaks of what was before it: that must not be lost while it is not.
         self.segments.flush()
@@ -373,7 +373,7 @@ class FileLog(MessageLog):
                 self.segments.erase(there)
                 self.durability.report_extent()
             self.index.delete_many(there)
-            # Of thousands of segments not all are looked at for each message.
+            # Only segments of these messages are looked at: there may be thousands.
             if any(index.live == 0 for index, _ in self.index.by_segment(there)):
                 at_once(self._dropping_empty_segments())
         except OSError as error:
@@ -408,7 +408,7 @@ class FileLog(MessageLog):
                 self.index.delete_many(there)
                 yield DELETION_COST * len(there)
             if not self.compactions.is_running:
-                # Otherwise a thread may look at the names.
+                # Otherwise the compaction's thread may look at the names.
                 yield from self.index.forgetting_subjects()
             yield from self._dropping_empty_segments()
         except OSError as error:
@@ -425,16 +425,16 @@ class FileLog(MessageLog):
             self.release()
 
     def abandon(self) -> list[Container]:
-        """Forget all messages; the files are for whoever removes their folder."""
+        """Forget all messages; the files stay until their folder is removed."""
         names = self.index.subjects.names
         containers = super().abandon()
         if not self.compactions.is_running:
             return containers
-        # A thread may look at the names.
+        # The compaction's thread may look at the names.
         return [each for each in containers if each is not names]
 
     def release(self) -> None:
-        """Let the files go as they are."""
+        """Release the files as they are."""
         self.segments.close()
         self.journal.close()
         self.checkpoints.close()
@@ -493,12 +493,13 @@ class FileLog(MessageLog):
         last = self.index.segments[-1]
         size = self.segments.last.size
         if not self.index.messages and size >= EMPTIED_BYTES_MIN:
-            # Nothing is left at all: the log begins anew behind it, so that its file can go too.
+            # No message is left at all: the log goes on in a segment behind it, and its file can
+            # go.
             empty.append(last)
         if not empty:
             return
         if any(self.checkpoints.ends_in(index.first_sequence) for index in empty):
-            # It ends nowhere then.
+            # Its last segment is about to go.
             self.checkpoints.discard()
         try:
             self.durability.secure_caller_entries()
@@ -540,7 +541,7 @@ class FileLog(MessageLog):
                 (timestamp_ns,), (header,), (payload,) = found
                 subject = self.index.subjects.names[index.subject_ids[position]]
                 return StoredMessage(sequence, subject, header, payload, timestamp_ns)
-            # A long one, or none that is sound.
+            # A long record, or an unsound one.
             record = segment.read_record(offset)
         except OSError as error:
             raise StoreError(f"{self._folder.path}: message {sequence}: {error}") from error
@@ -563,7 +564,7 @@ class FileLog(MessageLog):
             position = sequence - index.first_sequence
             begin = index.offsets[position]
             segment = self.segments.by_first[index.first_sequence]
-            # Where the first message begins that is too much; unknown if it was deleted.
+            # The offset of the first message that is too much; unknown if it was deleted.
             behind = position + count_max - len(batch)
             size = index.offsets[behind] - begin if behind < len(index.offsets) else READ_BYTES
             try:
@@ -577,7 +578,7 @@ class FileLog(MessageLog):
             if bytes_max < 0:
                 break
             if len(batch) == before:
-                # Sorts out what is wrong with it.
+                # `get` finds out what is wrong with the message.
                 self.get(sequence)
             else:
                 sequence = batch.sequences[-1]
@@ -625,7 +626,7 @@ class FileLog(MessageLog):
             )
             taken = len(batch) - before
             if taken == 0 and bytes_max >= 0:
-                # Sorts out what is wrong with it.
+                # `get` finds out what is wrong with the message.
                 self.get(wanted.sequences[at])
             at += max(taken, 1)
         return bytes_max

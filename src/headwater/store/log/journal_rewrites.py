@@ -80,7 +80,7 @@ class JournalRewrites:
                 self._journal.caller_bytes,
             )
         except OSError as error:
-            raise StoreError(f"{path} is not written anew: {error}") from error
+            raise StoreError(f"{path} is not rewritten: {error}") from error
         return self._running
 
     def abandon(self, work: JournalRewriting) -> None:
@@ -162,7 +162,7 @@ class JournalRewrites:
         """Put a journal with these entries in place, durably."""
         folder = self._folder
         self._durability.forget_frames()
-        # Of a damaged journal it may know more than is known here.
+        # The checkpoint may know entries of the damaged journal that are not known here.
         self._checkpoints.discard()
         temporary = folder.path_of(JOURNAL_NEW_FILE)
         if folder.files.exists(temporary):

@@ -47,14 +47,14 @@ class LogJournal:
         self._index = index
         self._ahead = ahead
         self.file = file
-        # How many times entries were written, the last of those with entries of a caller, and how
-        # many of those the disk has.
+        # The number of writes, that of the last one with entries of a caller, and that of the last
+        # one that the disk has.
         self.writes = 0
         self.caller_writes = 0
         self.synced_writes = 0
-        # How long the journal was when it was last rewritten; 0 if that was before this life.
+        # The length of the journal when it was last rewritten; 0 if that was before it was opened.
         self.bytes_rewritten = 0
-        # How much callers have written since, and how much of theirs was kept then.
+        # The bytes that callers have written since, and those of theirs that were kept then.
         self.caller_bytes = caller_bytes
         self.caller_bytes_rewritten = 0
 

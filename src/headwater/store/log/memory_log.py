@@ -20,10 +20,10 @@ from headwater.store.upkeep.log_sync import LogSync
 
 # A segment's lists are freed when all its messages are gone.
 SEGMENT_MESSAGES_MAX: Final = 32_768
-# So many messages are looked at in one go; more may well be more than fit.
+# Messages that are looked at together; more may well be more than fit.
 READ_AT_A_TIME: Final = 512
 
-# What nats-server counts for a message in memory besides its bytes.
+# The bytes that nats-server counts for a message in memory besides its own.
 MESSAGE_OVERHEAD_BYTES: Final = 16
 
 
@@ -36,7 +36,7 @@ class MemoryLog(MessageLog):
     ) -> None:
         super().__init__(LogIndex(first_sequence))
         self._segment_messages_max = segment_messages_max
-        # By the first sequence of their segment.
+        # Headers and payloads by the first sequence of their segment.
         self._headers: dict[int, list[bytes]] = {first_sequence: []}
         self._payloads: dict[int, list[bytes]] = {first_sequence: []}
         self.body = b""
@@ -44,11 +44,11 @@ class MemoryLog(MessageLog):
 
     @property
     def offline(self) -> str:
-        """Memory does not fail, but it is let go of."""
+        """The reason why the log cannot be written to: it was closed; else empty."""
         return self._offline
 
     def set_body(self, body: bytes) -> None:
-        """Keep what the caller keeps."""
+        """Replace the bytes that the caller keeps."""
         self.body = body
 
     def sync(self) -> None:
@@ -160,7 +160,7 @@ class MemoryLog(MessageLog):
         return bytes_max
 
     def write_entries(self, entries: Sequence[tuple[int, bytes]]) -> None:
-        """Keep nothing: there is nothing to come back from."""
+        """Keep nothing: no later process reads it."""
 
     def delete(
         self,
@@ -194,7 +194,7 @@ class MemoryLog(MessageLog):
         yield from self.index.forgetting_subjects()
 
     def abandon(self) -> list[Container]:
-        """Forget all messages, with what is in them."""
+        """Forget all messages, with headers and payloads."""
         contents = [*self._headers.values(), *self._payloads.values()]
         self._headers.clear()
         self._payloads.clear()
@@ -204,7 +204,7 @@ class MemoryLog(MessageLog):
         return [*containers, *contents]
 
     def close(self) -> None:
-        """Let go of everything."""
+        """Release all messages."""
         self._offline = "closed"
         self._headers.clear()
         self._payloads.clear()
@@ -217,7 +217,7 @@ class MemoryLog(MessageLog):
             self._headers[first] = []
             self._payloads[first] = []
             if full.live == 0:
-                # Emptied while it was the last one, as in a work queue.
+                # All its messages went while it was the last segment, as in a work queue.
                 self._remove_segment(full.first_sequence)
                 self.index.remove_segment(full)
 

@@ -1,8 +1,8 @@
 """The log of one stream as everything above the store sees it, on disk or in memory.
 
 Sequences are given out once, in order, and never again. Messages go in batches, as parallel lists.
-What is asked of the index is answered here, the same for both kinds of log; what has to be stored,
-and where, is theirs (`headwater.store.log.file_log`, `headwater.store.log.memory_log`).
+Questions to the index are answered here, alike for both kinds of log; how messages are stored is up
+to each kind (`headwater.store.log.file_log`, `headwater.store.log.memory_log`).
 """
 
 from abc import ABC, abstractmethod
@@ -43,19 +43,19 @@ __all__ = [
 ]
 
 ALL_SUBJECTS: Final = b">"
-# Filters of who reads on by the same patterns are kept; each may be as large as a byte for every
+# Filters are kept for callers that ask again by the same patterns; each may take a byte for every
 # subject.
 FILTERS_KEPT_MAX: Final = 32
-# So many subjects are compared with a pattern at once, which takes some milliseconds; of more, some
-# at a time.
+# Up to this many subjects are compared with a pattern at once, which takes some milliseconds; more
+# are compared some at a time.
 LOOKED_AT_ONCE_MAX: Final = 32_768
 # Messages of a log with more than this are counted some at a time.
 COUNTED_AT_ONCE_MAX: Final = 65_536
-# The names of so many subjects are gathered in one step.
+# Names of subjects that are gathered in one step.
 NAMED_AT_A_TIME: Final = 4096
-# So many messages are found or taken out in one step.
+# Messages that are found or deleted in one step.
 PURGED_AT_A_TIME: Final = 1024
-# To take a message out of the index takes so many units of work.
+# Units of work to delete a message from the index.
 DELETION_COST: Final = 4
 
 
@@ -111,7 +111,7 @@ class MessageBatch:
         )
 
     def cut_behind(self, sequence: int) -> None:
-        """Leave out what comes after a sequence."""
+        """Leave out the messages after a sequence."""
         count = bisect_right(self.sequences, sequence)
         del self.sequences[count:], self.timestamps_ns[count:]
         del self.subjects[count:], self.headers[count:], self.payloads[count:]
@@ -119,9 +119,9 @@ class MessageBatch:
 
 @final
 class Batch:
-    """Messages to append, as parallel lists; headers are empty where there is none.
+    """Messages to append, as parallel lists; a message without headers has empty ones.
 
-    `expiries_ns` is empty, or says for each message when it goes; 0 for never.
+    `expiries_ns` is empty, or has the time at which each message expires; 0 for never.
     """
 
     __slots__ = ("expiries_ns", "headers", "payloads", "subjects", "timestamps_ns")
@@ -150,28 +150,28 @@ class Batch:
 
 
 class MessageLog(ABC):
-    """What both kinds of log can do."""
+    """The log of one stream, on disk or in memory."""
 
     def __init__(self, index: LogIndex) -> None:
         self.index = index
         self.expiries = ExpiryQueue()
-        # Ranges of sequences whose messages were stored and can not be read any more.
+        # Ranges of sequences whose messages were stored and cannot be read any more.
         self.lost = RangeSet()
-        # What callers had journalled when the log was opened, in order; they take it from here.
+        # The callers' entries in the journal when the log was opened, in order.
         self.entries: list[Entry] = []
-        # Says what of all that the caller has journalled is still true; None if all of it may be.
+        # Returns the entries of the caller that are still true; None if all of them may be.
         self.caller_entries: Callable[[], list[tuple[int, bytes]]] | None = None
         # Whether the caller is in the midst of a change: the journal may speak of all of it or of
-        # nothing, so it is not written anew meanwhile.
+        # nothing, so it is not rewritten meanwhile.
         self.is_held = False
-        # Those used last are at the end.
+        # Filters by patterns; those used last are at the end.
         self._filters: dict[tuple[bytes, ...], SubjectFilter] = {}
 
     # --- state ---------------------------------------------------------------------------------
 
     @property
     def first_sequence(self) -> int:
-        """Of the first message; one past the last sequence where there is none."""
+        """The sequence of the first message; one past the last sequence if there is no message."""
         return self.index.first_sequence
 
     @property
@@ -181,28 +181,28 @@ class MessageLog(ABC):
 
     @property
     def messages(self) -> int:
-        """How many messages there are."""
+        """The number of messages."""
         return self.index.messages
 
     @property
     def byte_count(self) -> int:
-        """What they count, as nats-server counts it for this kind of storage."""
+        """The bytes of all messages, as nats-server counts them for this kind of storage."""
         return self.index.byte_count
 
     @property
     def subject_count(self) -> int:
-        """How many subjects have messages."""
+        """The number of subjects that have messages."""
         return len(self.index.subjects)
 
     @property
     def deleted_count(self) -> int:
-        """How many sequences between the first message and the last sequence have none."""
+        """The number of sequences from the first message to the last sequence without a message."""
         if not self.messages:
             return 0
         return self.last_sequence - self.first_sequence + 1 - self.messages
 
     def deleted_ranges(self) -> list[tuple[int, int]]:
-        """Those sequences, as ranges of first and last."""
+        """The sequences without a message, as ranges of first and last."""
         return list(self.index.gaps())
 
     # --- what each kind does -------------------------------------------------------------------
@@ -217,7 +217,7 @@ class MessageLog(ABC):
 
     @abstractmethod
     def get(self, sequence: int) -> StoredMessage | None:
-        """A message, or None if there is none of that sequence or it can not be read."""
+        """The message of a sequence; None if it is gone or cannot be read."""
 
     @abstractmethod
     def read(self, sequence: int, count_max: int, bytes_max: int) -> MessageBatch:
@@ -230,13 +230,13 @@ class MessageLog(ABC):
     def read_at(self, sequences: Sequence[int], bytes_max: int) -> MessageBatch:
         """The messages of these ascending sequences, in order, at least one if there is one.
 
-        Those that are gone or can not be read are left out. `bytes_max` bounds headers and payloads
-        together.
+        Messages that are gone or cannot be read are left out. `bytes_max` bounds headers and
+        payloads together.
         """
 
     @abstractmethod
     def write_entries(self, entries: Sequence[tuple[int, bytes]]) -> None:
-        """Journal what the caller has to keep, kind and body each: all of it or none.
+        """Write entries of the caller to the journal, kind and body each: all or none.
 
         Kinds are from CALLER_KINDS of `headwater.store.disk.journal` on.
         """
@@ -267,12 +267,11 @@ class MessageLog(ABC):
     @property
     @abstractmethod
     def offline(self) -> str:
-        """Why the log can not be written to; empty if it can."""
+        """The reason why the log cannot be written to; empty if it can."""
 
     @property
     def is_full(self) -> bool:
-        """Whether messages are refused because there is no room on the disk, for as long as there
-        is none."""
+        """Whether messages are refused because the disk has no room; this ends when it has."""
         return False
 
     @property
@@ -296,12 +295,12 @@ class MessageLog(ABC):
         """Count as durable what a sync has brought to the disk. Raises StoreError."""
 
     def skipped_positions(self, count: int) -> int:
-        """How many positions of the index a skip of `count` sequences takes."""
+        """The number of positions of the index that a skip of `count` sequences takes."""
         return count
 
     @abstractmethod
     def set_body(self, body: bytes) -> None:
-        """Replace what the caller keeps beside the messages, as durably as they are kept."""
+        """Replace the bytes that the caller keeps beside the messages, as durably as those."""
 
     @abstractmethod
     def close(self) -> None:
@@ -320,7 +319,7 @@ class MessageLog(ABC):
     # --- looking up ----------------------------------------------------------------------------
 
     def filter(self, patterns: Sequence[bytes]) -> SubjectFilter:
-        """What matches one of the patterns; worth keeping by who asks again and again."""
+        """The filter of the messages that match one of the patterns, for callers that ask again."""
         key = tuple(patterns)
         found = self._filters.pop(key, None) or SubjectFilter(self.index, key)
         self._keep_filter(key, found)
@@ -333,12 +332,12 @@ class MessageLog(ABC):
         self._filters[key] = found
 
     def _filter_once(self, patterns: Sequence[bytes]) -> SubjectFilter:
-        """The same for a question that is not asked again soon, which must not drive others out."""
+        """The filter for a question that is not asked again soon: it drives no other filter out."""
         key = tuple(patterns)
         return self._filters.get(key) or SubjectFilter(self.index, key)
 
     def cursor(self, patterns: Sequence[bytes], sequence: int) -> FilterCursor:
-        """A place among the messages that match one of the patterns, for a reader to move on."""
+        """A cursor of one reader among the messages that match one of the patterns."""
         return FilterCursor(self.index, self.filter(patterns), sequence)
 
     @property
@@ -397,14 +396,14 @@ class MessageLog(ABC):
         return found
 
     def next_sequence_of(self, patterns: Sequence[bytes], sequence: int) -> int:
-        """The first message at or after `sequence` on a matching subject; 0 if there is none."""
+        """The first message at or after `sequence` on a matching subject; 0 without one."""
         if len(patterns) == 1 and not has_wildcard(patterns[0]):
             sid = self.index.subjects.ids.get(patterns[0])
             return NO_SEQUENCE if sid is None else self.index.next_of_subject(sid, sequence)
         return self.filter(patterns).next(sequence)
 
     def last_sequence_of(self, patterns: Sequence[bytes], up_to: int | None = None) -> int:
-        """The last message on a matching subject, at or before `up_to`; 0 if there is none."""
+        """The last message on a matching subject, at or before `up_to`; 0 without one."""
         limit = self.last_sequence if up_to is None else up_to
         if len(patterns) == 1 and not has_wildcard(patterns[0]):
             sid = self.index.subjects.ids.get(patterns[0])
@@ -419,7 +418,7 @@ class MessageLog(ABC):
     def few_last_of_each(
         self, patterns: Sequence[bytes], up_to: int, count_max: int
     ) -> list[int] | None:
-        """The same if there are no more than `count_max`; None if there are."""
+        """The last message of each matching subject, if they are at most `count_max`; else None."""
         found = self._filter_once(patterns)
         if found.has_more_subjects(up_to, count_max):
             return None
@@ -428,19 +427,19 @@ class MessageLog(ABC):
     def pending(
         self, patterns: Sequence[bytes], sequence: int, last_per_subject: bool = False
     ) -> int:
-        """How many messages on matching subjects there are at or after `sequence`.
+        """The number of messages on matching subjects at or after `sequence`.
 
-        Or of how many such subjects the last message is there.
+        With `last_per_subject`, the number of matching subjects whose last message is there.
         """
         found = self.filter(patterns)
         return found.pending_subjects(sequence) if last_per_subject else found.pending(sequence)
 
     def first_sequence_at(self, timestamp_ns: int) -> int:
-        """The first message stored at or after a time; 0 if there is none."""
+        """The first message stored at or after a time; 0 without one."""
         return self.index.first_at(timestamp_ns)
 
     def subject_counts(self, pattern: bytes = ALL_SUBJECTS) -> dict[bytes, int]:
-        """How many messages each matching subject has."""
+        """The number of messages of each matching subject."""
         subjects = self.index.subjects
         names, counts = subjects.names, subjects.counts
         found = self._filter_once((pattern,)).ids()
@@ -451,7 +450,7 @@ class MessageLog(ABC):
         return self.index.subjects.extent(subject)
 
     def size_of(self, sequence: int) -> int:
-        """What a message counts; it must be there."""
+        """The bytes that a message counts; it must be there."""
         segment = self.index.segment_of(sequence)
         return segment.sizes[sequence - segment.first_sequence]
 
@@ -493,13 +492,13 @@ class MessageLog(ABC):
         return self.index.stored_before(stored_before_ns, count_max)
 
     def due_by_expiry(self, now_ns: int, count_max: int = COUNT_MAX) -> list[int]:
-        """Messages whose own time has come; told again until they are deleted."""
+        """Messages that have expired; returned again until they are deleted."""
         due = [pair for pair in self.expiries.due(now_ns, count_max) if self.index.has(pair[0])]
         self.expiries.extend(due)
         return [sequence for sequence, _ in due]
 
     def note_expiries(self, first_sequence: int, expiries_ns: list[int]) -> None:
-        """Remember when the messages of a batch go."""
+        """Remember when the messages of a batch expire."""
         for sequence, expiry_ns in enumerate(expiries_ns, first_sequence):
             if expiry_ns:
                 self.expiries.add(sequence, expiry_ns)

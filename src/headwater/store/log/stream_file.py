@@ -29,7 +29,7 @@ class StreamFileWriter:
 
     @property
     def body(self) -> bytes:
-        """What the caller keeps in the stream file."""
+        """The bytes that the caller keeps in the stream file."""
         return self._stream.body
 
     @property
@@ -49,7 +49,10 @@ class StreamFileWriter:
                 raise
 
     def set_body(self, body: bytes) -> None:
-        """Replace what the caller keeps in the stream file, durably. Raises StoreError."""
+        """Replace the bytes that the caller keeps in the stream file, durably.
+
+        Raises StoreError.
+        """
         before = self._stream.body
         self._stream.body = body
         try:

@@ -27,14 +27,14 @@ CATALOGUE_FILE: Final = "catalogue.hw"
 
 _MADE: Final = CALLER_KINDS
 _REMOVED: Final = CALLER_KINDS + 1
-# Written anew at a start when there are this many entries for each name.
+# Rewritten at a start when there are this many entries for each name.
 _ENTRIES_PER_NAME_MAX: Final = 4
 _ENTRIES_MIN: Final = 1000
 
 
 @final
 class Catalogue:
-    """The names, open."""
+    """The open catalogue."""
 
     __slots__ = ("_files", "_header", "_is_used", "_journal", "_path", "missing")
 
@@ -43,7 +43,7 @@ class Catalogue:
         self._files = files
         self._path = f"{folder}/{CATALOGUE_FILE}"
         self._header = FileHeader(JOURNAL_MAGIC, identity, 0, salt)
-        # None as long as there is nothing to write.
+        # None until the first name is written.
         self._journal: Journal | None = None
         # A catalogue that cannot be read stays as it is, and names no stream.
         self._is_used = True
@@ -84,7 +84,7 @@ class Catalogue:
         except FormatError:
             return names, False, bytes(IDENTITY_BYTES)
         if header.identity != self._header.identity:
-            # Of another store: it says nothing of this one.
+            # A catalogue of another store says nothing of this one.
             return names, False, bytes(IDENTITY_BYTES)
         found = read_entries(data)
         for entry in found.entries:
@@ -98,17 +98,17 @@ class Catalogue:
         return names, is_sound, header.salt
 
     def add_name(self, name: str) -> None:
-        """A stream was made."""
+        """Add the name of a stream that was made."""
         try:
             self._write(_MADE, name)
         except OSError:
-            # It gets its name when the store is opened.
+            # The stream gets its name when the store is opened.
             pass
         if name in self.missing:
             self.missing.remove(name)
 
     def remove_name(self, name: str) -> None:
-        """A stream is about to go; durable when this returns. Raises OSError."""
+        """Cross out the name of a stream that is about to go, durably. Raises OSError."""
         self._write(_REMOVED, name)
         if self._journal is not None:
             self._journal.sync()

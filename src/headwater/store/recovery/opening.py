@@ -60,7 +60,7 @@ SEQUENCE_MAX: Final = 2**64 - 1
 
 
 class UnreadableError(StoreError):
-    """A stream that can not be opened: its stream file is not sound, or the disk fails."""
+    """A stream that cannot be opened: its stream file is not sound, or the disk fails."""
 
 
 def create_log(
@@ -71,7 +71,7 @@ def create_log(
     first_sequence: int = 1,
     segment_bytes_max: int = SEGMENT_BYTES_MAX,
 ) -> FileLog:
-    """A new log in a new folder, durable when this returns."""
+    """Create a log in a new folder; it is durable when this returns."""
     new_folders = folders_above_new(files, folder)
     files.make_folder(folder)
     identity = entropy.random_bytes(IDENTITY_BYTES)
@@ -82,7 +82,7 @@ def create_log(
     salt = entropy.random_bytes(IDENTITY_BYTES)
     journal = Journal.create(files, f"{folder}/{JOURNAL_FILE}", identity, salt)
     if first_sequence > 1:
-        # Else they would count as lost if the first segment were.
+        # Else these sequences would count as lost if the first segment were gone.
         journal.write(0, [(DELETED, encode_ranges([(1, first_sequence - 1)]))])
     journal.sync()
     # Last: a folder with a stream file is whole.
@@ -95,7 +95,7 @@ def create_log(
 
 
 def folders_above_new(files: FileSystem, folder: str) -> list[str]:
-    """The folders that get an entry when this one, and what is missing above it, is made."""
+    """The folders that get an entry when a folder, and missing ones above it, are made."""
     above = []
     while not files.exists(folder):
         folder = folder_above(folder)
@@ -106,7 +106,7 @@ def folders_above_new(files: FileSystem, folder: str) -> list[str]:
 def sync_folders_above(files: FileSystem, folder: str) -> None:
     """Return when a folder and all above it are on the disk by name.
 
-    Those that can not be opened, such as a home in somebody else's folder, were not made by us.
+    Folders that cannot be opened, such as that above a home, were not made by the store.
     """
     above = folder_above(folder)
     while above != folder:
@@ -118,7 +118,7 @@ def sync_folders_above(files: FileSystem, folder: str) -> None:
 
 
 def folder_above(folder: str) -> str:
-    """The folder that a folder is an entry of."""
+    """The folder above a folder."""
     return folder.rpartition("/")[0] or ("/" if folder.startswith("/") else ".")
 
 
@@ -146,9 +146,9 @@ def open_log(
     try:
         opening = _Opening(files, folder, loss_possible or machine_fell, extent)
     except NewerFormatError as error:
-        raise StoreError(f"can not open the stream in {folder}: {error}") from error
+        raise StoreError(f"cannot open the stream in {folder}: {error}") from error
     except OSError as error:
-        raise UnreadableError(f"can not open the stream in {folder}: {error}") from error
+        raise UnreadableError(f"cannot open the stream in {folder}: {error}") from error
     log = FileLog(
         files,
         folder,
@@ -172,7 +172,7 @@ def open_log(
     except OSError as error:
         log.go_offline(f"opening failed: {error}")
     except OfflineError:
-        # It says so itself.
+        # The log is offline and reports it itself.
         pass
     return log
 
@@ -226,7 +226,7 @@ def _cut_end(log: FileLog, last_sequence: int) -> None:
 
 @final
 class _Opening:
-    """The steps of opening, in order; each needs what the one before found."""
+    """The steps of opening a log, in order; each needs the results of those before."""
 
     def __init__(
         self, files: FileSystem, folder: str, machine_fell: bool, extent: Extent | None
@@ -235,7 +235,7 @@ class _Opening:
         self._folder = folder
         self._machine_fell = machine_fell
         self._extent = extent
-        # Why what was found could not be put in order; the log can be read as it is.
+        # The reason why the files could not be repaired; the log can be read as it is.
         self.refused = ""
         self.findings = Findings()
         self.lost = RangeSet()
@@ -246,18 +246,19 @@ class _Opening:
         self.journal_sequence = 0
         self.expiries: list[tuple[int, int]] = []
         self.segments: dict[int, SegmentFile] = {}
-        # A cut of the log's end that the journal does not say is done, and whether to make it anew.
+        # A cut of the log's end that the journal does not say is done, and whether to make it
+        # again.
         self.cut: tuple[int, int] | None = None
         self.cut_again = False
         # Sequences behind the end may have been given out.
         self.end_uncertain = False
-        # The journal is not to be written to: it has to be begun anew with all that is known.
+        # The journal is not to be written to: it is replaced by one with all that is known.
         self.journal_unsound = False
         self._deleted = RangeSet()
         self._footers: list[Footer] = []
         self.stream = self._read_stream_file()
         self._checkpoint = self._read_checkpoint()
-        # The segment and the sequence with which it ends; 0 if there is none.
+        # The segment and the sequence with which the checkpoint ends; 0 without one.
         self.checkpoint_segment = self.checkpoint_sequence = 0
         self._restored: LogIndex | None = None
         if self._checkpoint is not None:
@@ -269,7 +270,7 @@ class _Opening:
         self.index = self._build_index()
 
     def recovered(self) -> Recovered:
-        """Everything for the log that was found besides its files and its index."""
+        """The facts for the log that were found besides its files and its index."""
         return Recovered(
             self.findings,
             self.lost,
@@ -287,10 +288,13 @@ class _Opening:
         except NewerFormatError:
             raise
         except (OSError, FormatError) as error:
-            raise UnreadableError(f"can not open the stream in {self._folder}: {error}") from error
+            raise UnreadableError(f"cannot open the stream in {self._folder}: {error}") from error
 
     def _put_in_order(self, step: Callable[[], object]) -> None:
-        """Take a step that writes. Where the disk refuses, what is there is left as it is."""
+        """Take a step of opening that writes.
+
+        If the disk refuses, the files are left as they are.
+        """
         if not self.refused:
             try:
                 step()
@@ -298,7 +302,7 @@ class _Opening:
                 self.refused = str(error)
 
     def remove_unfinished(self) -> None:
-        """Remove what was to replace a file and never did: it may hold what was erased since."""
+        """Remove unfinished successors of files: they may hold messages that were erased since."""
         unfinished = [
             name
             for name in self._files.list_folder(self._folder)
@@ -324,7 +328,7 @@ class _Opening:
         return None
 
     def _set_checkpoint_aside(self, reason: str) -> None:
-        """What does not fit now must not seem to once the files have grown."""
+        """Set a checkpoint aside that does not fit: it must not seem to fit once the files grow."""
         self.findings.add("unused", f"checkpoint: {reason}")
         self._put_in_order(lambda: set_aside_file(self._files, self._folder, CHECKPOINT_FILE))
 
@@ -341,7 +345,7 @@ class _Opening:
         return self._size_of(JOURNAL_FILE) >= checkpoint.journal_bytes(self._journal_salt())
 
     def _journal_salt(self) -> bytes:
-        """What tells the journal from those before it; empty if it does not say."""
+        """The salt, which tells the journal from those before it; empty without a sound header."""
         file = self._files.open(f"{self._folder}/{JOURNAL_FILE}")
         try:
             return FileHeader.decode(file.read(0, HEADER_BYTES), JOURNAL_MAGIC, JOURNAL_FILE).salt
@@ -357,13 +361,13 @@ class _Opening:
         return size
 
     def _restore(self, checkpoint: Checkpoint) -> LogIndex | None:
-        """The index of the checkpoint, and what the last segment it knew has got since."""
+        """The index of the checkpoint, with records that its last segment has got since."""
         last = checkpoint.segments[-1]
         name = segment_name(last.index.first_sequence)
         is_last = name == self._segment_names()[-1]
         segment = self._open_segment(name, is_last)
         if segment is None:
-            self._set_checkpoint_aside("its last segment can not be read")
+            self._set_checkpoint_aside("its last segment cannot be read")
             self._checkpoint = None
             return None
         index = index_from(checkpoint)
@@ -409,7 +413,7 @@ class _Opening:
             raise
         except FormatError as error:
             self.findings.add("unreadable", str(error))
-            # One without a whole header has never had a record.
+            # A segment without a whole header has never had a record.
             self.end_uncertain |= is_last and self._size_of(name) >= HEADER_BYTES
             self._put_in_order(lambda: set_aside_file(self._files, self._folder, name))
             return None
@@ -449,7 +453,7 @@ class _Opening:
         is_last: bool,
         found: Callable[[int, Record], None],
     ) -> int:
-        """Read a segment record by record; returns where the last sound one ends."""
+        """Read a segment record by record; returns the offset behind the last sound one."""
         return scan_records(
             data,
             start,
@@ -463,17 +467,17 @@ class _Opening:
         )
 
     def _known_bytes(self, segment: SegmentFile) -> int:
-        """How much of the last segment was on the disk for sure; -1 if that is not known."""
+        """The bytes of the last segment that were on the disk for sure; -1 if that is not known."""
         extent = self._extent
         if extent is None or extent.segment_first > segment.first_sequence:
             return -1
-        # One that was begun later had nothing that was promised.
+        # A segment that was begun later held nothing that was promised.
         return extent.size if extent.segment_first == segment.first_sequence else 0
 
     def _treat_tail(
         self, segment: SegmentFile, data: bytes, end: int, next_sequence: int, is_last: bool
     ) -> None:
-        """What to do with bytes of a segment behind its last sound record."""
+        """Cut off, or leave, the bytes of a segment behind its last sound record."""
         name = segment.path.rpartition("/")[2]
         if is_last:
             self.end_uncertain |= self._is_end_uncertain(segment, data, end, next_sequence)
@@ -535,7 +539,7 @@ class _Opening:
         journal.truncate(end)
 
     def _replace_journal(self, path: str, reason: str) -> Journal:
-        """What can not be read at all stays until there is a new one with what is known."""
+        """Set an unreadable journal aside; it stays in place until its successor is written."""
         self.findings.add("unreadable", reason)
         self.journal_unsound = True
         if not self._files.exists(path):
@@ -545,12 +549,12 @@ class _Opening:
         return Journal(self._files.open(path), bytes(IDENTITY_BYTES))
 
     def _replay(self, found: JournalEntries, known_bytes: int) -> None:
-        """Take in what the entries say, of which the first `known_bytes` are in the checkpoint.
+        """Apply the entries, of which the first `known_bytes` are in the checkpoint.
 
         The store's own are of use, always. Those of callers build upon each other, so they are not
         behind damage, and not where they speak of what the log has lost: unless it was lost on
-        purpose, by a cut of its end that came later. Where they are not because the power went,
-        nothing is either of what the store did together with them.
+        purpose, by a cut of its end that came later. Entries that are left out because the power
+        went take the store's own of their group with them.
         """
         entries = found.entries
         positions = [entry.position for entry in entries[: found.sound_count]]
@@ -607,7 +611,7 @@ class _Opening:
         self.lost.remove(first, last)
 
     def _judge_end(self) -> None:
-        """Whether what the journal says of sequences behind the end means that they were used."""
+        """Judge whether entries about sequences behind the end mean that those were given out."""
         behind = self._last_sequence + 1
         if self.cut is not None:
             self._forget_cut(*self.cut)
@@ -620,7 +624,7 @@ class _Opening:
             self._deleted.remove(*self.cut)
 
     def write_conclusions(self, last_sequence: int) -> None:
-        """Journal what was found out, so that it is known from now on."""
+        """Journal the conclusions of opening, so that the next opening finds them."""
         conclusions = []
         if self.cut is not None and not self.cut_again:
             conclusions.append((TRUNCATED, encode_ranges([self.cut])))
@@ -639,7 +643,7 @@ class _Opening:
         if self._restored is not None:
             return self._bring_up_to_date(self._restored)
         if not self._footers:
-            return self._begin_anew()
+            return self._begin_empty()
         self._explain_gap(1, self._footers[0].index.first_sequence - 1)
         for before, after in pairwise(self._footers):
             self._explain_gap(before.index.next_sequence, after.index.first_sequence - 1)
@@ -674,7 +678,7 @@ class _Opening:
         return index
 
     def _account_for_missing(self, index: LogIndex, segment: SegmentIndex) -> None:
-        """A segment the checkpoint knew is not there: what was in it is deleted by now, or lost."""
+        """Account for a missing segment of the checkpoint: its messages are deleted, or lost."""
         lost_count = 0
         for sequence in range(segment.first_sequence, segment.next_sequence):
             if index.delete(sequence) >= 0:
@@ -691,8 +695,8 @@ class _Opening:
                 self.findings.add("missing", f"sequences {part[0]} to {part[1]} have no segment")
             self.lost.add(*part)
 
-    def _begin_anew(self) -> LogIndex:
-        """No segment can be read: go on above everything that may have been given out."""
+    def _begin_empty(self) -> LogIndex:
+        """Begin an empty index above all reserved sequences: no segment can be read."""
         first_sequence = self.stream.reserved + 1
         if first_sequence > 1:
             self.findings.add("missing", f"no segment; sequences up to {first_sequence - 1} gone")
@@ -709,7 +713,7 @@ class _Opening:
 
 @final
 class _Replayed:
-    """Puts records that were read into an index that is complete up to them."""
+    """Adds records that were read to an index that is complete up to them."""
 
     __slots__ = ("_index", "expiries")
 
@@ -718,7 +722,7 @@ class _Replayed:
         self.expiries: list[tuple[int, int]] = []
 
     def add(self, offset: int, record: Record) -> None:
-        """A sound record at `offset`."""
+        """Add a sound record at `offset`."""
         index = self._index
         missing = record.sequence - index.next_sequence
         if missing > 0:
@@ -757,7 +761,7 @@ class _Gathered:
         self._expiries: list[tuple[int, int]] = []
 
     def add(self, offset: int, record: Record) -> None:
-        """A sound record at `offset`."""
+        """Add a sound record at `offset`."""
         if record.sequence > self.next_sequence:
             self._skip(record.sequence - self.next_sequence, record.timestamp_ns)
         if record.kind != MESSAGE and record.kind != MESSAGE_WITH_EXPIRY:
@@ -781,7 +785,7 @@ class _Gathered:
         self.next_sequence += count
 
     def footer(self) -> Footer:
-        """What a footer of this segment would have said."""
+        """The contents of a footer of this segment."""
         index = SegmentIndex(self._first_sequence)
         index.offsets.extend(self._offsets)
         index.timestamps_ns.extend(self._timestamps_ns)

@@ -23,18 +23,18 @@ A stream:
 | segment that is gone and not by deleting  | the rest is used                  | missing, lost    |
 | no segment at all                         | going on above the reservation    | missing, lost    |
 | half an entry at the end of the journal   | cut off, set aside                | torn             |
-| journal entry that is not sound, others   | begun anew with those, but for    | damaged          |
+| journal entry that is not sound, others   | rewritten with those, but for     | damaged          |
 |   behind it                               |   callers', set aside             |                  |
-| after the machine fell: the same before   | begun anew without those, set     | damaged          |
+| after the machine fell: the same before   | rewritten without those, set      | damaged          |
 |   removals that were journalled together  |   aside                           |                  |
 |   with callers' entries                   |                                   |                  |
-| journal that is gone                      | begun anew                        | unreadable       |
-| journal whose header is not sound, or of  | begun anew, set aside             | unreadable       |
+| journal that is gone                      | rewritten                         | unreadable       |
+| journal whose header is not sound, or of  | rewritten, set aside              | unreadable       |
 |   another stream                          |                                   |                  |
-| callers' entries about messages that are  | begun anew without them, set      | ahead, lost      |
+| callers' entries about messages that are  | rewritten without them, set       | ahead, lost      |
 |   not there                               |   aside; going on above the       |                  |
 |                                           |   reservation                     |                  |
-| after the machine fell: the same, and     | begun anew without both, set      | ahead, lost      |
+| after the machine fell: the same, and     | rewritten without both, set       | ahead, lost      |
 |   removals journalled together with them  |   aside; going on above the       |                  |
 |                                           |   reservation                     |                  |
 | cut of the log's end that was begun       | finished                          |                  |
@@ -48,7 +48,7 @@ A stream:
 |   file the disk does not give             |                                   |                  |
 | segment or journal of a newer format      | not opened, nothing touched       | error            |
 
-What all streams share; the reservation is that of streams that are synced before each ack:
+Files that all streams share; the reservation is that of streams that are synced before each ack:
 
 | found                                     | done                              | reported         |
 |-------------------------------------------|-----------------------------------|------------------|
@@ -61,14 +61,14 @@ What all streams share; the reservation is that of streams that are synced befor
 |                                           |   reservation                     |                  |
 | after the machine fell: write-ahead file  | file set aside; going on above    | unreadable, lost |
 |   whose header is not sound               |   the reservation                 |                  |
-| stream that can not be opened             | the others are; write-ahead files | unreadable       |
+| stream that cannot be opened              | the others are; write-ahead files | unreadable       |
 |                                           |   of it set aside                 |                  |
 | stream that was being removed             | removed                           |                  |
-| stream that was being removed, and can    | left until the next start         | unremoved        |
-|   not be                                  |                                   |                  |
+| stream that was being removed, and        | left until the next start         | unremoved        |
+|   cannot be                               |                                   |                  |
 | stream of which only the name is left     | nothing, until there is one of    | missing          |
 |                                           |   that name                       |                  |
-| catalogue that is not sound or gone       | begun anew                        |                  |
+| catalogue that is not sound or gone       | rewritten                         |                  |
 | stream that was being created             | not there; set aside when it is   |                  |
 |                                           |   created again                   |                  |
 | store file that is gone                   | as after the machine fell, frames | missing          |

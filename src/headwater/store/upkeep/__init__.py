@@ -1,1 +1,1 @@
-"""Work behind the log: checkpoints, compaction, journals that are written again."""
+"""Work beside a log, partly on another thread; knows files and the index, and no log."""

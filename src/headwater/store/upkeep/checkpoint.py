@@ -1,8 +1,8 @@
-"""The index of a log, written down, so that opening reads the end of the log and not all of it.
+"""Checkpoints: the index of a log in a file, so that opening reads only the end of the log.
 
 A checkpoint is only a short cut: everything in it can be found out from segments and journal. It
-says how far into each it reaches; what is behind that is read as ever. One that is not sound, or
-does not fit the files beside it, is not used.
+says how far into each it reaches; what is behind that is read as ever. A
+checkpoint that is not sound, or does not fit the files beside it, is not used.
 
     file       header as a segment's, magic b"HWINDEX!", first = bytes of the journal it covers,
                  salt = that of the journal
@@ -15,8 +15,8 @@ does not fit the files beside it, is not used.
     segment    first u64, covered bytes u64, messages u32, live u32, live bytes u64, dead bytes u64,
                sealed u32, then the columns of its index
 
-The crc is over everything before it. Of a journal with another salt than the checkpoint's, which
-was written anew since, the checkpoint covers nothing.
+The crc is over everything before it. A journal with another salt than the checkpoint's was
+rewritten since: the checkpoint covers nothing of it.
 """
 
 from array import array
@@ -38,7 +38,7 @@ SEGMENT: Final = Struct("<QQIIQQI")
 
 @final
 class Covered:
-    """What a checkpoint says of one segment."""
+    """The part of a checkpoint about one segment."""
 
     __slots__ = ("covered_bytes", "index", "sealed")
 
@@ -60,19 +60,19 @@ class Checkpoint:
         self._journal_bytes = header.first_sequence
         self._journal_salt = header.salt
         self.subjects = subjects
-        # Sequences of messages that go at their own time, and when.
+        # Sequences of messages that expire, and when.
         self.expiries = expiries
-        # Whether it is known how far apart the messages of each subject are.
+        # Whether the messages of each subject are linked.
         self.is_linked = True
         self.segments: list[Covered] = []
 
     def journal_bytes(self, salt: bytes) -> int:
-        """How much it covers of the journal with this salt."""
+        """The bytes that it covers of the journal with this salt."""
         return self._journal_bytes if salt == self._journal_salt else 0
 
 
 def read_checkpoint(files: FileSystem, folder: str, identity: bytes) -> Checkpoint | None:
-    """The checkpoint of a log; None if there is none. Raises FormatError if it is not sound."""
+    """The checkpoint of a log; None without one. Raises FormatError if it is not sound."""
     path = f"{folder}/{CHECKPOINT_FILE}"
     if not files.exists(path):
         return None
@@ -95,7 +95,7 @@ def read_checkpoint(files: FileSystem, folder: str, identity: bytes) -> Checkpoi
 
 
 def _read_column(column: "array[int]", data: bytes, start: int, count: int) -> int:
-    """Add `count` values to a column; returns where they end."""
+    """Add `count` values to a column; returns the offset behind them."""
     end = start + column.itemsize * count
     column.frombytes(data[start:end])
     return end

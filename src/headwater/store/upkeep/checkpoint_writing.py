@@ -74,7 +74,7 @@ class CheckpointWriting:
         self.segment_first = sync.segment_first
         self.last_sequence = sync.last_sequence
         self.has_synced = False
-        # Why it can not be written.
+        # The error for which it cannot be written.
         self.problem: OSError | None = None
         self._covered = covered
         self._expiries = expiries
@@ -108,10 +108,10 @@ class CheckpointWriting:
         return True
 
     def write_piece(self) -> None:
-        """Write what was taken. May run on another thread; tells by `problem` what goes wrong."""
+        """Write the piece that was copied. May run on another thread; sets `problem` on failure."""
         try:
             if not self.has_synced:
-                # Only what is on the disk may be covered.
+                # A checkpoint may cover only messages that are on the disk.
                 self.sync.run()
                 self.has_synced = True
             if self.sync.problem is None:
@@ -137,7 +137,7 @@ class CheckpointWriting:
         return self._file.file
 
     def discard(self) -> None:
-        """Leave nothing behind."""
+        """Discard the unfinished file."""
         self.snapshot.is_spoilt = True
         self._file.discard()
 

@@ -1,11 +1,11 @@
-"""Writing a sealed segment anew without what was deleted from it.
+"""Rewriting a sealed segment without the messages that were deleted from it.
 
 The work is done beside the log, on a file that nobody writes any more, and may run on another
 thread: `Compaction.run` reads the segment and writes its successor, then the log swaps the two in
-one rename (`FileLog.finish_compaction`). Reads and writes of the log go on all the while; what is
-deleted meanwhile is deleted from the successor's index when it is swapped in. If the segment was
-cut, or a message in it erased, its successor is of no use and is given up; so it is when the disk
-fails it. Giving up costs nothing but the work.
+one rename (`Compactions.finish`). Reads and writes of the log go on all the while; messages that
+are deleted meanwhile are deleted from the successor's index when it is swapped in. If the segment
+was cut, or a message in it erased, its successor is of no use and is given up; so it is when the
+disk fails it. Giving up costs nothing but the work.
 
 Records keep their bytes; sequences without a message become records that skip.
 """
@@ -29,14 +29,14 @@ from headwater.store.disk.unfinished import SUCCESSOR_SUFFIX, UnfinishedFile
 from headwater.store.errors import StoreError
 from headwater.store.index.log_index import SegmentIndex
 
-# A segment is worth writing anew when less than this part of what it holds is messages.
+# A segment is worth rewriting when less than this part of its bytes is messages.
 LIVE_PART_MAX: Final = 0.5
-# And where they go in order, so that the whole segment soon goes by itself.
+# The part for a segment whose messages go in order, so that it soon goes as a whole.
 LIVE_PART_MAX_IN_ORDER: Final = 0.1
 
 
 def is_worthwhile(index: SegmentIndex, is_first: bool) -> bool:
-    """Whether enough of a segment is of no use; `is_first` says that it is the log's first."""
+    """Whether enough of a segment is deleted; `is_first` says that it is the log's first."""
     stored_bytes = index.live_bytes + index.dead_bytes
     if not is_first or index.live_bytes >= stored_bytes * LIVE_PART_MAX:
         return index.live_bytes < stored_bytes * LIVE_PART_MAX
@@ -93,7 +93,7 @@ class Compaction:
     def run(self) -> None:
         """Write the successor, durable but for its name. May run on another thread.
 
-        Raises StoreError if that can not be done; the log is not concerned by it.
+        Raises StoreError if that fails, which does not take the log offline.
         """
         try:
             self._file.file.write(b"".join(self._parts()))
@@ -109,7 +109,7 @@ class Compaction:
         self._file.rename(self._segment.path)
 
     def hand_over(self, index: SegmentIndex) -> None:
-        """Let the segment's index tell of the successor."""
+        """Put the successor's offsets into the segment's index."""
         index.replace_offsets(self._before, self.offsets, self.sizes)
 
     def discard(self) -> None:
@@ -125,7 +125,7 @@ class Compaction:
         return [*parts, encode_footer(last_sequence, index, end, self._segment.seed)]
 
     def _records(self) -> list[bytes]:
-        """The successor's bytes up to its footer; fills in where the records are in it."""
+        """The successor's bytes up to its footer; fills in the offsets of its records."""
         data = self._segment.file.read(0, self._segment.size)
         parts = [data[:HEADER_BYTES]]
         place = HEADER_BYTES

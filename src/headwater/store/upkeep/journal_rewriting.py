@@ -1,13 +1,12 @@
-"""Writing a journal anew, shorter, while its log goes on.
+"""Rewriting a journal in fewer entries, while its log goes on.
 
-Most of what a journal says could be said in fewer words: that messages were deleted one after the
-other, that the end was cut off. `JournalRewriting.run` reads the journal up to where it was when
-this was begun, and writes a successor that says the same; the log adds what was journalled
-meanwhile and swaps the two (`finish_journal_rewrite`). What callers wrote gives way to what they
-say is still true, all of it at the moment of the beginning; where they do not say, it is kept as it
-is, in order.
+Most of a journal could be said in fewer entries: that messages were deleted one after the other, or
+that the end was cut off. `JournalRewriting.run` reads the journal up to its end at the beginning,
+and writes a successor that says the same; the log adds the entries that were written meanwhile and
+swaps the two (`JournalRewrites.finish`). Entries of callers give way to those that callers say are
+still true at the beginning; callers who do not say keep theirs, in order.
 
-Whoever opens the log finds out the same from the successor as from the journal.
+Opening the log finds the same from the successor as from the journal.
 """
 
 from collections.abc import Iterator
@@ -36,7 +35,7 @@ RANGES_AT_A_TIME: Final = 65_536
 
 @final
 class JournalRewriting:
-    """A journal and its successor. Made by `FileLog.begin_journal_rewrite`."""
+    """A journal and its successor. Made by `JournalRewrites.begin`."""
 
     __slots__ = (
         "_covered_bytes",
@@ -67,9 +66,10 @@ class JournalRewriting:
         self._header = header
         self._journal = journal
         self._covered_bytes = journal.size
-        # What the successor's entries may speak of.
+        # The last sequence that entries of the successor may speak of.
         self.last_sequence = last_sequence
-        # What takes the place of all that callers wrote, and how much that was since the last time.
+        # The entries that replace all that callers wrote, and the bytes they wrote since the last
+        # time.
         self.caller_entries = caller_entries
         self.caller_bytes_covered = caller_bytes_covered
         self._file = UnfinishedFile(files, successor_path)
@@ -82,24 +82,24 @@ class JournalRewriting:
     def run(self) -> None:
         """Write the successor, durable but for its name. May run on another thread.
 
-        Raises StoreError if that can not be done; the log is not concerned by it.
+        Raises StoreError if that fails, which does not take the log offline.
         """
         try:
-            # By a handle of its own: the log goes on writing by the other one.
+            # Through a descriptor of its own: the log goes on writing through the other one.
             data = read_file(self._files, self._path)[: self._covered_bytes]
             found = read_entries(data)
             if found.is_damaged or found.end != self._covered_bytes:
-                raise StoreError(f"{self._path} is not written anew: it is damaged")
+                raise StoreError(f"{self._path} is not rewritten: it is damaged")
             shorter = b"".join(shortened(found.entries, self.last_sequence, self.caller_entries))
             self._file.file.write(self._header.encode() + shorter)
             self._file.file.sync()
         except OSError as error:
-            raise StoreError(f"{self._path} is not written anew: {error}") from error
+            raise StoreError(f"{self._path} is not rewritten: {error}") from error
         finally:
             self._file.return_from_thread()
 
     def catch_up(self) -> None:
-        """Add what was journalled since, durably. Raises OSError."""
+        """Add the entries that were written since, durably. Raises OSError."""
         following = self._journal.read_from(self._covered_bytes)
         if following:
             self._file.file.write(following)
@@ -132,7 +132,7 @@ def shortened(
         elif entry.kind == LOST:
             lost.add(entry.body)
         elif entry.kind in (TRUNCATING, TRUNCATED):
-            # The sequences are given out again: what was said of them is over.
+            # The sequences were given out again: earlier entries do not hold for them.
             deleted.remove(entry.body)
             lost.remove(entry.body)
     for kind, ranges in ((DELETED, deleted), (LOST, lost)):
@@ -144,7 +144,7 @@ def shortened(
         return
     for entry in entries:
         if entry.kind >= CALLER_KINDS:
-            # It may have followed what was cut off since.
+            # The entry may have followed messages that were cut off since.
             position = min(entry.position, last_sequence)
             yield encode_entry(position, entry.kind, entry.body)
 

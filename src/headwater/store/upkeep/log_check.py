@@ -42,7 +42,7 @@ class LogCheck:
         """Made by `FileChecks.begin`."""
         self._files = files
         self.relied = relied
-        # How long each file is, in the same order; -1 for one that is gone, None if nobody knows.
+        # The size of each file, in that order; -1 if it is gone, None if the disk does not tell.
         self.found: list[int | None] = []
 
     def run(self) -> None:

@@ -1,4 +1,4 @@
-"""Waiting for the disk beside a log.
+"""Syncs of a log's files, which wait for the disk on another thread.
 
 The log prepares the work on its own thread and takes it up there again; in between only the files
 are touched, and those know what may happen to them meanwhile. It must not know the log.
@@ -12,7 +12,7 @@ from headwater.store.disk.segment import SegmentFile
 
 @final
 class LogSync:
-    """What a log had written at a moment."""
+    """A sync of everything that a log had written at a moment."""
 
     __slots__ = (
         "_journal",
@@ -38,17 +38,17 @@ class LogSync:
         self.journal_writes = journal_writes
         self.segment_first = segments[-1].first_sequence
         self.segment_bytes = segments[-1].size
-        # Why something may not be on the disk.
+        # The error for which something may not be on the disk.
         self.problem: OSError | None = None
 
     def run(self) -> None:
-        """Return when the disk has all of it. May run on another thread."""
+        """Return when the disk has everything. May run on another thread."""
         files: list[SegmentFile | Journal] = [*self._segments, self._journal]
         for file in files:
             try:
                 file.sync()
             except OSError as error:
-                # One that is gone by now, or has a successor, need not be on the disk.
+                # A file that is gone by now, or has a successor, need not be on the disk.
                 if not file.is_closed:
                     self.problem = error
                     return

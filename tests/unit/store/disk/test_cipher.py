@@ -625,7 +625,7 @@ def test_a_block_over_the_limit_is_refused(monkeypatch: pytest.MonkeyPatch) -> N
     assert key.decrypt(largest, 64, HEADER) == bytes(100)
     with pytest.raises(InvariantViolation, match="a block of 101 bytes"):
         key.encrypt(bytes(101), 64, HEADER, dice(2))
-    with pytest.raises(AlteredBlockError, match="129 bytes can not be an encrypted block"):
+    with pytest.raises(AlteredBlockError, match="129 bytes cannot be an encrypted block"):
         key.decrypt(largest + b"\0", 64, HEADER)
 
 

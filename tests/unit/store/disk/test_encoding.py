@@ -415,7 +415,7 @@ def test_a_damaged_block_can_be_cut_but_not_overwritten(encoding: str) -> None:
     three_blocks(disk, encoding)
     disk.flip_bit(PATH, blocks_of(disk.dump()[PATH])[1].place_after - 1, 0)
     file = opened(disk, encoding)
-    with pytest.raises(OSError, match="can not be read"):
+    with pytest.raises(OSError, match="cannot be read"):
         file.overwrite(100, b"new")
     file.truncate(150)
     file.write(b"more")

@@ -485,7 +485,7 @@ def test_rare_messages_are_taken_without_looking_at_those_between() -> None:
     expected = kept.sequences(index.next_sequence)
     for segment in index.segments:
         for block in range(segment.block_count):
-            segment.census(block)
+            segment.subject_counts(block)
     before = examined(index)
     assert kept.sequences_between(5, 2**62, 12) == [at for at in expected if at >= 5][:12]
     assert examined(index) - before <= 2 * BLOCK_POSITIONS, "to find the first of each"

@@ -600,7 +600,7 @@ def the_header_of_the_write_ahead_file_is_damaged_and_the_machine_fell() -> Outc
     return store_outcome(disk, "boot 2")
 
 
-@scenario("stream that can not be opened")
+@scenario("stream that cannot be opened")
 def a_stream_file_in_a_store_is_damaged() -> Outcome:
     disk = used(power_lost=True)
     disk.flip_bit(f"{STORE}/streams/a/stream.hw", 20, 1)
@@ -616,7 +616,7 @@ def a_stream_was_being_removed() -> Outcome:
     return outcome
 
 
-@scenario("stream that was being removed, and can not be")
+@scenario("stream that was being removed, and cannot be")
 def a_stream_can_not_be_removed() -> Outcome:
     disk = used(power_lost=False)
     disk.rename(f"{STORE}/streams/a/stream.hw", f"{STORE}/streams/a/removed.hw")
