@@ -6,9 +6,9 @@ from headwater.cli.shell.exits import CommandFailed, ExitCode
 from headwater.cli.store.read_only_files import DecodedFiles, lock_holder
 from headwater.runtime.filesystem import boot_id
 from headwater.store.disk.cipher import ServerKey
+from headwater.store.disk.layout import LOCK_FILE, STREAMS_FOLDER
 from headwater.store.disk.store_file import STORE_FILE
 from headwater.store.recovery.inspection import StoreReader
-from headwater.store.store import LOCK_FILE, STREAMS_FOLDER
 
 # A server or a store that cannot be reached: to a script it is the same.
 NOT_OPENED: Final = ExitCode.NOT_CONNECTED
