@@ -1,8 +1,8 @@
-"""What clients say of messages they got, on its way from the broker to consumers.
+"""Acknowledgements and flow-control replies on their way from the broker to consumers.
 
-Acknowledgements are sorted by consumer, once per turn; one subscription per account hears them all,
-and another what is confirmed for flow control. Where there is nobody to take an acknowledgement,
-who waits for an answer is told so, as by a subject that nobody listens to.
+One subscription per account receives all acknowledgements, and another all flow-control replies.
+Acknowledgements are sorted by consumer, once per turn. A client that waits for the answer to an
+acknowledgement of an unknown consumer gets `no responders`, as on a subject without subscribers.
 """
 
 from bisect import bisect_right
@@ -22,7 +22,7 @@ from headwater.server.core.ingest import Ingest, size_of
 from headwater.server.streams.consumer_runner import ConsumerRunner
 from headwater.wire.frames import no_responders_block
 
-# How accounts are named in the longer form of a reply subject.
+# The size of the hash that names an account in the longer form of a reply subject.
 HASH_SIZE: Final = 8
 NO_DOMAIN: Final = b"_"
 
@@ -31,7 +31,7 @@ FindRunner = Callable[[str], ConsumerRunner | None]
 
 @final
 class _Acks:
-    """What arrived for one consumer."""
+    """The acknowledgements of one turn for one consumer."""
 
     __slots__ = ("addresses", "payloads", "positions", "replies", "subjects")
 
@@ -45,7 +45,7 @@ class _Acks:
 
 @final
 class AckInlet:
-    """The acknowledgements of one account. `find` gives the runner of a stream's consumers."""
+    """The inlet of one account. `find` gives the runner of a stream's consumers."""
 
     __slots__ = ("_account", "_broker", "_find", "_home", "ingest")
 
@@ -57,12 +57,12 @@ class AckInlet:
         self.ingest = Ingest(self)
 
     def process(self, ingest: Ingest) -> None:
-        """Hand over what arrived in this turn."""
+        """Hand the acknowledgements of this turn to their consumers."""
         publishers, starts = ingest.publishers, ingest.starts
         incoming = ingest.take()
 
         def sources(positions: Iterable[int]) -> list[Client]:
-            # Before the first of them are those of the server itself.
+            # Positions before the first start belong to the server itself.
             found = (bisect_right(starts, each) for each in positions)
             return [publishers[number - 1] for number in found if number]
 
@@ -70,9 +70,9 @@ class AckInlet:
             self._take_each(incoming, sources)
 
     def _take_alike(self, incoming: Incoming, sources: list[Client]) -> bool:
-        """Hand over plain acknowledgements of one consumer, which nearly all are.
+        """Hand over a turn of plain acknowledgements of one consumer, the usual case.
 
-        Whether they are; where one is another, nothing is done.
+        Returns False, and does nothing, if one of them is of another kind or consumer.
         """
         payload = incoming.payloads[0]
         if (
@@ -136,7 +136,7 @@ class AckInlet:
         header_size: int,
         payload: bytes,
     ) -> bool:
-        """A client confirms what it got; False if there is nobody to hear it."""
+        """Hand over a flow-control reply. Returns False if its consumer is not there."""
         stream_name, _, rest = subject[len(FLOW_PREFIX) :].decode(errors="replace").partition(".")
         runner = self._find(stream_name)
         consumer = None if runner is None else runner.find(rest.rpartition(".")[0])
@@ -148,7 +148,7 @@ class AckInlet:
         return True
 
     def _consumer(self, stream: bytes, name: bytes) -> tuple[ConsumerRunner, Consumer] | None:
-        """A consumer that takes acknowledgements."""
+        """The runner and the consumer of two names, if the consumer has an ack policy."""
         runner = self._find(stream.decode(errors="surrogateescape"))
         consumer = None if runner is None else runner.find(name.decode(errors="replace"))
         if runner is None or consumer is None:

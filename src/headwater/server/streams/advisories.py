@@ -1,7 +1,7 @@
-"""Advisories: told to those in an account who listen, and made only for them.
+"""Advisories of a server about its streams, made only if the account has a subscriber.
 
-A stream listens like any other, so what is told can be kept. Advisories stay in the account they
-are about, except that abandoned batches are told to the system account too.
+A stream is a subscriber like any other, so advisories can be stored. An advisory is published in
+the account it is about; that of an abandoned batch goes to the system account too.
 """
 
 from collections.abc import Callable
@@ -71,7 +71,7 @@ class Advisories:
     def publish(
         self, account: Account, subject: str, advisory: Callable[[Heading], Advisory]
     ) -> None:
-        """Send an advisory to those in an account who listen for it."""
+        """Send an advisory to the subscribers of its subject in an account."""
         name = subject.encode(errors="surrogateescape")
         route = account.index.match(name)
         if not route.size:
@@ -80,7 +80,7 @@ class Advisories:
         self._broker.send(route, name, None, write(advisory(heading)))
 
     def stream_action(self, account: Account, stream_name: str, action: Action) -> None:
-        """A stream was created, changed or deleted."""
+        """Advise that a stream was created, changed or deleted."""
         word, event = action.value
         self.publish(
             account,
@@ -91,7 +91,7 @@ class Advisories:
         )
 
     def consumer_action(self, account: Account, consumer: Consumer, action: Action) -> None:
-        """A consumer was created or deleted."""
+        """Advise that a consumer was created or deleted."""
         word, event = action.value
         self.publish(
             account,
@@ -107,7 +107,7 @@ class Advisories:
         )
 
     def consumer_paused(self, account: Account, consumer: Consumer, is_paused: bool) -> None:
-        """A consumer was told to stop for some time, or to go on."""
+        """Advise that a consumer was paused or resumed."""
         self.publish(
             account,
             consumer_subject("PAUSE", consumer),
@@ -115,14 +115,14 @@ class Advisories:
         )
 
     def consumer_event(self, account: Account, consumer: Consumer, event: Event) -> None:
-        """A consumer has something to tell."""
+        """Advise of an event that a consumer has reported."""
         subject, advisory = advisory_of(consumer, event, account.name, self._server.domain)
         self.publish(account, subject, advisory)
 
     def api_called(
         self, account: Account, source: Client | None, subject: bytes, body: bytes, response: bytes
     ) -> None:
-        """A call of the API was answered."""
+        """Advise that a call of the API was answered."""
         self.publish(
             account,
             AUDIT_SUBJECT,
@@ -140,7 +140,7 @@ class Advisories:
     def batch_abandoned(
         self, account: Account, stream_name: str, batch_id: bytes, reason: str
     ) -> None:
-        """A batch was begun and given up."""
+        """Advise that a batch was begun and abandoned."""
         subject = stream_subject("BATCH_ABANDONED", stream_name)
         make = partial(
             BatchAbandonedAdvisory,
@@ -157,7 +157,7 @@ class Advisories:
             )
 
     def out_of_storage(self, reason: str, since_ns: int) -> None:
-        """The disk is full, which concerns every account: messages are refused in all of them."""
+        """Advise every account that the disk is full and messages are refused."""
         make = partial(
             OutOfStorageAdvisory,
             server=self._server.name,
@@ -170,7 +170,7 @@ class Advisories:
             self.publish(account, OUT_OF_STORAGE_SUBJECT, lambda heading: make(**heading._asdict()))
 
     def describe(self, client: Client | None) -> ClientDocument | None:
-        """The client that asked; None where it was the server itself, or the system account."""
+        """The client in a document; None for the server itself and for the system account."""
         if client is None or client.is_system:
             return None
         connect = client.connect

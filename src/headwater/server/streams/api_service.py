@@ -1,11 +1,11 @@
-"""The API as a service of every account: `$JS.API.>`, and the same under the domain's prefix.
+"""The API as a service of every account, on `$JS.API.>` and on the prefix of the domain.
 
-A call is answered in the turn in which it comes, and sees all that was published before it. What
-is no call is not answered at all, except what streams answer themselves (direct reads, pulls):
-there a server without anybody to answer says so.
+A call is answered in the turn in which it comes, and sees all messages published before it. A
+request on an unknown subject is not answered. Direct reads belong to streams and pulls to
+consumers: without the stream or the consumer, the client gets `no responders`.
 
-In a domain, requests on `$JS.<domain>.API.…` are delivered as if they had come on the plain
-subject, for those families of subjects that nats-server maps; so they are told apart nowhere else.
+In a domain, requests on `$JS.<domain>.API.…` are forwarded to the plain subject, for those families
+of subjects that nats-server maps. No other code tells them apart.
 """
 
 from collections.abc import Callable
@@ -52,7 +52,7 @@ from headwater.store.log.message_log import StoreError
 from headwater.subjects.grammar import FULL, STAR
 from headwater.wire.headers import value_of
 
-# Sends the reply to a call, if it has one, and tells about the call as an advisory if so said.
+# Sends the reply to a call, if it has one, and publishes an advisory of it if the flag is set.
 ReplyTo: TypeAlias = Callable[[Response | None, bool], object]
 
 API_PREFIX: Final = b"$JS.API."
@@ -60,7 +60,7 @@ _DIRECT_GET: Final = "DIRECT.GET"
 _DIRECT_LEADER_GET: Final = "DIRECT_LEADER.GET"
 _DIRECT_GET_SUBJECT: Final = API_PREFIX + _DIRECT_GET.encode() + b"."
 _MSG_GET: Final = "STREAM.MSG.GET."
-# Calls that change what is in a stream, or what it keeps.
+# Calls that change the messages, the configuration or the consumers of a stream.
 _CHANGES: Final = (
     "STREAM.PURGE.",
     "STREAM.MSG.DELETE.",
@@ -72,16 +72,16 @@ _CHANGES: Final = (
     "CONSUMER.UNPIN.",
     "CONSUMER.RESET.",
 )
-# The details that a body asks for here may take long to find, and are those of one moment.
+# The details that a body asks for may take long to gather, and are those of one moment.
 _INFO: Final = "STREAM.INFO."
-# A stream may be deleted whatever happens to it.
+# A stream can be deleted at any time, also while it is being changed.
 _DELETE: Final = "STREAM.DELETE."
 _PULL: Final = "CONSUMER.MSG.NEXT."
-# Below these, subjects belong to streams and consumers: where there is none, there is nobody.
+# Subjects of streams and consumers: without the stream or consumer there is no responder.
 _UNATTENDED: Final = (_DIRECT_GET, _DIRECT_LEADER_GET, _PULL)
 
-# What follows a domain's prefix, and what stands in front of it on the plain subject. The direct
-# reads of the leader are ours; nats-server's table has the rest.
+# The families of subjects below the prefix of a domain, each with its prefix on the plain subject.
+# Direct reads of the leader are an addition of ours; the table of nats-server has the rest.
 _MAPPED: Final = (
     (b"INFO", API_PREFIX),
     (b"STREAM.>", API_PREFIX),
@@ -95,16 +95,16 @@ _MAPPED: Final = (
     (b"$OBJ.>", b""),
 )
 
-# A client may have so many requests, and bytes of requests, that are not answered yet: those for a
-# stream that is being changed or waits for a commit, and reads that wait. A client library
-# has at most one for each call that is under way.
+# A client may have this many requests, and bytes of requests, without a reply: those for a stream
+# that is being changed or waits for a commit, and reads that wait. A client library has at most one
+# for each call that is under way.
 DEFERRED_MAX: Final = 1_024
 DEFERRED_BYTES_MAX: Final = 4 * 1024 * 1024
-# These replies are gathered while other work has its turn, and may have 80 MB: a client has one.
+# These replies are gathered in slices and may have 80 MB: a client can wait for one at a time.
 _LISTS: Final = ("STREAM.LIST", "CONSUMER.LIST.")
 
-# The system account is for these calls; all but one are for the leader of a cluster, which does not
-# exist where there is one server.
+# The calls of the system account. All but one are for the leader of a cluster, and a single server
+# does not answer them.
 _ACCOUNT_PURGE: Final = "ACCOUNT.PURGE."
 _LEADER_CALLS: Final = ("META.LEADER.STEPDOWN", "META.RESCUE", "SERVER.REMOVE", "SERVER.EVACUATE")
 _ACCOUNT_CALLS: Final = "ACCOUNT."
@@ -197,11 +197,11 @@ class ApiService:
             payload: bytes,
         ) -> bool:
             if not subject.startswith(API_PREFIX):
-                # A message of a stream, which a consumer delivers here under its own subject.
+                # A message of a stream, with its own subject, that a consumer delivers here.
                 return True
             if source is None:
-                # What the server sends itself, because a client named such a subject for replies,
-                # waits: whoever sends it is in the midst of what the call may change.
+                # The server itself has sent the message, because a client named this subject for
+                # replies. The call waits, as the sender may be changing what the call changes.
                 self._later(lambda: answer_call(source, subject, reply, header_size, payload))
                 return True
             return answer_call(source, subject, reply, header_size, payload)
@@ -215,7 +215,7 @@ class ApiService:
         ) -> bool:
             name = subject[len(API_PREFIX) :].decode(errors="surrogateescape")
             header, body = _split(payload, header_size)
-            # A request sees what was published before it.
+            # A request sees the messages that were published before it.
             self._broker.process_ingests()
             if name.startswith(_PULL):
                 return self._pull(account, name.removeprefix(_PULL), reply, header, body)
@@ -248,7 +248,7 @@ class ApiService:
         request: Request,
         reply_to: ReplyTo,
     ) -> None:
-        """Have a call answered: now, or when the stream it is about is ready for it."""
+        """Answer a call now, or when its stream is not being changed."""
         header = request.header
 
         def answer() -> None:
@@ -266,7 +266,7 @@ class ApiService:
     def _deferring(
         self, source: Client | None, size: int, begin: Callable[[Callable[[], None]], object]
     ) -> None:
-        """Begin with a request; it counts for its client unless `begin` has it finished at once."""
+        """Begin a request. It counts for its client unless `begin` finishes it at once."""
         is_finished = is_counted = False
 
         def finish() -> None:
@@ -281,7 +281,7 @@ class ApiService:
             self._deferred.add(source, size)
 
     def _later(self, call: Callable[[], object]) -> None:
-        """Do something in the next turn, if JetStream is still there then."""
+        """Call a function in the next turn, unless the service is stopped by then."""
 
         def do() -> None:
             if not self._is_stopped:
@@ -308,7 +308,7 @@ class ApiService:
         when_free: Callable[[Callable[[], object]], object],
         reply_to: ReplyTo,
     ) -> None:
-        """Find an answer, some of it now and the rest in later turns, and send it."""
+        """Gather a reply, one slice now and the others in later turns, and send it."""
         if not answering.do_some():
             reply_to(*answering.result)
             return
@@ -327,7 +327,7 @@ class ApiService:
         header: bytes,
         reply_to: ReplyTo,
     ) -> None:
-        """Have a stream changed in its turn, and answer when that is as durable as it must be."""
+        """Have a stream changed in its turn, and reply when the change is durable."""
         api = self._apis.get(account.name)
         if api is None or request.stream_name not in api.account.streams:
             self._begin_answer(account, operation, request, header, reply_to)
@@ -339,7 +339,7 @@ class ApiService:
 
         def refuse(error: ApiError) -> None:
             if only_looks:
-                # A stream that is being deleted is gone then.
+                # A stream that is being deleted is gone in the next turn.
                 self._later(
                     lambda: self._begin_answer(account, operation, request, header, reply_to)
                 )
@@ -359,7 +359,7 @@ class ApiService:
     def _when_complete(
         self, account: Account, stream_name: str, body: bytes, answer: Callable[[], object]
     ) -> None:
-        """Answer a read, when the stream shows what its reader says he has seen."""
+        """Answer a read when the stream shows the sequence that its reader has seen."""
         sequence = awaited_sequence(body)
         api = self._apis.get(account.name)
         stream = None if api is None else api.account.streams.get(stream_name)
@@ -389,7 +389,7 @@ class ApiService:
     def _answering(
         self, account: Account, operation: Operation[StreamApi], request: Request, header: bytes
     ) -> Work[tuple[Response | None, bool]]:
-        """The reply to a call, if it has one, and whether the call is told as an advisory."""
+        """The reply to a call, if it has one, and whether an advisory of the call is published."""
         api = self._apis.get(account.name)
         try:
             if operation.needs_cluster:
@@ -410,7 +410,7 @@ class ApiService:
         return response, operation.is_counted
 
     def _answer_system(self, name: str) -> Response | None:
-        """The reply to a call in the system account, which has no streams; None for silence."""
+        """The reply to a call in the system account; None if there is no reply."""
         if name.startswith(_ACCOUNT_PURGE):
             return self._purge_account(name.removeprefix(_ACCOUNT_PURGE))
         if name in _LEADER_CALLS or name.startswith(_ACCOUNT_CALLS):
@@ -419,7 +419,7 @@ class ApiService:
         return AccountInfoResponse(error=error) if name == "INFO" else SystemResponse(error=error)
 
     def _purge_account(self, name: str) -> Response | None:
-        """Remove all streams of an account. One that is not there has none."""
+        """Remove all streams of an account. An unknown account counts as one without streams."""
         if "." in name:
             return None
         if "/" in name or "\\" in name:
@@ -477,7 +477,7 @@ class ApiService:
     def _pull(
         self, account: Account, name: str, reply: bytes | None, header: bytes, body: bytes
     ) -> bool:
-        """Let a client wait at a consumer; False if there is none of that name."""
+        """Add a pull to a consumer. Returns False if the consumer is not there."""
         stream_name, _, consumer_name = name.partition(".")
         runner = self._runners.find_consumers(account.name, stream_name)
         consumer = None if runner is None else runner.find(consumer_name)
@@ -494,10 +494,10 @@ class ApiService:
     def _answer_lasts(
         self, account: Account, subjects: list[bytes], replies: list[bytes]
     ) -> list[int] | None:
-        """Answer direct reads that say nothing but a subject, as readers of buckets do.
+        """Answer direct reads of the last message of a subject, as readers of buckets send them.
 
-        Returns the positions of those that nobody is there for. Where one of the requests is
-        another, nothing is done and None returned: one by one they get the same answers.
+        Returns the positions of the reads that have no stream. Returns None, and answers none, if
+        one of the requests is of another kind: each is then answered by itself, in the same words.
         """
         size = len(_DIRECT_GET_SUBJECT)
         asked = [
@@ -536,7 +536,7 @@ class ApiService:
         return unanswered
 
     def _direct_stream(self, account: Account, name: str, call: str) -> Stream | None:
-        """The stream that answers a kind of direct read, if there is one."""
+        """The stream that answers a kind of direct read, if it is there and allows the read."""
         api = self._apis.get(account.name)
         stream = None if api is None else api.account.streams.get(name)
         if stream is None:
@@ -555,7 +555,7 @@ class ApiService:
         header: bytes,
         body: bytes,
     ) -> bool:
-        """Answer a read that does not go through the API; False if nobody is there for it."""
+        """Answer a direct read. Returns False if no stream answers it."""
         call, _, rest = name.partition(".GET.")
         stream_name, _, subject = rest.partition(".")
         stream = self._direct_stream(account, stream_name, call)
@@ -580,7 +580,7 @@ class ApiService:
     def _read(
         self, account: Account, stream: Stream, subject: str, reply: bytes, body: bytes
     ) -> None:
-        """Send what answers a read."""
+        """Send the messages that a direct read asks for."""
         max_pending = self._broker.buffers.max_pending
         if subject:
             key = subject.encode(errors="surrogateescape")
@@ -599,7 +599,7 @@ class ApiService:
         ).send()
 
     def _is_there(self, account: Account, stream: Stream) -> bool:
-        """Whether a stream was not deleted meanwhile."""
+        """Whether a stream has not been deleted meanwhile."""
         api = self._apis.get(account.name)
         return api is not None and api.account.streams.get(stream.name) is stream
 

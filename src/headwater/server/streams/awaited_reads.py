@@ -1,7 +1,7 @@
-"""Reads that wait until a stream shows at least what their reader has seen already.
+"""Reads that wait until a stream shows the sequence that their reader has seen already.
 
-A read is answered as soon as that is so, and after a while in any case: then the answer is that it
-is not so.
+A read is answered as soon as the sequence is visible. After `WAIT_S_MAX` it is answered in any
+case, and the answer says that the sequence is not visible.
 """
 
 from collections.abc import Callable
@@ -14,7 +14,7 @@ WAIT_S_MAX: Final = 0.250
 
 @final
 class AwaitedReads:
-    """The reads of one stream that wait."""
+    """The waiting reads of one stream."""
 
     __slots__ = ("_next", "_scheduler", "_waiting")
 
@@ -25,14 +25,14 @@ class AwaitedReads:
         self._next = 0
 
     def add(self, sequence: int, answer: Callable[[], object]) -> None:
-        """Call `answer` when `sequence` is visible, or when it was waited for long enough."""
+        """Call `answer` when `sequence` is visible, or after `WAIT_S_MAX`."""
         number = self._next
         self._next += 1
         timer = self._scheduler.call_later(WAIT_S_MAX, lambda: self._answer(number))
         self._waiting[number] = (sequence, answer, timer)
 
     def advance(self, visible_sequence: int) -> None:
-        """More is visible."""
+        """Answer the reads that wait for a sequence that is visible now."""
         if self._waiting:
             reached = [
                 number
@@ -43,7 +43,7 @@ class AwaitedReads:
                 self._answer(number)
 
     def answer_all(self) -> None:
-        """The stream ends: whoever waits is told so at once."""
+        """Answer every waiting read, because the stream ends."""
         for number in [*self._waiting]:
             self._answer(number)
 

@@ -26,14 +26,15 @@ from headwater.server.streams.advisories import Advisories
 from headwater.server.streams.due_times import DueTimes
 from headwater.store.log.message_log import DiskFullError, StoreError
 
-# Acknowledgements that nobody waits for are in the journal after this, if nothing is written first.
+# Acknowledgements without a waiting client are written to the journal after at most this time.
 JOURNAL_S_MAX: Final = 0.005
-# A timer is not set more often than this.
+# The timer is set at least this far ahead.
 TIMER_S_MIN: Final = 0.001
-# For so many consumers it is done in a turn what is due: clients have to be heard too.
+# A turn serves at most this many consumers whose timers have fired, so that clients are read in
+# between.
 DUE_MAX: Final = 64
-# So many acknowledgements, and bytes of them, may wait while their stream is being changed: as many
-# as clients send in a tenth of a second. A client that sends more waits until the change is made.
+# This many acknowledgements, and bytes of them, may wait while their stream is being changed: as
+# many as clients send in a tenth of a second. A client that sends more waits for the change.
 HELD_MAX: Final = 65_536
 HELD_BYTES_MAX: Final = 8 * 1024 * 1024
 
@@ -85,7 +86,7 @@ class ConsumerRunner:
         self._timers = timers
         self._now_ns = now_ns
         self._when_sure = when_sure
-        # Has the stream changed in its turn.
+        # Has the stream make a change in its turn.
         self._change = change
         self._settle = settle
         self._failed = failed
@@ -96,20 +97,20 @@ class ConsumerRunner:
         self._is_flush_planned = False
         # Work of consumers that waits while the stream is being changed; None while it is not.
         self._held: list[Callable[[], object]] | None = None
-        # Likewise consumers that have something to send, and whose receivers came or went: each
-        # once, however often clients ask for it.
+        # Likewise consumers that have messages to send, and consumers whose subscribers came or
+        # went: each once, however often clients ask for it.
         self._held_sends: dict[Consumer, None] = {}
         self._held_interest: dict[Consumer, None] = {}
         self._held_waiting = Waiting(broker.holding, HELD_MAX, HELD_BYTES_MAX)
 
     def find(self, name: str) -> Consumer | None:
-        """The consumer of a name."""
+        """The consumer of a name, if it is there."""
         return self._stream.consumers.by_name.get(name)
 
     # --- while the stream is being changed -----------------------------------------------------
 
     def hold(self) -> None:
-        """Let no consumer do anything until `release`: half of a change must not be seen."""
+        """Let no consumer work until `release`: clients must not see half of a change."""
         self._held = []
 
     @property
@@ -118,11 +119,11 @@ class ConsumerRunner:
         return self._held is not None
 
     def note_held(self, count: int, size: int, sources: Iterable[Client]) -> None:
-        """Clients have sent so much that waits for the change."""
+        """Count acknowledgements that wait for the change, and the clients that have sent them."""
         self._held_waiting.add(size, sources, count)
 
     def release(self) -> None:
-        """Do what has waited, in order, and then let consumers send what they have by then."""
+        """Do the work that has waited, in order, and then let consumers send messages."""
         held, self._held = self._held, None
         for work in held or ():
             work()
@@ -134,26 +135,26 @@ class ConsumerRunner:
         for consumer in sends:
             self.deliver(consumer)
 
-    # --- what happens to consumers -------------------------------------------------------------
+    # --- events of consumers -------------------------------------------------------------------
 
     def start(self) -> None:
-        """Begin with all consumers that were brought back."""
+        """Start all consumers that were recovered."""
         for consumer in self._stream.consumers:
             self.begin(consumer)
 
     def begin(self, consumer: Consumer) -> None:
-        """A consumer was made, or was brought back."""
+        """Start a consumer that was created or recovered."""
         now_ns = self._now_ns()
         consumer.start(now_ns)
         if consumer.push is not None:
             self._watch(consumer)
             consumer.push.set_active(self._is_bound(consumer), now_ns)
-            # Who made it is told of it first.
+            # The client that has created it gets the reply first.
             self._go_on(consumer)
         self._plan_timer(consumer)
 
     def changed(self, consumer: Consumer, old_subject: bytes) -> None:
-        """A consumer has another configuration than it had."""
+        """Follow a consumer that has another configuration now."""
         push, now_ns = consumer.push, self._now_ns()
         consumer.start(now_ns)
         out = Outbox()
@@ -166,7 +167,7 @@ class ConsumerRunner:
         self._do(consumer, lambda: consumer.interest(self._is_bound(consumer), now_ns, out), out)
 
     def end(self, consumer: Consumer, is_deleted: bool = True) -> None:
-        """A consumer is gone, or its server goes; those who wait at it are told."""
+        """End a consumer that is deleted, or whose server stops, and answer its waiting pulls."""
         out = Outbox()
         consumer.end(is_deleted, out)
         if consumer.push is not None:
@@ -176,17 +177,17 @@ class ConsumerRunner:
         self._carry_out(consumer, out)
 
     def end_all(self, is_deleted: bool) -> None:
-        """The stream is deleted, or the server ends."""
+        """End all consumers, because the stream is deleted or the server stops."""
         for consumer in [*self._stream.consumers]:
             self.end(consumer, is_deleted)
 
     def break_cycles(self) -> None:
-        """The stream is deleted: let go of what leads back to the runner of the stream."""
+        """Drop the references to the runner of a deleted stream."""
         self._held_waiting.release()
         del self._when_sure, self._change, self._settle
 
     def pull(self, consumer: Consumer, reply: bytes, body: bytes) -> None:
-        """A client asks for messages; it gets them when all that ask in this turn wait in line."""
+        """Add a pull of a client. The pulls of a turn are served together at its end."""
         out = Outbox()
         if consumer.let_wait(reply, body, self._now_ns(), out):
             if not self._asked:
@@ -209,7 +210,7 @@ class ConsumerRunner:
         replies: list[bytes | None],
         payloads: list[bytes],
     ) -> None:
-        """Clients acknowledge messages."""
+        """Process acknowledgements of clients."""
         out, now_ns = Outbox(), self._now_ns()
 
         def take() -> bool:
@@ -245,7 +246,7 @@ class ConsumerRunner:
     def take_plain_acks(
         self, consumer: Consumer, sequences: list[int], replies: list[bytes | None]
     ) -> None:
-        """The same, where all are plain and the consumer takes them simply."""
+        """Process plain acknowledgements, for a consumer that need not look at each of them."""
         out, now_ns = Outbox(), self._now_ns()
         self._do(
             consumer,
@@ -254,7 +255,7 @@ class ConsumerRunner:
         )
 
     def confirm_flow(self, consumer: Consumer, subject: bytes, header: bytes) -> None:
-        """A client confirms what it got."""
+        """Process a flow-control reply of a client."""
         out = Outbox()
         self._do(
             consumer,
@@ -263,18 +264,18 @@ class ConsumerRunner:
         )
 
     def unpin(self, consumer: Consumer) -> None:
-        """Another client is to have its turn."""
+        """Have the priority group pin another client."""
         out = Outbox()
         self._do(consumer, lambda: consumer.unpin(self._now_ns(), out), out)
 
     def published(self, subjects: Iterable[bytes]) -> None:
-        """Messages became visible: whoever waits for them gets them."""
+        """Deliver messages that became visible to the consumers that wait for them."""
         for consumer in self._stream.consumers.hungry_for(subjects):
             self.deliver(consumer)
         self.tell_events()
 
     def deliver(self, consumer: Consumer) -> None:
-        """Let a consumer send what it has."""
+        """Let a consumer send its messages."""
         if self._held is not None:
             self._held_sends[consumer] = None
             return
@@ -282,7 +283,7 @@ class ConsumerRunner:
         self._do(consumer, lambda: consumer.deliver(self._now_ns(), out), out)
 
     def run_due(self, consumer: Consumer, now_ns: int) -> None:
-        """Let a consumer do what is due."""
+        """Let a consumer do the work whose time has come."""
         if self._held is not None:
             self._held.append(lambda: self.run_due(consumer, self._now_ns()))
             return
@@ -296,7 +297,7 @@ class ConsumerRunner:
         self._do(consumer, lambda: consumer.run_due(now_ns, out), out)
 
     def _plan_timer(self, consumer: Consumer) -> None:
-        """Have the timer of a consumer follow it; one that is planned too early is looked at."""
+        """Plan the next timer of a consumer; one that is too early fires and is planned again."""
         timers = self._timers
         if consumer.is_gone:
             timers.cancel(consumer)
@@ -308,20 +309,20 @@ class ConsumerRunner:
                 timers.plan(consumer, due_ns, self.run_due)
 
     def removing(self, consumer: Consumer) -> Work[None]:
-        """Remove all there is of a consumer, some at a time, as part of a change of the stream.
+        """Remove a consumer with its state, in slices, as part of a change of the stream.
 
-        Without room on the disk, what its end lets go goes later.
+        Without room on the disk, the messages that only this consumer kept are removed later.
         """
         if consumer.is_gone:
             return
         record = ConsumerDeleted(consumer.name)
         self._stream.append(record)
-        # Before anybody has a turn, who might delete the stream.
+        # Before another request has a turn and may delete the stream.
         self.end(consumer)
         try:
             yield from self._stream.applying(record)
         except DiskFullError:
-            # The stream lets go of what it has to when there is room.
+            # The stream removes the messages when there is room.
             pass
         except StoreError as error:
             self._failed(str(error))
@@ -349,7 +350,7 @@ class ConsumerRunner:
             self._do(consumer, lambda: consumer.interest(is_bound, self._now_ns(), out), out)
 
     def _is_bound(self, consumer: Consumer) -> bool:
-        """Whether somebody subscribed to just the subject that messages are pushed to."""
+        """Whether a client is subscribed to exactly the subject that messages are pushed to."""
         push = consumer.push
         assert push is not None
         route = self._account.index.match(push.subject)
@@ -364,7 +365,7 @@ class ConsumerRunner:
     # --- sending -------------------------------------------------------------------------------
 
     def _do(self, consumer: Consumer, work: Callable[[], object], out: Outbox) -> None:
-        """Let a consumer work, and carry out what comes of it."""
+        """Let a consumer work, and send the messages and events that come of it."""
         if consumer.is_gone:
             return
         if self._held is not None:
@@ -376,10 +377,10 @@ class ConsumerRunner:
         try:
             more = work()
         except DiskFullError:
-            # Messages that the consumer sent before are sent; the others go when there is room.
+            # The messages recorded before are sent; the others are sent when there is room.
             pass
         except StoreError as error:
-            # What it sent before is sent; the log is offline by now.
+            # The messages recorded before are sent; the log is offline by now.
             self._failed(str(error))
         self._carry_out(consumer, out)
         if more is True:
@@ -412,7 +413,7 @@ class ConsumerRunner:
         self._settle()
 
     def tell_events(self) -> None:
-        """Tell what happened to consumers because messages left the stream; they may send more."""
+        """Publish the events of consumers that lost messages, and let consumers send more."""
         consumers = self._stream.consumers
         if consumers.events:
             events, consumers.events = consumers.events, []
@@ -422,7 +423,7 @@ class ConsumerRunner:
             self.deliver(consumer)
 
     def _go_on(self, consumer: Consumer) -> None:
-        """Have a consumer send more, in the next turn and not before, whatever happens to it."""
+        """Have a consumer send more messages in the next turn, and none before."""
         if consumer not in self._going_on:
             self._going_on.add(consumer)
             consumer.delivery.is_held = True
@@ -439,7 +440,7 @@ class ConsumerRunner:
         self.deliver(consumer)
 
     def _is_unread(self, consumer: Consumer) -> bool:
-        """Whether a receiver has so much to read that it gets no more for now."""
+        """Whether a receiver has too many unread bytes to be sent more for now."""
         return any(
             self._broker.is_unread(self._account.index.match(subject), subject)
             for subject in consumer.receivers()
@@ -457,19 +458,19 @@ class ConsumerRunner:
         if self._held is None:
             self.flush()
         else:
-            # The end of a consumer is written down together with what it lets go.
+            # The deletion of a consumer is written together with the removal of its messages.
             self._held.append(self._plan_flush)
 
     def flush(self) -> bool:
-        """Write down what was only remembered; whether all of it was."""
+        """Write the waiting records of consumers. Returns whether all of them were written."""
         consumers = self._stream.consumers
         if self._stream.log.offline:
-            # It takes nothing any more, and what would wait for it only grows.
+            # The log accepts no writes any more, and waiting records would only pile up.
             return not (consumers.take_unwritten() or consumers.is_owed)
         try:
             consumers.flush()
         except DiskFullError:
-            # It is told of the disk once, and not of every entry.
+            # A full disk is reported once, and not for every record.
             return False
         except StoreError as error:
             self._failed(str(error))

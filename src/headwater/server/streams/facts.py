@@ -1,6 +1,6 @@
 """The facts about streams that monitoring reports: usage, limits, and the state of disk and files.
 
-Nothing here changes anything.
+Monitoring reads them; no method changes a stream.
 """
 
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ from headwater.server.streams.storage.stream_store import StreamStore
 
 @final
 class StreamFacts:
-    """What a server says of its streams. A problem is a text, and empty where there is none."""
+    """The facts of one server. A problem is a text that is empty if all is well."""
 
     __slots__ = ("_files", "_limits", "_runners", "accounts")
 

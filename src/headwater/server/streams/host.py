@@ -174,7 +174,7 @@ class StreamHost:
         for line in banner(self._options.jetstream, resources):
             log.info(line)
         if store.offline:
-            log.error(f"JetStream can not write: {store.offline}; streams can be read only")
+            log.error(f"JetStream cannot write: {store.offline}; streams can be read only")
         for finding in store.findings.reported:
             log.warn(f"JetStream store: {finding}")
         foreign = foreign_accounts(self._environment.disk, resources.folder)

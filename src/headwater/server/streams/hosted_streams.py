@@ -1,8 +1,7 @@
 """The streams that run on a server: created, changed and deleted as the API asks.
 
-A stream that runs has a log, a runner and subscriptions for its subjects. How a runner drives its
-stream is `headwater.server.streams.runner`; how requests are answered is
-`headwater.server.streams.api_service`.
+A stream that runs has a log, a runner and subscriptions to its subjects. Requests come from
+`headwater.server.streams.api_service`, checked and decoded.
 """
 
 from collections.abc import Callable

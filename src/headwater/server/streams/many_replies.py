@@ -1,8 +1,8 @@
-"""Answers of many messages, sent some at a time: others have their turn in between.
+"""Replies of many messages, sent in slices, so that other clients are served in between.
 
-A read may ask for a million messages. They are found and sent in slices, each short enough to keep
-nobody waiting, and only as fast as the reader takes them: what he does not take is not even read.
-An answer is given up when nobody listens for it any more, or when there is nothing to read from.
+A read may ask for a million messages. They are read and sent in short slices, and only as fast as
+the client reads them: messages that the client would not read yet stay on the disk. The rest of the
+reply is dropped when the client has unsubscribed, or the stream is gone.
 """
 
 from collections.abc import Callable, Iterator
@@ -16,14 +16,14 @@ from headwater.server.core.out_buffers import UNREAD_LOOK_S
 from headwater.server.core.slice_turns import SliceTurns
 from headwater.store.log.message_log import StoreError
 
-# One slice; it ends with the first of the two.
+# A slice ends at the first of these limits.
 SLICE_REPLIES_MAX: Final = 256
 SLICE_BYTES_MAX: Final = 256 * 1024
 
 
 @final
 class ManyReplies:
-    """What is left of one answer."""
+    """The messages of one reply that are still to be sent."""
 
     __slots__ = (
         "_account",
@@ -47,8 +47,8 @@ class ManyReplies:
         is_wanted: Callable[[], bool],
         is_free: Callable[[], bool],
     ) -> None:
-        """`is_wanted` says whether what the replies are read from is still there, `is_free` whether
-        nobody is in the midst of changing it."""
+        """`is_wanted` tells whether the stream is still there, `is_free` that it is not being
+        changed."""
         self._broker = broker
         self._scheduler = scheduler
         self._slices = slices
@@ -59,7 +59,7 @@ class ManyReplies:
         self._is_free = is_free
 
     def send(self) -> None:
-        """Send the first slice now, and the rest when it is its turn."""
+        """Send the first slice now, and the others in later turns."""
         self._send_some()
 
     def _send_next(self) -> None:
@@ -81,14 +81,14 @@ class ManyReplies:
             self._slices.add(self._send_next)
 
     def _send_slice(self) -> bool:
-        """Send some; whether there may be more."""
+        """Send one slice. Returns whether there may be more messages."""
         size, size_max = 0, min(SLICE_BYTES_MAX, self._broker.buffers.unread_bytes_max)
         blocks: list[bytes] = []
         payloads: list[bytes] = []
         try:
             for found in self._replies:
                 if found is None:
-                    # It took a while to find nothing.
+                    # A slice without a message: the search has used up its time.
                     return True
                 blocks.append(found[0])
                 payloads.append(found[1])
@@ -97,7 +97,7 @@ class ManyReplies:
                     return True
             return False
         finally:
-            # Also what was found before something could not be read.
+            # The messages before one that cannot be read are sent too.
             self._send(blocks, payloads)
 
     def _send(self, blocks: list[bytes], payloads: list[bytes]) -> None:

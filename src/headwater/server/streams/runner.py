@@ -2,16 +2,16 @@
 
     broker ─▶ Ingest ─▶ StreamRunner.process ─▶ decide, append ─▶ [commit] ─▶ apply, replies
 
-A runner drives one stream through a turn. Where a message has to be on the disk before it is
+A runner drives one stream through a turn. If a message has to be on the disk before it is
 acknowledged, its replies wait for the commit that covers it, and so does everything decided after
-it. `StreamRunners` are all runners of a server, with what they share: one driver of syncs, and one
-timer for whatever is due next.
+it. `StreamRunners` are all runners of a server and the parts they share: one driver of syncs, and
+one timer for the work of streams whose time has come.
 
-A change that takes long is made some at a time, and others have their turn in between. Meanwhile
-the stream is held: publishes, acknowledgements, deliveries, requests and reads of it wait, in
-order, so that nobody sees half of the change.
+A long change is made in slices, and other streams and clients are served in between. Meanwhile the
+stream is held: its publishes, acknowledgements, deliveries, requests and reads wait, in order, so
+that no client sees half of the change.
 
-What requests ask for is not known here.
+The module knows changes, and not the requests that ask for them.
 """
 
 from collections import deque
@@ -51,16 +51,16 @@ from headwater.store.store import Store, SyncMode
 
 # A stream that refuses publishes says so in the log no more often than this.
 REFUSALS_LOGGED_NS: Final = 60 * NS_PER_S
-# What is due is looked at no more often than this.
+# The timer for due work is set at least this far ahead.
 DUE_S_MIN: Final = 0.010
-# And, as long as anything will be due, at least this often: somebody may set the clock forward, and
-# timers do not follow it.
+# And at most this far, as long as work is planned: the clock may be set forward, and timers do not
+# follow it.
 DUE_S_MAX: Final = 1.0
 
 
 @final
 class StreamRunner:
-    """One stream at work: its subjects, its inlet, and what waits for the disk."""
+    """One stream at work: its subjects, its inlet, and the steps that wait for the disk."""
 
     __slots__ = (
         "_due",
@@ -90,7 +90,7 @@ class StreamRunner:
     ) -> None:
         self._runners = runners
         self.account = account
-        # The same account as keeper of streams, for which the stream's bytes count.
+        # The JetStream of the account, whose usage the bytes of the stream count for.
         self._host = host
         self.stream = stream
         # None for a stream in memory.
@@ -115,19 +115,19 @@ class StreamRunner:
         # Decisions that wait for a commit, changes that come after them, and publishes that come
         # after changes or after too many others.
         self._waiting = WaitingSteps(self._room)
-        # When publishes were last said to be refused, by the limit they met.
+        # The time of the last log line about refused publishes, by the limit they met.
         self._refusals_logged_ns: dict[Excess, int] = {}
-        # Changes that were made and are answered when the disk is sure.
+        # Changes that were made and are answered when the disk has them.
         self._made: deque[tuple[int, Change]] = deque()
         # The rest of a change or decision that is being carried out, the first one in `_waiting`.
         self._walk: Sliced[None] | None = None
-        # What was due and waits: until it takes effect, the same would be found again.
+        # The due decision that waits: until it takes effect, the stream would decide it again.
         self._due: Decision | None = None
 
     def process(self, ingest: Ingest) -> None:
-        """Take in what was published in this turn."""
+        """Decide the messages that were published in this turn."""
         for part in ingest.take().parts(IN_FLIGHT_MESSAGES_MAX):
-            # Part by part: what the stream has taken and answered makes room for the next.
+            # Part by part: the messages of one that are answered make room for the next.
             incoming, refused, excess = self._room.admit(part)
             if excess is not None:
                 self._refuse_excess(refused, excess)
@@ -135,7 +135,7 @@ class StreamRunner:
                 self._take(incoming)
 
     def _refuse_excess(self, replies: list[bytes], excess: Excess) -> None:
-        """Answer publishes that there is no room for; also where the stream sends no acks."""
+        """Answer publishes that there is no room for, also if the stream sends no acks."""
         stream, runners = self.stream, self._runners
         answer = stream.refusal(ApiError.of(error_codes.STREAM_TOO_MANY_REQUESTS))
         count = len(replies)
@@ -153,7 +153,7 @@ class StreamRunner:
     def _take(self, incoming: Incoming) -> None:
         is_full = self.stream.in_flight.messages >= IN_FLIGHT_MESSAGES_MAX
         if self._waiting.undecided or self._walk or (is_full and self._waiting):
-            # Judged by what the stream is then.
+            # They are decided by the state that the stream has then.
             self._waiting.add_behind(incoming)
             return
         lookup = self.stream.long_lookup(incoming)
@@ -169,7 +169,7 @@ class StreamRunner:
             if self.mode is not SyncMode.ALWAYS:
                 self._send(decision)
                 return
-        # Also what would be a duplicate: what it repeats may never become durable.
+        # A duplicate is refused too: the message that it repeats may never become durable.
         self._send(self.stream.refuse(incoming, self._failure()))
 
     def _take_behind_lookup(self, incoming: Incoming, position: int, pattern: bytes) -> None:
@@ -188,17 +188,17 @@ class StreamRunner:
         return ApiError.of(error_codes.STREAM_STORE_FAILED, err=reason)
 
     def next_due_ns(self) -> int:
-        """When there may be something to do; 0 if never."""
+        """The time at which the stream may have work to do; 0 if never."""
         stream = self.stream
         if stream.log.offline or self._due is not None or self._walk is not None:
             return 0
         if stream.log.is_full and (stream.is_behind or not stream.only_lets_go):
-            # It is looked at again when there is room.
+            # The stream is looked at again when there is room.
             return 0
         return self.stream.next_due_ns()
 
     def run_due(self, now_ns: int) -> None:
-        """Do what is due."""
+        """Do the work whose time has come."""
         decision = self.stream.decide_due(now_ns)
         if (decision.records or decision.abandoned) and self._append(decision):
             self.carry_out(decision)
@@ -206,9 +206,9 @@ class StreamRunner:
                 self._due = decision
 
     def change(self, change: Change) -> None:
-        """Make a change in its turn, after all that was decided before it, and have it answered.
+        """Make a change after all steps that were decided before it, and answer it.
 
-        Where publishes wait for the disk, so does the answer.
+        If publishes wait for the disk, so does the answer.
         """
         if self._waiting:
             self._waiting.add_behind(change)
@@ -216,7 +216,7 @@ class StreamRunner:
             self._make(change)
 
     def _change_unasked(self, make: Callable[[], object]) -> None:
-        """Make a change that nobody has to be told of."""
+        """Make a change that no client waits for."""
         self.change(Change(make, _nothing, _refuse_nothing))
 
     def _make(self, change: Change) -> None:
@@ -231,22 +231,22 @@ class StreamRunner:
 
     @property
     def is_held(self) -> bool:
-        """Whether a change is being made, of which nobody may see half."""
+        """Whether a change is being made in slices."""
         return self._walk is not None
 
     def when_free(self, look: Callable[[], object]) -> None:
-        """Look at the stream now, or after the change that is being made and all that waits."""
+        """Call `look` now, or after the change that is being made and all waiting steps."""
         if self._walk is None:
             look()
         else:
-            # A stream that is deleted meanwhile is gone when somebody looks later.
+            # A stream that is deleted meanwhile is gone when `look` is called later.
             later = self._runners.slices.add
             waiting = Change(look, _nothing, lambda _: later(look), only_looks=True)
             self._waiting.add_behind(waiting)
 
     def _begin_walk(self, step: Change | Decision, walk: Sliced[None]) -> None:
-        """Hold the stream until a change is made, or a decision carried out: before all that
-        waits."""
+        """Hold the stream until a change is made or a decision carried out, before all waiting
+        steps."""
         self._walk = walk
         self._waiting.add_first([step])
         self.stream.log.is_held = True
@@ -254,24 +254,24 @@ class StreamRunner:
         self._runners.slices.add(lambda: self._walk_on(walk))
 
     def _walk_on(self, walk: Sliced[None]) -> None:
-        """Make a little more of a change, and go on with all that waits when it is made."""
+        """Make one more slice of a change, and carry out the waiting steps when it is made."""
         if self._walk is not walk:
             return
         if walk.do_some():
             self._runners.slices.add(lambda: self._walk_on(walk))
         elif self._walk is walk:
-            # Otherwise the disk has failed, and it was refused.
+            # Otherwise the disk has failed, and the change was refused.
             self._release()
 
     def finish_change(self) -> None:
-        """Make all that is left of changes; nobody else is heard meanwhile."""
+        """Make the rest of all changes at once; no client is served meanwhile."""
         while self._walk is not None:
             if not self._walk.do_some() and self._walk is not None:
                 self._release()
 
     def give_up_walk(self) -> None:
-        """The stream is about to be deleted: leave undone what is left of a change, as long as all
-        that it looks at is there."""
+        """Give up the rest of a change, because the stream is about to be deleted; its log and
+        consumers are still there."""
         if self._walk is not None:
             self._walk.give_up()
 
@@ -294,7 +294,7 @@ class StreamRunner:
 
     def _go_on_with(self, steps: list[Step]) -> None:
         for position, step in enumerate(steps):
-            # Publishes may have to wait once more, and what comes after them then does too.
+            # Publishes may have to wait once more, and the steps behind them do too.
             if isinstance(step, Change):
                 self.change(step)
             elif isinstance(step, Incoming):
@@ -302,12 +302,12 @@ class StreamRunner:
             else:
                 self._take_effect(step)
                 if self._walk is not None:
-                    # The others are next, before those that wait for a later commit.
+                    # The other steps are next, before those that wait for a later commit.
                     self._waiting.add_first([self._waiting.pop_first(), *steps[position + 1 :]])
                     return
 
     def _conclude(self, change: Change) -> None:
-        """A change is made: have it written down and answered."""
+        """Write the records of a change that is made, and answer it."""
         if change.only_looks:
             change.answer()
             return
@@ -317,17 +317,17 @@ class StreamRunner:
             change.refuse(self._failure())
             return
         if self.mode is not SyncMode.ALWAYS or self._is_sure() or self.stream.log.offline:
-            # Of a log that has failed nothing more becomes sure, and the answer says that it has.
+            # A log that has failed is not synced any more, and the answer reports the failure.
             change.answer()
             return
         self._made.append((self._runners.next_commit, change))
         self._runners.await_commit(self)
 
     def when_sure(self, answer: Callable[[], object]) -> None:
-        """Answer when all that was recorded is as durable as the stream's messages are."""
+        """Answer when all records of consumers are as durable as the messages of the stream."""
         self.consumers.flush()
         if self.stream.log.offline or self.stream.consumers.is_owed:
-            # It never will be; who waits tries again, and is heard after a restart.
+            # They never will be. The client tries again, and gets an answer after a restart.
             return
         if self.mode is not SyncMode.ALWAYS or self._is_sure():
             answer()
@@ -339,30 +339,30 @@ class StreamRunner:
         self._host.update_usage(self.stream)
 
     def _is_sure(self) -> bool:
-        """Whether nothing was written that the disk may not have."""
+        """Whether all writes are synced."""
         log = self.stream.log
         return not isinstance(log, FileLog) or log.is_synced
 
     def recording(self, record: Record) -> Work[None]:
-        """Append and apply one record, some at a time, as part of a change. Raises StoreError."""
+        """Append and apply one record, in slices, as part of a change. Raises StoreError."""
         try:
             self.stream.append(record)
             yield from self.stream.applying(record)
         except DiskFullError:
-            # Nothing has changed, and what waits for a commit still does.
+            # Nothing has changed, and the waiting steps still wait for their commit.
             raise
         except StoreError as error:
-            # No commit covers any longer what waits for one.
+            # No commit will cover the waiting steps any more.
             self._runners.failed(str(error))
             raise
         finally:
             self._host.update_usage(self.stream)
 
     def _append(self, decision: Decision) -> bool:
-        """Put records into the log; whether the decision can be carried out.
+        """Append the records of a decision. Returns whether the decision can be carried out.
 
-        Without room for all records, the decision keeps only the parts that rest on records that
-        went in. After any other failure these have taken effect, unless replies wait for the disk.
+        Without room for all records, the decision keeps only the parts that rest on appended
+        records. After any other failure these have taken effect, unless replies wait for the disk.
         """
         for position, record in enumerate(decision.records):
             try:
@@ -382,19 +382,19 @@ class StreamRunner:
                     self._show(decision)
                 return False
         if self.mode is SyncMode.ALWAYS:
-            # Elsewhere they take effect at once, and it is settled then.
+            # In other modes the records take effect at once, and usage is updated then.
             self._host.update_usage(self.stream)
         return True
 
     def carry_out(self, decision: Decision, incoming: Incoming | None = None) -> None:
-        """Let records take effect and send replies, now or when the disk is sure."""
+        """Apply records and send replies, now or when the disk has the records."""
         if self.mode is SyncMode.ALWAYS:
             if decision.has_messages:
                 self._waiting.add(self._runners.next_commit, decision, incoming)
                 self._runners.await_commit(self)
                 return
             if self._waiting:
-                # What was only looked at rests on what was decided before it.
+                # A decision without messages rests on the decisions before it.
                 self._waiting.add_behind(decision, incoming)
                 return
         if self.mode is SyncMode.ASYNC and decision.records:
@@ -402,15 +402,15 @@ class StreamRunner:
         self._take_effect(decision)
 
     def committed(self, number: int) -> None:
-        """A commit is through: what waited for it takes effect."""
-        # A log that has failed meanwhile may not have been part of it.
+        """Apply the decisions that waited for a commit, and answer changes."""
+        # A log that has failed meanwhile may not have been part of the commit.
         self.give_up()
         while self._made and self._made[0][0] <= number:
             self._made.popleft()[1].answer()
         self._go_on_with(self._waiting.pop_committed(number))
 
     def _take_effect(self, decision: Decision) -> None:
-        """Let records take effect and send replies; the stream is held where that takes long."""
+        """Apply records and send replies. The stream is held if that takes long."""
         if not self.stream.show_plain(decision.records):
             walk = Sliced(self._applying(decision))
             if walk.do_some():
@@ -423,11 +423,10 @@ class StreamRunner:
             try:
                 yield from self.stream.applying(record)
             except DiskFullError:
-                # The message is stored; what should have gone because of it goes when there is
-                # room.
+                # The message is stored; messages beyond the limits are removed when there is room.
                 pass
             except StoreError as error:
-                # The message is stored; what should have gone because of it goes after a restart.
+                # The message is stored; messages beyond the limits are removed after a restart.
                 self._runners.failed(str(error))
 
     def _taken_effect(self, decision: Decision) -> None:
@@ -436,11 +435,11 @@ class StreamRunner:
         self._show(decision)
         self._send(decision)
         if self.mode is SyncMode.ALWAYS:
-            # Elsewhere that is done by who has decided it.
+            # In other modes the caller plans the due work.
             self._runners.note_due(self)
 
     def _show(self, decision: Decision) -> None:
-        """Tell those who wait for messages of what has become visible."""
+        """Answer reads and deliver to consumers that wait for messages that became visible."""
         self._host.update_usage(self.stream)
         self.reads.advance(self.stream.visible_sequence)
         if len(self.stream.consumers):
@@ -450,10 +449,10 @@ class StreamRunner:
             self.consumers.tell_events()
 
     def end(self) -> None:
-        """The stream was deleted: break every cycle, so that it is freed with all it held.
+        """Break every reference cycle of a deleted stream, so that its memory is freed.
 
         An inlet that is still to be processed in this turn keeps the runner until then, and a timer
-        the runner of consumers; neither of them does anything with the stream any more.
+        the runner of consumers; neither of them uses the stream any more.
         """
         del self.ingest
         self.consumers.break_cycles()
@@ -461,11 +460,11 @@ class StreamRunner:
 
     @property
     def is_waiting(self) -> bool:
-        """Whether anything waits for a commit."""
+        """Whether a step or a change waits for a commit."""
         return bool(self._waiting or self._made)
 
     def go_on(self) -> None:
-        """There is room on the disk again: do what had to wait for it."""
+        """Do the work that had to wait for room on the disk."""
         try:
             self.stream.let_go()
         except DiskFullError:
@@ -478,16 +477,16 @@ class StreamRunner:
         self._runners.note_due(self)
 
     def give_up(self) -> None:
-        """The disk has failed: what waits for it will never be sure, and is told so."""
+        """Refuse the waiting steps if the log has failed."""
         if self.stream.log.offline:
             self.refuse_waiting(self._failure())
 
     def refuse_waiting(self, error: ApiError) -> None:
-        """Answer everything that waits for a commit which will not come."""
+        """Refuse every step and change that waits for a commit which will not come."""
         answer = self.stream.refusal(error)
         self._due = None
         if self._walk is not None and isinstance(self._waiting.first, Decision):
-            # Its messages are stored, whatever becomes of those that they replace.
+            # Its messages are stored, also if the messages that they replace are not removed.
             self._send(self._waiting.first)
             self._waiting.pop_first()
         self._end_walk()
@@ -518,11 +517,11 @@ class StreamRunner:
 
 
 def _nothing() -> None:
-    """There is nothing to be made."""
+    """Make no change."""
 
 
 def _refuse_nothing(_: ApiError) -> None:
-    """Who waits for an acknowledgement that is not sure hears nothing, and tries again."""
+    """Send no answer to an acknowledgement that is not durable: the client tries again."""
 
 
 @final
@@ -544,7 +543,7 @@ class StreamRunners:
         self.log_warning = log.warn
         self.room_limits = room_limits
         self._by_key: dict[tuple[str, str], StreamRunner] = {}
-        # Those of which something waits for a commit.
+        # The runners with steps or changes that wait for a commit.
         self._awaiting: dict[StreamRunner, None] = {}
         self._store = store
         self._clock = environment.clock
@@ -564,7 +563,7 @@ class StreamRunners:
             self.scheduler, self.now_ns, delay_s_min=TIMER_S_MIN, turn_max=DUE_MAX
         )
         self._commits = 0
-        # Who wants a commit while one is told of, or at the end, is noted and waits for the next.
+        # A commit that is wanted while runners are told of one, or after the stop, is the next one.
         self._is_telling = False
         self._is_stopped = False
         self._is_commit_wanted = False
@@ -572,19 +571,19 @@ class StreamRunners:
     # --- life ----------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Begin to sync, and to keep the files in order."""
+        """Start syncs, upkeep and the watches of disk and files."""
         self.disk.start()
         self._driver.start()
         self._upkeep.start()
         self.files.start()
 
     def end_consumers(self) -> None:
-        """Tell those who wait for messages that the server ends."""
+        """Tell clients that wait for messages that the server stops."""
         for runner in self._by_key.values():
             runner.consumers.end_all(is_deleted=False)
 
     def stop(self) -> None:
-        """Commit what waits; nothing more happens on its own."""
+        """Commit the waiting steps and cancel all timers."""
         self.disk.stop()
         self._driver.stop()
         self._upkeep.stop()
@@ -604,11 +603,11 @@ class StreamRunners:
         for runner in self._by_key.values():
             runner.consumers.flush()
         try:
-            # Again for what the first one lets through.
+            # Once more for the steps that the first commit releases.
             while self._is_commit_wanted:
                 self._is_commit_wanted = False
                 self._store.commit()
-                # Whatever was waited for is in this one.
+                # All waiting steps are in this commit.
                 self._commits = self.next_commit
                 self._committed()
                 for runner in self._by_key.values():
@@ -617,7 +616,7 @@ class StreamRunners:
             self.failed(str(error))
 
     def add(self, runner: StreamRunner) -> None:
-        """A stream begins to run."""
+        """Add the runner of a stream that begins to run."""
         self._by_key[runner.account.name, runner.stream.name] = runner
         self.note_due(runner)
 
@@ -635,12 +634,12 @@ class StreamRunners:
         return None if runner is None else runner.consumers
 
     def is_held(self, account_name: str, stream_name: str) -> bool:
-        """Whether a stream is being changed; one that is not there is not."""
+        """Whether a stream is being changed; False if it is not there."""
         runner = self._by_key.get((account_name, stream_name))
         return runner is not None and runner.is_held
 
     def when_free(self, account_name: str, stream_name: str, look: Callable[[], object]) -> None:
-        """Look at a stream, which need not be there, when nobody is in the midst of changing it."""
+        """Call `look` when a stream, which need not be there, is not being changed."""
         runner = self._by_key.get((account_name, stream_name))
         if runner is None:
             look()
@@ -648,14 +647,14 @@ class StreamRunners:
             runner.when_free(look)
 
     def pop(self, account_name: str, stream_name: str) -> StreamRunner:
-        """A stream runs no longer."""
+        """Remove the runner of a stream, and return it."""
         runner = self._by_key.pop((account_name, stream_name))
         self._awaiting.pop(runner, None)
         self.timers.cancel(runner)
         return runner
 
     def empty(self, containers: list[Container]) -> None:
-        """Free what a deleted stream held, some at a time; at the end of a server all at once."""
+        """Free the memory of a deleted stream, in slices."""
         self._empty_on(Sliced(emptying(containers)))
 
     def _empty_on(self, rest: Sliced[None]) -> None:
@@ -669,19 +668,19 @@ class StreamRunners:
         return self._clock.wall_ns()
 
     def failed(self, reason: str) -> None:
-        """The disk failed; the streams concerned have taken themselves offline."""
+        """Log a failure of the disk and refuse the steps of the streams that are offline by now."""
         self._log.error(f"JetStream: {reason}")
         for runner in [*self._by_key.values()]:
             runner.give_up()
 
     def disk_is_full(self, reason: str, since_ns: int) -> None:
-        """Messages are refused from now on."""
+        """Log and advise that messages are refused from now on."""
         self._log.error(f"JetStream: {reason}")
         self.advisories.out_of_storage(reason, since_ns)
         self._driver.room_wanted()
 
     def disk_has_room(self, reason: str) -> None:
-        """Messages are taken again."""
+        """Log that messages are accepted again, and let streams do the work that had to wait."""
         if reason:
             self._log.info(f"JetStream: there is room on the disk again; it had {reason}")
         for runner in [*self._by_key.values()]:
@@ -689,7 +688,7 @@ class StreamRunners:
 
     @property
     def is_busy(self) -> bool:
-        """Whether the disk is being waited for off the loop."""
+        """Whether a sync is under way off the loop."""
         return self._driver.is_busy
 
     @property
@@ -703,19 +702,19 @@ class StreamRunners:
         return self._commits + (2 if self._driver.is_syncing else 1)
 
     def await_commit(self, runner: StreamRunner) -> None:
-        """Something of a stream waits for the disk."""
+        """Ask for a commit that a stream waits for."""
         self._awaiting[runner] = None
         self.commit_wanted()
 
     def commit_wanted(self) -> None:
-        """Something waits for the disk."""
+        """Ask for a commit."""
         if self._is_telling or self._is_stopped:
             self._is_commit_wanted = True
         else:
             self._driver.commit_wanted()
 
     def flush_wanted(self) -> None:
-        """Something is only in memory and should not be for long."""
+        """Ask for a write of messages that are only in memory."""
         self._driver.flush_wanted()
 
     def _committed(self) -> None:
@@ -734,11 +733,11 @@ class StreamRunners:
                 self.scheduler.call_soon(self.commit_wanted)
 
     def note_due(self, runner: StreamRunner) -> None:
-        """A stream may have to let something go at another time than known."""
+        """Plan the next due work of a stream."""
         due_ns = runner.next_due_ns()
         if due_ns:
             planned = self.timers.planned.get(runner)
-            # A stream that is planned too early is looked at then.
+            # A time that is too early is left: the stream is looked at then, and planned again.
             if planned is None or due_ns < planned[0]:
                 self.timers.plan(runner, due_ns, self._run_due)
 

@@ -1,7 +1,7 @@
 """Steps that wait at a stream, in order: decisions for the disk, changes and publishes behind them.
 
-A step that waits for a commit has its number. Steps behind work that is done some at a time wait
-until that work is over, whatever its number of turns. How a step is carried out is not known here.
+A step that waits for a commit has the number of that commit. A step behind sliced work waits until
+the work is over. The runner of the stream carries the steps out.
 """
 
 from collections import deque
@@ -12,17 +12,17 @@ from headwater.jetstream.errors import ApiError
 from headwater.jetstream.streams.publishing.decision import Decision, Incoming
 from headwater.server.core.ingest import Room, size_of
 
-# No commit has this number: the step waits for work that is being done.
+# No commit has this number: the step waits for sliced work.
 WHEN_DONE: Final = 1 << 62
 
 
 @final
 class Change:
-    """Something a request changes about a stream, and how that is answered.
+    """A change of a stream that a request asks for, and its reply.
 
-    If `make` returns sliced work, the change is made when that work ends. `refuse` is for a disk
-    that failed, before or after the change was made. A change that only looks is answered whatever
-    the disk does.
+    If `make` returns sliced work, the change is made when that work ends. `refuse` sends the reply
+    when the disk has failed, before or after the change was made. A change that only looks is
+    answered whatever the disk does.
     """
 
     __slots__ = ("answer", "make", "only_looks", "refuse")
@@ -50,7 +50,7 @@ class WaitingSteps:
     __slots__ = ("_room", "_steps", "undecided")
 
     def __init__(self, room: Room) -> None:
-        # The commit a step waits for, the step, and how many messages and bytes it holds.
+        # The commit that a step waits for, the step, and the messages and bytes that it holds.
         self._steps: deque[tuple[int, Step, int, int]] = deque()
         self._room = room
         # The number of steps that are not decisions.
@@ -61,12 +61,12 @@ class WaitingSteps:
 
     @property
     def first(self) -> Step:
-        """The step that is next."""
+        """The next step."""
         return self._steps[0][1]
 
     @property
     def last(self) -> Step | None:
-        """The step that came last."""
+        """The step that was added last."""
         return self._steps[-1][1] if self._steps else None
 
     def add(self, number: int, step: Step, incoming: Incoming | None = None) -> None:
@@ -74,31 +74,31 @@ class WaitingSteps:
         self._steps.append(self._held(number, step, incoming))
 
     def add_behind(self, step: Step, incoming: Incoming | None = None) -> None:
-        """Have a step wait for all that waits, with the publishes it is about."""
+        """Have a step wait behind all others, with the publishes it is about."""
         self.add(self._steps[-1][0], step, step if isinstance(step, Incoming) else incoming)
 
     def add_first(self, steps: Sequence[Step]) -> None:
-        """Have steps wait, in order and before all others, for work that is being done."""
+        """Have steps wait for sliced work, in order and before all others."""
         for step in reversed(steps):
             incoming = step if isinstance(step, Incoming) else None
             self._steps.appendleft(self._held(WHEN_DONE, step, incoming))
 
     def pop_first(self) -> Step:
-        """The step that is next; it waits no longer."""
+        """Remove the next step and return it."""
         _, step, messages, size = self._steps.popleft()
         self._room.hold(-messages, -size)
         self.undecided -= isinstance(step, Change | Incoming)
         return step
 
     def pop_committed(self, number: int) -> list[Step]:
-        """The steps that wait for no later commit than this one, up to the first that does."""
+        """Remove the steps up to the first that waits for a later commit, and return them."""
         taken = []
         while self._steps and self._steps[0][0] <= number:
             taken.append(self.pop_first())
         return taken
 
     def pop_freed(self, number: int) -> list[Step]:
-        """The steps of `pop_committed`, and those that have waited for work that was done."""
+        """Remove the steps that wait for sliced work or for no later commit, and return them."""
         taken = []
         while self._steps and (self._steps[0][0] == WHEN_DONE or self._steps[0][0] <= number):
             taken.append(self.pop_first())

@@ -1,11 +1,10 @@
-"""Streams taken in from backups: one object per restore under way, from the reply to the end.
+"""Streams restored from backups: one object per restore under way, from the reply to the end.
 
     chunks ─▶ staged log, whose file says that it is no stream yet
-    end    ─▶ limits, consumers ─▶ the disk has it all ─▶ its file says that it is a stream
-           ─▶ it runs
+    end    ─▶ limits, consumers ─▶ sync ─▶ the file says that it is a stream ─▶ the stream runs
 
-So a restore that fails, is given up, or meets a crash leaves no stream behind, and one that is
-answered with a stream has that stream on the disk. What chunks hold is the affair of
+A restore that fails, is given up, or meets a crash leaves no stream behind, and the reply that
+describes a restored stream is sent when that stream is on the disk. Chunks are decoded by
 `headwater.jetstream.api.restore`.
 """
 
@@ -29,14 +28,14 @@ from headwater.store.log.message_log import MessageLog, StoreError
 from headwater.store.upkeep.log_sync import LogSync
 
 _DELIVER_PREFIX: Final = "$JS.SNAPSHOT.RESTORE"
-# A turn ends after so many steps, or so much time.
+# A turn ends after this many steps, or this much time.
 TURN_STEPS_MAX: Final = 64
 TURN_NS: Final = 5 * NS_PER_MS
 
 
 @final
 class Restore:
-    """One restore on its way in. `ended` is called when it is over, however it ends."""
+    """One restore under way. `ended` is called when it is over, however it ends."""
 
     __slots__ = (
         "_account",
@@ -82,7 +81,7 @@ class Restore:
         self._receiver = RestoreReceiver(rules, exchange.title, self._clock.monotonic_ns())
         # The staged log, from the first chunks until it is a stream or discarded.
         self._log: MessageLog | None = None
-        # Those that the stream gets, once all is there.
+        # The consumers of the backup, once all chunks have come.
         self._consumers: list[AdmittedConsumer] = []
         self.subject = exchange.new_subject(_DELIVER_PREFIX)
         exchange.subscribe(self.subject.encode(), self._receive_chunk)
@@ -105,7 +104,7 @@ class Restore:
         self._exchange.plan_turn(self._read_chunks)
 
     def _read_chunks(self) -> None:
-        """Work through chunks, for one turn."""
+        """Decode chunks for one turn."""
         receiver, clock = self._receiver, self._clock
         now_ns = begin_ns = clock.monotonic_ns()
         wall_ns = clock.wall_ns()
@@ -128,7 +127,7 @@ class Restore:
             self._exchange.plan_turn(self._read_chunks)
 
     def _stage_log(self) -> None:
-        """Make the log that the backup goes into, if there may be one."""
+        """Create the log of the backup, if the limits allow it."""
         receiver, staging = self._receiver, self._staging
         account, config, beginning = self._account, self._config, receiver.beginning
         try:
@@ -180,14 +179,14 @@ class Restore:
     # --- the end -------------------------------------------------------------------------------
 
     def _discard_log(self) -> None:
-        """Leave nothing behind."""
+        """Remove the staged log, if there is one."""
         log, self._log = self._log, None
         if log is None:
             return
         try:
             self._staging.discard_log(self._account, self._config, log)
         except StoreError as error:
-            # What is left says of itself that it is no stream: it goes at the next start.
+            # The file still says that the log is no stream, and the next start removes it.
             self._server_log.warn(f"Restore for {self._exchange.title}: {error}")
 
     def _conclude(self) -> None:
@@ -216,7 +215,7 @@ class Restore:
         self._offload(work.run, lambda _: self._synced(log, work))
 
     def _synced(self, log: MessageLog, work: LogSync) -> None:
-        """The disk has all of it."""
+        """Finish the sync of the staged log, and make a stream of it."""
         if self._log is not log:
             # The server has stopped meanwhile.
             return
@@ -230,7 +229,7 @@ class Restore:
     def _adopt(self, log: MessageLog) -> None:
         staging = self._staging
         try:
-            # Others may have been made since the restore began.
+            # Other streams may have been created since the restore began.
             staging.check_creatable(self._account, self._config)
             stream = staging.adopt_log(
                 self._account, self._config, log, self._receiver.created_ns, self._consumers
@@ -262,6 +261,6 @@ class Restore:
         self._exchange.advise_end("RESTORE_COMPLETE", RestoreCompleteAdvisory, bytes=received)
 
     def abandon(self) -> None:
-        """The server stops: what is staged goes at its next start."""
+        """End the restore, because the server stops. The next start removes the staged log."""
         self._exchange.close()
         self._log = None

@@ -1,8 +1,8 @@
-"""Streams handed out as backups: one object per snapshot under way, from the reply to the end.
+"""Streams sent as backups: one object per snapshot under way, from the reply to the end.
 
-What is sent, and when, is decided by `headwater.jetstream.api.snapshot`; here it is joined to
-subjects and timers. Reads and publishes go on meanwhile: a snapshot takes a turn, and then lets
-everybody else have theirs.
+`headwater.jetstream.api.snapshot` decides which chunk is sent when; this module joins it to
+subjects and timers. Reads and publishes go on meanwhile: a snapshot sends for one turn, and other
+clients are served before the next.
 """
 
 from collections.abc import Callable
@@ -27,14 +27,14 @@ from headwater.server.core.client import Client
 from headwater.server.streams.backups.exchange import Exchange, TransferServer
 
 _ACK_PREFIX: Final = "$JS.SNAPSHOT.ACK"
-# Whoever asked may still be about to listen.
+# The client may subscribe to the subject of the chunks only after it has asked.
 INTEREST_WAIT_NS: Final = 2 * NS_PER_S
 INTEREST_LOOK_S: Final = 0.05
 
 
 @final
 class Snapshot:
-    """One snapshot on its way out. `ended` is called when it is over, however it ends."""
+    """One snapshot under way. `ended` is called when it is over, however it ends."""
 
     __slots__ = (
         "_clock",
@@ -67,7 +67,8 @@ class Snapshot:
         self._request = request
         self._state = state
         self.ended = ended
-        # As many as there are now, also if some go before they are reached; not the server's own.
+        # The consumers of this moment, also if some are deleted before they are sent; none that
+        # servers read the stream by.
         self._consumers = [] if request.no_consumers else stream.consumers.shown
         self._deliver = request.deliver_subject.encode(errors="surrogateescape")
         self._waiting_until_ns = self._clock.monotonic_ns() + INTEREST_WAIT_NS

@@ -1,4 +1,4 @@
-"""A full disk: the time since when it is full, the reports of it, and the next look at it.
+"""A full disk: the time at which it was found full, the reports of it, and the next look at it.
 
 The store says that a write found no room. The watch finds out before the next turn whether
 the disk is full, or only has no room for one large write: a client that sends a message that does
@@ -29,13 +29,13 @@ class Told(Protocol):
         ...
 
     def disk_has_room(self, reason: str) -> None:
-        """Writes go on, after it was full or seemed to be; `reason` is empty if nobody was told."""
+        """Writes go on. `reason` is that of the report, or empty if the disk only seemed full."""
         ...
 
 
 @final
 class DiskWatch:
-    """Looks after the room of one store."""
+    """Watches the room of one store."""
 
     __slots__ = (
         "_is_resting",
@@ -55,16 +55,16 @@ class DiskWatch:
         self._scheduler = scheduler
         self._now_ns = now_ns
         self._told = told
-        # Since when the disk is full as far as anybody was told; 0 if it is not.
+        # The time since which the disk has been reported full; 0 if it is not.
         self._since_ns = 0
         self._timer: TimerHandle | None = None
-        # Whether room was found a moment ago, and all was done that waited for it: what finds none
-        # since then is tried again a moment later, and not at once for ever.
+        # Whether room was found a moment ago and waiting writes were resumed. A write that finds no
+        # room since then is tried again a moment later, and not in an endless loop.
         self._is_resting = False
         self._met_end = False
 
     def start(self) -> None:
-        """Look after it from now on; it may be full already."""
+        """Watch the disk from now on; it may be full already."""
         self._room.when_full = self._plan_look
         if self._room.is_full:
             self._plan_look()
@@ -73,7 +73,7 @@ class DiskWatch:
             self._room.look_for_room()
 
     def stop(self) -> None:
-        """Look no more."""
+        """Stop watching."""
         self._room.when_full = None
         self._met_end = False
         if self._timer is not None:
@@ -82,7 +82,7 @@ class DiskWatch:
 
     @property
     def reason(self) -> str:
-        """Why messages are refused and what to do; empty if they are not."""
+        """The reason why messages are refused, and advice; empty if they are accepted."""
         if not self._since_ns:
             return f"{NO_SPACE}: {ADVICE}" if self._room.is_full else ""
         return f"{NO_SPACE} since {format_time(self._since_ns)}: {ADVICE}"

@@ -1,7 +1,7 @@
-"""How much of the machine streams may use, and how much of that each account.
+"""The limits of a server's storage, of all accounts together and of each.
 
-A stream with `max_bytes` has that much set aside; a stream without needs a single byte that is
-left, as in nats-server.
+A stream with `max_bytes` reserves that many bytes; a stream without a limit needs a single byte
+that is left, as in nats-server.
 """
 
 from typing import final
@@ -17,7 +17,7 @@ from headwater.server.streams.storage.resources import ResourceError, Resources
 
 @final
 class ServerLimits:
-    """What the options allow, and what all accounts together use of it."""
+    """The storage that the options allow, and the bytes of all accounts together."""
 
     __slots__ = ("_by_account", "resources", "usage")
 
@@ -27,7 +27,7 @@ class ServerLimits:
         self.configure(options, resources)
 
     def configure(self, options: Options, resources: Resources) -> None:
-        """Hold whatever comes against these."""
+        """Take over the limits of new options."""
         self.resources = resources
         self._by_account = {
             account.name: account.jetstream
@@ -35,22 +35,22 @@ class ServerLimits:
             if account.jetstream is not None
         }
         if all(account.name == options.system_account for account in options.accounts):
-            # There is nobody else, so it is for those who name no account.
+            # Without accounts of its own, a server has JetStream for the global account.
             self._by_account[GLOBAL_ACCOUNT] = AccountLimits()
 
     def of_account(self, name: str) -> AccountLimits | None:
-        """What an account may use; None if it has no JetStream."""
+        """The limits of an account; None if it has no JetStream."""
         return self._by_account.get(name)
 
     def bytes_max(self, storage: Storage) -> int:
-        """What all accounts together may store."""
+        """The bytes that all accounts together may store."""
         resources = self.resources
         if storage is Storage.MEMORY:
             return resources.max_memory_bytes
         return resources.max_storage_bytes
 
     def check_accounts(self) -> None:
-        """Raises ResourceError if accounts were promised more than there is."""
+        """Raises ResourceError if accounts may store more together than the server may."""
         for storage in Storage:
             promised = sum(
                 max(limits.bytes_max(storage), 0) for limits in self._by_account.values()
@@ -63,18 +63,18 @@ class ServerLimits:
                 )
 
     def check_room(self, storage: Storage) -> None:
-        """Raises ApiError if more is stored than may be."""
+        """Raises ApiError if the server stores more than it may."""
         if self.usage.used(storage) > self.bytes_max(storage):
             raise ApiError.of(error_codes.INSUFFICIENT_RESOURCES)
 
     def room_left(self, storage: Storage) -> int:
-        """How many bytes more all accounts together may store."""
+        """The bytes that all accounts together may still store."""
         return self.bytes_max(storage) - self.usage.used(storage)
 
     def check_reservation(
         self, account: JetStreamAccount, config: StreamConfig, old: StreamConfig | None
     ) -> None:
-        """Raises ApiError if a stream would set aside more than server or account have left.
+        """Raises ApiError if a stream would reserve more than server or account have left.
 
         `old` is the configuration that a stream has already; None for a new one.
         """
@@ -92,7 +92,7 @@ class ServerLimits:
     def _check(
         self, account: JetStreamAccount, storage: Storage, account_bytes: int, added_bytes: int
     ) -> None:
-        """Hold the account's sum against its limit, and what is new against the server's."""
+        """Compare the sum of the account with its limit, and the sum of the server with its own."""
         server_bytes = self.usage.reserved(storage) + added_bytes
         if 0 <= account.limits.bytes_max(storage) < account_bytes or server_bytes > self.bytes_max(
             storage

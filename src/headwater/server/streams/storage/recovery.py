@@ -1,7 +1,7 @@
 """Streams brought back from the store when a server starts, and the log lines about them.
 
-A stream that cannot be opened is reported and kept: its files may hold what another version, or
-another key, can read. Only a log that a restore has not filled to its end is removed.
+A stream that cannot be opened is reported and its files are kept: another version, or another key,
+may be able to read them. Only a log that a restore has not filled to its end is removed.
 """
 
 from headwater.jetstream.account import JetStreamAccount
@@ -19,14 +19,14 @@ def recover_stream(
     log: Log,
     has_encryption_key: bool,
 ) -> Stream | None:
-    """The stream of a stored log, as it was; None if there is none to run."""
+    """The stream of a stored log; None, with a line in the log, if it cannot run."""
     if account is None:
         log.warn(f"Stream {key} belongs to an account without JetStream: it is kept")
         return None
     stored = files.store.logs.get(str(key))
     if stored is None:
         reason = files.store.unreadable.get(str(key), "")
-        log.error(f"Stream {key} can not be opened: {reason}")
+        log.error(f"Stream {key} cannot be opened: {reason}")
         return None
     if has_encryption_key and not files.store.is_encrypted(str(key)):
         log.warn(f"Stream {key} was made without a key and stays unencrypted")
@@ -43,7 +43,7 @@ def recover_stream(
     try:
         stream.recover(now_ns)
     except StoreError as error:
-        log.error(f"Stream {key} can not be opened: {error}")
+        log.error(f"Stream {key} cannot be opened: {error}")
         return None
     if stored.offline:
         log.error(f"Stream {key} can be read only: {stored.offline}")
@@ -51,7 +51,7 @@ def recover_stream(
 
 
 def report_recovered(files: StreamStore, key: StreamKey, stream: Stream, log: Log) -> None:
-    """Write to the log what recovery has found in the files of a stream that runs again."""
+    """Log the findings of recovery in the files of a stream that runs again."""
     for finding in files.store.logs[str(key)].findings.reported:
         log.warn(f"Stream {key}: {finding}")
     for reason in stream.set_aside:

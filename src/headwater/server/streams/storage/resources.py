@@ -1,10 +1,10 @@
-"""What JetStream takes of the machine: a folder, memory and disk, and the key its files are under.
+"""The resources of the machine that streams use: a folder, memory and disk, and an encryption key.
 
-What the options leave open is chosen as nats-server chooses it: three quarters of the memory and of
-the free disk, and a folder among the temporary files, with a warning. That folder is our own: a
-nats-server on the same machine has another, and neither finds the other's streams in its store.
+Options that are not set are chosen as in nats-server: three quarters of the memory and of the free
+disk, and a folder among the temporary files, with a warning. The temporary folder has a name of our
+own: a nats-server on the same machine has another, and neither finds the other's streams.
 
-Knows options and the environment; nothing here opens a store.
+Knows options and the environment, and opens no store.
 """
 
 from dataclasses import dataclass, replace
@@ -20,19 +20,19 @@ from headwater.store.disk.encoding import Encoding
 from headwater.store.disk.filesystem import FileSystem
 
 STORE_FOLDER: Final = "jetstream"
-# Below the folder for temporary files, where no folder was named.
+# Below the folder for temporary files, if the options name no folder.
 TEMPORARY_FOLDER: Final = "headwater"
 TEMPORARY_WARNING: Final = "Temporary storage directory used, data could be lost on system reboot"
-# A folder of nats-server has one folder per account with this one in it.
+# In a folder of nats-server, the folder of each account contains this one.
 _FOREIGN_STREAMS: Final = "streams"
 _PROBE: Final = "_test_"
-# Used where a disk does not tell how much room it has.
+# Used if the disk does not tell its free bytes.
 _DISK_BYTES_UNKNOWN: Final = 1 << 40
 _MEMORY_BYTES_UNKNOWN: Final = 256 << 20
 _UNIT_STEP: Final = 1024
 
-# Bytes that are kept free on the disk for removing messages when it is full: room for some thousand
-# ranges of sequences, or ids of messages. A server that may store little keeps little.
+# The bytes kept free on the disk, by which messages can be removed when it is full: room for some
+# thousand ranges of sequences, or ids of messages. A server with a small limit keeps fewer.
 RESERVE_BYTES_MAX: Final = 4 << 20
 RESERVE_PARTS: Final = 64
 
@@ -43,22 +43,22 @@ _CIPHERS: Final = {
 
 
 class ResourceError(OperatingError):
-    """The folder can not be used; the text is nats-server's where it has one."""
+    """A folder that cannot be used. The text is that of nats-server, if it has one."""
 
 
 @dataclass(frozen=True)
 class Resources:
-    """What streams may use of this machine."""
+    """The part of the machine that streams may use."""
 
     folder: str
     max_memory_bytes: int
     max_storage_bytes: int
-    # Something of it was chosen by what the machine has.
+    # Whether a limit was chosen by the size of the machine.
     is_dynamic: bool = False
     is_temporary: bool = False
 
     def raised(self, options: JetStreamOptions) -> "Resources":
-        """The same with the larger limits of a reloaded configuration."""
+        """These resources with the larger limits of a reloaded configuration."""
         return replace(
             self,
             max_memory_bytes=_given(options.max_memory_bytes, self.max_memory_bytes),
@@ -67,7 +67,7 @@ class Resources:
 
 
 def reserve_bytes_of(resources: Resources) -> int:
-    """The bytes that are kept free on the disk for removing messages when it is full."""
+    """The bytes kept free on the disk for removing messages when it is full."""
     return min(resources.max_storage_bytes // RESERVE_PARTS, RESERVE_BYTES_MAX)
 
 
@@ -76,7 +76,10 @@ def _given(limit: int, otherwise: int) -> int:
 
 
 def resources_of(options: JetStreamOptions, environment: Environment) -> Resources:
-    """Decide what the options leave open, and make the folder. Raises ResourceError."""
+    """Choose the resources that the options leave open, and create the folder.
+
+    Raises ResourceError.
+    """
     is_dynamic = options.max_memory_bytes <= 0 or options.max_file_bytes <= 0
     folder = options.store_dir
     if not folder:
@@ -101,7 +104,7 @@ def _disk_share(disk: FileSystem, folder: str) -> int:
 
 
 def prepare_folder(disk: FileSystem, folder: str) -> None:
-    """See to it that there is a folder and that it can be written to. Raises ResourceError."""
+    """Create a folder if it is missing, and check that it can be written. Raises ResourceError."""
     try:
         is_there = disk.exists(folder)
         if not is_there:
@@ -130,12 +133,12 @@ def prepare_folder(disk: FileSystem, folder: str) -> None:
 
 
 def _reason(error: OSError) -> str:
-    """In the words of Go, which begin small."""
+    """The reason in the words of Go, which begin with a small letter."""
     return (error.strerror or str(error)).lower()
 
 
 def foreign_accounts(disk: FileSystem, folder: str) -> list[str]:
-    """Accounts whose streams a nats-server has left in the folder."""
+    """The accounts whose streams a nats-server has left in the folder."""
     return [
         name
         for name in disk.list_folder(folder)
@@ -144,7 +147,7 @@ def foreign_accounts(disk: FileSystem, folder: str) -> list[str]:
 
 
 def banner(options: JetStreamOptions, resources: Resources) -> list[str]:
-    """What the log says of a JetStream that starts; programs read some of it."""
+    """The lines that the log has at the start of JetStream. Programs parse some of them."""
     lines = ["---------------- JETSTREAM ----------------"]
     if options.strict:
         lines.append("  Strict:          true")
@@ -161,7 +164,7 @@ def banner(options: JetStreamOptions, resources: Resources) -> list[str]:
 
 
 def friendly_bytes(size: int) -> str:
-    """A size for people: `512 B`, `256.00 MB`."""
+    """A size in a readable unit: `512 B`, `256.00 MB`."""
     if size < _UNIT_STEP:
         return f"{size} B"
     amount, units = float(size), iter("KMGTPE")
@@ -173,7 +176,7 @@ def friendly_bytes(size: int) -> str:
 
 
 def encoding_of(options: JetStreamOptions) -> Encoding:
-    """How files are written: under the key of the options, if there is one."""
+    """The encoding of files: encrypted if the options have a key."""
     if not options.encryption_key:
         return Encoding()
     cipher = _CIPHERS[options.cipher]

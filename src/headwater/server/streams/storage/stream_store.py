@@ -1,8 +1,7 @@
 """The store of a server as its accounts see it: logs by account and stream.
 
-The store knows logs by a key and a file of bytes that it does not read. This module says which key
-belongs to which stream, what the stream file holds, and how often a log of that configuration is
-synced.
+The store knows logs by a key, and keeps for each a stream file whose bytes it does not read. This
+module knows the key and the stream file of each stream, and the sync mode of its log.
 """
 
 from typing import Final, NamedTuple, final
@@ -58,12 +57,12 @@ class StreamStore:
         )
         if self.store.offline and not self.store.stream_names():
             self.store.abandon()
-            raise StoreError(f"{resources.folder} can not be written: {self.store.offline}")
+            raise StoreError(f"{resources.folder} cannot be written: {self.store.offline}")
 
     # --- stream files --------------------------------------------------------------------------
 
     def mode_of(self, config: StreamConfig) -> SyncMode | None:
-        """How often a log of this configuration is synced; None for a log in memory."""
+        """The sync mode of a log with this configuration; None for a log in memory."""
         if config.storage is Storage.MEMORY:
             return None
         return SyncMode.ASYNC if config.persist_mode is PersistMode.ASYNC else self._default_mode
@@ -156,7 +155,7 @@ class StreamStore:
         self._staged.discard(StreamKey(account_name, config.name))
         self.remove_log(account_name, config, log)
 
-    # --- what is stored ------------------------------------------------------------------------
+    # --- stored streams ------------------------------------------------------------------------
 
     def recoverable_streams(self) -> list[StreamKey]:
         """The streams that were found when the store was opened."""

@@ -60,7 +60,7 @@ def test_a_stream_that_can_not_be_opened_is_told() -> None:
     after.disk.flip_bit(path, 20, 3)
     after.start()
     assert after.health().error == "JetStream stream '$G > ORDERS' could not be recovered"
-    assert any("can not be opened" in line for line in after.log_lines)
+    assert any("cannot be opened" in line for line in after.log_lines)
 
 
 def test_streams_of_an_account_that_is_gone_are_told_and_kept() -> None:

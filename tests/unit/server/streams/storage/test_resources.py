@@ -100,7 +100,7 @@ class TestAFolder:
 
     def test_on_a_full_disk_is_refused(self) -> None:
         disk = SimDisk(capacity_bytes=0)
-        with pytest.raises(OperatingError, match=f"{FOLDER} can not be written: .*No space left"):
+        with pytest.raises(OperatingError, match=f"{FOLDER} cannot be written: .*No space left"):
             StoredWorld(disk=disk).start()
         disk.capacity_bytes = None
         StoredWorld(disk=disk).start()
