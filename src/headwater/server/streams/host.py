@@ -83,15 +83,15 @@ class StreamHost:
         self._accounts = accounts
         self._server = server
         resources = resources_of(options.jetstream, environment)
-        self.limits = ServerLimits(options, resources)
-        self.limits.check_accounts()
+        self._limits = ServerLimits(options, resources)
+        self._limits.check_accounts()
         self._room = self._new_room()
         # The accounts that have JetStream, by name.
         self.accounts: dict[str, JetStreamAccount] = {}
         # The accounts in which requests are answered, with JetStream or without.
         self._listening: set[Account] = set()
         self._files = StreamStore(options.jetstream, resources, environment)
-        self.advisories = Advisories(
+        self._advisories = Advisories(
             server, accounts, broker, environment.clock, environment.entropy
         )
         self.runners = StreamRunners(
@@ -100,7 +100,7 @@ class StreamHost:
             broker,
             options.jetstream.sync_interval_s,
             log,
-            self.advisories,
+            self._advisories,
             RoomLimits(
                 options.jetstream.max_buffered_messages,
                 options.jetstream.max_buffered_bytes,
@@ -112,20 +112,20 @@ class StreamHost:
             self._files,
             self.runners,
             self._subscriptions,
-            self.advisories,
+            self._advisories,
             self._home_of,
             self._stream_deleted,
         )
-        self._api = ApiService(self.runners, self._subscriptions, self.advisories, server.domain)
+        self._api = ApiService(self.runners, self._subscriptions, self._advisories, server.domain)
         self._transfers = self._new_transfers()
         self._keepers = Keepers(
-            storage=self.limits,
+            storage=self._limits,
             streams=self.streams,
-            consumers=HostedConsumers(self.runners, self.advisories, environment.entropy),
+            consumers=HostedConsumers(self.runners, self._advisories, environment.entropy),
             backups=self._transfers,
             now_ns=environment.clock.wall_ns,
         )
-        self.facts = StreamFacts(self.accounts, self.limits, self._files, self.runners)
+        self.facts = StreamFacts(self.accounts, self._limits, self._files, self.runners)
 
     def _new_room(self) -> ServerRoom:
         options, environment = self._options, self._environment
@@ -135,8 +135,8 @@ class StreamHost:
             entropy=environment.entropy,
             find_zone=environment.find_zone,
             batch_room=BatchRoom(options.jetstream.batches),
-            usage=self.limits.usage,
-            check_storage=self.limits.check_room,
+            usage=self._limits.usage,
+            check_storage=self._limits.check_room,
             has_listener=self._has_listener,
         )
 
@@ -149,10 +149,10 @@ class StreamHost:
             self._broker,
             self._log,
             self._subscriptions,
-            self.advisories,
+            self._advisories,
             self._server.domain,
         )
-        staging = Staging(self._files, self.limits, self.runners, self.streams, self._api.api_of)
+        staging = Staging(self._files, self._limits, self.runners, self.streams, self._api.api_of)
         return Transfers(server, staging, self._home_of)
 
     # --- life ----------------------------------------------------------------------------------
@@ -168,7 +168,7 @@ class StreamHost:
         self.runners.start()
 
     def _announce(self) -> None:
-        log, store, resources = self._log, self._files.store, self.limits.resources
+        log, store, resources = self._log, self._files.store, self._limits.resources
         if resources.is_temporary:
             log.warn(TEMPORARY_WARNING)
         for line in banner(self._options.jetstream, resources):
@@ -197,10 +197,10 @@ class StreamHost:
         """Take over the limits of a new configuration, of the server and of accounts."""
         self._options = options
         self._room.max_payload = options.max_payload
-        self.limits.configure(options, self.limits.resources.raised(options.jetstream))
+        self._limits.configure(options, self._limits.resources.raised(options.jetstream))
         self._api.configure(self._api_settings())
         for name, state in self.accounts.items():
-            limits = self.limits.of_account(name)
+            limits = self._limits.of_account(name)
             if limits is None:
                 self._log.warn(
                     f"Account {name} keeps its JetStream until the server is started again"
@@ -243,7 +243,7 @@ class StreamHost:
 
     def _enable(self, account: Account) -> None:
         """Give an account the JetStream that its configuration allows, if any."""
-        limits = self.limits.of_account(account.name)
+        limits = self._limits.of_account(account.name)
         if limits is None or account is self._accounts.system:
             return
         state = self.accounts[account.name] = JetStreamAccount(account.name, limits, self._room)
