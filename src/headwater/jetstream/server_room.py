@@ -16,7 +16,7 @@ from headwater.jetstream.streams.schedules.schedule import ZoneFinder
 
 @final
 class Usage:
-    """Bytes by kind of storage: what streams hold, and what they have set aside."""
+    """The bytes that streams use and reserve, by kind of storage."""
 
     __slots__ = ("_file_reserved", "_file_used", "_memory_reserved", "_memory_used")
 
@@ -27,15 +27,15 @@ class Usage:
         self._memory_reserved = 0
 
     def used(self, storage: Storage) -> int:
-        """What messages count."""
+        """The bytes of stored messages."""
         return self._memory_used if storage is Storage.MEMORY else self._file_used
 
     def reserved(self, storage: Storage) -> int:
-        """What the limits of streams add up to."""
+        """The sum of the byte limits of streams."""
         return self._memory_reserved if storage is Storage.MEMORY else self._file_reserved
 
     def add(self, storage: Storage, used: int, reserved: int) -> None:
-        """So much more, or less."""
+        """Add bytes, or subtract them by negative counts."""
         if storage is Storage.MEMORY:
             self._memory_used += used
             self._memory_reserved += reserved
@@ -47,7 +47,7 @@ class Usage:
 @final
 @dataclass(slots=True, kw_only=True)
 class ServerRoom:
-    """What the accounts of one server share."""
+    """The values and limits that the accounts of one server share."""
 
     # The largest message that the server accepts, in bytes. A reload may change it.
     max_payload: int
