@@ -1,12 +1,12 @@
-"""What one read from a client turns into.
+"""Segments: the operations that one read from a client is decoded into.
 
-A decoder returns segments in the order they came. Publishes, the hot ones, never become an object
-each: neighbours share one `Publishes` of parallel lists, and neighbours with the very same control
-line share one `Run`. Everything else is rare and is one small object.
+A decoder returns segments in the order they came. Publishes, the hot operations, never become an
+object each: neighbours share one `Publishes` of parallel lists, and neighbours with the very same
+control line share one `Run`. Every other operation is rare and is one small object.
 
-`sizes` keeps the size token(s) as the client wrote them, because they are written again verbatim to
-every subscriber: `b"5"` for PUB, `b"12 17"` for HPUB. `header_sizes` is -1 where there is no header
-block; otherwise the first so many bytes of the payload are the header block.
+`sizes` has the size tokens as the client wrote them, because they are written again verbatim to
+every subscriber: `b"5"` for PUB, `b"12 17"` for HPUB. `header_sizes` has the bytes at the beginning
+of the payload that are the header block, or -1 without a header block.
 """
 
 from typing import Final, TypeAlias, final
@@ -30,7 +30,7 @@ class Publishes:
         self.payloads: list[bytes] = []
 
     def parted(self, count: int) -> "tuple[Publishes, Publishes]":
-        """The first so many, and the rest."""
+        """The first `count` publishes, and the rest."""
         if count == len(self.subjects):
             return self, Publishes()
         first, rest = Publishes(), Publishes()
@@ -74,12 +74,12 @@ class Run:
         self.payloads = payloads
 
     def parted(self, count: int) -> "tuple[Run, Run]":
-        """The first so many, and the rest."""
+        """The first `count` publishes, and the rest."""
         head = (self.subject, self.reply, self.header_size, self.size)
         return Run(*head, self.payloads[:count]), Run(*head, self.payloads[count:])
 
     def spread(self) -> Publishes:
-        """The same publishes, each for itself."""
+        """These publishes as parallel lists."""
         count = len(self.payloads)
         publishes = Publishes()
         publishes.subjects = [self.subject] * count
@@ -115,7 +115,7 @@ class Unsubscribe:
 
 @final
 class Connect:
-    """CONNECT and the JSON that follows it, not yet looked at."""
+    """CONNECT and its JSON, which is not decoded yet."""
 
     __slots__ = ("document",)
 
@@ -149,17 +149,17 @@ class ClientError:
 
 @final
 class Meaningless:
-    """+OK or INFO, which a client may send and a server reads and forgets."""
+    """+OK or INFO, which a client may send and a server ignores."""
 
     __slots__ = ()
 
 
 @final
 class Malformed:
-    """What can not be decoded; always the last segment a decoder returns.
+    """Bytes that cannot be decoded; always the last segment that a decoder returns.
 
-    `reply` is the -ERR text to send before closing, empty when nothing is sent. `operation` is the
-    first byte of what it was, because before CONNECT that byte decides what is answered.
+    `reply` is the -ERR text to send before closing, empty if no error is sent. `operation` is the
+    first byte of the operation: before CONNECT that byte decides about the answer.
     """
 
     __slots__ = ("detail", "operation", "reply")

@@ -1,22 +1,22 @@
 """Bytes from a client become segments.
 
 One call per read. The decoder keeps only the bytes of an unfinished operation; it knows nothing of
-subscriptions, accounts or permissions, and raises nothing: what can not be decoded comes back as a
-last `Malformed` segment, after which the decoder accepts no more.
+subscriptions, accounts or permissions, and raises nothing: bytes that cannot be decoded come back
+as a last `Malformed` segment, after which the decoder accepts no more.
 
-Four speeds. Publishes that repeat the control line before them are cut out of the buffer by one
-`bytes.split` per run, and so are acknowledgements, which differ in nothing but their subject. A
-publish line that any connection sent before costs one look-up. Other publishes cost one pass of
-find, split and slice. The rest goes by the operation's name, in any mixture of upper and lower case
-as the protocol allows.
+There are four speeds. Publishes that repeat the control line before them are cut out of the buffer
+by one `bytes.split` per run, and so are acknowledgements, which differ in nothing but their
+subject. A publish line that any connection sent before costs one look-up. Other publishes cost one
+pass of find, split and slice. Other operations are told by their name, in any mixture of upper and
+lower case as the protocol allows.
 
-CONNECT changes what may follow it (headers, for one), so decoding stops behind a CONNECT; the
-caller acts on it, sets `headers`, and feeds nothing to go on. Decoding stops likewise behind every
+CONNECT decides about operations that follow it (such as HPUB), so decoding stops behind a CONNECT;
+the caller acts on it, sets `headers`, and feeds no bytes to go on. Decoding also stops behind every
 `OPERATIONS_MAX` operations, so that no read keeps the caller for long. The rest of the read is not
 copied for either: a read may be full of CONNECTs.
 
 Bounds: an unfinished control line is at most `max_control_line` bytes of arguments, an unfinished
-payload at most `max_payload`, so a connection can not make the decoder hold more than their sum and
+payload at most `max_payload`, so a connection cannot make the decoder hold more than their sum and
 one read.
 """
 
@@ -47,7 +47,7 @@ CRLF: Final = b"\r\n"
 # As numbers: a single byte is found in bytes several times faster by its number.
 _TAB: Final = 0x09
 _RETURN: Final = 0x0D
-# What may stand around a JSON document and is not a part of it; other white space is an error.
+# White space that may stand around a JSON document; other white space is an error.
 _BLANKS: Final = b" \t\r\n"
 
 UNKNOWN_OPERATION: Final = "Unknown Protocol Operation"
@@ -58,19 +58,18 @@ HEADERS_NOT_SUPPORTED: Final = "message headers not supported"
 # nats-server reads at most nine digits of a size; more is a bad size, not a large one.
 SIZE_DIGITS_MAX: Final = 9
 
-# What is remembered of publish lines, whatever clients send: an entry takes about twice its line
-# and 250 bytes more, so at most 12 MB. Subjects people choose are far shorter than a control line
-# may be.
+# Publish lines that are remembered, and the longest of them: an entry takes about twice its line
+# and 250 bytes more, so all take at most 12 MB, whatever clients send. Subjects that people choose
+# are far shorter than a control line may be.
 LINES_KNOWN_MAX: Final = 16_384
 LINE_KNOWN_BYTES_MAX: Final = 256
 
-# Lines that hardly ever come again: what clients call the subjects they want replies on, and those
-# by which messages are acknowledged.
+# Beginnings of lines that hardly ever come again: publishes to reply inboxes, and acknowledgements.
 _ACK_LINE: Final = b"PUB $JS.ACK."
 _PASSING_LINES: Final = (b"PUB _INBOX.", b"HPUB _INBOX.", _ACK_LINE)
 
-# Acknowledgements in a row, as clients write them: what follows the subject of each of them is the
-# same. Longer subjects go the general way, whatever a control line may have.
+# Acknowledgements in a row, as clients write them: all have the same ending behind their subjects.
+# Longer subjects are parsed as other publishes are.
 _ACK_SUBJECT_BYTES_MAX: Final = 240
 ACK: Final = b"+ACK"
 _ACK_ENDS: Final = (b" 4\r\n+ACK\r\n", b"  0\r\n\r\n", b" 0\r\n\r\n")
@@ -81,22 +80,22 @@ _ACK_RUN: Final = re.compile(
         for end in _ACK_ENDS
     )
 )
-# The most that a line of those has.
+# The longest line of an acknowledgement in a row.
 _ACK_LINE_BYTES_MAX: Final = len(_ACK_LINE) + _ACK_SUBJECT_BYTES_MAX + len(b" 4\r\n")
 
 # Operations decoded by one call; a run counts as one. A read may hold 40,000, which take 50 ms.
 OPERATIONS_MAX: Final = 512
 
-# The first window of a run: what a wrong guess costs, in frames.
+# The first window of a run, in frames: the cost of a wrong guess.
 _RUN_WINDOW_MIN: Final = 8
 _RUN_WINDOW_GROWTH: Final = 4
 
-# Every operation a client may send, as far as its name goes.
+# The name of every operation that a client may send, with a blank where one has to follow.
 _OPERATIONS: Final = (
     *(b"PUB ", b"PUB\t", b"HPUB ", b"HPUB\t", b"SUB ", b"SUB\t", b"UNSUB ", b"UNSUB\t"),
     *(b"CONNECT", b"PING", b"PONG", b"INFO", b"+OK", b"-ERR ", b"-ERR\t"),
 )
-# What a line has besides its arguments at the most: `CONNECT ` and CRLF.
+# The bytes of a line besides its arguments, at the most: `CONNECT ` and CRLF.
 _LINE_BYTES_EXTRA: Final = 10
 _SNIPPET_BYTES: Final = 32
 
@@ -108,8 +107,8 @@ def parse_size(token: bytes) -> int:
     return -1
 
 
-# What a publish line says: subject, reply, header size, size token(s) as written, size; and of it
-# what is behind subject and reply.
+# The fields of a publish line: subject, reply, header size, size tokens as written, size; and those
+# of them that come behind subject and reply.
 _PublishLine: TypeAlias = tuple[bytes, bytes | None, int, bytes, int]
 _Sizes: TypeAlias = tuple[int, bytes, int]
 _Value = TypeVar("_Value")
@@ -118,12 +117,12 @@ _NO_LINE: Final[_PublishLine] = (b"", None, NO_HEADERS, b"", 0)
 
 @final
 class PublishLines:
-    """Publish lines read before, and what they said; one for all connections of a server.
+    """Publish lines read before, with their fields; one table for all connections of a server.
 
     Most publishers use few subjects and sizes, and a line met again costs one look-up. Requests and
     replies are hardly ever met again and do not enter; of a line with a reply only the sizes at its
-    end are kept. Connections that may not send headers have tables of their own: what others were
-    allowed does not help them.
+    end are kept. Connections that may not send headers have tables of their own, so that a line of
+    another connection does not let their headers through.
     """
 
     __slots__ = ("_known", "_sizes")
@@ -137,11 +136,11 @@ class PublishLines:
         return self._known[headers]
 
     def sizes(self, headers: bool) -> dict[bytes, _Sizes]:
-        """Of lines with a reply: the operation, a blank, and what comes behind the reply."""
+        """Sizes of lines with a reply, by the operation, a blank, and the end behind the reply."""
         return self._sizes[headers]
 
     def remember(self, headers: bool, line: bytes, said: _PublishLine) -> None:
-        """Keep a line that is short and may come again; with too many of them all are forgotten."""
+        """Keep a line that is short and may come again; a table that is full is emptied."""
         if len(line) <= LINE_KNOWN_BYTES_MAX and not line.startswith(_PASSING_LINES):
             _keep(self._known[headers], line, said)
 
@@ -150,7 +149,7 @@ class PublishLines:
         _keep(self._sizes[headers], ending, said)
 
     def forget(self) -> None:
-        """A limit has changed, and what was read under another may not be let through by this."""
+        """Forget all lines: a limit has changed, and they were read under another."""
         for known, sizes in zip(self._known, self._sizes, strict=True):
             known.clear()
             sizes.clear()
@@ -188,7 +187,7 @@ class ClientDecoder:
         self._lines = PublishLines() if lines is None else lines
         # An operation that has not ended yet. Growing it is cheap however small the reads are.
         self._held = bytearray()
-        # Bytes that operation needs; decoding again before they are there is wasted.
+        # Bytes that the operation needs; decoding before they are there would be wasted.
         self._needed = 0
         # The read that decoding stopped in, and the place. No operation is held at the same time.
         self._rest = b""
@@ -200,7 +199,7 @@ class ClientDecoder:
         self.stopped = False
 
     def set_limits(self, max_control_line: int, max_payload: int) -> None:
-        """Bound what is accepted from now on."""
+        """Set the limits of control lines and payloads."""
         self.max_control_line = max_control_line
         self.max_payload = max_payload
         # The last publish line; a repetition of it begins a run.
@@ -209,23 +208,23 @@ class ClientDecoder:
 
     @property
     def unfinished(self) -> bytes:
-        """The first byte of what has not been decoded yet; empty if there is nothing."""
+        """The first byte that has not been decoded yet; empty if all are."""
         return bytes(self._held[:1]) or self._rest[self._rest_start : self._rest_start + 1]
 
     @property
     def held_bytes(self) -> int:
-        """How much that has not been decoded yet is kept."""
+        """The number of bytes that are kept and not decoded yet."""
         return len(self._held) + len(self._rest) - self._rest_start
 
     def close(self) -> None:
-        """Accept no more, and let go of what was kept."""
+        """Accept no more, and free the bytes that were kept."""
         self._dead = True
         self.stopped = False
         self._held.clear()
         self._rest, self._rest_start = b"", 0
 
     def feed(self, data: bytes) -> list[Segment]:
-        """Decode `data` and whatever was left before."""
+        """Decode the bytes that were kept, and `data`."""
         segments: list[Segment] = []
         if self._dead:
             return segments
@@ -329,7 +328,7 @@ class ClientDecoder:
         return _ACK_RUN.match(data, position)
 
     def _check_payload(self, data: bytes, position: int, after: int) -> None:
-        """A payload that does not end here yet may do so later, unless it already can not."""
+        """Check a payload that has not ended: refuse it if no later byte can end it."""
         end = len(data)
         if after + 2 <= end or (after < end and data[after : after + 1] != b"\r"):
             raise _unknown(data, after, b"P")
@@ -349,7 +348,7 @@ class ClientDecoder:
         return self._parse_new_publish(line)
 
     def _parse_new_publish(self, line: bytes) -> _PublishLine | None:
-        """The same for one that is not known, and is kept if it is as usual."""
+        """A PUB or HPUB line without known sizes, which are remembered if it is as usual."""
         if line[-2:] != CRLF or line.find(_RETURN) != len(line) - 2 or _TAB in line:
             return self._parse_unusual_publish(line)
         if line[:4] == b"PUB ":
@@ -392,7 +391,7 @@ class ClientDecoder:
         return self._parse_unusual_publish(line)
 
     def _parse_unusual_publish(self, line: bytes) -> _PublishLine | None:
-        """HPUB, and PUB in other spellings or not in order."""
+        """PUB and HPUB in other spellings, or malformed."""
         operation = line[:5].upper()
         if operation[:4] in (b"PUB ", b"PUB\t"):
             arguments = _publish_arguments(line, 4)
@@ -424,7 +423,7 @@ class ClientDecoder:
             raise _bad("processPub Bad or Missing Size", arguments, b"P")
 
     def _check_header_publish(self, fields: list[bytes], arguments: bytes) -> int:
-        """The header size of an HPUB line in good order."""
+        """The header size of a well-formed HPUB line."""
         self._check_length(arguments, b"H")
         if not self.headers:
             raise MalformedError("", HEADERS_NOT_SUPPORTED, b"H")
@@ -442,7 +441,7 @@ class ClientDecoder:
         return header_size or NO_HEADERS
 
     def _parse_control(self, line: bytes, segments: list[Segment]) -> None:
-        """Anything but a publish."""
+        """Parse any operation but a publish."""
         operation = line[:8].upper()
         first = line[:1]
         if len(line) > self.max_control_line + _LINE_BYTES_EXTRA:
@@ -501,7 +500,7 @@ class ClientDecoder:
             raise _too_long(len(arguments), self.max_control_line, operation)
 
     def _check_unfinished(self, data: bytes, position: int) -> None:
-        """Refuse at once what no later byte can repair."""
+        """Refuse an unfinished line at once if no later byte can repair it."""
         partial = data[position : position + _LINE_BYTES_EXTRA].upper()
         if not any(partial.startswith(name) or name.startswith(partial) for name in _OPERATIONS):
             raise _unknown(data, position, partial[:1])
@@ -579,7 +578,7 @@ def _unknown(data: bytes, position: int, operation: bytes) -> MalformedError:
 
 
 def _bad(what: str, arguments: bytes, operation: bytes) -> MalformedError:
-    """Arguments that make no sense: the connection closes without a word, the log says why."""
+    """The error of malformed arguments: the client gets no reply, the log has the reason."""
     return MalformedError("", f"{what}: {quote_bytes(arguments)}", operation)
 
 

@@ -26,7 +26,7 @@ PONG: Final = b"PONG\r\n"
 
 
 def error(text: str) -> bytes:
-    """-ERR with its text in single quotes; whatever is in the text, it is one line."""
+    """-ERR with its text in single quotes, on one line whatever the text holds."""
     return b"-ERR '%b'\r\n" % one_line(text.encode())
 
 
@@ -80,7 +80,7 @@ def copies_of_message(begin: bytes, tails: Sequence[bytes], end: bytes) -> bytes
 
 
 def message_without_reply(tail: bytes, subject: bytes, header: bytes, payload: bytes) -> bytes:
-    """One message for one subscription; the header is empty where there is none."""
+    """One message for one subscription; the header may be empty."""
     if not header:
         return b"MSG %b%b%d\r\n%b\r\n" % (subject, tail, len(payload), payload)
     size = len(header) + len(payload)
@@ -104,12 +104,12 @@ def messages_without_reply(
 
 
 def no_responders_block(subject: bytes) -> bytes:
-    """The header of that status."""
+    """The header block of the status that nobody listens to a subject."""
     return b"NATS/1.0 503\r\nNats-Subject: %b\r\n\r\n" % subject
 
 
 def no_responders(reply: bytes, sid: bytes, subject: bytes) -> bytes:
-    """The status a requester gets when nobody listens to what it asked."""
+    """The message to a requester that nobody listens to the subject of its request."""
     block = no_responders_block(subject)
     return b"HMSG %b %b %d %d\r\n%b\r\n" % (reply, sid, len(block), len(block), block)
 
@@ -121,7 +121,7 @@ def stored_messages(
     headers: list[bytes],
     payloads: list[bytes],
 ) -> bytes:
-    """Messages of a stream, each with its reply; headers are empty where there is none.
+    """Messages of a stream, each with its reply; headers may be empty.
 
     `tail` is that of the subscription.
     """

@@ -6,8 +6,8 @@ A block is a version line, header lines and an empty line, each ended by CRLF:
 
 Stored messages carry their block unparsed, and readers compare it byte for byte, so the functions
 here change exactly the bytes that nats-server changes. An empty block is a message without headers.
-Blocks come from clients unchecked: nothing here may fail on one that is malformed, it only has to
-find nothing in it.
+Blocks come from clients unchecked: functions here may not fail on a malformed block, and only have
+to find nothing in it.
 
 Names are matched exactly, at the start of a line; the first line of a name counts. This module
 knows no header by name.
@@ -50,7 +50,7 @@ def value_of(block: bytes, name: bytes) -> bytes | None:
 def with_value(block: bytes, name: bytes, value: bytes) -> bytes:
     """The block with one more header at its end.
 
-    The value can not end its line: line ends in it become blanks, blanks around it go.
+    The value cannot end its line: line ends in it become blanks, and blanks around it are removed.
     """
     before = block[:-2] if len(block) > len(_CRLF) else _VERSION_LINE
     return b"%b%b: %b\r\n\r\n" % (before, name, one_line(value).strip(_TRIMMED))
@@ -63,9 +63,9 @@ def with_lines(block: bytes, lines: bytes) -> bytes:
 
 
 def replaced(block: bytes, name: bytes, value: bytes) -> bytes:
-    """The block with another value for the first header of this name; added if there is none.
+    """The block with another value for the first header of this name, or with one more header.
 
-    A blank between the colon and the old value stays; there is none if there was none.
+    A blank between the colon and the old value stays, and none is added.
     """
     line = block.find(b"\r\n" + name + b":")
     if line < 0:
@@ -78,7 +78,7 @@ def replaced(block: bytes, name: bytes, value: bytes) -> bytes:
 
 
 def without(block: bytes, name: bytes) -> bytes:
-    """The block without any header of this name; empty if that leaves none."""
+    """The block without any header of this name; empty if that leaves no header."""
     needle = b"\r\n" + name + b":"
     line = block.find(needle)
     while line >= 0:
@@ -117,9 +117,9 @@ def without_status(block: bytes) -> bytes:
 
 
 def status_block(code: int, text: str, pairs: Iterable[tuple[bytes, bytes]] = ()) -> bytes:
-    """A block that says how a request went: `NATS/1.0 404 Message Not Found`, then headers.
+    """The block of a status: `NATS/1.0 404 Message Not Found`, then headers.
 
-    Text and values may show what a client wrote; none of them can end its line.
+    Text and values may repeat words of a client; none of them can end its line.
     """
     lines = b"".join([b"%b: %b\r\n" % (name, one_line(value)) for name, value in pairs])
     status = f" {code} {text}" if text else f" {code}"

@@ -64,7 +64,7 @@ def decode_object(document: bytes) -> dict[str, Any]:
 
 @final
 class ConnectOptions:
-    """What a client says of itself. Absent fields keep the value they had, as in nats-server."""
+    """The options of CONNECT. Absent fields keep the value they had, as in nats-server."""
 
     __slots__ = (
         "account",
@@ -122,7 +122,7 @@ class ConnectOptions:
                 setattr(self, attribute, value)
 
     def forget_secrets(self) -> None:
-        """The client has gone; what it proved itself by is nobody's business any more."""
+        """Forget the credentials of a client that has gone."""
         self.password = self.auth_token = self.jwt = self.sig = ""
 
     def _check_types(self, fields: Mapping[str, object]) -> None:

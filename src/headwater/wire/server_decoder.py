@@ -1,11 +1,11 @@
 """Bytes from a server become deliveries: the client's side of the protocol.
 
-One call per read. Deliveries are parallel lists, never an object each; what is rare (INFO, PING,
-PONG, -ERR) comes beside them in the order it came. The decoder keeps only the bytes of an
+One call per read. Deliveries are parallel lists, never an object each; rare operations (INFO, PING,
+PONG, -ERR) stand beside them in the order they came. The decoder keeps only the bytes of an
 unfinished operation; it knows nothing of subscriptions or requests.
 
-A server that breaks the protocol raises `ServerProtocolError`, after which nothing more is
-accepted: there is nobody to answer, so unlike the other side there is no text to send back.
+Bytes that break the protocol raise `ServerProtocolError`, after which no bytes are accepted. A
+client has no error to send back, so unlike the decoder of a server this one raises.
 
 Bounds: a control line has at most `CONTROL_LINE_BYTES_MAX` bytes, a size at most `SIZE_DIGITS_MAX`
 digits, and no more than one message and one read is kept.
@@ -18,19 +18,19 @@ from headwater.go.quoting import quote_bytes
 
 # INFO with the addresses of a large cluster is the longest line a server sends.
 CONTROL_LINE_BYTES_MAX: Final = 1 << 20
-# As many digits as servers write; nonsense must not become a long wait for bytes that never come.
+# As many digits as servers write: a wrong size must not become a wait for bytes that never come.
 SIZE_DIGITS_MAX: Final = 9
 
 _SNIPPET_BYTES: Final = 64
 
 
 class ServerProtocolError(PeerError):
-    """The server said what can not be decoded."""
+    """The server sent bytes that cannot be decoded."""
 
 
 @final
 class Info:
-    """INFO and the JSON that follows it, not yet looked at."""
+    """INFO and its JSON, which is not decoded yet."""
 
     __slots__ = ("document",)
 
@@ -47,7 +47,7 @@ class ServerPing:
 
 @final
 class ServerPong:
-    """PONG: everything sent before the PING has been taken in."""
+    """PONG: the server has performed every operation before the PING."""
 
     __slots__ = ()
 
@@ -67,7 +67,7 @@ Control = Info | ServerPing | ServerPong | ServerError
 
 @final
 class Deliveries:
-    """The messages of one read as parallel lists, and what else the server said.
+    """The messages of one read as parallel lists, and the other operations of the read.
 
     `replies` and `headers` are empty where a message has none; a payload never has its headers.
     """
@@ -106,17 +106,17 @@ class ServerDecoder:
 
     def __init__(self) -> None:
         self._dead = False
-        # An operation that has not ended yet, and how many bytes it has when it has.
+        # An operation that has not ended yet, and the bytes that it will have.
         self._held = bytearray()
         self._needed = 0
 
     @property
     def held_bytes(self) -> int:
-        """How much that has not been decoded yet is kept."""
+        """The number of bytes that are kept and not decoded yet."""
         return len(self._held)
 
     def feed(self, data: bytes) -> Deliveries:
-        """Decode `data` and whatever was left before. Raises ServerProtocolError."""
+        """Decode the bytes that were kept, and `data`. Raises ServerProtocolError."""
         arrived = Deliveries()
         if self._dead:
             return arrived
@@ -139,9 +139,9 @@ class ServerDecoder:
     def _decode(self, data: bytes, arrived: Deliveries) -> int:
         """Decode the whole operations; return where the next one starts.
 
-        Messages without headers, what streams and acks are mostly made of, are first gathered as
-        the words of their lines and then turned into columns all at once. Only a blank separates
-        words: other white space may be part of a subject.
+        Messages without headers, which most are, are first gathered as the words of their lines and
+        then turned into columns all at once. Only a blank separates words: other white space may be
+        part of a subject.
         """
         position, end = 0, len(data)
         find = data.find
@@ -166,7 +166,7 @@ class ServerDecoder:
                 words.insert(3, b"")
             size = words[4]
             if len(size) > SIZE_DIGITS_MAX or not size.isdigit():
-                raise _unreadable("a size that is none", line)
+                raise _unreadable("an invalid size", line)
             after = start + int(size)
             if after + 2 > end:
                 self._needed = after + 2 - position
@@ -187,7 +187,10 @@ class ServerDecoder:
         words: list[bytes],
         arrived: Deliveries,
     ) -> int:
-        """Any other operation; where the next one starts, or `position` if it is not all here."""
+        """Decode an operation other than MSG with or without a reply.
+
+        Returns where the next one starts, or `position` if the operation is not whole.
+        """
         line = data[position : start - 2]
         if words[0] not in (b"MSG", b"HMSG"):
             _take_control(line, arrived)
@@ -212,7 +215,7 @@ class ServerDecoder:
 
 
 def _take_control(line: bytes, arrived: Deliveries) -> None:
-    """Anything but a message."""
+    """Decode an operation other than a message."""
     if line.startswith(b"PING"):
         arrived.controls.append(ServerPing())
     elif line.startswith(b"PONG"):
@@ -229,7 +232,7 @@ def _take_control(line: bytes, arrived: Deliveries) -> None:
 def _size(token: bytes, line: bytes) -> int:
     if len(token) <= SIZE_DIGITS_MAX and token.isdigit():
         return int(token)
-    raise _unreadable("a size that is none", line)
+    raise _unreadable("an invalid size", line)
 
 
 def _unreadable(what: str, line: bytes) -> ServerProtocolError:

@@ -214,7 +214,7 @@ class TestLimits:
     def test_the_longest_size_waits_and_one_digit_more_is_refused(self, operation: bytes) -> None:
         decoder = ServerDecoder()
         decoder.feed(operation % (b"9" * SIZE_DIGITS_MAX))
-        with pytest.raises(ServerProtocolError, match="size that is none"):
+        with pytest.raises(ServerProtocolError, match="invalid size"):
             ServerDecoder().feed(operation % (b"9" * (SIZE_DIGITS_MAX + 1)))
 
     def test_an_error_quotes_no_more_than_a_snippet(self) -> None:

@@ -1,7 +1,7 @@
-"""Who a client is: from the credentials in its CONNECT to a user, or to nobody.
+"""Authentication: from the credentials in a CONNECT to a user, or to a refusal.
 
-Plain secrets are compared in constant time at once. A bcrypt hash takes tens of milliseconds on
-purpose, so the comparison is returned as work for somebody else's thread.
+Plain secrets are compared in constant time at once. The comparison with a bcrypt hash takes tens of
+milliseconds on purpose, so it is returned as work for another thread.
 """
 
 import hmac

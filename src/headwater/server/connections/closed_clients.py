@@ -13,13 +13,13 @@ from typing import Final, NamedTuple, final
 
 from headwater.server.core.client import Client, Subscription
 
-# Subscriptions that are listed of one closed connection; the rest are counted only. A page of
+# Subscriptions that are listed of one closed connection; the rest are only counted. A page of
 # /connz shows as many connections.
 CLOSED_SUBSCRIPTIONS_MAX: Final = 1024
 # All closed connections together: ten thousand of usual clients with a few subscriptions each.
 CLOSED_BYTES_MAX: Final = 32 * 1024 * 1024
 
-# One record with its numbers, and one subscription in it, besides the texts of the client.
+# The memory of one record and of one subscription in it, without the texts of the client.
 _RECORD_BYTES: Final = 1024
 _SUBSCRIPTION_BYTES: Final = 256
 
@@ -97,7 +97,7 @@ class ClosedClient:
 
     @property
     def pending_bytes(self) -> int:
-        """Nothing is queued for a connection that has ended."""
+        """No bytes are queued for a connection that has ended."""
         return 0
 
 
@@ -119,7 +119,7 @@ class ClosedClients:
         return len(self._clients)
 
     def add(self, client: Client) -> None:
-        """Remember a client that goes; the oldest make room for it."""
+        """Remember a client that goes; the oldest records make room for it."""
         closed = ClosedClient(client)
         self._clients.append(closed)
         self._size_bytes += closed.size_bytes

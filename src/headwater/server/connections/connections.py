@@ -175,7 +175,8 @@ class Connections:
         """Take a client out of everything."""
         client.close_reason = reason
         client.session.apply(Event.CLOSE)
-        # Whoever has it on a route in hand takes the long way, and finds it closed.
+        # Routes that were handed out may still have the client. Deliveries to a congested client
+        # are checked, and the checks find it closed.
         client.congested = True
         client.liveness.stopped_wall_ns = self._clock.wall_ns()
         client.timers.cancel_all()
@@ -222,7 +223,7 @@ class Connections:
     # --- operations ----------------------------------------------------------------------------
 
     def perform(self, client: Client, segment: Segment, budget: Budget) -> Segment | None:
-        """Do what a segment asks for; return the publishes the budget was too small for."""
+        """Perform a segment. Returns the publishes for which the budget was too small."""
         if client.traced:
             self._broker.tracer.received(client, segment)
         if not client.session.performs_all and not self._may_perform(client, segment):
@@ -234,7 +235,7 @@ class Connections:
             self._note_activity(client)
             return self._broker.publish_run(client, segment, budget)
         if isinstance(segment, Subscribe | Unsubscribe):
-            # Consumers that deliver to the subject may begin or end to do so.
+            # Consumers that deliver to the subject may start or stop, which takes time.
             began_ns = self._clock.monotonic_ns()
             self._note_activity(client)
             if isinstance(segment, Subscribe):
@@ -259,7 +260,7 @@ class Connections:
         return None
 
     def decoded(self, client: Client) -> None:
-        """Every whole operation has been performed; the beginning of the next one may tell."""
+        """Check the first byte of an operation of which the rest has not come."""
         session = client.session
         if session.performs_all:
             return
@@ -269,7 +270,7 @@ class Connections:
                 self._login.stand_in(client)
 
     def write_answers(self) -> None:
-        """Write what the operations of this turn have produced so far."""
+        """Write the frames that the operations of this turn have produced so far."""
         self._broker.flush()
 
     def _may_perform(self, client: Client, segment: Segment) -> bool:

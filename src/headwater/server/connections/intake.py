@@ -37,22 +37,22 @@ class Performer(Protocol):
     """The part of a server that knows what operations mean."""
 
     def perform(self, client: Client, segment: Segment, budget: Budget) -> Segment | None:
-        """Do what a segment asks for, and charge it.
+        """Perform a segment and charge the budget.
 
         Returns the publishes of the segment for which the budget was too small.
         """
         ...
 
     def decoded(self, client: Client) -> None:
-        """Every whole operation of a client has been performed; a part of one may be left."""
+        """Every whole operation of a client has been performed; a part of another may be left."""
         ...
 
     def forget(self, client: Client, reason: str) -> None:
-        """A connection that was lost while it had a backlog has none any more."""
+        """The backlog of a connection that was lost has been performed."""
         ...
 
     def write_answers(self) -> None:
-        """Write what the operations of this turn have produced so far."""
+        """Write the frames that the operations of this turn have produced so far."""
         ...
 
 
@@ -73,7 +73,7 @@ class Intake:
     def __init__(self, scheduler: Scheduler, performer: Performer) -> None:
         self._scheduler = scheduler
         self._performer = performer
-        # Clients with a backlog, each of them once, in one of the two.
+        # Clients with a backlog; each stands once in one of the two queues.
         self._newcomers: deque[Client] = deque()
         self._queue: deque[Client] = deque()
         self._is_planned = False
@@ -98,7 +98,7 @@ class Intake:
             self._serve(client, TURN_UNITS - self._spent if is_alone else SLICE_UNITS)
 
     def resume(self, client: Client) -> None:
-        """Nothing but its own backlog holds a client back any more."""
+        """Go on with a client that was held back, unless something else holds it back."""
         if client.close_reason or client.is_held_back:
             return
         if client.has_backlog:
@@ -109,7 +109,7 @@ class Intake:
     def lose(self, client: Client, reason: str) -> None:
         """A connection is gone; the client is forgotten when its backlog has been performed.
 
-        A client that is not authenticated yet has nothing performed any more.
+        The backlog of a client that is not authenticated yet is not performed.
         """
         if client.session.waits or not client.has_backlog:
             self._performer.forget(client, reason)
@@ -136,7 +136,7 @@ class Intake:
             client.connection.resume_reading()
 
     def _take_turn(self) -> None:
-        """Serve those who wait until the turn's budget is spent."""
+        """Serve the clients that wait until the turn's budget is spent."""
         self._is_planned = False
         self._spent = 0
         queue, newcomers = self._queue, self._newcomers
@@ -144,7 +144,7 @@ class Intake:
             if queue or len(newcomers) > 1:
                 self._serve_newcomers()
             elif newcomers:
-                # Nobody waits behind it.
+                # No other client waits.
                 queue.append(newcomers.popleft())
             while queue and self._spent < TURN_UNITS:
                 self._serve_first(queue, SLICE_UNITS)
@@ -173,7 +173,7 @@ class Intake:
             self._release(client)
 
     def _serve(self, client: Client, units: int) -> None:
-        """Perform a client's backlog until it is empty, or the budget spent, or it has to wait."""
+        """Perform a backlog until it is empty, the budget is spent, or the client is held back."""
         budget, backlog = self._budget, client.backlog
         budget.units = units
         try:
@@ -189,7 +189,7 @@ class Intake:
             self._enqueue(client, self._queue)
 
     def _perform_some(self, client: Client, budget: Budget) -> bool:
-        """Perform the operations that are decoded; False if the client has to wait, or is gone."""
+        """Perform the decoded operations. Returns False if the client is held back or gone."""
         perform = self._performer.perform
         backlog = client.backlog
         segments = backlog.segments
@@ -207,7 +207,7 @@ class Intake:
         return not client.is_held_back
 
     def _decode_some(self, client: Client, budget: Budget) -> bool:
-        """Decode the next part of the oldest read; False if there is none."""
+        """Decode the next part of the oldest read. Returns whether there was one."""
         decoder, backlog = client.decoder, client.backlog
         if decoder.stopped:
             backlog.segments = decoder.feed(b"")

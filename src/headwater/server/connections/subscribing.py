@@ -22,7 +22,7 @@ INVALID_SUBJECT: Final = "Invalid Subject"
 # Queue groups of servers; clients may not join them.
 _SYSTEM_QUEUE: Final = b"_sys_"
 
-# A client may leave 500,000 subscriptions behind; so many are removed in about 3 ms.
+# A client may leave 500,000 subscriptions behind; this many are removed in about 3 ms.
 REMOVED_SUBSCRIPTIONS_MAX: Final = 1_000
 
 
@@ -64,7 +64,7 @@ class Subscribing:
             sub = Subscription(client, subject, queue, sid)
             client.subscriptions[sid] = sub
             client.account.index.insert(subject, queue, sub)
-            # If this turned delivery filtering on: those before it were asked and need none.
+            # Its permission may have turned delivery filtering on; those before it need no filter.
             sub.update_checks()
             if client.account.watched:
                 client.account.interest_changed(subject)
@@ -104,9 +104,9 @@ class Subscribing:
         self._remove_some(client.account, [*subscriptions.values()])
 
     def _remove_some(self, account: Account, subs: list[Subscription]) -> None:
-        """Remove subscriptions from the index, so many per turn.
+        """Remove subscriptions from the index, a bounded number per turn.
 
-        Those that wait get no messages any more: their client is closed.
+        Subscriptions that wait get no messages any more: their client is closed.
         """
         for sub in subs[-REMOVED_SUBSCRIPTIONS_MAX:]:
             account.index.remove(sub.subject, sub.queue, sub)

@@ -55,7 +55,7 @@ class Accounts:
         account.out_bytes += client.out_bytes
 
     def configure(self, options: Options) -> None:
-        """Create what the options name. Accounts no longer named stay until they are empty."""
+        """Create the accounts that options name; others stay until they have no clients."""
         names = [GLOBAL_ACCOUNT, *(account.name for account in options.accounts)]
         if options.system_account and not options.no_system_account:
             names.append(options.system_account)

@@ -7,13 +7,13 @@ whose time is measured: only such requests differ from each other by more than a
 
 from typing import Final, final
 
-# Others wait for as long as this when one connection floods the server, and for what the turn's
-# last operation takes beyond it. Shorter turns would share writes among fewer messages.
+# Other connections wait for as long as this when one floods the server, and for the time that the
+# turn's last operation takes beyond it. Shorter turns would share writes among fewer messages.
 TURN_UNITS: Final = 2_000
 # The slice of a connection where several wait: a hundred connections come round in 50 ms.
 SLICE_UNITS: Final = 500
-# The slice of a connection that had nothing to do before: some operations, or a request. What
-# does not fit goes on with the others. Newcomers together leave half a turn to these.
+# The slice of a connection that had nothing to do before: some operations, or a request. Operations
+# beyond it join the queue of the others, to which newcomers leave half a turn.
 NEWCOMER_UNITS: Final = 100
 NEWCOMERS_UNITS: Final = TURN_UNITS // 2
 
@@ -47,9 +47,9 @@ class Budget:
         self.units = units
 
     def charge(self, units: int) -> None:
-        """Work of so many units was done."""
+        """Subtract the units of work that was done."""
         self.units -= units
 
     def charge_time(self, took_ns: int, units_min: int) -> None:
-        """Work was done that took this long by the clock, which may stand still in a test."""
+        """Subtract the time that work took, at least `units_min`: a clock may stand still."""
         self.units -= max(units_min, took_ns // _NS_PER_UNIT)

@@ -1,8 +1,8 @@
 """One connected client as the server knows it, and its subscriptions.
 
-Pure state: what the client said of itself, what it subscribed to, what is waiting to be written to
-it, and the counters that monitoring shows. The bytes in `out` go to the connection once per turn of
-the loop (`headwater.server.core.broker`).
+Pure state: the options of its CONNECT, its subscriptions, the bytes that wait to be written to it,
+and the counters that monitoring shows. The bytes in `out` go to the connection once per turn of the
+loop (`headwater.server.core.out_buffers`).
 """
 
 from collections.abc import Callable
@@ -19,7 +19,7 @@ from headwater.wire.decoder import ClientDecoder
 from headwater.wire.info import ConnectOptions
 from headwater.wire.session import Session
 
-# The limit of a subscription that has ended: routes in hand may still have it.
+# The limit of a subscription that has ended: routes that were handed out may still have it.
 ENDED: Final = -1
 
 # The user name that is shown for a client that came with a token.
@@ -27,7 +27,7 @@ _TOKEN_USER: Final = "[REDACTED]"
 
 
 class Connection(Protocol):
-    """The way to a client's socket, as far as the server needs it."""
+    """The socket of a client, as far as the server needs it."""
 
     @property
     def peer_host(self) -> str: ...
@@ -48,11 +48,11 @@ class Connection(Protocol):
     def resume_reading(self) -> None: ...
 
     def close(self) -> None:
-        """Write what is queued, then close."""
+        """Write the queued bytes, then close."""
         ...
 
     def abort(self) -> None:
-        """Close at once, dropping what is queued."""
+        """Close at once, dropping the queued bytes."""
         ...
 
 
@@ -71,12 +71,12 @@ class Inlet(Protocol):
         ...
 
 
-# What an internal subscription is called with: subject, reply, header size, payload. Returns False
-# if there was nobody to take the message after all.
+# The handler of a subscription of the server itself: it is called with the source, subject, reply,
+# header size and payload of a message, and returns False if nobody took the message after all.
 Handler = Callable[["Client | None", bytes, bytes | None, int, bytes], bool | None]
 
-# The same for many requests at once, without headers and payloads: subjects and replies. Returns
-# the positions of those that nobody has taken, or None if they have to be handled one by one.
+# A handler of many requests without headers and payloads: it is called with subjects and replies,
+# and returns the positions of requests that nobody took, or None to have them handled one by one.
 BatchHandler = Callable[[list[bytes], list[bytes]], list[int] | None]
 
 
@@ -111,16 +111,16 @@ class Subscription:
         self.queue = queue
         self.sid = sid
         self.handler = handler
-        # A shorter way for many requests, if there is one.
+        # The handler of many requests at once, if the service has one.
         self.answer_all: BatchHandler | None = None
-        # The stream whose subject this is, if it is one.
+        # The inlet of a stream, if the subscription is that of a stream.
         self.ingest: Inlet | None = None
-        # What stands between the subject and the size in a MSG line without reply.
+        # The part of a MSG line between the subject and the reply or the size.
         self.tail = frames.tail_of(sid)
         self.delivered = 0
         # UNSUB max: the delivery after which the subscription ends; 0 for none.
         self.limit = 0
-        # Nothing about this subscription needs looking at before a message is appended.
+        # A message may be appended without any check.
         self.unchecked = False
 
     def end(self) -> None:
@@ -129,7 +129,7 @@ class Subscription:
         self.unchecked = False
 
     def update_checks(self) -> None:
-        """Find out whether deliveries can take the short way."""
+        """Recompute whether deliveries need a check."""
         permissions = self.client.permissions
         self.unchecked = (
             self.handler is None
@@ -201,7 +201,7 @@ class Liveness:
         self.rtt_ns = max(1, now_ns - self.started_ns)
 
     def measure_pong(self, now_ns: int) -> None:
-        """PONG came. One that no ping asked for is measured from the beginning, as CONNECT is."""
+        """PONG came. Without a ping before it, it is measured from the start, as CONNECT is."""
         self.pings_out = 0
         self.rtt_ns = max(1, now_ns - (self.ping_sent_ns or self.started_ns))
 
@@ -316,16 +316,17 @@ class Client:
         self.max_subscriptions = 0
         # Whether the account is the system account.
         self.is_system = False
-        # Publishes have to be looked at one by one: verbose, pedantic, restricted or headerless.
+        # Publishes are checked one by one: those of verbose, pedantic, restricted and headerless
+        # clients.
         self.guarded = True
         self.subscriptions: dict[bytes, Subscription] = {}
         self.out: list[bytes] = []
         self.dirty = False
-        # More is queued for this client than it reads: publishers to it are held back.
+        # More is queued for the client than it reads: publishers to it are held back.
         self.congested = False
-        # Every frame to this client is logged.
+        # Every frame from and to the client is logged.
         self.traced = False
-        # Pieces of work that this client caused, and waits for before anything else is done for it.
+        # Pieces of work that the client caused, and that its next operations wait for.
         self.awaited = 0
         self.close_reason = ""
         self.label = f"{connection.peer_host}:{connection.peer_port} - cid:{cid}"
@@ -359,7 +360,7 @@ class Client:
 
     @property
     def is_closed(self) -> bool:
-        """Whether the server is done with this client."""
+        """Whether the connection has ended."""
         return self.close_reason != ""
 
     @property
@@ -406,7 +407,7 @@ class Client:
 
     @property
     def authorized_user(self) -> str:
-        """The user that a client is, or says it is; a token is not shown."""
+        """The user of the client, or the one that its CONNECT names; a token is not shown."""
         connect = self.connect
         user = connect.nkey or self.username or connect.user
         if user or connect.jwt or not connect.auth_token:
@@ -439,7 +440,7 @@ class Client:
         return len(self.subscriptions)
 
     def update_checks(self) -> None:
-        """Recompute what follows from CONNECT and permissions."""
+        """Recompute which publishes and deliveries need checks, from CONNECT and permissions."""
         restricted = self.permissions is not None and self.permissions.restricts_publishing
         self.guarded = (
             self.connect.verbose or self.connect.pedantic or restricted or not self.headers

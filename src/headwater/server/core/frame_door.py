@@ -3,7 +3,7 @@
 Subjects that the decoder cut out of a control line are one word each. A subject that the server
 takes from anywhere else, such as a configuration or a message that an older version has stored,
 could have a blank or a line end in it, and the receiver would read the bytes that follow as
-a frame that nobody sent. The rules for configurations keep such subjects out; this door is for
+a frame that nobody sent. The rules for configurations keep these subjects out; this door is for
 subjects that got past the rules, and for messages that are on the disk already.
 """
 
@@ -46,5 +46,5 @@ class FrameDoor:
         return False
 
     def lets_all_pass(self, subjects: list[bytes]) -> bool:
-        """Whether every one of many does; which of them does not is not told."""
+        """Whether frames with these subjects are one frame each; nothing is reported."""
         return is_one_word(b"".join(subjects))

@@ -1,8 +1,8 @@
-"""Clients that wait for work they caused, before anything else is done for them.
+"""Clients that are held back until work that they caused is done.
 
-Some work takes many turns of the loop, and what a client sends meanwhile would pile up. So the
-client is held back: its socket is not read and its backlog is not performed, until the work is
-done. Work counts, because a client may wait for several pieces of it.
+Some work takes many turns of the loop, and the operations that a client sends meanwhile would pile
+up. So the client is held back: its socket is not read and its backlog is not performed until the
+work is done. Pieces of work are counted, because a client may wait for several.
 """
 
 from collections.abc import Callable, Iterable
@@ -13,7 +13,7 @@ from headwater.server.core.client import Client
 
 @final
 class Holding:
-    """Holds clients back. `resume` is called with a client for which nothing is waited any more."""
+    """Holds clients back. `resume` is called with a client when work for it is done."""
 
     __slots__ = ("_resume",)
 
@@ -21,13 +21,13 @@ class Holding:
         self._resume = resume
 
     def hold(self, clients: Iterable[Client]) -> None:
-        """Have clients wait for one more piece of work."""
+        """Hold clients back for one more piece of work."""
         for client in clients:
             client.awaited += 1
             client.connection.pause_reading()
 
     def release(self, clients: Iterable[Client]) -> None:
-        """The work that clients waited for is done."""
+        """End one piece of work that clients waited for."""
         for client in clients:
             client.awaited -= 1
             self._resume(client)
@@ -52,7 +52,7 @@ class Waiting:
         self.size = 0
 
     def add(self, size: int, clients: Iterable[Client], count: int = 1) -> None:
-        """So many more pieces of work wait, which these clients brought."""
+        """Count pieces of work that wait, and hold back the clients that brought too much."""
         self.count += count
         self.size += size
         if self.count > self._count_max or self.size > self._bytes_max:
@@ -61,7 +61,7 @@ class Waiting:
             self._held += held
 
     def release(self) -> None:
-        """The work does not wait any more."""
+        """Count nothing any more, and release the clients that were held back."""
         self.count = self.size = 0
         held, self._held = self._held, []
         self._holding.release(held)
@@ -85,11 +85,11 @@ class Deferred:
         self._shares: dict[Client, tuple[int, int]] = {}
 
     def add(self, client: Client, size: int) -> None:
-        """A request of this size is answered later."""
+        """Count a request that is answered later."""
         self._change(client, 1, size)
 
     def remove(self, client: Client, size: int) -> None:
-        """A request of this size has been answered."""
+        """Count a request no more: it has been answered."""
         self._change(client, -1, -size)
 
     def _change(self, client: Client, count: int, size: int) -> None:
@@ -98,7 +98,7 @@ class Deferred:
         if after[0]:
             self._shares[client] = after
         else:
-            # A client that is gone is not kept here.
+            # A client without requests is not kept, so that it can be freed.
             self._shares.pop(client, None)
         if self._is_much(after) and not self._is_much(before):
             self._holding.hold([client])

@@ -1,6 +1,6 @@
 """Publishes on their way from the broker into a stream: gathered for a turn, then taken at once.
 
-A stream holds only so many that it has not answered (`Room`); a publish beyond that is refused.
+The publishes that a stream has not answered are bounded (`Room`); a publish beyond that is refused.
 """
 
 from enum import Enum
@@ -40,7 +40,7 @@ def size_of(incoming: Incoming) -> int:
 
 @final
 class Room:
-    """Publishes that one stream holds, and how many more it takes."""
+    """The publishes that one stream has not answered, and the room for more."""
 
     __slots__ = ("_limits", "messages", "size")
 
@@ -50,12 +50,15 @@ class Room:
         self.size = 0
 
     def hold(self, messages: int, size: int) -> None:
-        """The stream keeps publishes until they are answered; negative when they are."""
+        """Count publishes that the stream keeps; negative when they are answered."""
         self.messages += messages
         self.size += size
 
     def admit(self, incoming: Incoming) -> tuple[Incoming, list[bytes], Excess | None]:
-        """Publishes that there is room for, the reply subjects of the others, and what is short."""
+        """Split publishes by the room for them.
+
+        Returns the admitted publishes, the reply subjects of the others, and the limit they met.
+        """
         messages_max, bytes_max, line_bytes_max = self._limits
         count = len(incoming)
         if messages_max < 0 or self.messages + count <= messages_max:
@@ -93,10 +96,10 @@ class Room:
 
 
 class IngestOwner(Protocol):
-    """Who processes what was gathered."""
+    """The part of a stream that processes gathered publishes."""
 
     def process(self, ingest: "Ingest") -> None:
-        """Take what was gathered into the stream."""
+        """Take the gathered publishes into the stream."""
         ...
 
 
@@ -116,7 +119,7 @@ class Ingest:
         self.waiting = False
 
     def take(self) -> Incoming:
-        """What was gathered; the next turn begins with nothing."""
+        """Remove and return the gathered publishes."""
         incoming = self.incoming
         self.incoming = Incoming()
         self.publishers, self.starts = [], []
@@ -124,5 +127,5 @@ class Ingest:
         return incoming
 
     def process(self) -> None:
-        """Have it taken in."""
+        """Have the owner process the gathered publishes."""
         self._owner.process(self)

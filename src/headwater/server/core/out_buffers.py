@@ -14,8 +14,8 @@ from headwater.server.core.client import Client
 # bytes of payload, or pieces of frames, of which no other is longer than a control line.
 WRITE_BYTES_MAX: Final = 8 * 1024 * 1024
 WRITE_PIECES_MAX: Final = 128 * 1024
-# Large fan-outs may let this much wait for the end of the turn: payloads, and for each delivery its
-# control line. Small fan-outs are bounded by the read that brought them.
+# Bytes of large fan-outs that may wait for the end of the turn: payloads, and a control line for
+# each delivery. Small fan-outs are bounded by the read that brought them.
 WAITING_BYTES_MAX: Final = 64 * 1024 * 1024
 DELIVERY_BYTES: Final = 64
 # A client with more than this part of `max_pending` to read is behind. Its buffer is looked at
@@ -48,7 +48,7 @@ class OutBuffers:
         self._waiting_bytes = 0
 
     def touch(self, client: Client) -> None:
-        """Remember that a client has bytes to write this turn."""
+        """Have a client's buffer written at the end of the turn."""
         if client.dirty:
             return
         client.dirty = True
@@ -56,7 +56,7 @@ class OutBuffers:
         self._plan_flush()
 
     def add_waiting(self, size: int) -> None:
-        """A large fan-out added bytes to the buffers; when they are too many all are written."""
+        """Count bytes that a large fan-out added; too many of them are written at once."""
         self._waiting_bytes += size
         if self._waiting_bytes > WAITING_BYTES_MAX:
             self.flush()
@@ -117,7 +117,7 @@ class OutBuffers:
             client.congested = buffered > self._congested_bytes
 
     def drained(self, client: Client) -> None:
-        """A client has read what was queued for it."""
+        """Note that a client has read all bytes that were queued for it."""
         client.congested = False
 
     def is_congested(self, client: Client) -> bool:

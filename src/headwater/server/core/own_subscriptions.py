@@ -47,7 +47,7 @@ def own_client(cid: int, account: Account) -> Client:
 
 @final
 class OwnSubscriptions:
-    """Subscriptions of the server itself. `new_client` makes its client in an account."""
+    """Subscriptions of the server itself; `new_client` makes a client for them in an account."""
 
     __slots__ = ("_clients", "_new_client")
 
@@ -56,17 +56,17 @@ class OwnSubscriptions:
         self._clients: dict[str, Client] = {}
 
     def serve(self, account: Account, subject: bytes, handler: Handler) -> Subscription:
-        """Have messages on a subject handled as they come."""
+        """Subscribe a handler to a subject."""
         return self._insert(Subscription(self._client(account), subject, None, b"", handler))
 
     def take_in(self, account: Account, subject: bytes, ingest: Inlet) -> Subscription:
-        """Have messages on a subject gathered for a stream."""
+        """Subscribe the inlet of a stream to a subject."""
         sub = Subscription(self._client(account), subject, None, b"")
         sub.ingest = ingest
         return self._insert(sub)
 
     def end(self, sub: Subscription) -> None:
-        """Listen no longer."""
+        """End a subscription."""
         sub.client.account.index.remove(sub.subject, sub.queue, sub)
 
     def _insert(self, sub: Subscription) -> Subscription:

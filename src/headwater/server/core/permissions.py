@@ -1,10 +1,10 @@
-"""What one connection may publish and subscribe to.
+"""The subjects that one connection may publish and subscribe to.
 
 Built once per connection from the user's Permissions. Publish answers are remembered per subject,
 up to a bound, because most publishers use few subjects.
 
-A deny list does not stop a wildcard subscription that is wider than it; such a subscription is let
-in and the denied subjects are filtered when messages are delivered (`filters_deliveries`).
+A deny list does not stop a wildcard subscription that is wider than it. The subscription is let in,
+and the denied subjects are filtered when messages are delivered (`filters_deliveries`).
 """
 
 from typing import Final, final
@@ -36,7 +36,7 @@ class _RuleList:
     __slots__ = ("_index", "rules")
 
     def __init__(self, rules: list[_Rule]) -> None:
-        # Answers are remembered by whoever asks; every connection has several of these.
+        # Answers are remembered by the connection; every connection has several of these lists.
         self._index: SubscriptionIndex[_Rule] = SubscriptionIndex(caching=False)
         self.rules = rules
         for rule in rules:
@@ -51,7 +51,7 @@ class _RuleList:
         return any(is_subset(pattern, rule.subject) for rule in self._index.match(pattern).plain)
 
     def queue_verdict(self, subject: bytes, queue: bytes) -> bool | None:
-        """Whether entries with a queue name this one; None if no such entry covers the subject."""
+        """Whether entries with a queue name `queue`; None if none of them covers the subject."""
         groups = self._index.match(subject).groups
         if not groups:
             return None

@@ -22,7 +22,7 @@ class SliceTurns:
         self._waiting: deque[Callable[[], object]] = deque()
 
     def add(self, work: Callable[[], object]) -> None:
-        """Do a slice of work, in a later turn."""
+        """Have a slice of work done in a later turn."""
         self._waiting.append(work)
         if len(self._waiting) == 1:
             self._scheduler.call_soon(self._do_next)
@@ -32,7 +32,7 @@ class SliceTurns:
         try:
             work()
         finally:
-            # The work stands in line while it is done, so that joining work begins no other round.
+            # The work stays in line while it is done, so that work added by it plans no other turn.
             self._waiting.popleft()
             if self._waiting:
                 self._scheduler.call_soon(self._do_next)

@@ -1,7 +1,7 @@
-"""The monitoring port: from the target of a GET to a document of `headwater.server.monitor`.
+"""The monitoring port: from the target of a GET to a document of `monitoring.pages`.
 
-Paths, parameters, status codes and texts are nats-server's. Which request counts in /varz, and
-whether it counts when it is refused, is too.
+Paths, parameters, status codes and texts are those of nats-server, and so are the requests that
+/varz counts: some are counted before their parameters are read, and some only if they are valid.
 """
 
 from collections.abc import Callable
@@ -49,7 +49,7 @@ _SUBSZ: Final = "/subsz"
 
 @final
 class Monitor:
-    """Answers to GET on the monitoring port of one node."""
+    """Answers to GET on the monitoring port of one server."""
 
     __slots__ = ("_facts", "_log", "_pages")
 
@@ -204,7 +204,7 @@ class Monitor:
 
     def _jsz(self, query: Query) -> HttpResponse:
         self._count("/jsz")
-        # In this order, because the first that can not be read is refused.
+        # In this order, because the first parameter that cannot be read is refused.
         options = JszOptions(
             accounts=query.boolean("accounts"),
             streams=query.boolean("streams"),
@@ -239,7 +239,7 @@ def _state(query: Query) -> int:
 
 
 def _without_origin(target: str) -> str:
-    """The path and query of a target that names the server too, as proxies are sent it."""
+    """The path and query of a target that may name the server too, as in requests to proxies."""
     scheme, separator, rest = target.partition("://")
     if not separator or scheme.lower() not in ("http", "https"):
         return target
@@ -248,7 +248,7 @@ def _without_origin(target: str) -> str:
 
 
 def _cleaned(path: str) -> str:
-    """The shortest path to the same place."""
+    """The path without empty parts, `.` and `..`."""
     parts: list[str] = []
     for part in path.split("/"):
         if part == "..":

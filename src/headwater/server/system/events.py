@@ -1,6 +1,7 @@
-"""What a server tells its system account: the documents of events and of service replies.
+"""The documents of system events and of service replies.
 
-Only shapes and how they are filled; who is told, and when, is `headwater.server.system.services`.
+This module has their shapes and fills them; `headwater.server.system.services` decides when they
+are sent, and to whom.
 Fields are nats-server's, in its order (see `headwater.server.monitoring.pages.documents.View`).
 """
 
@@ -32,13 +33,13 @@ CONNECT_TYPE: Final = "io.nats.server.advisory.v1.client_connect"
 DISCONNECT_TYPE: Final = "io.nats.server.advisory.v1.client_disconnect"
 ACCOUNT_CONNECTIONS_TYPE: Final = "io.nats.server.advisory.v1.account_connections"
 
-# What a nats-server with JetStream says it can do: streams, binary snapshots, and raft traffic in
+# The abilities of a nats-server with JetStream: streams, binary snapshots, and Raft traffic in
 # accounts of its own.
 JETSTREAM_FLAGS: Final = 0b111
 
 
 class ServerIdentity(View, kw_only=True):
-    """Who speaks. `seq` counts everything the server has said."""
+    """The server that sent an event or a reply. `seq` counts all of them."""
 
     name: str
     host: str
@@ -56,7 +57,7 @@ class ServerIdentity(View, kw_only=True):
 
 
 class ServerId(View, kw_only=True):
-    """Who speaks, in short."""
+    """The server that sent a reply, in short."""
 
     name: str
     host: str
@@ -82,7 +83,7 @@ class ClientIdentity(View, kw_only=True):
 
 
 class Event(View, kw_only=True):
-    """What every event begins with."""
+    """The fields that every event begins with."""
 
     type: str
     id: str
@@ -106,9 +107,9 @@ class DisconnectEvent(Event, kw_only=True):
 
 
 class AccountConnections(Event, kw_only=True):
-    """How many connections an account has now: an event that goes on with an AccountStat.
+    """The number of connections of an account: an event that goes on with an AccountStat.
 
-    Its fields are written out, because a document has one base only.
+    The fields of AccountStat are written out, because a document has only one base.
     """
 
     acc: str
@@ -162,14 +163,14 @@ class AllowDeny(View, kw_only=True):
 
 
 class Responses(View, kw_only=True):
-    """Leave to respond; `ttl` in nanoseconds."""
+    """The permission to respond; `ttl` in nanoseconds."""
 
     max: int
     ttl: int
 
 
 class UserPermissions(View, kw_only=True):
-    """What a user may do."""
+    """The permissions of a user."""
 
     publish: AllowDeny
     subscribe: AllowDeny
@@ -177,7 +178,7 @@ class UserPermissions(View, kw_only=True):
 
 
 class UserInfo(View, kw_only=True):
-    """What a user may know of itself."""
+    """The user of a client, as the client may see it."""
 
     user: str
     account: str
@@ -270,7 +271,7 @@ def disconnect_event(
 def account_connections(
     facts: Facts, account: Account, seq: int, event_id: str
 ) -> AccountConnections:
-    """How many connections an account has now."""
+    """The event about the number of connections of an account."""
     return AccountConnections(
         type=ACCOUNT_CONNECTIONS_TYPE,
         id=event_id,
@@ -313,7 +314,7 @@ def stats_event(facts: Facts, seq: int) -> StatsEvent:
 
 
 def user_info(client: Client) -> UserInfo:
-    """What a user may know of itself."""
+    """The user of a client, as the client may see it."""
     permissions = client.permissions
     return UserInfo(
         user=client.authorized_user,

@@ -1,11 +1,11 @@
-"""The server as a participant: services it answers and events it publishes, on subjects `$SYS.>`.
+"""The services that a server answers and the events that it publishes, on subjects `$SYS.>`.
 
-A service is a subscription whose client is the server itself and which has a handler instead of a
-connection. Every account has one such client for the few services that users of any account may
-ask, about themselves and their own account. In the system account it also answers whatever /varz
-and its relatives show; there alone events are published, and only when somebody listens.
+A service is a subscription with a handler, of a client of the server itself. The server has one
+client in every account for the services that users may ask about themselves and their account. Its
+client in the system account also answers with the documents of monitoring. Events are published in
+the system account only, and only if it has subscribers for them.
 
-Nothing here exists in a server without a system account.
+A server without a system account has neither services nor events.
 """
 
 from collections.abc import Callable
@@ -52,7 +52,7 @@ from headwater.server.system.events import (
     user_info,
 )
 
-# How often a server describes itself to those in the system account who listen.
+# The time between two STATSZ events, while the system account has clients.
 STATSZ_INTERVAL_S: Final = 10.0
 
 _BAD_REQUEST: Final = 400
@@ -63,11 +63,11 @@ _EVERY_ACCOUNT: Final = "PING"
 
 
 class NoOptions(View, kw_only=True):
-    """Of a service that shows the same to everybody."""
+    """The options of a service that has none."""
 
 
 class ServerFilter(View, kw_only=True):
-    """Which servers a request is meant for; goes with the options of any request."""
+    """The servers that a request is meant for; it comes beside the options of any request."""
 
     server_name: str = ""
     cluster: str = ""
@@ -153,7 +153,7 @@ _ACCOUNT_SERVICES: Final = {
 
 @final
 class SystemServices:
-    """The services and events of one server: told what happens, it tells those who listen."""
+    """The services and events of one server."""
 
     __slots__ = (
         "_accounts",
@@ -319,7 +319,7 @@ class SystemServices:
     def _answer(
         self, request: Request, options: type[Any], view: Callable[[Any], object | None]
     ) -> None:
-        """Reply with a document, or with why there is none."""
+        """Reply with a document, or with the reason for which it cannot be made."""
         if request.reply is None:
             return
         try:
@@ -352,7 +352,7 @@ class SystemServices:
         self._reply(request, ServerId(name=facts.name, host=facts.info.host, id=facts.server_id))
 
     def _answer_statsz(self, request: Request) -> None:
-        """Without a reply subject the answer goes to everybody who listens to such events."""
+        """Reply with STATSZ, or publish it as an event if the request has no reply subject."""
         if request.reply is None:
             self._publish_stats()
             return
@@ -407,11 +407,11 @@ class SystemServices:
 
     @property
     def _has_audience(self) -> bool:
-        """Whether anybody could listen; spares servers without operators the rest."""
+        """Whether the system account has clients: without them no event is made."""
         return self._system is not None and bool(self._system.clients)
 
     def _publish(self, subject: str, event: Callable[[int], object]) -> None:
-        """Send an event to those in the system account who listen; make it only for them."""
+        """Make and send an event, if the system account has a subscription for it."""
         if self._system is None or not self._has_audience:
             return
         name = subject.encode()
@@ -426,7 +426,7 @@ class SystemServices:
         )
 
     def _publish_connections(self, account: Account) -> None:
-        """One event under its old and its new name; there is none about the global account."""
+        """Send one event under its old and its new name; the global account has no such event."""
         if account.name == GLOBAL_ACCOUNT or not self._has_audience:
             return
         event_id = self._new_event_id()
@@ -450,7 +450,7 @@ class SystemServices:
         self._statsz_timer = self._scheduler.call_later(STATSZ_INTERVAL_S, self._statsz_due)
 
     def _statsz_due(self) -> None:
-        """Goes on for as long as there is anybody in the system account."""
+        """Publish STATSZ, and again later, while the system account has clients."""
         self._statsz_timer = None
         if self._has_audience:
             self._publish_stats()

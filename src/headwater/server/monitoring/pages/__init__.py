@@ -1,6 +1,6 @@
-"""View models of one server: what monitoring and the system services show of a Node.
+"""View models of one server: the documents that monitoring and the system services show.
 
 Each module is one document (`varz`, `connz`, ...): a struct whose fields have nats-server's names,
-order and omission rules, and a function that fills it from a Node. Nothing here changes a Node, and
-nothing here knows whether it was asked over HTTP or by a message.
+order and omission rules, and a function that fills it from `Facts`. Nothing here changes a server,
+and nothing here knows whether a document was asked for over HTTP or by a message.
 """

@@ -1,7 +1,7 @@
-"""Documents about what this server does not have yet: other servers.
+"""Documents about other servers, which this server does not know yet.
 
-nats-server answers these requests whether the feature is configured or not; an operator's tool that
-asks all of them gets from us what it gets from a nats-server on its own.
+nats-server answers these requests whether the feature is configured or not. An operator's tool that
+asks for all of them gets the documents of a nats-server on its own.
 """
 
 from headwater.server.monitoring.facts import Facts

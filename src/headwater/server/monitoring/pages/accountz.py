@@ -1,4 +1,4 @@
-"""/accountz and /accstatz: accounts, what is in them and what went through them."""
+"""/accountz and /accstatz: accounts, their connections and subscriptions, and their traffic."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -42,7 +42,7 @@ class AccountzOptions(View, kw_only=True):
 
 
 class AccountStatzOptions(View, kw_only=True):
-    """Which accounts; those without connections only where asked for."""
+    """The accounts to show; those without connections only where asked for."""
 
     accounts: tuple[str, ...] = ()
     include_unused: bool = False
@@ -62,7 +62,7 @@ class ServiceImport(View, kw_only=True):
 
 
 class Mapping(View, kw_only=True):
-    """Where a subject leads to, and with which share."""
+    """The subject that another subject is mapped to, and its share of the messages."""
 
     subject: str
     weight: int

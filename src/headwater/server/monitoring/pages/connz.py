@@ -1,4 +1,4 @@
-"""/connz: connections, open and closed, with what they said, did and subscribed to."""
+"""/connz: connections, open and closed, with their options, counters and subscriptions."""
 
 from collections.abc import Callable, Iterable
 from typing import Final, TypeAlias
@@ -32,12 +32,12 @@ STATES: Final = {
     "all": STATE_ANY,
 }
 
-# A connection that is open or has ended; what is shown of both has one name.
+# A connection that is open or has ended; the fields that are shown have the same names in both.
 Shown: TypeAlias = Client | ClosedClient
 
 
 class ConnzOptions(View, kw_only=True):
-    """Which connections, how many of them, and what of each; by the names of the system service."""
+    """The connections to show, and the details of each; by the names of the system service."""
 
     sort: str = ""
     auth: bool = False
@@ -274,7 +274,7 @@ def _connection(client: Shown, options: ConnzOptions, now_ns: int) -> ConnInfo:
         version=client.version,
     )
     if options.subscriptions_detail:
-        # nats-server keeps the subscriptions of the dead with their account.
+        # nats-server keeps the subscriptions of a closed connection with their account.
         account = client.account_name if is_closed else ""
         info.subscriptions_list_detail = tuple(
             subscription_detail(sub, client.cid, account) for sub in _listed(client)
@@ -287,7 +287,7 @@ def _connection(client: Shown, options: ConnzOptions, now_ns: int) -> ConnInfo:
 
 
 def _listed(client: Shown) -> Iterable[Subscription | ClosedSubscription]:
-    """The subscriptions of a connection; of one that has ended as many as are remembered."""
+    """The subscriptions of a connection; of a closed connection, those that are remembered."""
     return client.subscriptions.values() if isinstance(client, Client) else client.subscriptions
 
 
@@ -296,6 +296,6 @@ def _add_identity(info: ConnInfo, client: Shown, is_closed: bool) -> None:
     account = client.account_name
     if account != GLOBAL_ACCOUNT:
         info.account = account
-    # nats-server names the global account of the living only.
+    # nats-server names the global account of open connections only.
     if account != GLOBAL_ACCOUNT or not is_closed:
         info.name_tag = account

@@ -1,7 +1,7 @@
-"""How monitoring documents are spelled: as Go's `encoding/json` and `time` spell them.
+"""The spelling of monitoring documents: that of Go's `encoding/json` and `time`.
 
 Fields of a View are in the order nats-server writes them. A field with a default is left out while
-it has that default, which is what Go calls `omitempty`.
+it has that default, as with Go's `omitempty`.
 """
 
 from datetime import UTC, datetime
@@ -31,11 +31,11 @@ class View(msgspec.Struct, omit_defaults=True, kw_only=True):
 
 
 class Refused(HeadwaterError):
-    """The document can not be made as asked for; the text is nats-server's."""
+    """The document cannot be made as asked for; the text is nats-server's."""
 
 
 class Filtered(Refused):
-    """The document is not for whoever asked; over messages nothing is sent at all."""
+    """The document is withheld from the requester; a request by message gets no answer at all."""
 
 
 class MsgBytes(View, kw_only=True):

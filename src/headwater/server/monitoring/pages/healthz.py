@@ -1,7 +1,7 @@
-"""/healthz: whether this server does its work.
+"""/healthz: whether the server can serve clients and streams.
 
-Only streams with files are looked at, as nats-server looks at its folders: a stream in memory is
-not there for it.
+Only streams with files are checked, because nats-server checks its folders: streams in memory do
+not count.
 """
 
 from collections.abc import Iterator
@@ -32,7 +32,7 @@ _NOT_AVAILABLE: Final = "unavailable"
 
 
 class HealthzOptions(View, kw_only=True, rename="kebab"):
-    """What is asked about."""
+    """The part of the server to check."""
 
     js_enabled: bool = False
     js_enabled_only: bool = False
@@ -45,7 +45,7 @@ class HealthzOptions(View, kw_only=True, rename="kebab"):
 
 
 class HealthError(View, kw_only=True):
-    """One thing that is wrong."""
+    """One problem of the server."""
 
     type: str
     account: str = ""
@@ -153,7 +153,7 @@ def _problems_of_all(streams: StreamFacts) -> Iterator[HealthError]:
 def _problems(
     accounts: Accounts, streams: StreamFacts, owner: str, name: str
 ) -> Iterator[HealthError]:
-    """What is wrong with one stream on the disk."""
+    """The problems of one stream on the disk."""
     if accounts.get(owner) is None:
         text = f"JetStream account '{owner}' could not be resolved"
         yield HealthError(type=_ACCOUNT_TYPE, account=owner, error=text)
@@ -174,7 +174,7 @@ def _problems(
 
 
 def _lost(owner: str, name: str) -> HealthError:
-    """A stream that was there before and is not."""
+    """The error of a stream whose files are gone."""
     text = (
         f"JetStream stream '{owner} > {name}' is lost: {LOST_STREAM}; restore it from a backup, "
         "or create it again"
@@ -192,7 +192,7 @@ def _bad_request(options: HealthzOptions, text: str) -> Health:
 
 
 def _unwell(options: HealthzOptions, code: int, status: str, errors: list[HealthError]) -> Health:
-    """All that is wrong for who wants details, else the first thing."""
+    """The verdict with all errors where details were asked for, else with the first error."""
     if options.details:
         return Health(status=_ERROR, status_code=code, errors=tuple(errors))
     return Health(status=status, status_code=code, error=errors[0].error)

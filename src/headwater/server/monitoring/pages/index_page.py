@@ -5,7 +5,7 @@ from typing import Final
 
 from headwater import __version__
 
-# Path, what it is, in the order nats-server lists them.
+# Path and title of each page, in nats-server's order.
 PAGES: Final = (
     ("/varz", "General"),
     ("/jsz", "JetStream"),
@@ -31,7 +31,7 @@ _STYLE: Final = """
 
 
 def index_page(server_name: str, nats_version: str, base_path: str) -> bytes:
-    """A list of everything there is to look at. `base_path` is empty or begins with a slash."""
+    """A list of all pages. `base_path` is empty or begins with a slash."""
     links = "\n".join(
         f'      <li><a href="{escape(base_path + path)}">{title}</a><code>{path}</code></li>'
         for path, title in PAGES

@@ -1,7 +1,7 @@
 """/jsz, and the parts about JetStream of /varz and STATSZ.
 
-Consumers, raft groups and other servers are in the options because tools ask for them; a server on
-its own leads all it has.
+Options name consumers, Raft groups and other servers because tools ask for them; a server on its
+own leads all its streams.
 """
 
 from typing import Final
@@ -29,7 +29,7 @@ _NO_LIMIT: Final = 2**64 - 1
 
 
 class JszOptions(View, kw_only=True):
-    """What to show, by the names of the system service."""
+    """The parts of the document to show, by the names of the system service."""
 
     account: str = ""
     accounts: bool = False
@@ -53,7 +53,7 @@ class ApiStats(View, kw_only=True):
 
 
 class Config(View, kw_only=True):
-    """How JetStream runs."""
+    """The configuration of JetStream."""
 
     max_memory: int
     max_storage: int
@@ -67,7 +67,7 @@ class Config(View, kw_only=True):
 
 
 class Limits(View, kw_only=True):
-    """What may be asked for at most."""
+    """The limits of JetStream that the configuration sets."""
 
     max_request_batch: int = 0
     max_ack_pending: int = 0
@@ -101,13 +101,13 @@ class JetStreamPart(View, kw_only=True):
 
 
 class Leader(View, kw_only=True):
-    """Who leads a stream."""
+    """The leader of a stream."""
 
     leader: str
 
 
 class StreamDetail(View, kw_only=True):
-    """A stream. What it is and has is told in the words of the API."""
+    """A stream; its configuration, state and consumers are documents of the API."""
 
     name: str
     created: str
@@ -200,7 +200,7 @@ def jsz_of_account(facts: Facts, name: str, options: JszOptions) -> AccountDetai
 
 
 def jetstream_part(facts: Facts, with_folder: bool = True) -> JetStreamPart:
-    """What other documents say of JetStream; nothing if there is none."""
+    """The part of other documents about JetStream; empty without JetStream."""
     jetstream = facts.streams
     if jetstream is None:
         return JetStreamPart()
@@ -286,7 +286,7 @@ def _limits(options: JetStreamOptions) -> Limits:
 
 
 def _wanted(jetstream: StreamFacts, options: JszOptions) -> list[JetStreamAccount]:
-    """The accounts to show in full; one that is named goes before everything else."""
+    """The accounts to show in full: the one that is named, or those of a page."""
     named = jetstream.accounts.get(options.account)
     if named is not None:
         return [named]

@@ -38,11 +38,11 @@ class Query:
             self._values.setdefault(unquote_plus(key), unquote_plus(value))
 
     def text(self, name: str) -> str:
-        """The value as it stands, empty when there is none."""
+        """The text of a parameter, empty if it is absent."""
         return self._values.get(name, "")
 
     def boolean(self, name: str) -> bool:
-        """A truth value, false when there is none."""
+        """A truth value, false if it is absent."""
         value = self.text(name)
         if value in _TRUE:
             return True
@@ -51,7 +51,7 @@ class Query:
         raise _not_a("boolean", name, "ParseBool", value, "invalid syntax")
 
     def integer(self, name: str) -> int:
-        """A signed number, 0 when there is none."""
+        """A signed number, 0 if it is absent."""
         value = self.text(name)
         if not value:
             return 0
@@ -63,7 +63,7 @@ class Query:
         return parsed
 
     def unsigned(self, name: str) -> int:
-        """A number that is not negative, 0 when there is none."""
+        """A number that is not negative, 0 if it is absent."""
         value = self.text(name)
         if not value:
             return 0

@@ -16,7 +16,7 @@ LIST_SIZE: Final = 1024
 
 
 class SubszOptions(View, kw_only=True):
-    """Which subscriptions, and how many of them; by the names of the system service."""
+    """The subscriptions to show, by the names of the system service."""
 
     offset: int = 0
     limit: int = 0
@@ -26,7 +26,7 @@ class SubszOptions(View, kw_only=True):
 
 
 class IndexStats(View, kw_only=True):
-    """What subscription indexes have done.
+    """The counters of subscription indexes.
 
     Fan-out is taken over cached routes in nats-server; only some routes are cached here, so it
     would say nothing and is left at zero.

@@ -13,7 +13,7 @@ from headwater.server.monitoring.pages.jsz import JetStreamPart, jetstream_part
 
 # Time for a TLS handshake; shown also by servers without TLS.
 TLS_TIMEOUT_S: Final = 2
-# One thread runs the server, whatever the machine has.
+# One thread runs the server, however many cores the machine has.
 THREADS: Final = 1
 
 
@@ -40,7 +40,7 @@ class KindCounts(View, kw_only=True, omit_defaults=False):
 
 
 class DiskWaits(View, kw_only=True, omit_defaults=False):
-    """Waiting for the disk, which nobody does."""
+    """Waits for the disk, which are not counted here."""
 
     waiters: int = 0
     waits: int = 0
@@ -51,7 +51,7 @@ class DiskWaits(View, kw_only=True, omit_defaults=False):
 class Varz(View, kw_only=True, omit_defaults=False):
     """The document, in nats-server's order.
 
-    Defaults are what a server without that feature shows; what is UNSET is left out.
+    Defaults are the values of a server without that feature; UNSET fields are left out.
     """
 
     server_id: str
@@ -186,13 +186,13 @@ def varz(facts: Facts) -> Varz:
 
 
 def received_in_all(facts: Facts) -> MsgBytes:
-    """What clients, present and past, sent to this server."""
+    """Messages that clients, open and closed, sent to this server."""
     counters = facts.counters
     return MsgBytes(msgs=counters.in_msgs, bytes=counters.in_bytes)
 
 
 def sent_in_all(facts: Facts) -> MsgBytes:
-    """What this server sent to clients, present and past."""
+    """Messages that this server sent to clients, open and closed."""
     counters = facts.counters
     live = facts.roster.open.values()
     return MsgBytes(
