@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from headwater.base.errors import OperatingError
 from headwater.server.configuration.flags import Command, Run, parse_command_line
-from headwater.server.configuration.parser import ConfParseError, Node, digest, parse_text
+from headwater.server.configuration.parser import ConfParseError, Value, digest, parse_text
 
 VALID = [
     b'{\n a: 1, b: [x, "y z", 3k], c { d: $a, e = 10.0.0.1:4222 }\n} # c\n',
@@ -62,7 +62,7 @@ def check(text: bytes) -> None:
         check_node(node, last_line, len(text))
 
 
-def check_node(node: Node, last_line: int, size: int) -> None:
+def check_node(node: Value, last_line: int, size: int) -> None:
     if node.file == "d.conf":
         assert 1 <= node.line <= last_line
         assert 0 <= node.column <= size
@@ -72,7 +72,7 @@ def check_node(node: Node, last_line: int, size: int) -> None:
     if isinstance(children, str | bool | int | float) or not hasattr(children, "__iter__"):
         return
     for child in children:
-        assert isinstance(child, Node)
+        assert isinstance(child, Value)
         check_node(child, last_line, size)
 
 

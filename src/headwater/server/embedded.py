@@ -112,7 +112,7 @@ class EmbeddedServer:
 
     @property
     def url(self) -> str:
-        """Where clients connect."""
+        """The URL by which clients connect."""
         return self._server.url
 
     @property

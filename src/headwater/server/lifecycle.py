@@ -1,7 +1,7 @@
 """Starting, running and stopping a server: sockets, lame duck, reload, pid and ports files.
 
-`Server` joins a Node to the world. It is what embedding programs, tests and `headwater serve` all
-start; what differs between them is the Environment and who calls `stop`.
+`Server` joins a Node to the world. Embedding programs, tests and `headwater serve` all start one;
+they differ in the Environment that they give it and in the caller of `stop`.
 """
 
 import asyncio
@@ -26,10 +26,10 @@ from headwater.server.monitoring.http import Monitor
 from headwater.server.node import Node
 from headwater.wire.info import NATS_VERSION
 
-# While lame, clients are closed one by one, at least so often and at most so far apart.
+# In lame duck mode clients are closed one by one, at most this far apart.
 LAME_DUCK_STEP_S_MAX: Final = 1.0
 
-# How often it is looked, while stopping, whether the disk is done.
+# The time between two checks, while stopping, whether the disk is done.
 DISK_POLL_S: Final = 0.001
 
 _PORT_MAX: Final = 65_535
@@ -71,7 +71,7 @@ class Server:
 
     @property
     def url(self) -> str:
-        """Where clients connect, from this machine."""
+        """The URL by which clients on this machine connect."""
         host = self.options.host
         reachable = "127.0.0.1" if host in ("0.0.0.0", "::", "") else host
         return f"nats://{_bracketed(reachable)}:{self.client_port}"
@@ -79,7 +79,7 @@ class Server:
     # --- start ---------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Listen. Raises StartError and leaves nothing behind if that can not be."""
+        """Open the streams and listen. Raises StartError, and then leaves nothing open."""
         self._stopped = asyncio.get_running_loop().create_future()
         self._announce()
         try:
@@ -205,10 +205,10 @@ class Server:
             self.log.info("JetStream Shutdown")
         for connection in [*self._http_connections]:
             connection.close()
-        # The pid file stays, as nats-server's does: whoever reads it has to look anyway.
+        # The pid file stays, as nats-server's does: its readers have to check the process anyway.
         if self._ports_file():
             self._environment.files.remove(self._ports_file())
-        # One turn of the loop, so that what was queued for clients leaves.
+        # One turn of the loop, so that the bytes that were queued for clients leave.
         await asyncio.sleep(0)
         self.log.info("Server Exiting..")
         self._stopped.set_result(None)
@@ -252,7 +252,7 @@ class Server:
             self.node.connections.close(client, closing.SERVER_SHUTDOWN)
 
     def reload(self, options: Options) -> None:
-        """Take over a changed configuration; refuses, in the log, what needs a restart."""
+        """Take over a changed configuration, or log that a change of it needs a restart."""
         plan = changed_options(self.options, options)
         if plan.error:
             self.refuse_reload(plan.error)
@@ -269,7 +269,7 @@ class Server:
         self.log.info(f"Reloaded server configuration ({plan.options.config_digest})")
 
     def refuse_reload(self, reason: str) -> None:
-        """Say in the log why everything stays as it is."""
+        """Log the reason for which the configuration is not reloaded."""
         self.log.error(f"Failed to reload server configuration: {reason}")
 
     def _configure_log(self, options: Options) -> None:

@@ -2,7 +2,7 @@
 
     [2103] 2026/11/15 01:56:12.010609 [INF] Server is ready
 
-Only formatting and levels live here. Where a line goes is the sink's business.
+This module has the format and the levels; the sink decides where a line goes.
 """
 
 from collections.abc import Callable
@@ -44,7 +44,7 @@ class Log:
         self._write("ERR", text)
 
     def fatal(self, text: str) -> None:
-        """The server can not go on. The caller ends it."""
+        """The server cannot go on. The caller ends it."""
         self._write("FTL", text)
 
     def debug(self, text: str) -> None:

@@ -34,15 +34,16 @@ class LogFile:
             try:
                 self._rotate()
             except OSError:
-                # Better one file that is too long than no log; tried again when it is full again.
+                # A file that is too long is better than no log. The next try comes when as many
+                # bytes again have been written.
                 self._written = 0
         self._file.write(line)
         self._written += len(line)
 
     def reopen(self) -> None:
-        """Open the path anew, for tools that move log files away.
+        """Open the path again, for tools that move log files away.
 
-        Raises OSError and goes on with the file it has if that can not be.
+        Raises OSError if the path cannot be opened, and goes on with the file it has.
         """
         file = self._files.open_append(self._path)
         self._file.close()

@@ -1,4 +1,4 @@
-"""`headwater serve`: from a command line to a running process, and what signals mean to it."""
+"""`headwater serve`: from a command line to a running process, and the signals to it."""
 
 import asyncio
 import contextlib
@@ -54,7 +54,7 @@ def main(argv: Sequence[str]) -> int:
     except OperatingError as error:
         _print_error(f"{PROGRAM}: {error}")
         return 1
-    if isinstance(command, flags.Run):
+    if isinstance(command, flags.RunServer):
         for warning in command.warnings:
             _print_error(warning)
         return _serve(command.options, parse)
@@ -62,7 +62,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _answer(command: flags.Command) -> int:
-    """Everything but running a server."""
+    """Do what a command other than running a server asks for; returns the exit code."""
     if isinstance(command, flags.ShowVersion):
         # Harnesses read the first line; the second tells a person which server this is.
         print(f"{PROGRAM}: v{NATS_VERSION}")
@@ -136,7 +136,7 @@ class _Process:
         return 0
 
     def _open_log(self, options: Options, environment: Environment) -> None:
-        """Log where the options say; raises OSError and goes on as before if that can not be."""
+        """Open the log file that options name. Raises OSError, and then keeps the one before."""
         log_file = None
         if options.log_file:
             log_file = LogFile(
@@ -154,7 +154,7 @@ class _Process:
         # A full disk or a closed pipe costs the log, not the clients it speaks of.
         with contextlib.suppress(OSError):
             if self._log_file is None:
-                # Unbuffered, so that whoever waits for a line sees it at once.
+                # Unbuffered, so that programs that wait for a line see it at once.
                 os.write(2, line)
             else:
                 self._log_file.write(line)
@@ -200,7 +200,7 @@ class _Process:
                 server.log.info("File log re-opened")
 
     def _reload(self, server: Server, environment: Environment) -> None:
-        """Read the same command line and file again; what is wrong with them changes nothing."""
+        """Read the command line and the file again; an error in them changes nothing."""
         if not server.options.config_file:
             server.refuse_reload(_NO_FILE)
             return
@@ -209,7 +209,7 @@ class _Process:
         except OperatingError as error:
             server.refuse_reload(str(error))
             return
-        if not isinstance(command, flags.Run):
+        if not isinstance(command, flags.RunServer):
             return
         logging = _log_settings(server.options)
         server.reload(command.options)

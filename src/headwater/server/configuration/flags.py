@@ -24,7 +24,7 @@ __all__ = [
     "HELP",
     "Command",
     "FlagError",
-    "Run",
+    "RunServer",
     "SendSignal",
     "ShowHelp",
     "ShowVersion",
@@ -45,7 +45,7 @@ SIGNALS: Final = ("ldm", "stop", "quit", "term", "reopen", "reload")
 
 
 class FlagError(OperatingError):
-    """The command line asks for what can not be done. Print `nats-server: <text>`, exit with 1."""
+    """The command line cannot be carried out. Print `nats-server: <text>` and exit with 1."""
 
 
 class UsageError(OperatingError):
@@ -53,7 +53,7 @@ class UsageError(OperatingError):
 
 
 @dataclass(frozen=True)
-class Run:
+class RunServer:
     """Start a server."""
 
     options: Options
@@ -83,7 +83,7 @@ class TestConfig:
 
     @property
     def message(self) -> str:
-        """What nats-server prints on standard error, after its own name."""
+        """The text that nats-server prints on standard error, after its own name."""
         return f"configuration file {self.config_file} is valid ({self.config_digest})"
 
 
@@ -93,11 +93,11 @@ class SendSignal:
 
     # One of SIGNALS.
     signal: str
-    # A process id, one with a `*` after it for all that begin so, or empty for the only server.
+    # A process id, the beginning of process ids with a `*` after it, or empty for the only server.
     target: str = ""
 
 
-Command: TypeAlias = Run | ShowVersion | ShowHelp | TestConfig | SendSignal
+Command: TypeAlias = RunServer | ShowVersion | ShowHelp | TestConfig | SendSignal
 
 
 def parse_command_line(
@@ -135,7 +135,7 @@ def parse_command_line(
     options.validate()
     if checking:
         return TestConfig(options.config_file, options.config_digest)
-    return Run(options, loaded.warnings)
+    return RunServer(options, loaded.warnings)
 
 
 def _command_word(word: str) -> Command:
@@ -160,7 +160,7 @@ def _signal(text: str, read_file: ReadFile) -> SendSignal:
 
 
 def _pid_text(target: str, read_file: ReadFile) -> str:
-    """The contents of the pid file `target` names, or `target` itself if there is none."""
+    """The contents of the pid file `target`, or `target` itself if there is no such file."""
     try:
         return read_file(target).decode("utf-8", "replace").strip()
     except (OSError, ValueError):

@@ -13,7 +13,7 @@ from headwater.go.quoting import quote
 from headwater.jetstream.account import AccountLimits
 from headwater.jetstream.streams.publishing.batch_limits import BatchLimits
 from headwater.server.configuration.options import StoreCipher
-from headwater.server.configuration.parser import Node
+from headwater.server.configuration.parser import Value
 from headwater.server.configuration.reading import (
     Draft,
     Handler,
@@ -42,7 +42,7 @@ _NO_QUEUE: Final = "requests are answered in the order in which they are read, n
 _WITH_CLUSTERS: Final = "it comes with clusters, remove it for now"
 
 
-def jetstream(draft: Draft, key: str, node: Node) -> None:
+def jetstream(draft: Draft, key: str, node: Value) -> None:
     """Streams of the server: switched on or off by a word, or described by a map."""
     section = draft.section()
     if draft.values.get("store_dir"):
@@ -57,7 +57,7 @@ def jetstream(draft: Draft, key: str, node: Node) -> None:
     draft.values["jetstream"] = section.values
 
 
-def account_jetstream(draft: Draft, key: str, node: Node) -> None:
+def account_jetstream(draft: Draft, key: str, node: Value) -> None:
     """Streams of an account: allowed or not, or allowed within limits."""
     if isinstance(node.value, dict):
         section = draft.section()
@@ -67,14 +67,14 @@ def account_jetstream(draft: Draft, key: str, node: Node) -> None:
         draft.values["jetstream"] = AccountLimits() if _switch(node) else None
 
 
-def store_directory(draft: Draft, key: str, node: Node) -> None:
+def store_directory(draft: Draft, key: str, node: Value) -> None:
     """The folder of the store, which may be named at the top or in the section, once."""
     if draft.values.get("store_dir"):
         raise Refusal(node, "Duplicate 'store_dir' configuration")
     draft.values["store_dir"] = string(node)
 
 
-def _switch(node: Node) -> bool:
+def _switch(node: Value) -> bool:
     value = node.value
     if isinstance(value, bool):
         return value
@@ -92,7 +92,7 @@ def _switch(node: Node) -> bool:
 # --- values ------------------------------------------------------------------------------------
 
 
-def _size(node: Node, name: str) -> int:
+def _size(node: Value, name: str) -> int:
     """A number of bytes, or a text such as "10G". `name` is what an error calls it."""
     value = node.value
     if isinstance(value, int) and not isinstance(value, bool):
@@ -113,27 +113,27 @@ def _size(node: Node, name: str) -> int:
 
 
 def _put_size(field: str, name: str) -> Handler:
-    def handler(draft: Draft, key: str, node: Node) -> None:
+    def handler(draft: Draft, key: str, node: Value) -> None:
         draft.values[field] = _size(node, name)
 
     return handler
 
 
-def _plain_integer(key: str, node: Node) -> int:
+def _plain_integer(key: str, node: Value) -> int:
     if isinstance(node.value, bool) or not isinstance(node.value, int):
         raise Refusal(node, f"Expected a parseable size for {quote(key)}, got {value_text(node)}")
     return node.value
 
 
 def _put_integer(field: str) -> Handler:
-    def handler(draft: Draft, key: str, node: Node) -> None:
+    def handler(draft: Draft, key: str, node: Value) -> None:
         draft.values[field] = _plain_integer(key, node)
 
     return handler
 
 
 def _put_boolean(field: str) -> Handler:
-    def handler(draft: Draft, key: str, node: Node) -> None:
+    def handler(draft: Draft, key: str, node: Value) -> None:
         if not isinstance(node.value, bool):
             raise Refusal(
                 node, f"Expected a parseable bool for {quote(key)}, got {value_text(node)}"
@@ -146,7 +146,7 @@ def _put_boolean(field: str) -> Handler:
 # --- keys of the server ------------------------------------------------------------------------
 
 
-def _sync_interval(draft: Draft, key: str, node: Node) -> None:
+def _sync_interval(draft: Draft, key: str, node: Value) -> None:
     if isinstance(node.value, str) and node.value.lower() == "always":
         draft.values["sync_always"] = True
         return
@@ -155,34 +155,34 @@ def _sync_interval(draft: Draft, key: str, node: Node) -> None:
         raise Refusal(node, f"error parsing {key.lower()}: it can not be negative")
 
 
-def _strict(draft: Draft, key: str, node: Node) -> None:
+def _strict(draft: Draft, key: str, node: Value) -> None:
     if not isinstance(node.value, bool):
         text = value_text(node)
         raise Refusal(node, f"Expected 'true' or 'false' for bool value, got '{text}'")
     draft.values["strict"] = node.value
 
 
-def _cipher(draft: Draft, key: str, node: Node) -> None:
+def _cipher(draft: Draft, key: str, node: Value) -> None:
     name = string(node)
     if name.lower() not in _CIPHERS:
         raise Refusal(node, f"Unknown cipher type: {quote(name)}")
     draft.values["cipher"] = _CIPHERS[name.lower()]
 
 
-def _max_buffered_messages(draft: Draft, key: str, node: Node) -> None:
+def _max_buffered_messages(draft: Draft, key: str, node: Value) -> None:
     count = _plain_integer(key, node)
     # Zero says nothing and leaves the default.
     if count:
         draft.values["max_buffered_messages"] = count
 
 
-def _max_buffered_bytes(draft: Draft, key: str, node: Node) -> None:
+def _max_buffered_bytes(draft: Draft, key: str, node: Value) -> None:
     size = _size(node, key.lower())
     if size:
         draft.values["max_buffered_bytes"] = size
 
 
-def _limits(draft: Draft, key: str, node: Node) -> None:
+def _limits(draft: Draft, key: str, node: Value) -> None:
     if not isinstance(node.value, dict):
         raise Refusal(node, f"Expected a map to define JetStreamLimits, got {type_name(node)}")
     section = draft.section()
@@ -190,12 +190,12 @@ def _limits(draft: Draft, key: str, node: Node) -> None:
     draft.values.update(section.values)
 
 
-def _duplicate_window(draft: Draft, key: str, node: Node) -> None:
+def _duplicate_window(draft: Draft, key: str, node: Value) -> None:
     seconds = duration_s(node, string(node), f"error parsing {key}:")
     draft.values["duplicate_window_max_ns"] = round(seconds * NS_PER_S)
 
 
-def _batch_limits(draft: Draft, key: str, node: Node) -> None:
+def _batch_limits(draft: Draft, key: str, node: Value) -> None:
     if not isinstance(node.value, dict):
         raise Refusal(node, f"Expected a map to define batch limits, got {type_name(node)}")
     section = draft.section()
@@ -205,7 +205,7 @@ def _batch_limits(draft: Draft, key: str, node: Node) -> None:
     draft.values["batches"] = BatchLimits(**chosen)
 
 
-def _batch_timeout(draft: Draft, key: str, node: Node) -> None:
+def _batch_timeout(draft: Draft, key: str, node: Value) -> None:
     seconds = duration_s(node, string(node), f"error parsing {key}:")
     draft.values["idle_ns_max"] = round(seconds * NS_PER_S)
 

@@ -1,13 +1,13 @@
 """Every configuration key of nats-server 2.15: honoured, or refused by name.
 
-The tables below are the whole of it. A key that is not in them is unknown, as it is to
-nats-server; one that maps to `not_supported` is known and refused, never ignored. To support a
-key, replace its handler. A section that is refused is refused as a whole, with all keys in it.
+The tables below have every key. A key that is not in them is unknown, as it is to nats-server; a
+key that maps to `not_supported` is known and refused, never ignored. To support a key, replace its
+handler. A section that is refused is refused as a whole, with all keys in it.
 
-Texts and rules are nats-server's. Where it depends on the order in which Go walks a map, this
-module goes by the order of the file.
+Texts and rules are nats-server's. If a rule of nats-server depends on the order in which Go walks a
+map, this module goes by the order of the file.
 
-It must not know the grammar of files (`conf_parser`), nor flags.
+It must not know the grammar of files (`configuration.parser`), nor flags.
 """
 
 from collections.abc import Mapping
@@ -36,7 +36,7 @@ from headwater.server.configuration.options import (
     SubjectPermission,
     UserOptions,
 )
-from headwater.server.configuration.parser import Node, ReadFile, digest, parse_file
+from headwater.server.configuration.parser import ReadFile, Value, digest, parse_file
 from headwater.server.configuration.reading import (
     Draft,
     Refusal,
@@ -68,7 +68,7 @@ _LATER: Final = "it comes with a later release, remove it for now"
 
 
 class ConfigError(OperatingError):
-    """A file that can be parsed and says what can not be done. All complaints, one per line."""
+    """A file that can be parsed and not honoured. The text has all complaints, one per line."""
 
     def __init__(self, errors: tuple[str, ...], warnings: tuple[str, ...]) -> None:
         super().__init__("".join(line + "\n" for line in (*warnings, *errors)))
@@ -78,7 +78,7 @@ class ConfigError(OperatingError):
 
 @dataclass(frozen=True)
 class LoadedConfig:
-    """What a file says."""
+    """The options of a file."""
 
     options: Options
     # Complaints that do not stop a server; lines for standard error.
@@ -91,8 +91,8 @@ def load_config(
     """Read a configuration file. `store_dir` is one named elsewhere, which the file must not do.
 
     Raises ConfParseError for text that is no configuration and ConfigError for keys and values
-    that can not be honoured. Rules between options are left to `Options.validate`, since flags
-    may still change them.
+    that cannot be honoured. Rules between options are left to `Options.validate`, since flags may
+    still change them.
     """
     nodes = parse_file(path, read_file, environ)
     draft = Draft(errors=[], warnings=[])
@@ -113,37 +113,37 @@ def load_config(
 # --- top level ---------------------------------------------------------------------------------
 
 
-def _listen(draft: Draft, key: str, node: Node) -> None:
+def _listen(draft: Draft, key: str, node: Value) -> None:
     host, port = address(node)
     draft.values["host"] = host or DEFAULT_HOST
     draft.values["port"] = port or DEFAULT_PORT
 
 
-def _http(draft: Draft, key: str, node: Node) -> None:
+def _http(draft: Draft, key: str, node: Value) -> None:
     draft.values["http_host"], draft.values["http_port"] = address(node)
 
 
-def _server_name(draft: Draft, key: str, node: Node) -> None:
+def _server_name(draft: Draft, key: str, node: Value) -> None:
     name = string(node)
     if " " in name:
         raise Refusal(node, "server name cannot contain spaces")
     draft.values["server_name"] = name
 
 
-def _trace_verbose(draft: Draft, key: str, node: Node) -> None:
+def _trace_verbose(draft: Draft, key: str, node: Value) -> None:
     draft.values["trace_verbose"] = draft.values["trace"] = boolean(node)
 
 
-def _trace_headers(draft: Draft, key: str, node: Node) -> None:
+def _trace_headers(draft: Draft, key: str, node: Value) -> None:
     draft.values["trace_headers"] = draft.values["trace"] = boolean(node)
 
 
-def _max_connections(draft: Draft, key: str, node: Node) -> None:
+def _max_connections(draft: Draft, key: str, node: Value) -> None:
     # Zero is a limit here and not the absence of one.
     draft.values["max_connections"] = integer(node) or -1
 
 
-def _max_subscription_tokens(draft: Draft, key: str, node: Node) -> None:
+def _max_subscription_tokens(draft: Draft, key: str, node: Value) -> None:
     count = integer(node)
     if count > MAX_UINT8:
         raise Refusal(node, f"{key} value is too big")
@@ -152,7 +152,7 @@ def _max_subscription_tokens(draft: Draft, key: str, node: Node) -> None:
     draft.values["max_subscription_tokens"] = count
 
 
-def _lame_duck_duration(draft: Draft, key: str, node: Node) -> None:
+def _lame_duck_duration(draft: Draft, key: str, node: Value) -> None:
     seconds = duration_s(node, string(node), "error parsing lame_duck_duration:")
     if seconds < LAME_DUCK_DURATION_MIN_S:
         raise Refusal(
@@ -162,7 +162,7 @@ def _lame_duck_duration(draft: Draft, key: str, node: Node) -> None:
     draft.values["lame_duck_duration_s"] = seconds
 
 
-def _lame_duck_grace_period(draft: Draft, key: str, node: Node) -> None:
+def _lame_duck_grace_period(draft: Draft, key: str, node: Value) -> None:
     seconds = duration_s(node, string(node), "error parsing lame_duck_grace_period:")
     if seconds < 0:
         raise Refusal(node, "invalid lame_duck_grace_period, needs to be positive")
@@ -170,7 +170,7 @@ def _lame_duck_grace_period(draft: Draft, key: str, node: Node) -> None:
         draft.values["lame_duck_grace_period_s"] = seconds
 
 
-def _server_tags(draft: Draft, key: str, node: Node) -> None:
+def _server_tags(draft: Draft, key: str, node: Value) -> None:
     value = node.value
     if not isinstance(value, str | list):
         raise Refusal(node, f"error parsing tags: unsupported type {type_name(node)}")
@@ -184,13 +184,13 @@ def _server_tags(draft: Draft, key: str, node: Node) -> None:
     draft.values["server_tags"] = tuple(dict.fromkeys(tag for tag in tags if tag))
 
 
-def _server_metadata(draft: Draft, key: str, node: Node) -> None:
+def _server_metadata(draft: Draft, key: str, node: Value) -> None:
     if not isinstance(node.value, dict):
         raise Refusal(node, f"error parsing metadata: unsupported type {type_name(node)}")
     draft.values["server_metadata"] = {name: string(item) for name, item in node.value.items()}
 
 
-def _system_account(draft: Draft, key: str, node: Node) -> None:
+def _system_account(draft: Draft, key: str, node: Value) -> None:
     if not isinstance(node.value, str):
         raise Refusal(node, "system account name must be a string")
     if node.value:
@@ -200,7 +200,7 @@ def _system_account(draft: Draft, key: str, node: Node) -> None:
 # --- authorization -----------------------------------------------------------------------------
 
 
-def _authorization(draft: Draft, key: str, node: Node) -> None:
+def _authorization(draft: Draft, key: str, node: Value) -> None:
     block = draft.section()
     block.read(mapping(node), AUTHORIZATION)
     found = block.values
@@ -234,7 +234,7 @@ def _with_defaults(
     )
 
 
-def _auth_timeout(draft: Draft, key: str, node: Node) -> None:
+def _auth_timeout(draft: Draft, key: str, node: Value) -> None:
     value = node.value
     if isinstance(value, str):
         seconds = duration_s(node, value, "error parsing authorization config, 'timeout'")
@@ -254,7 +254,7 @@ def _auth_timeout(draft: Draft, key: str, node: Node) -> None:
         draft.values["auth_timeout_s"] = seconds
 
 
-def _users(draft: Draft, key: str, node: Node) -> None:
+def _users(draft: Draft, key: str, node: Value) -> None:
     if not isinstance(node.value, list):
         raise Refusal(node, f"Expected users field to be an array, got {value_text(node)}")
     users = []
@@ -264,7 +264,7 @@ def _users(draft: Draft, key: str, node: Node) -> None:
     draft.values["users"] = tuple(users)
 
 
-def _user(draft: Draft, node: Node) -> UserOptions:
+def _user(draft: Draft, node: Value) -> UserOptions:
     if not isinstance(node.value, dict):
         raise Refusal(node, f"Expected user entry to be a map/struct, got {value_text(node)}")
     entry = draft.section()
@@ -279,7 +279,7 @@ def _user(draft: Draft, node: Node) -> UserOptions:
     return UserOptions(**entry.values)
 
 
-def _allowed_connection_types(draft: Draft, key: str, node: Node) -> None:
+def _allowed_connection_types(draft: Draft, key: str, node: Value) -> None:
     kinds = [kind.upper() for kind in strings(node, "allowed connection types")]
     unknown = [kind for kind in kinds if kind not in CONNECTION_TYPES]
     if unknown:
@@ -292,15 +292,15 @@ def _allowed_connection_types(draft: Draft, key: str, node: Node) -> None:
 # --- permissions -------------------------------------------------------------------------------
 
 
-def _permissions(draft: Draft, key: str, node: Node) -> None:
+def _permissions(draft: Draft, key: str, node: Value) -> None:
     draft.values["permissions"] = _read_permissions(draft, node)
 
 
-def _default_permissions(draft: Draft, key: str, node: Node) -> None:
+def _default_permissions(draft: Draft, key: str, node: Value) -> None:
     draft.values["default_permissions"] = _read_permissions(draft, node)
 
 
-def _read_permissions(draft: Draft, node: Node) -> Permissions:
+def _read_permissions(draft: Draft, node: Value) -> Permissions:
     if not isinstance(node.value, dict):
         raise Refusal(node, f"Expected permissions to be a map/struct, got {value_text(node)}")
     entry = draft.section()
@@ -309,20 +309,20 @@ def _read_permissions(draft: Draft, node: Node) -> Permissions:
     if permissions.allow_responses is not None:
         publish = permissions.publish or SubjectPermission()
         if publish.allow is None:
-            # Who was given leave to respond was not given leave to publish anything else.
+            # A user with the permission to respond may not publish anything else.
             permissions = replace(permissions, publish=replace(publish, allow=()))
     return permissions
 
 
-def _publish(draft: Draft, key: str, node: Node) -> None:
+def _publish(draft: Draft, key: str, node: Value) -> None:
     draft.values["publish"] = _subject_permission(draft, node, queues=False)
 
 
-def _subscribe(draft: Draft, key: str, node: Node) -> None:
+def _subscribe(draft: Draft, key: str, node: Value) -> None:
     draft.values["subscribe"] = _subject_permission(draft, node, queues=True)
 
 
-def _subject_permission(draft: Draft, node: Node, *, queues: bool) -> SubjectPermission | None:
+def _subject_permission(draft: Draft, node: Value, *, queues: bool) -> SubjectPermission | None:
     if not isinstance(node.value, dict):
         return SubjectPermission(allow=_subjects(node, queues=queues))
     if not node.value:
@@ -337,8 +337,8 @@ def _subject_permission(draft: Draft, node: Node, *, queues: bool) -> SubjectPer
     return SubjectPermission(**entry.values)
 
 
-def _subjects(node: Node, *, queues: bool) -> tuple[str, ...] | None:
-    """The subjects of one list. An empty one is none at all, to nats-server."""
+def _subjects(node: Value, *, queues: bool) -> tuple[str, ...] | None:
+    """The subjects of one list; None for an empty list, which nats-server ignores."""
     if isinstance(node.value, str):
         found = [node.value]
     elif isinstance(node.value, list):
@@ -358,7 +358,7 @@ def _subjects(node: Node, *, queues: bool) -> tuple[str, ...] | None:
     return tuple(found) or None
 
 
-def _check_subject(node: Node, subject: str, *, queues: bool) -> None:
+def _check_subject(node: Value, subject: str, *, queues: bool) -> None:
     if _is_valid_subject(subject):
         return
     words = subject.split()
@@ -374,7 +374,7 @@ def _is_valid_subject(subject: str) -> bool:
     return not any(char in " \t\n\f\r" for char in subject) and is_valid_pattern(subject.encode())
 
 
-def _allow_responses(draft: Draft, key: str, node: Node) -> None:
+def _allow_responses(draft: Draft, key: str, node: Value) -> None:
     if isinstance(node.value, bool):
         draft.values["allow_responses"] = ResponsePermission() if node.value else None
         return
@@ -385,7 +385,7 @@ def _allow_responses(draft: Draft, key: str, node: Node) -> None:
     draft.values["allow_responses"] = ResponsePermission(**entry.values)
 
 
-def _response_ttl(draft: Draft, key: str, node: Node) -> None:
+def _response_ttl(draft: Draft, key: str, node: Value) -> None:
     if not isinstance(node.value, str):
         raise Refusal(node, "error parsing expires, not a duration string")
     seconds = duration_s(node, node.value, "error parsing expires:")
@@ -396,7 +396,7 @@ def _response_ttl(draft: Draft, key: str, node: Node) -> None:
 # --- accounts ----------------------------------------------------------------------------------
 
 
-def _accounts(draft: Draft, key: str, node: Node) -> None:
+def _accounts(draft: Draft, key: str, node: Value) -> None:
     accounts: dict[str, AccountOptions] = {}
     # Seen by whatever comes later in the file, also when this fails half way.
     taken = {user.username for user in draft.values.get("users", ())}
@@ -419,7 +419,7 @@ def _accounts(draft: Draft, key: str, node: Node) -> None:
     draft.values["accounts"] = tuple(accounts.values())
 
 
-def _account(draft: Draft, name: str, node: Node, taken: set[str]) -> AccountOptions:
+def _account(draft: Draft, name: str, node: Value, taken: set[str]) -> AccountOptions:
     if not isinstance(node.value, dict):
         raise Refusal(node, "Expected map entries for accounts")
     _check_account_name(node, name)
@@ -442,7 +442,7 @@ def _account(draft: Draft, name: str, node: Node, taken: set[str]) -> AccountOpt
     )
 
 
-def _account_limits(draft: Draft, key: str, node: Node) -> None:
+def _account_limits(draft: Draft, key: str, node: Value) -> None:
     if not isinstance(node.value, dict):
         raise Refusal(node, f"Expected account limits to be a map/struct, got {value_text(node)}")
     entry = draft.section()
@@ -450,7 +450,7 @@ def _account_limits(draft: Draft, key: str, node: Node) -> None:
     draft.values["limits"] = AccountLimits(**entry.values)
 
 
-def _check_account_name(node: Node, name: str) -> None:
+def _check_account_name(node: Value, name: str) -> None:
     if name == GLOBAL_ACCOUNT:
         raise Refusal(node, f"{quote(name)} is a Reserved Account")
 
@@ -488,7 +488,7 @@ TOP_LEVEL: Final[Table] = table(
     ("no_header_support", put("no_header_support", boolean)),
     ("disable_sublist_cache no_sublist_cache", put("disable_sublist_cache", boolean)),
     ("no_fast_producer_stall", put("no_fast_producer_stall", boolean)),
-    # logging, and files for whoever started us
+    # logging, pid file and ports file
     ("debug", put("debug", boolean)),
     ("trace", put("trace", boolean)),
     ("trace_verbose", _trace_verbose),

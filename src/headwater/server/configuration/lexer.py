@@ -25,7 +25,7 @@ END: Final = "\0"
 LINE_ENDS: Final = "\n\r"
 SEPARATORS: Final = "=:"
 
-# What nats-server calls space: Unicode's White_Space property.
+# White space of nats-server: the characters with Unicode's White_Space property.
 _WHITE: Final = "\t-\r \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
 SPACE: Final = re.compile(f"[{_WHITE}]*")
 BLANK: Final = re.compile("[\t ]*")
@@ -52,7 +52,7 @@ _SIZES: Final = {"": 1} | {
 }
 # Zeros stand for digits, everything else for itself.
 _DATE_AFTER_YEAR: Final = "00-00T00:00:00Z"
-# A bare bcrypt hash looks like a variable; this is how it is told apart.
+# A bare bcrypt hash looks like a variable; it is told apart by this beginning.
 _BCRYPT_BEGINNING: Final = "$2a$"
 _NO_INCLUDE_PATH: Final = {
     "[": "start of an array",
@@ -142,7 +142,7 @@ class Lexer:
         self.match(_UP_TO_QUOTE[quote])
 
     def _word(self, value: Scalar | Variable, start: int) -> Word:
-        """What was read from `start` to the cursor."""
+        """The word that was read from `start` to the cursor."""
         column = self.column(start)
         if isinstance(value, str):
             # nats-server counts back from the end by what remained after escapes.
@@ -274,7 +274,7 @@ class Lexer:
         self.fail("Unexpected EOF.")
 
     def _block(self) -> Word:
-        """`(` up to a `)` alone on its line. What lies between is taken as it is."""
+        """A block: `(` up to a `)` alone on its line, with the text between them as it is."""
         self.take()
         start = self.pos
         match = _BLOCK_END.search(self._text, start)

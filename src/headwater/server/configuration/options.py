@@ -1,4 +1,4 @@
-"""What a server is told to be: frozen values, one paragraph per field, one `validate`.
+"""The options of a server: frozen values, one paragraph per field, one `validate`.
 
 Defaults and rules are nats-server 2.15's. Durations are seconds and end in `_s`; sizes are bytes.
 A value of these classes is complete: nothing downstream fills in a default again.
@@ -69,28 +69,28 @@ class SubjectPermission:
 
 @dataclass(frozen=True)
 class ResponsePermission:
-    """Leave to publish to the reply subject of a message that was delivered to this user."""
+    """The permission to publish to reply subjects of messages that were delivered to a user."""
 
     # Replies per request; below zero means any number.
     max_msgs: int = DEFAULT_ALLOW_RESPONSE_MAX_MSGS
-    # How long after delivery a reply is let through; below zero means for ever.
+    # Time after delivery in which a reply is let through; below zero means for ever.
     ttl_s: float = DEFAULT_ALLOW_RESPONSE_TTL_S
 
 
 @dataclass(frozen=True)
 class Permissions:
-    """What a user may publish and subscribe to. `None` in a direction allows everything there."""
+    """The subjects that a user may use. `None` in a direction allows every subject there."""
 
     publish: SubjectPermission | None = None
     # Entries here may name a queue group after the subject: `"orders.* workers"`.
     subscribe: SubjectPermission | None = None
-    # Where set, `publish.allow` is not None: whoever may only respond, may not publish at will.
+    # If set, `publish.allow` is not None: a user that may respond may not publish at will.
     allow_responses: ResponsePermission | None = None
 
 
 @dataclass(frozen=True)
 class UserOptions:
-    """Someone who may connect with a name and a password."""
+    """A user that may connect with a name and a password."""
 
     username: str
     # Plain text or a bcrypt hash; `is_bcrypt` tells which.
@@ -106,7 +106,7 @@ class UserOptions:
 
 @dataclass(frozen=True)
 class AccountLimits:
-    """What an account's connections may use; below zero is as much as the server allows."""
+    """The limits of an account's connections; below zero is the limit of the server."""
 
     max_connections: int = -1
     # Per connection.
@@ -124,12 +124,12 @@ class AccountOptions:
     # Kept for display; `users` already carry them.
     default_permissions: Permissions | None = None
     limits: AccountLimits = AccountLimits()
-    # What its streams may use; None for an account that may have none.
+    # The limits of its streams; None for an account that may not have streams.
     jetstream: JetStreamLimits | None = None
 
 
 class StoreCipher(Enum):
-    """What files are encrypted with; the values are what the log calls them."""
+    """The ciphers of files; the values are their names in the log."""
 
     CHACHA = "ChaCha20-Poly1305"
     AES = "AES-GCM"
@@ -147,8 +147,8 @@ class JetStreamOptions:
     max_file_bytes: int = -1
     # Name under which clients address this JetStream across leaf nodes. Empty means none.
     domain: str = ""
-    # How long what was written may be in the operating system alone; holds also with `sync_always`,
-    # for streams that override it.
+    # The time that written bytes may wait for a sync. It also holds with `sync_always`, for streams
+    # that override it.
     sync_interval_s: float = 120.0
     # Every message is on the disk before it is acknowledged.
     sync_always: bool = False
@@ -156,17 +156,17 @@ class JetStreamOptions:
     strict: bool = True
     # Secret that the keys of all files come from. Empty leaves them plain.
     encryption_key: str = field(default="", repr=False)
-    # The one before, for files that were written under it. They are moved to the new one.
+    # The key before, for files that were written under it. They are moved to the new key.
     previous_encryption_key: str = field(default="", repr=False)
-    # For files that are made from now on; those that are there keep theirs.
+    # The cipher of new files; files that exist keep theirs.
     cipher: StoreCipher = StoreCipher.CHACHA
     # Tag by which servers of a cluster differ; shown, and of no meaning to one server.
     unique_tag: str = ""
 
-    # --- limits; 0 is none ---------------------------------------------------------------------
+    # --- limits; 0 is no limit -----------------------------------------------------------------
     # The longest duplicate window a stream may have.
     duplicate_window_max_ns: int = 0
-    # What consumers may ask for at most.
+    # The largest values that consumers may ask for.
     max_ack_pending: int = 0
     max_request_batch: int = 0
     default_max_consumers: int = 1000
@@ -226,7 +226,7 @@ class Options:
     max_closed_clients: int = 10_000
 
     # --- timing --------------------------------------------------------------------------------
-    # How long a write to a connection may take before it counts as a slow consumer.
+    # Time that a write to a connection may take before it counts as a slow consumer.
     write_deadline_s: float = 10.0
     # Silence after which a connection is pinged.
     ping_interval_s: float = 120.0
@@ -272,7 +272,7 @@ class Options:
     connect_error_reports: int = 3600
     reconnect_error_reports: int = 1
 
-    # --- files for whoever started us ----------------------------------------------------------
+    # --- pid file and ports file ---------------------------------------------------------------
     # File that holds the process id while the server runs. Empty writes none.
     pid_file: str = ""
     # Directory for a `<program>_<pid>.ports` file listing the ports bound. Empty writes none.
@@ -323,7 +323,7 @@ class Options:
     def is_global_open(self) -> bool:
         """Whether clients without credentials are let into the global account.
 
-        So it is in a server where all that was said about users is who is in the system account:
+        This holds for a server whose configuration names users of the system account only:
         nats-server makes up a no_auth_user there.
         """
         if self.has_authorization or self.no_auth_user or self.username or self.token:
@@ -331,7 +331,7 @@ class Options:
         return [account.name for account in self.accounts] == [self.system_account]
 
     def warnings(self) -> tuple[str, ...]:
-        """What the log warns about when a server starts with these options."""
+        """The warnings in the log when a server starts with these options."""
         found = []
         if self.max_payload > MAX_PAYLOAD_WARNING_BYTES:
             found.append(

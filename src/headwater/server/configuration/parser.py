@@ -43,8 +43,8 @@ __all__ = [
     "NESTING_MAX",
     "VALUES_MAX",
     "ConfParseError",
-    "Node",
     "ReadFile",
+    "Value",
     "digest",
     "parse_file",
     "parse_text",
@@ -53,9 +53,9 @@ __all__ = [
 ReadFile: TypeAlias = Callable[[str], bytes]
 
 # Maps, arrays, includes and variables within one another. Real files stay below ten; the limit
-# keeps recursion, here and in whoever walks the result, well inside the interpreter's.
+# keeps recursion, here and in callers that walk the result, well inside the interpreter's.
 NESTING_MAX: Final = 100
-# Values in the whole result, counting what variables repeat as often as it is repeated.
+# Values in the whole result; values that variables repeat count as often as they are repeated.
 VALUES_MAX: Final = 1_000_000
 # Include statements followed, counting a file as often as it is included.
 INCLUDES_MAX: Final = 1_000
@@ -64,16 +64,16 @@ INCLUDES_MAX: Final = 1_000
 _ENVIRONMENT_KEY: Final = "pk"
 
 
-class Node:
+class Value:
     """A value and where it was written.
 
     `value` is a scalar, a list of nodes, or a dict of nodes in the order of the file.
     """
 
-    __slots__ = ("column", "file", "height", "is_variable", "line", "value", "weight")
+    __slots__ = ("column", "depth_below", "file", "is_variable", "line", "value", "value_count")
 
     def __init__(
-        self, value: "Scalar | list[Node] | dict[str, Node]", line: int, column: int, file: str
+        self, value: "Scalar | list[Value] | dict[str, Value]", line: int, column: int, file: str
     ) -> None:
         self.value = value
         self.line = line
@@ -82,37 +82,37 @@ class Node:
         # Whether some `$name` referred to it: such keys may have any name.
         self.is_variable = False
         # Containers below this node, and values in it, each as often as it is reachable.
-        self.height = 0
-        self.weight = 1
+        self.depth_below = 0
+        self.value_count = 1
 
     def where(self) -> str:
         """`file:line:column`, as error messages begin."""
         return f"{self.file}:{self.line}:{self.column}"
 
 
-def parse_file(path: str, read_file: ReadFile, environ: Mapping[str, str]) -> dict[str, Node]:
-    """Parse a file and what it includes. `read_file` raises OSError when it can not read."""
+def parse_file(path: str, read_file: ReadFile, environ: Mapping[str, str]) -> dict[str, Value]:
+    """Parse a file and its includes. `read_file` raises OSError for a file it cannot read."""
     return _Session(read_file, environ).parse_file(path, depth=0)
 
 
 def parse_text(
     text: bytes, file: str, read_file: ReadFile, environ: Mapping[str, str]
-) -> dict[str, Node]:
+) -> dict[str, Value]:
     """Parse text as if it stood in `file`, to which includes are relative."""
     return _Parser(text, file, _Session(read_file, environ), depth=0).parse()
 
 
-def digest(root: Mapping[str, Node]) -> str:
+def digest(root: Mapping[str, Value]) -> str:
     """`sha256:<hex>` over the values alone, equal to what nats-server reports for them."""
     return "sha256:" + hashlib.sha256((_map_json(root) + "\n").encode()).hexdigest()
 
 
-def _map_json(nodes: Mapping[str, Node]) -> str:
+def _map_json(nodes: Mapping[str, Value]) -> str:
     items = (f"{_string_json(key)}:{_json(node)}" for key, node in sorted(nodes.items()))
     return "{" + ",".join(items) + "}"
 
 
-def _json(node: Node) -> str:
+def _json(node: Value) -> str:
     value = node.value
     if isinstance(value, dict):
         return _map_json(value)
@@ -135,7 +135,7 @@ def _string_json(text: str) -> str:
 
 
 class _Session:
-    """What one parse shares with the parses of its includes and variables."""
+    """The state that one parse shares with the parses of its includes and variables."""
 
     __slots__ = ("_environ", "_includes", "_open_files", "_read_file", "_variables")
 
@@ -145,9 +145,9 @@ class _Session:
         self._open_files: list[str] = []
         self._environ = environ
         # Environment variables that have been parsed; None while one is being parsed.
-        self._variables: dict[str, Node | None] = {}
+        self._variables: dict[str, Value | None] = {}
 
-    def environment_variable(self, name: str, depth: int) -> Node | None:
+    def environment_variable(self, name: str, depth: int) -> Value | None:
         """The value of an environment variable, which is configuration text itself."""
         if name in self._variables:
             known = self._variables[name]
@@ -163,7 +163,7 @@ class _Session:
         self._variables[name] = node
         return node
 
-    def parse_file(self, path: str, depth: int) -> dict[str, Node]:
+    def parse_file(self, path: str, depth: int) -> dict[str, Value]:
         """Read and parse one file."""
         self._includes += 1
         if self._includes > INCLUDES_MAX:
@@ -174,7 +174,7 @@ class _Session:
             text = self._read_file(path)
         except OSError as error:
             raise ConfParseError(os_error_text(error, path)) from error
-        except ValueError as error:  # a path the operating system can not even name
+        except ValueError as error:  # a path that is no path to the operating system
             raise ConfParseError(f"open {path}: invalid argument") from error
         self._open_files.append(path)
         try:
@@ -194,13 +194,13 @@ class _Parser:
         self._session = session
         self._depth = depth
         # Maps being filled, outermost first: where variables are looked up.
-        self._scopes: list[dict[str, Node]] = []
+        self._scopes: list[dict[str, Value]] = []
         # Set when the text ended where nats-server tolerates it.
         self._finished = False
 
-    def parse(self) -> dict[str, Node]:
+    def parse(self) -> dict[str, Value]:
         """The top level map."""
-        root: dict[str, Node] = {}
+        root: dict[str, Value] = {}
         self._scopes.append(root)
         self._enter()
         self._top_level(root)
@@ -210,7 +210,7 @@ class _Parser:
 
     # --- statements ----------------------------------------------------------------------------
 
-    def _top_level(self, into: dict[str, Node]) -> None:
+    def _top_level(self, into: dict[str, Value]) -> None:
         lexer = self._lexer
         while not self._finished:
             char = self._next_char()
@@ -237,7 +237,7 @@ class _Parser:
                     f"but got '{shown(char)}' instead."
                 )
 
-    def _braces(self, into: dict[str, Node]) -> None:
+    def _braces(self, into: dict[str, Value]) -> None:
         """Braces around top level keys, which group nothing: they are there for JSON."""
         lexer = self._lexer
         open_braces = 1
@@ -258,7 +258,7 @@ class _Parser:
                 open_braces -= 1
 
     def _next_char(self) -> str:
-        """What comes behind white space and comments."""
+        """The character behind white space and comments."""
         lexer = self._lexer
         lexer.match(SPACE)
         while lexer.match(COMMENT):
@@ -311,7 +311,7 @@ class _Parser:
                     f"Expected a block-level to end with a '}}', but got '{shown(char)}' instead."
                 )
 
-    def _entry(self, into: dict[str, Node], *, in_map: bool) -> bool:
+    def _entry(self, into: dict[str, Value], *, in_map: bool) -> bool:
         """One key and its value, or one include. False when the text ended after a lone brace."""
         lexer = self._lexer
         char = lexer.peek()
@@ -362,7 +362,7 @@ class _Parser:
 
     # --- values --------------------------------------------------------------------------------
 
-    def _value(self) -> Node:
+    def _value(self) -> Value:
         lexer = self._lexer
         lexer.match(BLANK)
         char = lexer.peek()
@@ -373,13 +373,13 @@ class _Parser:
         value, line, column = lexer.scalar()
         if isinstance(value, Variable):
             return self._variable(value.name, line, column)
-        return Node(value, line, column, self._file)
+        return Value(value, line, column, self._file)
 
-    def _map(self) -> Node:
+    def _map(self) -> Value:
         lexer = self._lexer
         lexer.take()
         self._enter()
-        nodes: dict[str, Node] = {}
+        nodes: dict[str, Value] = {}
         self._scopes.append(nodes)
         while True:
             char = self._next_char()
@@ -397,11 +397,11 @@ class _Parser:
         self._leave()
         return self._container(nodes)
 
-    def _array(self) -> Node:
+    def _array(self) -> Value:
         lexer = self._lexer
         lexer.take()
         self._enter()
-        nodes: list[Node] = []
+        nodes: list[Value] = []
         while True:
             char = self._next_char()
             if char in ",/":
@@ -433,7 +433,7 @@ class _Parser:
 
     # --- variables and includes ----------------------------------------------------------------
 
-    def _variable(self, name: str, line: int, column: int) -> Node:
+    def _variable(self, name: str, line: int, column: int) -> Value:
         for scope in reversed(self._scopes):
             target = scope.get(name)
             if target is not None:
@@ -448,11 +448,11 @@ class _Parser:
                 ) from error
         if target is None:
             raise ConfParseError(f"variable reference for '{name}' on line {line} can not be found")
-        node = Node(target.value, line, column, self._file)
-        node.height, node.weight = target.height, target.weight
+        node = Value(target.value, line, column, self._file)
+        node.depth_below, node.value_count = target.depth_below, target.value_count
         return node
 
-    def _include(self, into: dict[str, Node]) -> None:
+    def _include(self, into: dict[str, Value]) -> None:
         name = self._lexer.include_path()
         path = posixpath.normpath(f"{posixpath.dirname(self._file) or '.'}/{name}")
         try:
@@ -463,16 +463,16 @@ class _Parser:
 
     # --- limits --------------------------------------------------------------------------------
 
-    def _container(self, value: "list[Node] | dict[str, Node]") -> Node:
+    def _container(self, value: "list[Value] | dict[str, Value]") -> Value:
         """A container that ends at the cursor, within the limits."""
         lexer = self._lexer
         children = value.values() if isinstance(value, dict) else value
-        node = Node(value, lexer.line(lexer.pos), lexer.column(lexer.pos), self._file)
-        node.height = 1 + max((child.height for child in children), default=0)
-        node.weight = 1 + sum(child.weight for child in children)
-        if node.height > NESTING_MAX:
+        node = Value(value, lexer.line(lexer.pos), lexer.column(lexer.pos), self._file)
+        node.depth_below = 1 + max((child.depth_below for child in children), default=0)
+        node.value_count = 1 + sum(child.value_count for child in children)
+        if node.depth_below > NESTING_MAX:
             self._fail_too_deep()
-        if node.weight > VALUES_MAX:
+        if node.value_count > VALUES_MAX:
             lexer.fail(f"More than {VALUES_MAX} values, variables expanded.")
         return node
 

@@ -1,8 +1,7 @@
-"""How configuration values are read: a draft per section, readers for values, tables for keys.
+"""Readers of configuration values: a draft per section, readers for values, tables for keys.
 
-A table says for every key of a section what is done with it; `server.configuration.keys` has
-the tables. A key that can not be read is reported with its place and does not hide the errors of
-the keys after it.
+A table has a handler for every key of a section; `server.configuration.keys` has the tables. A key
+that cannot be read is reported with its place and does not hide the errors of the keys after it.
 
 This module knows value types, durations and addresses. It must not know any key.
 """
@@ -17,22 +16,22 @@ from headwater.base.clock import NS_PER_S
 from headwater.go.durations import parse_duration
 from headwater.go.numbers import format_float
 from headwater.go.quoting import quote
-from headwater.server.configuration.parser import Node
+from headwater.server.configuration.parser import Value
 
 _PORT: Final = re.compile(r"[+-]?[0-9]{1,9}")
 
 
 class Refusal(Exception):
-    """A value that can not stand, and why. Never leaves the reading of a configuration."""
+    """A value that is refused, and the reason. It never leaves the reading of a configuration."""
 
-    def __init__(self, node: Node, reason: str) -> None:
+    def __init__(self, node: Value, reason: str) -> None:
         super().__init__(reason)
         self.node = node
         self.reason = reason
 
 
 class Draft:
-    """What has been read of one section, and all that was wrong in the whole file."""
+    """The values that were read of one section, and the errors of the whole file."""
 
     __slots__ = ("errors", "values", "warnings")
 
@@ -47,9 +46,9 @@ class Draft:
         return Draft(self.errors, self.warnings)
 
     def read(
-        self, nodes: Mapping[str, Node], table: "Table", unknown: str = "unknown field {key}"
+        self, nodes: Mapping[str, Value], table: "Table", unknown: str = "unknown field {key}"
     ) -> None:
-        """Let `table` say what each key means. Keys that variables refer to may be any."""
+        """Read each key by its handler in `table`. Keys that variables refer to may be unknown."""
         for key, node in nodes.items():
             handler = table.get(key.lower())
             with self.collecting():
@@ -58,7 +57,7 @@ class Draft:
                 elif not node.is_variable:
                     raise Refusal(node, unknown.format(key=quote(key)))
 
-    def warn(self, key: str, node: Node, reason: str) -> None:
+    def warn(self, key: str, node: Value, reason: str) -> None:
         """Note a value that works and is probably a mistake."""
         self.warnings.append(f"{node.where()}: invalid use of field {quote(key)}: {reason}")
 
@@ -71,8 +70,8 @@ class Draft:
             self.errors.append(f"{refusal.node.where()}: {refusal.reason}")
 
 
-Handler: TypeAlias = Callable[[Draft, str, Node], None]
-Reader: TypeAlias = Callable[[Node], Any]
+Handler: TypeAlias = Callable[[Draft, str, Value], None]
+Reader: TypeAlias = Callable[[Value], Any]
 Table: TypeAlias = Mapping[str, Handler]
 
 
@@ -84,7 +83,7 @@ def table(*rows: tuple[str, Handler]) -> Table:
 # --- values ------------------------------------------------------------------------------------
 
 
-def type_name(node: Node) -> str:
+def type_name(node: Value) -> str:
     """The type of a value, as Go's `%T` names it."""
     value = node.value
     if isinstance(value, bool):
@@ -100,7 +99,7 @@ def type_name(node: Node) -> str:
     return "[]interface {}" if isinstance(value, list) else "map[string]interface {}"
 
 
-def value_text(node: Node) -> str:
+def value_text(node: Value) -> str:
     """A value, as Go's `%v` prints it; of containers only what they are."""
     value = node.value
     if isinstance(value, bool):
@@ -114,47 +113,47 @@ def value_text(node: Node) -> str:
     return "an array" if isinstance(value, list) else str(value)
 
 
-def _mismatch(node: Node, wanted: str) -> Refusal:
+def _mismatch(node: Value, wanted: str) -> Refusal:
     return Refusal(node, f"interface conversion: interface {{}} is {type_name(node)}, not {wanted}")
 
 
-def string(node: Node) -> str:
+def string(node: Value) -> str:
     """A string."""
     if not isinstance(node.value, str):
         raise _mismatch(node, "string")
     return node.value
 
 
-def integer(node: Node) -> int:
+def integer(node: Value) -> int:
     """An integer; true and false are none."""
     if isinstance(node.value, bool) or not isinstance(node.value, int):
         raise _mismatch(node, "int64")
     return node.value
 
 
-def boolean(node: Node) -> bool:
+def boolean(node: Value) -> bool:
     """True or false, which the language also spells yes, on, no and off."""
     if not isinstance(node.value, bool):
         raise _mismatch(node, "bool")
     return node.value
 
 
-def mapping(node: Node) -> dict[str, Node]:
+def mapping(node: Value) -> dict[str, Value]:
     """A map."""
     if not isinstance(node.value, dict):
         raise _mismatch(node, "map[string]interface {}")
     return node.value
 
 
-def duration_s(node: Node, text: str, complaint: str) -> float:
-    """Seconds of a duration such as `2m`; `complaint` goes before the reason if it is none."""
+def duration_s(node: Value, text: str, complaint: str) -> float:
+    """Seconds of a duration such as `2m`; `complaint` comes before the reason of a refusal."""
     try:
         return parse_duration(text) / NS_PER_S
     except ValueError as error:
         raise Refusal(node, f"{complaint} {error}") from error
 
 
-def strings(node: Node, what: str) -> list[str]:
+def strings(node: Value, what: str) -> list[str]:
     """One string or an array of them."""
     value = node.value
     if isinstance(value, str):
@@ -171,7 +170,7 @@ def strings(node: Node, what: str) -> list[str]:
     return found
 
 
-def address(node: Node) -> tuple[str, int]:
+def address(node: Value) -> tuple[str, int]:
     """`port` or `host:port`. The host is empty where none was given."""
     if isinstance(node.value, int) and not isinstance(node.value, bool):
         return "", node.value
@@ -208,7 +207,7 @@ def split_host_port(text: str) -> tuple[str, str] | None:
 def put(name: str, reader: Reader) -> Handler:
     """Keep the value under `name`."""
 
-    def handler(draft: Draft, key: str, node: Node) -> None:
+    def handler(draft: Draft, key: str, node: Value) -> None:
         draft.values[name] = reader(node)
 
     return handler
@@ -217,7 +216,7 @@ def put(name: str, reader: Reader) -> Handler:
 def put_unless_zero(name: str, reader: Reader) -> Handler:
     """Keep the value under `name`; zero and empty say nothing and leave the default."""
 
-    def handler(draft: Draft, key: str, node: Node) -> None:
+    def handler(draft: Draft, key: str, node: Value) -> None:
         value = reader(node)
         if value:
             draft.values[name] = value
@@ -228,7 +227,7 @@ def put_unless_zero(name: str, reader: Reader) -> Handler:
 def put_size(name: str, limit: int) -> Handler:
     """Keep a size of at most `limit` under `name`; zero leaves the default."""
 
-    def handler(draft: Draft, key: str, node: Node) -> None:
+    def handler(draft: Draft, key: str, node: Value) -> None:
         value = integer(node)
         if value > limit:
             raise Refusal(node, f"{key} value is too big")
@@ -241,7 +240,7 @@ def put_size(name: str, limit: int) -> Handler:
 def put_duration(name: str) -> Handler:
     """Keep a duration under `name`. Bare numbers are seconds, and warned about."""
 
-    def handler(draft: Draft, key: str, node: Node) -> None:
+    def handler(draft: Draft, key: str, node: Value) -> None:
         if isinstance(node.value, str):
             seconds = duration_s(node, node.value, f"error parsing {key.lower()}:")
         else:
@@ -257,7 +256,7 @@ def put_duration(name: str) -> Handler:
 def not_supported(advice: str = "") -> Handler:
     """Refuse a key of nats-server that this server does not honour, naming it."""
 
-    def handler(draft: Draft, key: str, node: Node) -> None:
+    def handler(draft: Draft, key: str, node: Value) -> None:
         raise Refusal(node, f"{quote(key)} is not supported" + (f"; {advice}" if advice else ""))
 
     return handler

@@ -1,10 +1,10 @@
-"""What a changed configuration means for a server that runs.
+"""Reload plans: the consequences of a changed configuration for a running server.
 
-Every field of Options is in one of two tables: those a running server takes over, with the words
-the log has for it, and those that need a restart, with nats-server's name for them. JetStream has
+Every field of Options is in one of two tables: fields that a running server takes over, with their
+lines in the log, and fields that need a restart, with nats-server's names for them. JetStream has
 rules of its own, and a table for the rest of its fields.
 
-Knows options only; applying a plan is the server's business.
+This module knows options only; the server applies a plan.
 """
 
 from collections.abc import Callable, Mapping
@@ -27,18 +27,18 @@ from headwater.server.streams.storage.resources import friendly_bytes
 class ReloadPlan:
     """The outcome of comparing two configurations."""
 
-    # What to run with from now on; the old options when `error` is set.
+    # The options to run with from now on; the old options if `error` is set.
     options: Options
     # Names of the fields that changed, in the order of Options.
     changed: tuple[str, ...] = ()
-    # What the log says after "Reloaded: ", in that order.
+    # The lines of the log after "Reloaded: ", in that order.
     changes: tuple[str, ...] = ()
-    # Why nothing may change at all. Empty when all is well.
+    # The reason for which no option may change. Empty without one.
     error: str = ""
 
 
 def changed_options(old: Options, new: Options) -> ReloadPlan:
-    """Compare what runs with what the configuration says now."""
+    """Compare the options in force with those of the configuration now."""
     try:
         new.validate()
     except OptionsError as error:
@@ -63,7 +63,7 @@ def changed_options(old: Options, new: Options) -> ReloadPlan:
 
 
 def _kept_ports(old: Options, new: Options) -> Options:
-    """A server asked for any port is content with the one it has."""
+    """The new options with the ports in use, where any free port was asked for."""
     return replace(
         new,
         port=old.port if new.port == RANDOM_PORT else new.port,
@@ -72,7 +72,7 @@ def _kept_ports(old: Options, new: Options) -> Options:
 
 
 def _refusal(name: str, old: Options, new: Options) -> str:
-    """Why a changed field needs a restart; empty when it does not."""
+    """The refusal of a change that needs a restart; empty if it does not."""
     if name == "jetstream":
         return _jetstream_refusal(old.jetstream, new.jetstream)
     before, after = _shown(getattr(old, name)), _shown(getattr(new, name))
@@ -145,7 +145,7 @@ def _stalling(no_fast_producer_stall: bool) -> str:
     return f"fast producers will {'not ' if no_fast_producer_stall else ''}be stalled"
 
 
-# Changes of these are part of another's, or of no interest.
+# Fields without a line: they change with another field, or are of no interest.
 _WITHOUT_LINE: Final = frozenset({"config_digest", "default_permissions", "has_authorization"})
 
 RELOADED: Final[Mapping[str, Line]] = {
@@ -202,7 +202,7 @@ NEEDS_RESTART: Final[Mapping[str, str]] = {
     "config_file": "ConfigFile",
 }
 
-# What may be raised, with its name in the log.
+# Limits that may be raised, with their names in the log.
 _JETSTREAM_LIMITS: Final[Mapping[str, str]] = {
     "max_memory_bytes": "max_mem_store",
     "max_file_bytes": "max_file_store",

@@ -1,4 +1,4 @@
-"""Protocol tracing: what clients send and get, as log lines, without their secrets.
+"""Protocol tracing: operations of clients and frames to them as log lines, without secrets.
 
 <<- [PUB foo 2]          ->> [MSG foo 1 2]          <-> [DELSUB 1]
 <<- MSG_PAYLOAD: ["hi"]  ->> MSG_PAYLOAD: ["hi"]
@@ -34,7 +34,7 @@ _LINE_END_BYTES: Final = 2
 
 @final
 class Tracer:
-    """Writes trace lines for clients that are `traced`; asked only about those."""
+    """Writes trace lines for clients that are `traced`; it is called for no others."""
 
     __slots__ = ("_log", "_options")
 
@@ -43,11 +43,11 @@ class Tracer:
         self._options = options
 
     def wants(self, client: Client) -> bool:
-        """Whether this client's protocol is to be logged."""
+        """Whether the protocol of a client is logged."""
         return self._log.trace_on and (self._options.trace_verbose or not client.is_system)
 
     def received(self, client: Client, segment: Segment) -> None:
-        """A client sent this."""
+        """Log operations that a client sent."""
         if isinstance(segment, Run):
             segment = segment.spread()
         if not isinstance(segment, Publishes):

@@ -12,7 +12,7 @@ from typing import Final
 
 from headwater.base.errors import OperatingError
 from headwater.runtime.client_connection import WRITE_HIGH_BYTES
-from headwater.server.configuration.flags import Run, parse_command_line
+from headwater.server.configuration.flags import RunServer, parse_command_line
 from headwater.server.configuration.options import Options
 from headwater.server.lifecycle import Server
 from headwater.server.monitoring.http import Monitor
@@ -35,7 +35,7 @@ HEADERS: Final = b"NATS/1.0\r\nA: b\r\n\r\n"
 def options_of(text: str, *flags: str) -> Options:
     """The options of a server that is started with this file, and flags."""
     command = parse_command_line(["-c", "server.conf", *flags], lambda _: text.encode(), {})
-    assert isinstance(command, Run)
+    assert isinstance(command, RunServer)
     return command.options
 
 

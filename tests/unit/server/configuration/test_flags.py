@@ -9,7 +9,7 @@ from headwater.server.configuration.flags import (
     HELP,
     Command,
     FlagError,
-    Run,
+    RunServer,
     SendSignal,
     ShowHelp,
     ShowVersion,
@@ -39,7 +39,7 @@ def command(line: str, **files: str) -> Command:
 
 def run(line: str, **files: str) -> Options:
     found = command(line, **files)
-    assert isinstance(found, Run)
+    assert isinstance(found, RunServer)
     return found.options
 
 
@@ -222,7 +222,7 @@ class TestWithAFile:
 
     def test_warnings_come_along(self) -> None:
         found = command("-c a.conf", a_conf="ping_interval: 5")
-        assert isinstance(found, Run)
+        assert isinstance(found, RunServer)
         assert found.warnings == (
             'a.conf:1:0: invalid use of field "ping_interval": '
             "ping_interval should be converted to a duration",
@@ -232,7 +232,7 @@ class TestWithAFile:
         found = parse_command_line(
             ["-c", "a.conf"], reader({"a.conf": "port: $PORT"}), {"PORT": "4333"}
         )
-        assert isinstance(found, Run)
+        assert isinstance(found, RunServer)
         assert found.options.port == 4333
 
     @pytest.mark.parametrize(

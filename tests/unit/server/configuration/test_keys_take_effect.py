@@ -451,7 +451,7 @@ FLAGS: Final = {
     "--auth": ("--auth t", "authorization { token: t }"),
 }
 COMMANDS: Final[dict[str, tuple[str, Any]]] = {
-    "-c": ("-c server.conf", flags.Run),
+    "-c": ("-c server.conf", flags.RunServer),
     "-t": ("-c server.conf -t", flags.TestConfig),
     "-sl": ("-sl stop", flags.SendSignal),
     "-h": ("-h", flags.ShowHelp),
@@ -478,7 +478,7 @@ def test_a_flag_is_a_command(flag: str) -> None:
     line, kind = COMMANDS[flag]
     command = flags.parse_command_line(line.split(), lambda _: b"port: 4333\n", {})
     assert isinstance(command, kind)
-    if isinstance(command, flags.Run):
+    if isinstance(command, flags.RunServer):
         assert command.options.port == 4333
 
 

@@ -10,7 +10,7 @@ from headwater.server.configuration.parser import (
     NESTING_MAX,
     VALUES_MAX,
     ConfParseError,
-    Node,
+    Value,
     digest,
     parse_file,
     parse_text,
@@ -36,7 +36,7 @@ def parse(
     text: str | bytes,
     files: Mapping[str, str] | None = None,
     environ: Mapping[str, str] | None = None,
-) -> dict[str, Node]:
+) -> dict[str, Value]:
     """Parse `text` as the file d.conf, beside the given files."""
     source = text.encode() if isinstance(text, str) else text
 
@@ -50,7 +50,7 @@ def parse(
 
 def plain(value: object) -> object:
     """Values without their positions."""
-    if isinstance(value, Node):
+    if isinstance(value, Value):
         return plain(value.value)
     if isinstance(value, dict):
         return {key: plain(item) for key, item in value.items()}
