@@ -1,4 +1,4 @@
-"""The commands for a person at a shell: what they are called, what they take, what they say.
+"""The top-level commands: their names, their options and their messages to the person.
 
 Parsing is click's; talking to the server is `pubsub`; looks are `render`. This module joins them
 and owns the exit codes.
@@ -229,7 +229,7 @@ async def pub(
     elif as_json:
         output.result(message_render.tally_json("published", tally))
     else:
-        # A stream may have refused them: without an ack nobody knows.
+        # A stream may have refused the messages: without an ack that is not known.
         output.result(message_render.summary_text("Sent", tally))
     return ExitCode.INTERRUPTED if tally.interrupted else ExitCode.OK
 
@@ -247,7 +247,7 @@ known only with --jetstream, which waits for an ack of each; the exit code is 1 
 def report_stored(
     output: Output, tally: StreamTally, subject: str, timeout_s: float, as_json: bool
 ) -> None:
-    """Say what streams have stored. Raises CommandFailed where that is not all of it."""
+    """Report the stored messages. Raises CommandFailed if a message was not stored."""
     if as_json:
         output.result(message_render.stored_json(tally))
     elif tally.stored or tally.duplicates:
@@ -263,7 +263,7 @@ def report_stored(
 
 
 def has_placeholders(pattern: Message, body_too: bool) -> bool:
-    """Whether filling could change anything; it costs more than sending."""
+    """Whether a message has placeholders; filling costs more than sending."""
     texts = (pattern.subject, *pattern.headers.values())
     return any("{{" in text for text in texts) or (body_too and b"{{" in pattern.data)
 
@@ -508,7 +508,7 @@ async def run_command(shell: str, received: Message) -> Message:
 @headwater.command("version")
 @click.option("--json", "as_json", is_flag=True, help="In JSON.")
 def version(as_json: bool) -> ExitCode:
-    """Show the versions of Headwater and of what it stands on."""
+    """Show the versions of Headwater and of the packages it uses."""
     from importlib import metadata
 
     versions = {
@@ -555,7 +555,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def asks_for_json(arguments: Sequence[str]) -> bool:
-    """Whether a program reads what the command says. After -- there are no options."""
+    """Whether --json is given. After -- there are no options."""
     return "--json" in itertools.takewhile(lambda word: word != "--", arguments)
 
 

@@ -11,7 +11,7 @@ from typing import Final
 
 from headwater.cli.shell.versions import version_line
 
-# `pip install headwater` brings what the server needs; these come with the extra `cli`.
+# `pip install headwater` brings the packages of the server; these come with the extra `cli`.
 OPTIONAL_PACKAGES: Final = ("click", "rich", "nats")
 MISSING_PACKAGE_EXIT: Final = 1
 

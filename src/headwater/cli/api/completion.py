@@ -22,7 +22,7 @@ from headwater.cli.connection.session import Session
 from headwater.cli.connection.target import Target
 from headwater.cli.shell.parameters import CONNECTION_PARAMETERS
 
-# For the connection and all answers. A person who waits longer types on.
+# The longest wait for the connection and all answers: a person who waits longer types on.
 COMPLETION_WAIT_S: Final = 1.0
 # Past this the process ends: a resolver of host names cannot be interrupted otherwise.
 COMPLETION_WAIT_MAX_S: Final = 2.0

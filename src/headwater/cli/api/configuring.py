@@ -36,7 +36,7 @@ REVERSE_OPTION: Final = click.option("--reverse", is_flag=True, help="The other 
 
 
 def add_options(table: SettingsTable) -> Callable[[F], F]:
-    """The options of a command that makes something with these settings."""
+    """The options of a command that creates a stream or consumer with these settings."""
     return _all_of(
         click.option(
             "--config", "place", metavar="FILE|-", help="Begin with a configuration in JSON."
@@ -182,7 +182,7 @@ def show_list(
     table: Callable[[], Columns],
     if_empty: str,
 ) -> ExitCode:
-    """Print documents for a program or their table for a person, who is told if there are none."""
+    """Print documents for a program, or their table, or a remark on an empty list."""
     if as_json:
         output.result(document(entries))
     elif entries:

@@ -30,8 +30,8 @@ STATUS_NO_RESPONDERS: Final = "503"
 class Session:
     """One connection for the length of one command.
 
-    Whatever goes wrong behind the command's back (a refused permission, a connection that ended
-    for good) is kept and raised from the next `until` or `flush`.
+    A failure that no call has caused (a refused permission, a connection that ended for good) is
+    kept and raised by the next `until` or `flush`.
     """
 
     def __init__(self, target: Target, notice: Callable[[str], None]) -> None:
@@ -80,7 +80,7 @@ class Session:
 
     async def __aexit__(self, *_: object) -> None:
         await self._close(FLUSH_TIMEOUT_S)
-        # Read, so that a failure nobody waited for is not reported as forgotten.
+        # Read, so that asyncio does not report a failure that no call has waited for.
         if self._failed.done() and not self._failed.cancelled():
             self._failed.exception()
 
@@ -92,7 +92,7 @@ class Session:
             await asyncio.wait_for(self.client.close(), wait_s)
 
     async def until(self, done: "asyncio.Future[T]", timeout_s: float | None = None) -> T:
-        """The result of `done`. Raises TimeoutError, or what ended the session meanwhile."""
+        """The result of `done`. Raises TimeoutError, or the failure that ended the session."""
         either: set[asyncio.Future[Any]] = {done, self._failed}
         await asyncio.wait(either, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
         if done.done():
@@ -122,7 +122,7 @@ class Session:
         self.check()
 
     def check(self) -> None:
-        """Raise what has ended the session, if anything has."""
+        """Raise the failure that has ended the session, if one has."""
         if self._failed.done():
             self._failed.result()
 

@@ -61,7 +61,7 @@ class Target:
 
     @property
     def _way(self) -> dict[str, Any]:
-        """The first of the options that say who connects: a variable may have set another."""
+        """The first login that the options give: a variable may have set another."""
         if self.credentials_path is not None:
             return {"creds": self.credentials_path}
         if self.nkey_path is not None:

@@ -40,12 +40,12 @@ TERM: Final = b"+TERM"
 ACK_PREFIX: Final = "$JS.ACK."
 # $JS.ACK, then stream, consumer, deliveries, stream sequence, consumer sequence, time, pending.
 ACK_WORDS_V1: Final = 9
-# The number of tokens with a domain and an account before the stream, and perhaps one more behind.
+# At least as many tokens with a domain and an account before the stream; another may follow.
 ACK_WORDS_V2_MIN: Final = 11
 
 REQUEST_BATCH_MAX: Final = 500
-# Little is asked for until it is known how fast it is shown: messages that wait here are kept from
-# other workers, and their ack wait runs.
+# The first request is small, until the speed of the reader is known: messages that wait here are
+# kept from other workers, and their ack wait runs.
 REQUEST_BATCH_FIRST: Final = 16
 # A request asks for about as much as its reader takes in this time.
 BATCH_SHOWN_WITHIN_S: Final = 1.0
@@ -58,7 +58,7 @@ REQUEST_EXPIRES_MAX_S: Final = 30.0
 HEARTBEAT_S: Final = 5.0
 # Two of them may be late or lost.
 HEARTBEATS_MISSED_MAX: Final = 2
-# Before asking again after a failure that may pass by itself.
+# The pause before the next request after a failure that may pass.
 RETRY_PAUSE_S: Final = 0.5
 # The messages that wait to be shown; the limits of nats-py hold back, or count, the rest.
 QUEUE_MESSAGES_MAX: Final = 1024
@@ -119,7 +119,7 @@ class Incoming:
         session.on_reconnected = self._mark
 
     async def listen(self, subject: str, queue_group: str = "") -> None:
-        """Begin to receive, in place of what was received before."""
+        """Subscribe to a subject, in place of the one before."""
         if self._subscription is not None:
             with contextlib.suppress(nats.errors.Error):
                 await self._subscription.unsubscribe()
@@ -128,7 +128,7 @@ class Incoming:
         )
 
     async def next(self, timeout_s: float | None) -> Msg:
-        """The next message. Raises TimeoutError, ForgottenError, and what ends the session."""
+        """The next message. Raises TimeoutError, ForgottenError, and the end of the session."""
         # Ctrl-C has to be heard in a long run of messages that are here already.
         await asyncio.sleep(0)
         while not self._waiting:
@@ -145,11 +145,11 @@ class Incoming:
         return msg
 
     async def end(self) -> list[Msg]:
-        """Receive nothing more; what was sent until then and not taken."""
+        """End the subscription; the messages that were sent until then and not taken."""
         self._is_ending = True
         self._room.set()
         if self._subscription is not None and self._session.client.is_connected:
-            # Unlike unsubscribing, it waits for what the server has already sent.
+            # Unlike unsubscribing, draining waits for messages that the server has sent.
             with contextlib.suppress(nats.errors.Error):
                 await self._subscription.drain()  # type: ignore[no-untyped-call]
         rest = [msg for msg in self._waiting if msg is not None]
@@ -305,7 +305,7 @@ async def receive(
     receiver: Receiver,
     work: Callable[[Incoming], Awaitable[None]],
 ) -> Tally:
-    """Do `work` until it has what it wants, its patience ends or Ctrl-C; the tally.
+    """Do `work` until it has its messages, its time is over or Ctrl-C; the tally.
 
     At every end the consumer gets back the messages that were delivered and not taken.
     """
@@ -327,7 +327,7 @@ async def receive(
     except asyncio.CancelledError:
         receiver.tally.interrupted = True
     except BaseException:
-        # The first failure is the one to tell.
+        # The first failure is reported.
         with contextlib.suppress(CommandFailed, nats.errors.Error):
             await finish_work()
         raise
@@ -400,7 +400,7 @@ class Pull:
         return request
 
     async def _answers(self, incoming: Incoming, request: Mapping[str, Any]) -> None:
-        """Take what one request brings, to its end. Raises TimeoutError for silence."""
+        """Show the messages of one request, to its end. Raises TimeoutError for silence."""
         quiet_s = silence_s(request, self.api.timeout_s)
         received, showing_s = 0, 0.0
         while received < request["batch"]:
@@ -455,7 +455,7 @@ def can_return(config: Mapping[str, Any]) -> bool:
 
 
 def next_batch(batch: int, showing_s: float) -> int:
-    """The size of the next request, after one for `batch` messages that took so long to show."""
+    """The size of the next request, by the time that showing the last `batch` took."""
     if showing_s > BATCH_SHOWN_WITHIN_S:
         return max(1, batch // 2)
     return min(batch * 2, REQUEST_BATCH_MAX)

@@ -1,4 +1,4 @@
-"""`headwater consumer next` and `sub`: the messages of a consumer, a few or one after the other."""
+"""`headwater consumer next` and `sub`: a few messages of a consumer, or all as they come."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -321,7 +321,7 @@ def group_of(choices: Mapping[str, Any], info: Document) -> dict[str, Any]:
 
 
 def check_unbound(info: Document) -> None:
-    """Raise CommandFailed where somebody else already takes all messages of a push consumer."""
+    """Raise CommandFailed if another client already receives from a push consumer."""
     if info.get("push_bound") and not info["config"].get("deliver_group"):
         raise CommandFailed(
             f"Somebody else listens to consumer {info['name']} already",

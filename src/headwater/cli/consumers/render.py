@@ -39,7 +39,7 @@ def named(info: Mapping[str, Any]) -> str:
 
 
 def kind_text(info: Document) -> str:
-    """Whether it is asked or sends by itself, and what is unusual about it."""
+    """The kind of a consumer: pull or push, and its unusual settings."""
     config = info["config"]
     words = ["push" if is_push(config) else "pull"]
     if not is_durable(config):
@@ -50,7 +50,7 @@ def kind_text(info: Document) -> str:
 
 
 def last_delivery(info: Document) -> str:
-    """When it last delivered something, as the API writes a time."""
+    """The API time of the last delivery."""
     return str(info["delivered"].get("last_active") or ZERO_TIME)
 
 
@@ -149,12 +149,12 @@ def paused_text(info: Document) -> str:
 
 
 def rounded_to_seconds(duration_ns: int) -> int:
-    """A duration without what a person does not want to read."""
+    """A duration without fractions of a second."""
     return round(duration_ns / 10**9) * 10**9
 
 
 def idle_advice(info: Document) -> str:
-    """Why a consumer has nothing to deliver, and what to do about it."""
+    """The reason why a consumer delivers nothing, with advice."""
     names = f"{info['stream_name']} {info['name']}"
     config = info["config"]
     limit = config.get("max_ack_pending", 0)
@@ -265,7 +265,7 @@ def totals_of(rows: Sequence[Mapping[str, Any]]) -> dict[str, int]:
     return {"consumers": len(rows), **{name: sum(row[name] for row in rows) for name in FIGURES}}
 
 
-# --- what is delivered --------------------------------------------------------------------------
+# --- deliveries ---------------------------------------------------------------------------------
 
 
 def delivery_text(number: int, delivery: Delivery, now: datetime, with_body: bool = True) -> Text:

@@ -17,9 +17,9 @@ ACK_WAIT_NS: Final = 30 * NANOSECONDS_PER_SECOND
 MAX_ACK_PENDING: Final = 1000
 MAX_WAITING: Final = 512
 
-# A consumer that is made without saying so: what most people want, and not what the API takes.
+# The policy of a consumer that is created here without one; the default of the API is none.
 DEFAULT_ACK_POLICY: Final = "explicit"
-# Under these a message is not acknowledged by itself.
+# Under these policies a message has no acknowledgement of its own.
 UNACKNOWLEDGED: Final = ("none", "flow_control")
 
 # Which policy an option implies, by the option's key.
@@ -141,7 +141,7 @@ def listed(config: Mapping[str, Any]) -> Config:
 
 
 def sendable(config: Mapping[str, Any]) -> Config:
-    """A configuration with its filters in the field the API wants for so many."""
+    """A configuration with its filters in the field that the API takes for their number."""
     form = {key: value for key, value in config.items() if key != "filter_subjects"}
     filters = config.get("filter_subjects") or []
     if len(filters) == 1:
@@ -181,5 +181,5 @@ def is_push(config: Mapping[str, Any]) -> bool:
 
 
 def is_durable(config: Mapping[str, Any]) -> bool:
-    """Whether it stays when nobody uses it."""
+    """Whether a consumer stays while no client uses it."""
     return bool(config.get("durable_name"))

@@ -83,7 +83,7 @@ async def reply(
     queue: str = "",
     count_max: int = 0,
 ) -> Tally:
-    """Answer requests on `subject` with what `answer(number, request)` returns.
+    """Answer requests on `subject` with the message that `answer(number, request)` returns.
 
     One at a time, in order of arrival. A message that asks for no reply is shown and not answered.
     """

@@ -72,7 +72,7 @@ class Acks:
 
 
 def count_answer(tally: StreamTally, subject: str, answer: Msg) -> None:
-    """Count what was answered to a message on `subject`."""
+    """Count the answer to a message on `subject`."""
     if not answer.data and (answer.headers or {}).get("Status") == STATUS_NO_RESPONDERS:
         tally.add_refused(
             f"no stream keeps {subject}",

@@ -60,7 +60,7 @@ class Need:
 
     @property
     def stream(self) -> str:
-        """The stream that is, or holds, what is needed."""
+        """The stream itself, or the stream of the bucket."""
         return f"KV_{self.name}" if self.kind == "bucket" else self.name
 
     @property
@@ -69,7 +69,7 @@ class Need:
 
 
 def require(checks: Iterable[Check]) -> None:
-    """Raise the first failure; what comes after it is not asked."""
+    """Raise the first failure; later checks are not made."""
     for check in checks:
         if check.failure is not None:
             raise check.failure

@@ -109,7 +109,7 @@ def demo(place: Place, folder: str | None, keep_running: bool, as_json: bool) ->
 
 
 class DemoWork:
-    """The demo's jobs on a Spark that has started, and what they have made."""
+    """The jobs of the demo on a started Spark, and their results."""
 
     def __init__(self, login: Login, places: Places, place: Place, as_json: bool) -> None:
         self._jobs = (warm_up_job(login, places), *demo_jobs(login, places))
@@ -119,7 +119,7 @@ class DemoWork:
         self._spark_start_s = 0.0
 
     def run(self) -> ExitCode:
-        """Run the jobs, and show what they have made."""
+        """Run the jobs and show their results."""
         began = time.monotonic()
         output = self._place.output
         try:
@@ -149,7 +149,7 @@ class DemoWork:
 
 
 def run_demo_job(spark: "SparkSession", job: Job, progress: Progress) -> Any:
-    """Run a job; what happens while Spark starts is nothing to tell in parts."""
+    """Run a job; the job that starts Spark shows no stages."""
     return run_job(spark, job, SILENT if job.name == SPARK_START else progress)
 
 

@@ -84,7 +84,7 @@ def read(file: str, names: Sequence[str]) -> Pipeline:
 
 
 def combined(file: SparkSettings, options: SparkSettings) -> SparkSettings:
-    """The file's Spark, changed by what the options say."""
+    """The Spark settings of the file, overridden by the options."""
     return SparkSettings(
         options.master or file.master,
         options.memory or file.memory,

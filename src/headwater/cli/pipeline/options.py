@@ -40,7 +40,7 @@ class JobOptions:
     """The options of one job's command; `arguments` are the fields given without a flag."""
 
     settings: type[Any]
-    # By field: what it is for.
+    # The help texts, by field.
     helps: Mapping[str, str]
     arguments: tuple[str, ...] = ()
 
@@ -122,7 +122,7 @@ def plain_type(hint: Any) -> Any:
 
 
 def with_default(text: str, each: "dataclasses.Field[Any]", kind: Any) -> str:
-    """The help of an option, and what it is where nothing is said."""
+    """The help of an option, with its default."""
     default = each.default
     if each.default_factory is not dataclasses.MISSING:
         default = each.default_factory()
@@ -139,7 +139,7 @@ def with_default(text: str, each: "dataclasses.Field[Any]", kind: Any) -> str:
     return f"{text}  [default {shown}]"
 
 
-# --- what all commands of the pipeline take -----------------------------------------------------
+# --- options of all pipeline commands -----------------------------------------------------------
 
 
 CONF: Final = Pair("spark.", "a setting of Spark; write spark.NAME=VALUE")

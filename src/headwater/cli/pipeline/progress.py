@@ -23,11 +23,11 @@ BAR_WIDTH: Final = 24
 
 
 class StopRequested(Exception):
-    """The person at the terminal has had enough; raised in a job's thread by its next report."""
+    """The job is to stop; raised in its thread by its next report."""
 
 
 class WorkBar(BarColumn):
-    """A bar that moves from the start: Spark takes its time before there is anything to count."""
+    """A bar that moves from the start: Spark counts its first messages after some seconds."""
 
     def render(self, task: Task) -> ProgressBar:
         bar = super().render(task)
@@ -36,7 +36,7 @@ class WorkBar(BarColumn):
 
 
 class CountColumn(ProgressColumn):
-    """`12,000/50,000`; where nobody knows the total the count alone, once there is one."""
+    """`12,000/50,000`; without a known total the count alone, once it is above 0."""
 
     def render(self, task: Task) -> Text:
         count = f"{int(task.completed):,}"
@@ -78,7 +78,7 @@ class JobProgress:
         self._task = None if screen is None else screen.add_task(title, total=None, note="")
 
     def stage(self, name: str, total: int | None) -> None:
-        """A part of the work begins: what it is, and how many messages or rows it has."""
+        """Begin a part of the work, with its name and its number of messages or rows."""
         self._notice_a_stop()
         if self._screen is not None and self._task is not None:
             # A new line: to an old one a total of None means "as before".
@@ -86,34 +86,34 @@ class JobProgress:
             self._task = self._screen.add_task(f"{self._title}: {name}", total=total, note="")
 
     def advance(self, count: int) -> None:
-        """So many more are done."""
+        """Count messages or rows that are done."""
         self._notice_a_stop()
         if self._screen is not None and self._task is not None:
             self._screen.advance(self._task, count)
 
     def note(self, text: str) -> None:
-        """Something to know at the moment, such as the lag."""
+        """Show a text of the moment, for example the lag."""
         self._notice_a_stop()
         if self._screen is not None and self._task is not None:
             self._screen.update(self._task, note=text)
 
     def wait(self, seconds: float) -> bool:
-        """Between two turns of a job that follows: it ends there with what it has done."""
+        """Wait between two turns of a job that follows; False if the job is to end."""
         return not self._stopping.wait(seconds)
 
     def end(self) -> None:
-        """The line goes."""
+        """Remove the line."""
         if self._screen is not None and self._task is not None:
             self._screen.remove_task(self._task)
 
     def _notice_a_stop(self) -> None:
-        # Spark calls listeners from threads of its own, where an exception reaches nobody.
+        # Spark calls listeners from threads of its own, where an exception ends nothing.
         if self._cutting_off.is_set() and threading.current_thread() is self._thread:
             raise StopRequested
 
 
 class Display(AbstractContextManager["Display"]):
-    """The lines of all jobs of a command; nothing unless a person watches."""
+    """The lines of all jobs of a command; none without a terminal."""
 
     def __init__(self, output: Output, hidden: bool) -> None:
         self._console: Console = output.remarks
@@ -139,7 +139,7 @@ class Display(AbstractContextManager["Display"]):
 
     @contextmanager
     def aside(self) -> Iterator[None]:
-        """Time to write something else to the terminal."""
+        """Hide the lines while the command writes to the terminal."""
         if self._screen is None:
             yield
             return
@@ -150,7 +150,7 @@ class Display(AbstractContextManager["Display"]):
             self._screen.start()
 
     def waiting(self, text: str) -> AbstractContextManager[object]:
-        """A line while something takes a few seconds and has nothing to count."""
+        """Show a line during a step of a few seconds that has no count."""
         stack = ExitStack()
         if self._screen is not None:
             screen, task = self._screen, self._screen.add_task(text, total=None, note="")
@@ -163,7 +163,7 @@ class Display(AbstractContextManager["Display"]):
 
 
 def new_screen(console: Console) -> Progress:
-    """The columns: what, how much of it is done, how fast, since when, and what else."""
+    """The columns: the job, its count, its rate, its time and its note."""
     return Progress(
         SpinnerColumn(),
         TextColumn("{task.description}", style=SUBJECT_STYLE),

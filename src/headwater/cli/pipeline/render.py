@@ -83,7 +83,7 @@ def outcome_json(job: Job, result: Any, was_stopped: bool) -> str:
 
 
 def checks_text(checks: Sequence[Check]) -> Text:
-    """A line for each check, and what to do about those that failed."""
+    """A line for each check, with advice on the failed ones."""
     width = max(len(check.what) for check in checks)
     lines = []
     for check in checks:

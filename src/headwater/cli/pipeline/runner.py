@@ -166,7 +166,7 @@ def spark_session(settings: SparkSettings) -> Iterator["SparkSession"]:
 def run_jobs(
     spark: "SparkSession", jobs: Sequence[Job], display: Display, run: RunJob
 ) -> Iterator[Outcome]:
-    """Run the jobs and tell how each ended, as soon as it did; ends after the first failure."""
+    """Run the jobs and yield the outcome of each when it ends; stops after the first failure."""
     finite = [[job] for job in jobs if not follows(job)]
     endless = [job for job in jobs if follows(job)]
     events: Events = queue.SimpleQueue()
@@ -217,7 +217,7 @@ def next_end(spark: "SparkSession", events: Events) -> Outcome | None:
         try:
             event = events.get(timeout=STOP_AGAIN_S)
         except queue.Empty:
-            # A query that was about to start when the others were stopped.
+            # A query may have been about to start when the others were stopped.
             stop_queries(spark)
             continue
         if isinstance(event, Outcome):

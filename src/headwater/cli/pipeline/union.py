@@ -1,4 +1,4 @@
-"""`headwater pipeline union`: a stream's archive and what came after it, as one table."""
+"""`headwater pipeline union`: an archive and the later messages of its stream, as one table."""
 
 from typing import TYPE_CHECKING, Any, Final, cast
 

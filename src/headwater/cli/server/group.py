@@ -1,4 +1,4 @@
-"""`headwater server`: work for those who run a server, which needs no connection to one."""
+"""`headwater server`: tools for operators of a server, which need no connection."""
 
 import json
 import secrets
@@ -16,7 +16,7 @@ DEFAULT_COST: Final = 11
 # bcrypt's own bounds. Each step doubles the time of a login.
 COST_MIN: Final = 4
 COST_MAX: Final = 31
-# bcrypt takes no notice of what follows.
+# bcrypt ignores the bytes that follow.
 PASSWORD_BYTES_MAX: Final = 72
 GENERATED_BYTES: Final = 24
 # The only prefix by which nats-server knows a hash from a password.
@@ -25,7 +25,7 @@ HASH_PREFIX: Final = b"2a"
 
 @click.group("server")
 def server() -> None:
-    """Prepare what a server's configuration needs."""
+    """Prepare values for the configuration of a server."""
 
 
 @server.command(

@@ -1,7 +1,7 @@
-"""Asking before something is lost.
+"""Questions before a command deletes or overwrites data.
 
-Without a terminal nobody can be asked, and nothing is lost: the command is refused with the flag
-that would have let it.
+Without a terminal there is no one to ask: the command is refused, and names the flag that permits
+it.
 """
 
 import sys
@@ -12,7 +12,7 @@ from headwater.cli.shell.exits import CommandFailed, ExitCode
 
 
 def confirmed(question: str, is_forced: bool) -> bool:
-    """Whether to go on. Raises CommandFailed where nobody can be asked."""
+    """Whether the person agrees. Raises CommandFailed without a terminal."""
     if is_forced:
         return True
     if not sys.stdin.isatty():

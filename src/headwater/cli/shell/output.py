@@ -75,7 +75,7 @@ class Output:
         return ProgressBar(self._stderr, total, title)
 
     def remark(self, what: RenderableType) -> None:
-        """Write something about the work that is not its result."""
+        """Write a remark about the work, which is not its result."""
         self._stderr.print(what)
 
 

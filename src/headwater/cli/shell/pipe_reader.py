@@ -1,4 +1,4 @@
-"""The reader of a pipe: whether it has taken what was written for it.
+"""The reader of a pipe: whether it has read all bytes that were written.
 
 A pipe keeps what its reader has not taken, and throws it away when the reader closes its end. Bytes
 that were flushed into a pipe have therefore not been seen by anybody yet. A terminal or a file has
@@ -24,11 +24,11 @@ class PipeReader:
         self._fd = pipe_of(stream)
         self._poll = select.poll() if self._fd >= 0 else None
         if self._poll is not None:
-            # An error is always reported: a pipe has one when nobody is left to read it.
+            # An error is always reported: a pipe has one when it has no reader any more.
             self._poll.register(self._fd, 0)
 
     def has_taken_all(self) -> bool:
-        """Whether nothing that was flushed waits. Raises BrokenPipeError where nobody will come.
+        """Whether all flushed bytes have been read. Raises BrokenPipeError without a reader.
 
         The question about the reader comes first: a reader that takes everything and leaves
         between two questions has taken everything.

@@ -29,7 +29,7 @@ _CONTROL_ESCAPES: Final = {
 
 
 def printable(data: bytes) -> str:
-    """A body that is safe to show: what is not UTF-8, or would steer a terminal, is escaped."""
+    """A body that is safe to show: bytes outside UTF-8 and control characters are escaped."""
     return data.decode("utf-8", "backslashreplace").translate(_CONTROL_ESCAPES)
 
 

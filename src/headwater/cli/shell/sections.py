@@ -16,7 +16,7 @@ ADDED_STYLE: Final = "green"
 
 
 def append_section(text: Text, title: str, rows: Sequence[tuple[str, str]]) -> None:
-    """A title and what belongs under it; nothing where nothing does."""
+    """Append a title and its rows; nothing without rows."""
     if not rows:
         return
     text.append(f"\n{title}\n", TITLE_STYLE)

@@ -19,7 +19,7 @@ from headwater.cli.shell.units import UNLIMITED, duration_ns_text, time_text
 
 Config = dict[str, Any]
 
-# Written by the server into the metadata of what it keeps; not a person's setting.
+# The prefix of metadata that the server writes; it is not a person's setting.
 SERVER_METADATA_PREFIX: Final = "_nats."
 
 
@@ -35,7 +35,7 @@ class Kind(Enum):
     SIZE = auto()
     DURATION = auto()
     DURATIONS = auto()
-    # A time; written as a duration it is so long ago, or in so long.
+    # A time; a duration is before the present, or after it.
     SINCE = auto()
     UNTIL = auto()
     PAIR = auto()
@@ -54,7 +54,7 @@ class Setting:
     section: str
     label: str
     help: str
-    # The first is what the API takes where nothing is said.
+    # The first is the default of the API.
     choices: tuple[str, ...] = ()
     # The default, which equals an absent setting as an empty value does.
     default: Any = None
@@ -138,7 +138,7 @@ class SettingsTable:
     def changed(
         self, base: Mapping[str, Any], given: Mapping[str, Any], unset: Iterable[str] = ()
     ) -> Config:
-        """`base` without what is `unset` and with what is `given` by key; metadata is merged."""
+        """`base` without `unset` fields and with `given` values by key; metadata is merged."""
         config: Config = copy.deepcopy(dict(base))
         for field in unset:
             config.pop(field, None)
@@ -146,7 +146,7 @@ class SettingsTable:
             *path, last = key.split(".")
             place = config
             for part in path:
-                # A file may say null for what is not set.
+                # A file may have null for an absent setting.
                 place[part] = place.get(part) or {}
                 place = place[part]
             if self._by_key[key].kind is Kind.METADATA:
@@ -179,7 +179,7 @@ class SettingsTable:
         return setting.text(value)
 
     def shown(self, config: Mapping[str, Any], section: str) -> Sequence[tuple[str, str]]:
-        """Labels and values of a section: what always counts, and what was set."""
+        """Labels and values of a section: settings that are set, or always shown."""
         shown = []
         for setting in self._settings:
             value = personal(setting.key, value_at(config, setting.key))
@@ -212,7 +212,7 @@ def value_at(config: Mapping[str, Any], key: str) -> Any:
 
 
 def personal(field: str, value: Any) -> Any:
-    """A field without what the server wrote into it."""
+    """The value of a field without the server's metadata."""
     if field != "metadata" or value is None:
         return value
     return {

@@ -75,7 +75,7 @@ class DurationsNs(click.ParamType[list[int]]):
 
 
 class Moment(click.ParamType[str]):
-    """A time as the API writes it, from one or from a duration: so long ago, or in so long."""
+    """An API time, from a time or from a duration before or after the present."""
 
     name = "time"
 
@@ -114,7 +114,7 @@ class Source(click.ParamType[Config]):
 
 
 class Pair(click.ParamType[tuple[str, str]]):
-    """A pair, from `KEY=VALUE`; `refusal` says what else it should have been."""
+    """A pair, from `KEY=VALUE`; `refusal` names the expected form in the error."""
 
     name = "key=value"
 

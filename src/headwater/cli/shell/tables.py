@@ -37,7 +37,7 @@ class Columns:
     totals: Sequence[str] | None = None
 
     def add(self, *cells: str) -> None:
-        """Add a row; what would steer a terminal is escaped."""
+        """Add a row; control characters are escaped."""
         self.rows.append([one_line(cell) for cell in cells])
 
     def text(self, width: int | None) -> Text:
@@ -68,7 +68,7 @@ def one_line(text: str) -> str:
 
 
 def shrink(widths: list[int], columns: Sequence[Column], width: int) -> None:
-    """Take what is too much from the columns that can give it."""
+    """Narrow the columns that can shrink by the excess width."""
     for place, column in enumerate(columns):
         excess = sum(widths) + len(GAP) * (len(widths) - 1) - width
         if column.can_shrink and excess > 0:

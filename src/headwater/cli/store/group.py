@@ -1,4 +1,4 @@
-"""`headwater store inspect` and `verify`: what is in a store's folder, and whether it is sound.
+"""`headwater store inspect` and `verify`: the content of a store's folder, and its damage.
 
 The store reads itself (`store.recovery.inspection`) and changes nothing; these commands open it,
 render the findings and choose the exit code.
@@ -91,7 +91,7 @@ headwater store inspect data --strict    refuse while a server has it open
 def inspect(
     folder: str, stream: str | None, strict: bool, key_file: str | None, as_json: bool
 ) -> ExitCode:
-    """Show what is in the store in DIR, or in one STREAM of it.
+    """Show the streams of the store in DIR, or one STREAM of it.
 
     DIR is the folder a server was given with -sd, or the folder `jetstream` in it. The account is
     part of a stream's name and can be left out where only one has a stream of that name.
@@ -167,7 +167,7 @@ def verify(folder: str, strict: bool, key_file: str | None, as_json: bool) -> Ex
 
 
 def verify_backup(output: Output, folder: Path, as_json: bool) -> ExitCode:
-    """Check what `headwater stream backup` or the `nats` tool has left in a folder."""
+    """Check the backup of `headwater stream backup` or of the `nats` tool in a folder."""
     problems, messages, name = [], 0, None
     try:
         found = read_backup(folder)
@@ -191,7 +191,7 @@ def verify_backup(output: Output, folder: Path, as_json: bool) -> ExitCode:
 
 
 def opened(folder: str, thorough: bool, strict: bool, key_file: str | None) -> StoreReader:
-    """The store in a folder, or a failure that says what to do."""
+    """The reader of the store in a folder. Raises CommandFailed."""
     folder = store_folder(folder)
     with failures_explained(folder):
         return store_reader(folder, thorough, strict, server_key_in(key_file))

@@ -1,4 +1,4 @@
-"""The store's FileSystem port with every way to change something taken out.
+"""The store's FileSystem port without the operations that change files.
 
 A command that reads a store beside a server, or before it was copied, must leave no trace.
 Files are opened for reading only, so that reading needs no more rights than that.
@@ -65,7 +65,7 @@ class ReadOnlyFile:
 
 
 class ReadOnlyFiles:
-    """The store's FileSystem port on the operating system, without any way to change anything."""
+    """The store's FileSystem port on the operating system, for reading only."""
 
     def __init__(self) -> None:
         self._system = SystemFileSystem()
@@ -169,7 +169,7 @@ def lock_holder(path: str) -> str:
 
 
 def _is_locked(path: str) -> bool:
-    """Whether somebody holds a file or folder, which need not be there."""
+    """Whether a process holds the lock of a file or folder, which may be absent."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -179,7 +179,7 @@ def _is_locked(path: str) -> bool:
     except BlockingIOError:
         return True
     except OSError:
-        # Of a file system that locks no folders the lock file tells.
+        # On a file system that locks no folders only the lock file is locked.
         return False
     finally:
         os.close(descriptor)

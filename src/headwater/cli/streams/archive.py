@@ -182,7 +182,7 @@ def written(folder: Path) -> Iterator[None]:
 
 
 def sync(file: Any) -> None:
-    """Return once what was written is on the disk."""
+    """Return when all written bytes are on the disk."""
     file.flush()
     os.fsync(file.fileno())
 

@@ -196,7 +196,7 @@ def restore(
 
 
 def compare(remark: Callable[[str], None], found: Backup, info: Document) -> None:
-    """Raise CommandFailed where the stream is not what the backup says.
+    """Raise CommandFailed if the stream differs from the backup.
 
     Messages may have outlived their time since the backup was made, and the `nats` tool counts
     consumers that it left out: that is said and is no failure.
