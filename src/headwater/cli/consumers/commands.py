@@ -83,7 +83,7 @@ def add(
     """Make a consumer called NAME of the stream STREAM.
 
     It is durable, is asked for messages and has each one acknowledged, unless options say
-    otherwise. The rest is as the server has it by default. Options come on top of --config.
+    otherwise. Other settings have the server's defaults. Options override --config.
     """
     base = listed(read_config(place)) if place else {}
     config = SETTINGS.changed(base, with_implied(given_settings(SETTINGS, settings)))
@@ -103,6 +103,7 @@ def add(
     return ExitCode.OK
 
 
+# Users can be permitted to create consumers by filter.
 creation: Final = functools.partial(consumer_create, has_filter_in_subject=True)
 
 
