@@ -119,6 +119,35 @@ def test_a_knot_that_lost_modules_is_named_with_those_that_are_left() -> None:
     assert {*knots(graph_of(read_sources()))} >= {*KNOTS}, "take what is untied out of KNOTS"
 
 
+def rooms_of(graph: Graph, package: str) -> Graph:
+    """The folders of a package that each folder imports; a module beside them is a room too."""
+    depth = package.count(".") + 2
+
+    def room(module: str) -> str:
+        return ".".join(module.split(".")[:depth])
+
+    inside = {module for module in graph if module.startswith(f"{package}.")}
+    rooms: dict[str, frozenset[str]] = {room(module): frozenset() for module in inside}
+    for module in inside:
+        imported_rooms = {room(other) for other in graph[module] & inside} - {room(module)}
+        rooms[room(module)] |= imported_rooms
+    return rooms
+
+
+@pytest.mark.parametrize("package", ["headwater.cli", "headwater.client"])
+def test_folders_of_a_package_import_each_other_in_one_direction(package: str) -> None:
+    rooms = rooms_of(graph_of(read_sources()), package)
+    found = knots(rooms)
+    assert not found, "\n\n".join(described(rooms, knot) for knot in found)
+
+
+def test_folders_that_import_each_other_are_found() -> None:
+    sources = {"p.a": "", "p.b": "", "p.a.x": "import p.b.y", "p.b.y": "", "p.b.z": "import p.a.w"}
+    graph = graph_of(sources | {"p.a.w": ""})
+    assert knots(graph) == []
+    assert knots(rooms_of(graph, "p")) == [{"p.a", "p.b"}]
+
+
 FOR_TYPES: Final = (
     "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from p.stream import Stream\n"
 )
