@@ -412,7 +412,7 @@ class Pull:
                     raise EndedError from None
                 raise
             if is_status(msg):
-                if not await self._goes_on(msg, request):
+                if not await self._is_open_after(msg, request):
                     return
                 continue
             received += 1
@@ -422,7 +422,7 @@ class Pull:
             showing_s += time.monotonic() - began
         self._batch = next_batch(request["batch"], showing_s)
 
-    async def _goes_on(self, msg: Msg, request: Mapping[str, Any]) -> bool:
+    async def _is_open_after(self, msg: Msg, request: Mapping[str, Any]) -> bool:
         """Whether the request goes on after a status. Raises EndedError or CommandFailed."""
         headers = msg.headers or {}
         status = headers.get("Status", "")

@@ -100,7 +100,7 @@ def demo(place: Place, folder: str | None, keep_running: bool, as_json: bool) ->
             exit_code = work.run()
             if exit_code is ExitCode.OK:
                 server.goes_on = keep_running
-                tell(work.result(server, time.monotonic() - began), output, as_json)
+                show_result(work.result(server, time.monotonic() - began), output, as_json)
             return exit_code
     except CommandFailed:
         raise
@@ -153,7 +153,7 @@ def run_demo_job(spark: "SparkSession", job: Job, progress: Progress) -> Any:
     return run_job(spark, job, SILENT if job.name == SPARK_START else progress)
 
 
-def tell(result: DemoResult, output: Output, as_json: bool) -> None:
+def show_result(result: DemoResult, output: Output, as_json: bool) -> None:
     """Tell where the results are, how long the demo took, and which server still runs."""
     if as_json:
         output.result(json.dumps({"job": "demo", "kind": "demo", **asdict(result)}))

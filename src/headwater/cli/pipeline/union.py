@@ -58,7 +58,7 @@ headwater pipeline union ORDERS --archive archive/orders --subjects 'orders.eu.>
 def union(place: Place, limit: int, only_count: bool, as_json: bool, **parameters: Any) -> ExitCode:
     """Read an archive and its stream as one.
 
-    The archive of the stream STREAM and what came after it are one table: no message is missing
+    The archive of the stream STREAM and its later messages are one table: no message is missing
     between the two and none is there twice, also while the archive is being written. Shows the
     first rows, counts, or writes all rows into a folder. With --json each row is an object on a
     line of its own.
@@ -69,19 +69,19 @@ def union(place: Place, limit: int, only_count: bool, as_json: bool, **parameter
             raise click.UsageError("--to and --count exclude one another")
         return perform([job], place.spark, place.output, as_json)
 
-    def look(spark: "SparkSession", job: Job, progress: Progress) -> UnionResult:
+    def read_rows(spark: "SparkSession", job: Job, progress: Progress) -> UnionResult:
         settings = cast(UnionSettings, job.settings)
         return run_union(spark, settings, progress, rows_max=0 if only_count else limit)
 
     with Work([job], place.spark, place.output, as_json) as work:
-        for outcome in work.outcomes(look):
+        for outcome in work.outcomes(read_rows):
             if outcome.result is not None:
-                show(outcome.result, place.output, only_count, as_json)
+                show_union(outcome.result, place.output, only_count, as_json)
     return work.exit_code
 
 
-def show(result: UnionResult, output: Output, only_count: bool, as_json: bool) -> None:
-    """Write what was asked for."""
+def show_union(result: UnionResult, output: Output, only_count: bool, as_json: bool) -> None:
+    """Print the rows, or the count, of a union."""
     if as_json and only_count:
         output.result(render.union_json(result))
         return
