@@ -1,11 +1,11 @@
 """Key-value buckets as tables: the entries of a stream, read as keys, revisions and operations.
 
 An entry is a message at `$KV.<bucket>.<key>`; its revision is its sequence. A delete leaves a
-marker: the header `KV-Operation` says `DEL` or `PURGE`, and where a server wrote the marker itself
-(an age limit, a purge of the stream), `Nats-Marker-Reason` says why.
+marker: the header `KV-Operation` is `DEL` or `PURGE`, and in a marker that the server wrote itself
+(an age limit, a purge of the stream), `Nats-Marker-Reason` has the reason.
 
 A row is an entry, markers included: with `history` all that the bucket still holds, otherwise the
-newest of each key. Whoever wants values alone filters on `operation = 'put'`.
+newest of each key. A filter on `operation = 'put'` leaves the values alone.
 """
 
 from bisect import bisect_right
@@ -38,12 +38,12 @@ def subjects_of(bucket: str, patterns: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def key_of(subject: bytes) -> bytes:
-    """What follows `$KV.<bucket>.`; in a mirror the bucket is that of the origin."""
+    """The part of a subject after `$KV.<bucket>.`; in a mirror the bucket is that of the origin."""
     return subject.split(b".", 2)[-1]
 
 
 def operation_of(header: bytes) -> str:
-    """What the entry did to its key."""
+    """The operation of an entry on its key."""
     if not header:
         return PUT
     operation = value_of(header, _OPERATION)
@@ -68,22 +68,21 @@ COLUMNS: Final[dict[str, Column]] = {
 
 
 CATCH_UP_ROUNDS_MAX: Final = 32
-"""Each round reads what was written during the one before: after a few there is next to nothing.
-A bucket into which more is written than one task can read is left after so many."""
+"""The limit of rounds: each reads the entries written during the one before, so there are few."""
 
 Read = Callable[[SequenceRange], Iterator[Columns]]
 """The entries of a range of revisions."""
 
 Newest = Callable[[], int]
-"""The newest revision that there is by now."""
+"""The newest revision at the time of the call."""
 
 
 class CatchUp:
     """Reads on behind a revision, until no key can have been missed.
 
-    A key that has not been met when a round begins has its entry in the revisions of the round,
-    unless it is put again before it is read. If every revision is found, or no entry is left behind
-    the round before, there is no such key: `is_complete`, and the keys are known as they were at
+    A key that was not met when a round begins has its entry in the revisions of the round, unless
+    it is put again before it is read. If every revision is found, or no entry is left behind the
+    previous round, there is no such key: `is_complete`, and the keys are known as they were at
     `revision`. Otherwise `revision` is the last one that was read.
     """
 
@@ -94,7 +93,7 @@ class CatchUp:
         self._newest = newest
 
     def chunks(self) -> Iterator[Columns]:
-        """The entries; those of the last round may lie behind `revision`."""
+        """The entries; those of the last round may be newer than `revision`."""
         for _ in range(CATCH_UP_ROUNDS_MAX):
             first, last = self.revision + 1, max(self._newest(), self.revision)
             within = found = reached = 0
@@ -112,30 +111,30 @@ class CatchUp:
 class LatestEntries:
     """The newest entry of each key, in one pass by one task.
 
-    A bucket forgets an entry when its key is put again, so a reader that stops at the revision at
+    A bucket drops an entry when its key is put again, so a reader that stops at the revision at
     which it began misses the keys that were put while it read. It therefore reads on until it has
-    caught up, and takes from there the keys it has not seen. Every key that was there all the time
-    comes out once.
+    caught up, and adds the keys it has not seen. Every key that existed all the time is returned
+    once.
 
-    Of a stream the subjects are the keys.
+    For a stream the subjects are the keys.
     """
 
     def __init__(self, read: Read, one_per_key: bool, share: tuple[int, int] = (0, 1)) -> None:
-        """`one_per_key`: the bucket itself keeps no more than the newest.
+        """`one_per_key`: the bucket itself keeps no more than the newest entry.
 
-        `share`: which part of the keys comes out, of how many parts.
+        `share`: the part of the keys to return, and the number of parts.
         """
         self._read = read
         self._one_per_key = one_per_key
         self._part, self._parts = share
         self._seen: set[bytes] = set()
-        # Of keys that have several entries: the newest so far.
+        # The newest entry so far of keys that have several.
         self._kept: dict[bytes, tuple[int, int, bytes, bytes]] = {}
 
     def chunks(self, first: int, last: int, newest: Newest | None) -> Iterator[Columns]:
-        """Entries from `first` to `last`, and on to what `newest` says there is by then, if given.
+        """Entries from `first` to `last`, and on to the revision that `newest` returns, if given.
 
-        Without that the table is as of revision `last`.
+        Without `newest` the table is as of revision `last`.
         """
         yield from self.changes(first, last, None, last, newest)
 
@@ -144,15 +143,16 @@ class LatestEntries:
     ) -> Iterator[Columns]:
         """The keys with an entry from `first` to `last`, of which there were once `count`.
 
-        At that moment the bucket ended at revision `head`. If fewer are left (or `count` is None),
-        others have been put again since: what has come behind `head` is read as well, up to what
-        `newest` says, if given. That brings the keys that are missing, and maybe further ones.
+        At that moment the bucket ended at revision `head`. If fewer are left (or there is no
+        `count`), others have been put again since: the entries behind `head` are read as well, up
+        to the revision that `newest` returns, if given. They include the missing keys, and maybe
+        further ones.
         """
         found = 0
         for chunk in self._read(SequenceRange(first, last)):
             found += len(chunk)
             if self._one_per_key and self._parts == 1:
-                # Nothing within a range can have been replaced by something else within it.
+                # No entry of the range can have been replaced by another one of the range.
                 self._seen.update(chunk.subjects)
                 yield chunk
             else:
@@ -163,7 +163,7 @@ class LatestEntries:
         yield from self._rest()
 
     def _releasable(self, chunk: Columns) -> Iterator[Columns]:
-        """The part of a chunk that can be given away."""
+        """The part of a chunk that can be returned already."""
         if not self._one_per_key:
             chunk = self._shared(chunk)
             entries = zip(
@@ -192,7 +192,7 @@ class LatestEntries:
         return self._parts == 1 or crc32(subject) % self._parts == self._part
 
     def _rest(self) -> Iterator[Columns]:
-        """The newest entries of keys that have several: which ones they are is known at the end."""
+        """The newest entries of keys that have several; they are known at the end only."""
         ordered = sorted(self._kept, key=lambda subject: self._kept[subject][0])
         for begin in range(0, len(ordered), CHUNK_ROWS):
             subjects = ordered[begin : begin + CHUNK_ROWS]

@@ -4,8 +4,8 @@ Spark hands the options of a table to the format once, when the table is made an
 asked for. When the table is read or written it hands over the columns, and no options. So the
 options travel with the columns: as metadata of the first one, which the catalog keeps.
 
-Metadata of a column is no place for secrets: it follows the column into whatever is written from
-it. A table names files (`creds`, a file with an nkey) or a server that needs none.
+Metadata of a column is no place for secrets: it is copied with the column into other tables. A
+table names files (`creds`, a file with an nkey) or a server that needs none.
 """
 
 import json
@@ -52,12 +52,12 @@ _TYPES: Final[Mapping[str, DataType]] = {
 
 
 def is_new_table(options: Mapping[str, str]) -> bool:
-    """Whether these are the properties of a table that is being made."""
+    """Whether these are the properties of a table that is being created."""
     return PROVIDER in {name.lower() for name in options}
 
 
 def table_schema(parsed: SourceOptions, options: Mapping[str, str]) -> StructType:
-    """The columns of a table that is being made, its options with them. Raises OptionError."""
+    """The columns of a table that is being created, with its options. Raises OptionError."""
     if parsed.kind is not Kind.OBJECTS and not parsed.streams:
         SinkOptions.parse(writing_options(options))
     _refuse_secrets(parsed.login)
@@ -78,7 +78,7 @@ def sink_options(schema: StructType, options: Mapping[str, str]) -> SinkOptions:
 
 
 def _kept(schema: StructType, options: Mapping[str, str]) -> dict[str, str]:
-    """The options that came with the columns. Raises OptionError if there are none at all."""
+    """The options that came with the columns. Raises OptionError without any options."""
     kept: dict[str, str] = {}
     for field in schema.fields:
         if METADATA_KEY in (field.metadata or {}):

@@ -1,8 +1,8 @@
-"""The format `headwater`: what Spark calls first, in a planner process beside the driver.
+"""The format `headwater`: Spark's entry point, in a planner process beside the driver.
 
-Every error is raised as early as Spark lets a source speak: options, credentials, the server and
-the stream are tried in `schema`, which `load()` calls. Where the user gives a schema Spark does not
-ask for ours, and the first to look is the planning of the first action, still before any job.
+Every error is raised as early as Spark allows: options, credentials, the server and the stream are
+checked in `schema`, which `load()` calls. If the user gives a schema, Spark does not ask for ours,
+and the first check is the planning of the first action, still before any job.
 """
 
 from pyspark.sql.datasource import (
@@ -56,7 +56,7 @@ class HeadwaterDataSource(DataSource):
             options = source_options(schema, self.options)
             if options.streams:
                 return StreamsReader(options, schema)
-            # Spark refuses a reader that takes filters where it is configured not to push any.
+            # Spark refuses a reader with filters if its configuration disables their pushdown.
             return (_pushdown_reader if options.pushdown else SourceReader)(options, schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
@@ -75,7 +75,7 @@ class HeadwaterDataSource(DataSource):
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         with one_line_errors():
             options = sink_options(schema, self.options)
-            # Spark makes the writer of a batch once, before any task runs.
+            # Spark creates the writer of a batch once, before any task runs.
             probe_server(options.login)
             return sink.batch_writer(options, schema, overwrite)
 
@@ -86,7 +86,7 @@ class HeadwaterDataSource(DataSource):
 
 
 def _pushdown_reader(options: SourceOptions, schema: StructType) -> DataSourceReader:
-    """Raises OptionError if this Spark has no filters to give."""
+    """A reader that accepts filters. Raises OptionError if this Spark has none."""
     check_filters(options)
     from headwater.spark.read.pushdown import PushdownReader
 

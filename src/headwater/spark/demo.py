@@ -1,10 +1,11 @@
-"""A pipeline to look at: a server of its own, traffic as shops and sensors make it, and all jobs.
+"""A demo pipeline: a server of its own, the traffic of shops and sensors, and all jobs.
 
 The traffic is the same every time: sizes, values and order come from a seed. Only the clocks that
 stamp the messages are real.
 
-The server is a process of its own, as servers are. It ends with the demo, whatever happens in it,
-unless the demo went well and somebody wants to look at the server afterwards.
+The server is a process of its own. It ends with the demo in any case, unless the demo succeeded and
+the user asked to keep the server.
+
 Must not know: how anything is shown.
 """
 
@@ -70,7 +71,7 @@ DISCONTINUED_ODDS: Final = 0.02
 
 @dataclass(frozen=True)
 class Message:
-    """Something to publish."""
+    """A message to publish."""
 
     subject: str
     data: bytes
@@ -79,44 +80,44 @@ class Message:
 
 def orders(count: int = ORDERS, seed: int = SEED) -> Iterator[Message]:
     """Orders placed, paid and shipped, on `orders.<region>.<event>`; each with an id of its own."""
-    dice = random.Random(seed)
+    rng = random.Random(seed)
     open_orders: list[tuple[int, str]] = []
     number = 0
     for at in range(count):
-        if open_orders and dice.random() < 0.55:
-            placed, region = open_orders.pop(dice.randrange(len(open_orders)))
-            event = dice.choices(("paid", "shipped", "cancelled"), (60, 30, 10))[0]
+        if open_orders and rng.random() < 0.55:
+            placed, region = open_orders.pop(rng.randrange(len(open_orders)))
+            event = rng.choices(("paid", "shipped", "cancelled"), (60, 30, 10))[0]
             document: dict[str, Any] = {"order": placed, "event": event}
         else:
             number += 1
-            region = dice.choices(REGIONS, (55, 35, 10))[0]
+            region = rng.choices(REGIONS, (55, 35, 10))[0]
             event = "placed"
-            lines = dice.choices((1, 2, 3, 5), (60, 25, 10, 5))[0]
+            lines = rng.choices((1, 2, 3, 5), (60, 25, 10, 5))[0]
             document = {
                 "order": number,
                 "event": event,
-                "customer": f"c{dice.randrange(4_000):04d}",
+                "customer": f"c{rng.randrange(4_000):04d}",
                 "items": [
-                    {"item": dice.choice(ITEMS), "count": dice.randint(1, 4)} for _ in range(lines)
+                    {"item": rng.choice(ITEMS), "count": rng.randint(1, 4)} for _ in range(lines)
                 ],
-                "total_cents": dice.randint(450, 60_000),
+                "total_cents": rng.randint(450, 60_000),
             }
             open_orders.append((number, region))
         yield Message(
             f"orders.{region}.{event}",
             json.dumps(document).encode(),
-            (("Nats-Msg-Id", f"order-{at}"), ("Trace", f"{dice.getrandbits(64):016x}")),
+            (("Nats-Msg-Id", f"order-{at}"), ("Trace", f"{rng.getrandbits(64):016x}")),
         )
 
 
 def readings(count: int = READINGS, seed: int = SEED) -> Iterator[Message]:
     """Readings on `sensors.<site>.<kind>`, each drifting a little from the one before."""
-    dice = random.Random(seed + 1)
+    rng = random.Random(seed + 1)
     values = {(site, kind): middle for site in SITES for kind, (middle, _) in SENSORS.items()}
     for _ in range(count):
-        site, kind = dice.choice(SITES), dice.choice(tuple(SENSORS))
+        site, kind = rng.choice(SITES), rng.choice(tuple(SENSORS))
         middle, spread = SENSORS[kind]
-        drift = 0.9 * (values[site, kind] - middle) + dice.gauss(0.0, spread / 2)
+        drift = 0.9 * (values[site, kind] - middle) + rng.gauss(0.0, spread / 2)
         values[site, kind] = middle + drift
         yield Message(
             f"sensors.{site}.{kind}", json.dumps({"value": round(middle + drift, 2)}).encode()
@@ -124,28 +125,28 @@ def readings(count: int = READINGS, seed: int = SEED) -> Iterator[Message]:
 
 
 def price_changes(count: int = PRICE_CHANGES, seed: int = SEED) -> Iterator[Message]:
-    """Prices by article, put again and again; now and then an article is given up (a delete)."""
-    dice = random.Random(seed + 2)
+    """Prices by article, put again and again; at times an article is discontinued (a delete)."""
+    rng = random.Random(seed + 2)
     cents: dict[str, int] = {}
-    # Some articles change more often than others, but none so often that the bucket forgets.
+    # Some articles change more often than others, but none so often that the bucket drops entries.
     weights = list(accumulate(1.0 / (rank + 50) for rank in range(len(SKUS))))
     for _ in range(count):
-        (sku,) = dice.choices(SKUS, cum_weights=weights)
+        (sku,) = rng.choices(SKUS, cum_weights=weights)
         subject = f"$KV.{PRICES_BUCKET}.{sku}"
-        if sku in cents and dice.random() < DISCONTINUED_ODDS:
+        if sku in cents and rng.random() < DISCONTINUED_ODDS:
             del cents[sku]
             yield Message(subject, b"", (("KV-Operation", "DEL"),))
             continue
-        cents[sku] = max(100, cents.get(sku, dice.randint(300, 30_000)) + dice.randint(-90, 100))
+        cents[sku] = max(100, cents.get(sku, rng.randint(300, 30_000)) + rng.randint(-90, 100))
         yield Message(subject, json.dumps({"cents": cents[sku], "currency": "EUR"}).encode())
 
 
-# --- what is on the server ----------------------------------------------------------------------
+# --- the streams on the server ------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Source:
-    """A stream of the demo, and what it is filled with."""
+    """A stream of the demo, and its messages."""
 
     stream: str
     config: dict[str, Any]
@@ -173,9 +174,9 @@ SOURCES: Final = (
 
 
 def publish_traffic(login: Login, progress: Progress = SILENT) -> dict[str, int]:
-    """Make the streams and fill them; what is there already is left as it is.
+    """Create the streams and fill them; existing ones are left as they are.
 
-    Returns how many messages each stream holds.
+    Returns the number of messages in each stream.
     """
     held = {}
     with Connection(login) as connection:
@@ -229,7 +230,7 @@ def header_block(headers: Iterable[tuple[str, str]]) -> bytes:
 
 @dataclass(frozen=True)
 class Places:
-    """Where the demo keeps what it makes."""
+    """The folders of the demo's results."""
 
     folder: Path
 
@@ -251,16 +252,16 @@ class Places:
 
     @property
     def warm_up(self) -> Path:
-        """Gone when Spark has started."""
+        """Removed when Spark has started."""
         return self.folder / "warm-up"
 
 
-# A Spark that has done nothing yet starts its workers, and compiles, during its first job.
+# A new Spark starts its workers, and compiles, during its first job.
 SPARK_START: Final = "Starting Spark"
 
 
 def warm_up_job(login: Login, places: Places) -> Job:
-    """A little of what the archive job does, so that its figures are not those of Spark's start."""
+    """A small archive job before the real one, whose figures would else include Spark's start."""
     settings = ArchiveSettings(
         login,
         stream=SENSORS_STREAM,
@@ -289,7 +290,7 @@ def demo_jobs(login: Login, places: Places) -> tuple[Job, ...]:
 
 @dataclass(frozen=True)
 class Sample:
-    """The first rows of something the demo has made, as text, and how many rows there are."""
+    """The first rows of a result of the demo, as text, and the number of its rows."""
 
     title: str
     columns: tuple[str, ...]
@@ -298,7 +299,7 @@ class Sample:
 
 
 def samples(spark: "SparkSession", places: Places) -> tuple[Sample, ...]:
-    """What a person would look at first: the archive, the prices of now, and how they came."""
+    """Samples of the results: the archive, the current prices, and their history."""
     archive = read_archive(spark, places.archive).orderBy("sequence")
     latest = read_table(spark, places.tables).orderBy("key")
     history = read_history(spark, places.tables).orderBy("revision")
@@ -330,7 +331,7 @@ class DemoServerError(OperatingError):
 
 
 class DemoServer:
-    """The demo's server. It ends with the demo unless it is told to go on."""
+    """The demo's server. It ends with the demo unless it is kept."""
 
     def __init__(self, process: "subprocess.Popen[bytes]", url: str) -> None:
         self._process = process
@@ -339,11 +340,11 @@ class DemoServer:
 
     @property
     def pid(self) -> int:
-        """The process, for whoever has to end it later."""
+        """The process id, for ending the server later."""
         return self._process.pid
 
     def end(self) -> None:
-        """Ask the server to end, and insist if it does not."""
+        """Ask the server to end, and kill it if it does not."""
         self._process.terminate()
         try:
             self._process.wait(SERVER_STOP_S_MAX)
@@ -364,8 +365,8 @@ def demo_server(store: Path) -> Iterator[DemoServer]:
     path = store / "server.log"
     with path.open("ab") as log:
         begin = log.tell()
-        # A group of its own: Ctrl-C at the terminal must not take the server from under a query
-        # that is being stopped.
+        # A group of its own: Ctrl-C at the terminal must not stop the server under a query that is
+        # being stopped.
         process = subprocess.Popen(
             [*command, *flags],
             stdin=subprocess.DEVNULL,
@@ -378,7 +379,7 @@ def demo_server(store: Path) -> Iterator[DemoServer]:
     try:
         server.url = f"nats://127.0.0.1:{_port(process, path, begin)}"
         yield server
-        # Not where the demo has failed.
+        # Not if the demo has failed.
         goes_on = server.goes_on
     finally:
         if goes_on:
@@ -387,12 +388,12 @@ def demo_server(store: Path) -> Iterator[DemoServer]:
             server.end()
 
 
-# Python complains of a process that is still running when its object goes; these shall run.
+# Python warns about a process that still runs when its object is freed; these are to run on.
 _GOING_ON: Final[list[DemoServer]] = []
 
 
 def _port(process: "subprocess.Popen[bytes]", log: Path, begin: int) -> int:
-    """The client port, once the log says that the server is ready. Raises DemoServerError."""
+    """The client port, once the log shows that the server is ready. Raises DemoServerError."""
     deadline = time.monotonic() + SERVER_READY_S_MAX
     while time.monotonic() < deadline:
         has_ended = process.poll() is not None

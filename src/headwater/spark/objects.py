@@ -3,18 +3,18 @@
 An object is one message about it, at `$O.<store>.M.<name in base64>`, and its content in chunks at
 `$O.<store>.C.<nuid>`, stored before that message. The message holds a document: name, size, number
 of chunks, digest, metadata of the user (ADR-20 of the NATS architecture). `data` is that document
-as it is, so nothing of it is hidden from a query.
+unchanged, so that a query can use all of it.
 
-A batch read gives the objects there are. A streaming read gives every change: an object that was
+A batch read returns the existing objects. A streaming read returns every change: an object that was
 deleted is a row with a name, and null for size, digest and content. A link has no content either,
 but a size of 0.
 
-A batch read lists the objects while it is planned, and each task is told which ones to read: an
-object that is replaced before its turn comes is then neither missed nor read twice.
+A batch read lists the objects while it is planned, and each task gets a list of its own: an object
+that is replaced before it is read is then neither missed nor read twice.
 
-A content is given whole and as it was put, or not at all: chunks that do not add up to size and
-digest are an error, unless the object was replaced meanwhile. Then a batch read gives the new one,
-and a streaming read nothing, since the new one is still to come.
+A content is complete and as it was put, or the read fails: chunks that do not match size and digest
+are an error, unless the object was replaced meanwhile. Then a batch read returns the new one, and a
+streaming read nothing, because the new one is still to come.
 """
 
 import base64
@@ -38,16 +38,16 @@ from headwater.spark.buckets import LatestEntries
 from headwater.spark.read.batches import BATCH_BYTES, BATCH_ROWS, BatchBuilder, Column
 
 REPLACEMENTS_MAX: Final = 10
-"""An object that is replaced this often while it is read has no content to give."""
+"""The limit of replacements of one object while it is read."""
 
 OBJECT_COST_BYTES: Final = 64 << 10
-"""What the requests for one object cost, in bytes of content read in the same time."""
+"""The cost of the requests for one object, in bytes of content read in that time."""
 
 _DIGEST_METHOD: Final = "sha-256="
 
 
 class ObjectError(OperatingError):
-    """An object that cannot be read as it was put."""
+    """The object cannot be read as it was put."""
 
 
 class _Link(msgspec.Struct):
@@ -59,7 +59,7 @@ class _Options(msgspec.Struct):
 
 
 class _Document(msgspec.Struct):
-    """What we use of the document about an object."""
+    """The fields of an object's document that are used here."""
 
     name: str
     nuid: str = ""
@@ -95,13 +95,13 @@ class Meta:
 
 
 def shared_out(metas: Sequence[Meta], parts: int) -> list[tuple[Meta, ...]]:
-    """Objects in so many lists of about the same size in bytes; fewer if there are not as many."""
+    """The objects in up to `parts` lists of about equal size in bytes."""
     shares: list[list[Meta]] = [[] for _ in range(max(1, min(parts, len(metas))))]
     sizes = [0] * len(shares)
     for meta in sorted(metas, key=lambda meta: meta.document().size, reverse=True):
         least = sizes.index(min(sizes))
         shares[least].append(meta)
-        # An object costs some requests even if it is empty.
+        # Even an empty object costs some requests.
         sizes[least] += meta.document().size + OBJECT_COST_BYTES
     return [tuple(sorted(share, key=lambda meta: meta.sequence)) for share in shares if share]
 
@@ -170,7 +170,7 @@ class ObjectReader:
     def metas(
         self, wanted: SequenceRange, subjects: tuple[str, ...], until_now: bool = False
     ) -> list[Meta]:
-        """The messages about objects in a range; with those that came while they were read."""
+        """The messages about objects in a range, including those that came while they were read."""
 
         def read(part: SequenceRange) -> Iterator[Columns]:
             return read_range(self._connection, self._info, part, subjects, self._way)
@@ -212,7 +212,7 @@ class ObjectReader:
             yield builder.batch(rows)
 
     def _read(self, meta: Meta) -> tuple[Meta, _Document, bytes | None] | None:
-        """The object of a message, or the one that took its place; None if that is not for us."""
+        """The object of a message, or its replacement; None if the replacement comes later."""
         for _ in range(REPLACEMENTS_MAX):
             document = meta.document()
             if document.deleted or document.is_link:
@@ -236,7 +236,7 @@ class ObjectReader:
         )
 
     def _content(self, meta: Meta, document: _Document) -> bytes | None:
-        """The content, or None if the chunks do not make it."""
+        """The content; None if the chunks do not match."""
         parts: list[bytes] = []
         if document.size:
             # Chunks are stored before the message about them.
@@ -249,12 +249,12 @@ class ObjectReader:
         return content if whole else None
 
     def _newer(self, meta: Meta) -> Meta | None:
-        """The message about the object as it is now, if it is another one."""
+        """The current message about the object, if it is another one."""
         jetstream = ApiClient(self._connection)
         self._info = jetstream.stream_info(self._info.name)
         now = jetstream.message(self._info.name, {"last_by_subj": meta.subject.decode()})
         if now is None:
-            # Even the message is gone: as good as a delete.
+            # A removed message counts as a delete.
             gone = msgspec.json.encode({"name": meta.document().name, "deleted": True})
             return Meta(meta.subject, meta.sequence, meta.timestamp_ns, meta.header, gone)
         if now.sequence == meta.sequence:
@@ -263,7 +263,7 @@ class ObjectReader:
 
 
 def _has_digest(content: bytes, digest: str) -> bool:
-    """Whether a content has the digest; one by a method we do not know is not looked at."""
+    """Whether a content has the digest; a digest of an unknown method is not checked."""
     method, text = digest[: len(_DIGEST_METHOD)], digest[len(_DIGEST_METHOD) :]
     if method.lower() != _DIGEST_METHOD:
         return True

@@ -1,12 +1,12 @@
-"""What `option(name, value)` may say: parsed once, checked wholly, carried as frozen values.
+"""The options of the format: parsed once, checked completely, passed on as frozen values.
 
-Spark hands over texts under names whose case does not count. Everything wrong with them is found
-here, before a connection is opened and long before a Spark job runs, and is said in one line that
-names the option, shows its value and tells what is allowed. An option that nobody knows is an error
-too: a misspelt `failOnDataLos` must not read as its default.
+Spark passes texts under names in any case. Every error in them is found here, before a connection
+is opened and long before a Spark job runs, and is reported in one line that names the option, shows
+its value and lists the allowed ones. An unknown option is an error too: a misspelt `failOnDataLos`
+must not count as the default.
 
-The values are plain and picklable: they travel to the executors inside readers and writers.
-Secrets are never part of a message. Knows neither Spark nor the network.
+The values are plain and picklable: they travel to the executors inside readers and writers. Secrets
+are never part of a message. Knows neither Spark nor the network.
 """
 
 import difflib
@@ -23,27 +23,27 @@ from headwater.spark.read.offsets import Changes
 from headwater.subjects.grammar import has_wildcard, is_valid_literal, is_valid_pattern
 
 DEFAULT_MARKER_BUCKET: Final = "headwater_sinks"
-# More tasks than this for one batch cost more in planning than they win in reading.
+# More tasks than this for one batch cost more in planning than they save in reading.
 PARTITIONS_MAX: Final = 10_000
 IN_FLIGHT_DEFAULT: Final = 8_192
 IN_FLIGHT_MAX: Final = 65_536
 SEQUENCE_MAX: Final = 2**63 - 1
 RETRIES_MAX: Final = 1_000
 TIMEOUT_S_MAX: Final = 3_600.0
-# A query that waits longer for its server is one that nobody looks after.
+# The limit of a wait for the server: a longer one would go unnoticed.
 OUTAGE_TIMEOUT_S_MAX: Final = 7 * 86_400.0
 
 _DATE_ONLY: Final = re.compile(r"\d{4}-\d{2}-\d{2}")
 _DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)?")
 _SECONDS_PER: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3_600.0, None: 1.0}
 _BUCKET_NAME: Final = re.compile(r"[A-Za-z0-9_-]+")
-# What a server refuses in the name of a stream.
+# Characters that a server refuses in the name of a stream.
 _STREAM_NAME_REFUSED: Final = re.compile(r"[\s.*>/\\]")
 _SHOWN_CHARS_MAX: Final = 80
 
 STREAMS_OPTION: Final = "streams"
 STREAMS_MAX: Final = 1_000
-"""Each is asked about in every batch, and has a task of its own where it has messages."""
+"""Every batch asks about each stream, and a stream with messages has a task of its own."""
 
 _OF_ONE_STREAM: Final = {
     "startingSequence": "each counts its own sequences; use startingTime, or starting",
@@ -53,11 +53,11 @@ _OF_ONE_STREAM: Final = {
 
 
 class OptionError(OperatingError):
-    """An option that cannot be honoured; the message is one line and names it."""
+    """The option cannot be applied; the message is one line and names it."""
 
 
 class Kind(Enum):
-    """What a table is made of. The value is the option that names it."""
+    """The kind of a table. The value is the option that names it."""
 
     STREAM = "stream"
     BUCKET = "bucket"
@@ -65,7 +65,7 @@ class Kind(Enum):
 
 
 class Consistency(Enum):
-    """How fresh the answers have to be; the words are those of docs/consistency.md."""
+    """The freshness of the answers; the words are those of docs/consistency.md."""
 
     SESSION = "session"
     LEADER = "leader"
@@ -73,7 +73,7 @@ class Consistency(Enum):
 
 
 class At(Enum):
-    """What a position is counted in."""
+    """The unit of a position."""
 
     EARLIEST = "earliest"
     LATEST = "latest"
@@ -83,10 +83,11 @@ class At(Enum):
 
 @dataclass(frozen=True)
 class Position:
-    """A place in a stream: a sequence, a time in nanoseconds since the epoch, or one of its ends.
+    """A position in a stream: a sequence, a time in nanoseconds since the epoch, or an end.
 
-    As a start, the message at the place is read. As an end, the message of a sequence is read too,
-    that of a time is not: times are half-open intervals, so that neighbouring ones do not overlap.
+    A read starts with the message at the position. As an end, the message of a sequence is read
+    too, that of a time is not: times are half-open intervals, so that neighbouring ones do not
+    overlap.
     """
 
     at: At
@@ -99,15 +100,14 @@ LATEST: Final = Position(At.LATEST)
 
 @dataclass(frozen=True)
 class SourceOptions:
-    """How to read.
+    """The options of a read.
 
-    `name` is the name of the stream, bucket or object store, as `kind` says; `stream` that of the
-    stream that holds it. `subjects` are patterns of its subjects, or of the keys of a bucket; none
-    means all. `streams` are names of several streams to read as one, or patterns of names;
-    `of_stream` makes of these options those of one of them. A streaming read stays at its `ending`
-    when it comes there. Without `partitions_min` the planner chooses. Without `changes` the stream
-    decides: the newest entry of each key where the stream itself replaces entries, every message
-    elsewhere.
+    `name` is the name of the stream, bucket or object store, by `kind`; `stream` is the stream
+    behind it. `subjects` are patterns of its subjects, or of the keys of a bucket; empty means all.
+    `streams` are names of several streams to read as one, or patterns of names; `of_stream` derives
+    the options of one of them. A streaming read stops at its `ending`. Without `partitions_min` the
+    planner chooses. Without `changes` the stream decides: the newest entry of each key if the
+    stream itself replaces entries, otherwise every message.
     """
 
     kind: Kind
@@ -133,16 +133,16 @@ class SourceOptions:
 
     @property
     def target_option(self) -> str:
-        """The option that names what is read."""
+        """The option that names the table."""
         return STREAMS_OPTION if self.streams else self.kind.value
 
     def of_stream(self, name: str) -> "SourceOptions":
-        """The options to read one of several streams by."""
+        """The options for one of several streams."""
         return replace(self, name=name)
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> "SourceOptions":
-        """Raises OptionError."""
+        """Parse and check the options of a read. Raises OptionError."""
         reading = _Reading(options)
         reading.refuse_unknown(_SOURCE_NAMES, other=_SINK_NAMES, other_use="writing")
         kind, name = reading.target(
@@ -200,7 +200,7 @@ class SourceOptions:
             )
 
     def check_batch(self) -> "SourceOptions":
-        """The same options, if a batch read can honour them."""
+        """These options, if a batch read can apply them. Raises OptionError."""
         if self.starting.at is At.LATEST:
             raise OptionError(
                 "option starting=latest is for streaming reads: a batch would be empty;"
@@ -214,7 +214,7 @@ class SourceOptions:
         return self
 
     def check_streaming(self) -> "SourceOptions":
-        """The same options, if a streaming read can honour them."""
+        """These options, if a streaming read can apply them. Raises OptionError."""
         if not self.history:
             raise OptionError(
                 "option history=false is for batch reads: leave it out, or use spark.read; of a"
@@ -225,13 +225,13 @@ class SourceOptions:
 
 @dataclass(frozen=True)
 class SinkOptions:
-    """How to write.
+    """The options of a write.
 
-    `subject` is the one of every row that brings none of its own. At most `max_in_flight` messages
-    wait for their acks. `atomic` says whether batches go in whole or not at all: where the stream
-    allows it (auto), never, or always, which fails where it does not. `on_changed_batch` says what
-    a batch meets that has the number of a committed one and other rows: fail, or skip. `checkpoint`
-    is the query's, which Spark puts among the options. `txn_version` numbers the batch writes of a
+    `subject` is that of every row without one of its own. At most `max_in_flight` messages wait for
+    their acks. `atomic` says whether batches are stored all or not at all: if the stream allows it
+    (auto), never, or always, which fails if the stream does not. `on_changed_batch` is the reaction
+    to a batch that has the number of a committed one and other rows: fail, or skip. `checkpoint` is
+    the query's, which Spark adds to the options. `txn_version` numbers the batch writes of a
     `txn_app_id`. Rows that cannot be messages go to `dead_letter_stream` if there is one, and fail
     the write otherwise.
     """
@@ -255,7 +255,7 @@ class SinkOptions:
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> "SinkOptions":
-        """Raises OptionError."""
+        """Parse and check the options of a write. Raises OptionError."""
         reading = _Reading(options)
         if reading.has("objects"):
             raise OptionError("option objects is for reading: writing goes to a stream or a bucket")
@@ -284,7 +284,7 @@ class SinkOptions:
         )
 
     def check_streaming(self) -> "SinkOptions":
-        """These options, if a streaming write can honour them."""
+        """These options, if a streaming write can apply them. Raises OptionError."""
         if self.txn_app_id is not None:
             raise OptionError(
                 "options txnAppId and txnVersion are for batch writes: a streaming query numbers"
@@ -315,14 +315,14 @@ def _without(options: Mapping[str, str], names: frozenset[str]) -> dict[str, str
 
 
 def is_table_property(name: str) -> bool:
-    """Whether Spark says this of a table in its catalog; it repeats each option as `option.x`."""
+    """Whether Spark adds this name for a table; it repeats each option as `option.x`."""
     return name.lower() in _TABLE_PROPERTIES or name.lower().startswith("option.")
 
 
 def parse_point_in_time(text: str) -> int:
-    """Nanoseconds since the epoch. Raises ValueError.
+    """Parse a time into nanoseconds since the epoch. Raises ValueError.
 
-    A time needs its zone, since the machines of a cluster need not share one; a date alone is the
+    A time needs its zone, because the machines of a cluster need not share one; a date alone is the
     start of its day in UTC.
     """
     text = text.strip()
@@ -356,9 +356,9 @@ _SINK_NAMES: Final = (
     "deadLetterStream",
     *_LOGIN_NAMES,
 )
-# Spark adds these to what the user said.
+# Spark adds these to the user's options.
 _SPARKS_OWN: Final = frozenset({"path", "paths", "checkpointlocation", "queryname", "outputmode"})
-# And these, where the options are those of a table in its catalog.
+# Spark adds these for a table in its catalog.
 _TABLE_PROPERTIES: Final = frozenset(
     {"provider", "owner", "comment", "external", "location", "is_managed_location", "collation"}
 )
@@ -450,7 +450,7 @@ class _Reading:
         return seconds
 
     def dead_letter_stream(self) -> str | None:
-        """Where rows go that cannot be messages; nowhere if they fail the write."""
+        """The stream for rows that cannot be messages; None if they fail the write."""
         is_wanted = self.choice("onBadRow", ["fail", "deadLetter"], "fail") == "deadLetter"
         stream = self.text("deadLetterStream")
         if is_wanted != (stream is not None):
@@ -481,7 +481,7 @@ class _Reading:
         return patterns
 
     def position(self, side: str, default: Position) -> Position:
-        """Where to start or end: one of three options, which exclude each other."""
+        """The start or the end: one of three options, which exclude each other."""
         given = [name for name in (side, side + "Sequence", side + "Time") if self.has(name)]
         if len(given) > 1:
             raise OptionError(f"options {' and '.join(given)} exclude each other: set one")
@@ -524,7 +524,7 @@ class _Reading:
         names = dict.fromkeys(part.strip() for part in (text or "").split(","))
         if text is None:
             return ()
-        # A star is the one thing that a name cannot have and a pattern can.
+        # A pattern may have a star, which a name cannot have.
         if any(not name or _STREAM_NAME_REFUSED.search(name.replace("*", "")) for name in names):
             raise self.refused(
                 STREAMS_OPTION, "names joined by commas, in which * stands for any characters"

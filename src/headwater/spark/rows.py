@@ -1,27 +1,27 @@
-"""Columns of a DataFrame become messages: which column means what, and what a row may hold.
+"""From columns of a DataFrame to messages: the meaning of each column, and the rules for a row.
 
 The names and types of the columns are checked once, in the driver, before a job runs (`RowShape`);
-what only a row can show (a subject with a blank, a key that is none) is checked where rows are
+errors that only a row can show (a subject with a blank, an invalid key) are found when rows are
 turned into messages, and the error names the row.
 
     data or value                      binary or string; the payload, null is an empty one
-    subject                            string; where it is null or missing, the option `subject`
+    subject                            string; if null or missing, the option `subject`
     headers                            map<string,string> or map<string,array<string>>
-    message_id                         string; where it is null or missing, the sink makes one
+    message_id                         string; if null or missing, the sink makes one
     expected_last_sequence             a whole number: the stream's last sequence must be this
     expected_last_subject_sequence     the same for the last message of the subject
     key, operation                     buckets; operation is put (or null), delete or purge
 
-Columns that a table of this format has when it is read and that say where a message was (stream,
-sequence, timestamp, revision, for buckets also subject) are passed over, so that what was read can
-be written as it is. Any other column is an error: it would be lost without a word.
+Columns that a table of this format has for the origin of a message (stream, sequence, timestamp,
+revision, for buckets also subject) are ignored, so that a table that was read can be written
+unchanged. Any other column is an error: it would be lost silently.
 
-Headers by which a publisher gives orders to the server about the one message they came with
-(`Nats-Msg-Id`, `Nats-Expected-…`, `Nats-Batch-…`) are left out of the `headers` column; there are
-columns for what can be ordered. So are the lines that say the operation of a bucket's entry where
-there is a column for it, or they would be there twice. A stream that takes the entries of a bucket
-keeps what they tell (`KV-Operation`, `Nats-Marker-Reason`) and none of what they order: a
-`Nats-Rollup` would remove from the copy what the history has.
+Headers that instruct the server about a single message (`Nats-Msg-Id`, `Nats-Expected-…`,
+`Nats-Batch-…`) are left out of the `headers` column; they have columns of their own. So are the
+lines with the operation of a bucket's entry if there is a column for it, or they would be there
+twice. A stream that gets the entries of a bucket keeps the lines that describe them
+(`KV-Operation`, `Nats-Marker-Reason`) and none of the instructions: a `Nats-Rollup` would remove
+the history from the copy.
 
 Arrow is used through the record batches alone; nothing here imports it.
 """
@@ -73,16 +73,16 @@ _OPERATIONS: Final = {
 }
 # With a reply subject and two sizes it has to fit the control line of a server, 4096 bytes.
 SUBJECT_BYTES_MAX: Final = 3900
-# More distinct subjects than this are checked anew each time rather than remembered.
+# The limit of distinct subjects that are remembered as checked; others are checked each time.
 CHECKED_MAX: Final = 100_000
 
 _BLANK: Final = re.compile(rb"[\s\x00]")
 _KEY: Final = re.compile(r"[-/_=.a-zA-Z0-9]+")
 _NAME_REFUSED: Final = re.compile(r"[:\s\x00]")
 _LINE_END: Final = re.compile(r"[\r\n]")
-# Orders about the one message they came with.
+# Instructions about the single message they came with.
 _ORDERS: Final = ("Nats-Msg-Id", "Nats-Expected-", "Nats-Batch-")
-# How the entry of a bucket says that it is a marker, and what such an entry orders.
+# The lines of a marker in a bucket, and its instructions.
 _MARKER_LINES: Final = frozenset({"KV-Operation", "Nats-Marker-Reason"})
 _MARKER_ORDERS: Final = frozenset({"Nats-Rollup", "Nats-TTL"})
 # The values of the column `operation`.
@@ -91,11 +91,11 @@ _NOTHING: Final[frozenset[str]] = frozenset()
 
 
 class RowError(OperatingError):
-    """A row that cannot be a message; says which one and why."""
+    """The row cannot be a message; the text says which row and why."""
 
     def __init__(self, text: str, fault: str = "") -> None:
         super().__init__(text)
-        # Why, without the number of the row.
+        # The reason, without the number of the row.
         self.fault = fault or text
 
 
@@ -106,12 +106,12 @@ class RowShape:
     kind: Kind
     payload: str
     columns: frozenset[str]
-    # The subject of rows that bring none; for a bucket what stands before the key.
+    # The subject of rows without one; for a bucket the prefix of the key.
     subject: str | None
 
     @property
     def has_expectations(self) -> bool:
-        """Whether a row may depend on what is in the stream when it arrives."""
+        """Whether a row may depend on the content of the stream when it arrives."""
         return not self.columns.isdisjoint(_EXPECTATIONS)
 
     @classmethod
@@ -151,12 +151,12 @@ class RowShape:
 
 @dataclass(frozen=True, slots=True)
 class BadRow:
-    """A row that cannot be a message, and why; the subject as far as there is one."""
+    """A row that cannot be a message, and the reason; the subject as far as there is one."""
 
     subject: bytes
     payload: bytes
     reason: str
-    # The reason without the row's number, which is another one in a replay.
+    # The reason without the row's number, which differs in a replay.
     fault: str
 
 
@@ -164,8 +164,8 @@ class BadRow:
 class Rows:
     """Rows as parallel lists. `header_lines` are without version line and empty line.
 
-    `message_ids` has None where a row brings no id of its own; it is None if no row does. Where
-    there is a `bad` row, it stands for one row and there are no others.
+    `message_ids` has None for a row without an id of its own; without any ids there is no list. A
+    `bad` row stands for one row, and there are no others then.
     """
 
     subjects: list[bytes]
@@ -206,7 +206,7 @@ class RowReader:
         return rows
 
     def read_apart(self, batch: "pyarrow.RecordBatch") -> "Iterator[Rows]":
-        """The rows of a batch, in its order, with each one that cannot be a message apart."""
+        """The rows of a batch, in its order; each row that cannot be a message is apart."""
         try:
             rows = self.read(batch)
         except RowError as error:
@@ -256,7 +256,7 @@ class RowReader:
         return [f"{fixed}{key}".encode() for key in keys]
 
     def _check_subjects(self, subjects: list[bytes]) -> None:
-        """A subject that is none could end the line it stands in and begin another."""
+        """Refuse invalid subjects, which could end the line they stand in and begin another."""
         unknown = set(subjects) - self._checked
         for subject in unknown:
             reason = ""
@@ -312,7 +312,7 @@ class RowReader:
         return "".join(lines).encode()
 
     def _left_out(self, pairs: list[tuple[str, Any]]) -> frozenset[str]:
-        """The names of lines that a bucket's entry had and that are not for the target."""
+        """The names of header lines that a bucket's entry had and the target must not have."""
         has_operation = "operation" in self._shape.columns
         left_out = _OPERATION_LINES if has_operation else _NOTHING
         if _MARKER_LINES.isdisjoint([name for name, _ in pairs]):
@@ -349,11 +349,11 @@ class RowReader:
 
 
 def _bytes(batch: "pyarrow.RecordBatch", name: str) -> list[Any]:
-    """Values of a column of bytes or text as bytes; None where it is null."""
+    """Values of a column of bytes or text as bytes; None for null."""
     column = batch.column(name)
     type_ = str(column.type)
     if type_ in ("string", "large_string"):
-        # The same buffers under another name.
+        # The cast shares the buffers.
         column = column.cast("large_binary" if type_ == "large_string" else "binary")
     values: list[Any] = column.to_pylist()
     return values

@@ -1,9 +1,9 @@
-"""The columns of the tables, and what a reader has to give of them.
+"""The columns of the tables, and the columns that a reader returns.
 
 A table has all columns of its kind. A user who names fewer, by `.schema(...)`, gets these alone,
-and what is expensive (headers, contents of objects) is then not parsed, or not even asked of the
-server. Spark does not tell a Python source which columns a query uses, so this is the only
-pruning there is.
+and expensive columns (headers, contents of objects) are then not parsed, or not even requested from
+the server. Spark does not tell a Python source which columns a query uses, so there is no other
+pruning.
 
 Types are texts in Spark's own notation; this module imports neither Spark nor Arrow.
 """
@@ -41,7 +41,7 @@ def ddl(kind: Kind) -> str:
 
 
 def check_columns(kind: Kind, columns: Sequence[tuple[str, str]]) -> None:
-    """Refuse a schema with a column or a type the table does not have. Raises OptionError.
+    """Refuse a schema with a column or a type that the table does not have. Raises OptionError.
 
     `columns` are names and types (`simpleString`) as the user gave them.
     """

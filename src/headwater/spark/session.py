@@ -1,9 +1,9 @@
-"""A Spark session that works on a machine nobody has prepared.
+"""A Spark session that works on an unprepared machine.
 
-Spark's defaults ask for things a laptop or a container often lacks: a `java` that fits, a
-`python3` on the path that is this one, a host name that resolves, 200 shuffle partitions' worth of
-patience. `session` settles these before Spark starts, and leaves alone whatever the caller, the
-environment or `spark-submit` has settled already.
+Spark's defaults ask for things that a laptop or a container often lacks: a suitable `java`, a
+`python3` on the path that is this one, a host name that resolves, work for 200 shuffle partitions.
+`session` sets these before Spark starts, and respects the settings of the caller, the environment
+and `spark-submit`.
 
 Nothing else in the package needs a session made here: the data source and the jobs take any.
 
@@ -28,11 +28,10 @@ from headwater.spark.read.planning import PARALLELISM_VARIABLE
 LOOPBACK: Final = "127.0.0.1"
 LOCAL_MASTER: Final = "local[*]"
 DRIVER_MEMORY: Final = "2g"
-"""With a local master the driver does all the work; Spark's own default of 1g is for one that
-only plans."""
+"""With a local master the driver does all the work; Spark's own 1g is for one that only plans."""
 
 CONNECT_S_MAX: Final = 5.0
-"""How long a standalone master may take to accept a connection; Spark itself waits a minute."""
+"""The time for a standalone master to accept a connection; Spark itself waits a minute."""
 
 _LOCAL: Final = re.compile(r"local(?:\[\s*(\d+|\*)\s*(?:,\s*\d+\s*)?\])?")
 _STANDALONE: Final = re.compile(r"spark://(.+)")
@@ -40,11 +39,11 @@ _LOCAL_CLUSTER: Final = re.compile(r"local-cluster\[.+\]")
 _ELSEWHERE: Final = re.compile(r"yarn|k8s://.+")
 
 SESSION_CONFIG: Final[Mapping[str, str]] = {
-    # Without this Spark refuses every reader that understands filters, used or not.
+    # Without this Spark refuses every reader that accepts filters, used or not.
     "spark.sql.python.filterPushdown.enabled": "true",
     # A timestamp means the same on every machine that reads the archive.
     "spark.sql.session.timeZone": "UTC",
-    # No port to open, and nothing drawn over the progress display of the jobs.
+    # No open port, and nothing drawn over the progress display of the jobs.
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
 }
@@ -62,8 +61,8 @@ def session(
 ) -> SparkSession:
     """The running session of this process as it is, or a new one on `master`.
 
-    Without a master it is that of spark-submit, or else all cores of this machine. `config` wins
-    over everything decided here.
+    Without a master it is that of spark-submit, or else all cores of this machine. `config`
+    overrides all settings made here.
     """
     running = SparkSession.getActiveSession()
     if running is not None:
@@ -72,7 +71,7 @@ def session(
     if not _is_submitted(os.environ):
         prepare_environment(os.environ, settings.get("spark.driver.host"))
     if local := _LOCAL.fullmatch(settings.get("spark.master", "")):
-        # Of what Java hands on to the processes that plan reads, this is all we can add to.
+        # The only variable of ours that Java passes on to the processes that plan reads.
         os.environ.setdefault(PARALLELISM_VARIABLE, str(_threads(local)))
     builder = SparkSession.builder.appName(app_name)
     for name, value in settings.items():
@@ -92,8 +91,8 @@ def session(
 def make_active(spark: SparkSession) -> None:
     """Make the session that of this thread.
 
-    Spark finds the formats that are written in Python for `writeStream` in no other session than
-    that of the thread, and only the thread that made a session has it from the start.
+    Spark finds formats written in Python for `writeStream` only in the session of the thread, and
+    only the thread that made a session has it from the start.
     """
     # There is no call for just this; making a DataFrame out of rows begins with it.
     spark.createDataFrame([], "nothing int")
@@ -102,7 +101,7 @@ def make_active(spark: SparkSession) -> None:
 def configuration(
     master: str | None, driver_memory: str, environment: Mapping[str, str]
 ) -> dict[str, str]:
-    """What a session is configured with."""
+    """The configuration of a session."""
     settings = dict(SESSION_CONFIG)
     if not _is_submitted(environment):
         master = master or LOCAL_MASTER
@@ -113,9 +112,9 @@ def configuration(
 
 
 def placement(master: str, environment: Mapping[str, str]) -> dict[str, str]:
-    """Where the driver listens, and into how many parts it cuts, for this kind of master."""
+    """The driver's address, and the number of shuffle partitions, for this kind of master."""
     settings = {}
-    # Nobody else has to reach a local driver, so it works with no network and any host name.
+    # Only this machine has to reach a local driver, so it needs no network and any host name works.
     address = LOOPBACK
     if local := _LOCAL.fullmatch(master):
         settings["spark.sql.shuffle.partitions"] = str(_threads(local))
@@ -134,7 +133,7 @@ def placement(master: str, environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def quiet_logs(environment: Mapping[str, str]) -> dict[str, str]:
-    """Errors only, unless somebody has a configuration of Spark, and so maybe of its logs."""
+    """Log errors only, unless the user has a configuration of Spark, and so maybe of its logs."""
     if "SPARK_CONF_DIR" in environment:
         return {}
     # As a URI, because Java's options are cut at spaces.
@@ -145,8 +144,8 @@ def quiet_logs(environment: Mapping[str, str]) -> dict[str, str]:
 def address_towards(masters: str) -> str:
     """The address of this machine that a standalone master, and so its workers, can reach.
 
-    Spark would ask the host name, which often is in no DNS. `masters` is `host:port`, or several
-    with commas between them, of which the first that answers is asked.
+    Spark would use the host name, which often is in no DNS. `masters` is `host:port`, or several
+    with commas between them, of which the first that answers is used.
     """
     reason: OSError | ValueError
     for place in masters.split(","):
@@ -162,13 +161,12 @@ def address_towards(masters: str) -> str:
 
 
 def prepare_environment(environment: MutableMapping[str, str], address: str | None) -> None:
-    """What Spark's scripts and its Python workers read before any configuration."""
+    """Set the variables that Spark's scripts and Python workers read before any configuration."""
     environment["JAVA_HOME"] = str(java_home(environment))
-    # Workers run this Python, with the packages installed here, not any `python3` of the path.
+    # Workers run this Python, with its packages, not any `python3` on the path.
     environment.setdefault("PYSPARK_PYTHON", sys.executable)
     if address is not None:
-        # Asked for before the configuration is: without it a host name that does not resolve
-        # ends the JVM.
+        # Read before the configuration: without it a host name that does not resolve ends the JVM.
         environment.setdefault("SPARK_LOCAL_IP", address)
 
 
@@ -188,7 +186,7 @@ def _on_master(running: SparkSession, master: str | None) -> SparkSession:
 
 
 def _threads(local: re.Match[str]) -> int:
-    """How many tasks a local master runs at once."""
+    """The number of tasks that a local master runs at once."""
     if local[1] is None:
         return 1
     return os.cpu_count() or 1 if local[1] == "*" else int(local[1])

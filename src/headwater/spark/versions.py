@@ -1,15 +1,15 @@
 """The parts of the Spark that runs here, and stand-ins for those that an older one lacks.
 
-Spark's interface for sources and sinks in Python grows with each minor version. Everything that
-not all supported versions have is imported from here, so that the rest of the package is written
-for the newest one:
+Spark's interface for sources and sinks in Python grows with each minor version. Names that some
+supported version lacks are imported from here, so that the rest of the package is written for the
+newest one:
 
     4.0   reads, writes and streaming queries in Arrow batches
     4.1   filters of a query reach the source (`pushdown`); a writer of streams that takes Arrow
     4.2   a source learns where a batch starts and how much it may take: limits per trigger, the
           plan of a batch in its offset (ADR 9), several batches in one `availableNow`, the lag
 
-A feature that this Spark lacks is refused by the name of its option, never passed over.
+A feature that this Spark lacks is refused by the name of its option, never ignored.
 """
 
 import inspect
@@ -53,25 +53,25 @@ except ImportError:
     if not TYPE_CHECKING:
 
         class ReadLimit:
-            """The most that a batch may take."""
+            """The limit of a batch."""
 
         class ReadAllAvailable(ReadLimit):
-            """All there is."""
+            """No limit."""
 
         @dataclass
         class ReadMaxRows(ReadLimit):
-            """At most so many rows."""
+            """A limit in rows."""
 
             max_rows: int
 
         @dataclass
         class ReadMaxBytes(ReadLimit):
-            """At most so many bytes."""
+            """A limit in bytes."""
 
             max_bytes: int
 
         class SupportsTriggerAvailableNow:
-            """Means nothing to a Spark that does not know it."""
+            """Has no meaning for a Spark that does not know it."""
 
 
 def arrow_schema(schema: "StructType") -> "pyarrow.Schema":
@@ -79,27 +79,27 @@ def arrow_schema(schema: "StructType") -> "pyarrow.Schema":
     convert: Any = arrow_types.to_arrow_schema
     if "timezone" in inspect.signature(convert).parameters:
         return convert(schema, timezone="UTC")
-    # Spark 4.0 knows no other zone than UTC here.
+    # Spark 4.0 has no other zone than UTC here.
     return convert(schema)
 
 
 def sound_batch(batch: "pyarrow.RecordBatch") -> "pyarrow.RecordBatch":
-    """The rows of a batch that a sink was given, as Arrow can work with them.
+    """The rows of a sink's batch, in a form that Arrow can process.
 
     The Arrow of an older Spark leaves the offsets of lists without elements out of a batch, and
-    functions that follow them end the process. Rows that were taken have offsets of their own.
+    functions that follow them end the process. Rows copied by `take` have offsets of their own.
     """
     return batch if HAS_READ_LIMITS else batch.take(list(range(batch.num_rows)))
 
 
 def check_filters(options: SourceOptions) -> None:
-    """Raises OptionError if the options want filters and this Spark does not hand them over."""
+    """Raises OptionError if the options need filters and this Spark does not pass them on."""
     if options.pushdown and not HAS_FILTERS:
         raise OptionError(needs("pushdown", "4.1"))
 
 
 def check_read_limits(options: SourceOptions) -> None:
-    """Raises OptionError if the options want limits and this Spark cannot keep them."""
+    """Raises OptionError if the options need limits and this Spark cannot keep them."""
     if HAS_READ_LIMITS:
         return
     if options.messages_per_trigger_max is not None:
@@ -109,7 +109,7 @@ def check_read_limits(options: SourceOptions) -> None:
 
 
 def needs(option: str, version: str) -> str:
-    """Why an option is refused."""
+    """The reason why an option is refused."""
     return f"option {option} needs Spark {version} or newer: this is Spark {pyspark.__version__}"
 
 

@@ -10,7 +10,7 @@
              0xff  the beginning, with the name of the format in it; may come again
 
     block    unpacked size as a varint, then elements:
-             tag bits 00 literal bytes, 01 10 11 a copy of earlier output, by distance
+             tag bits 00  literal bytes, 01 10 11  a copy of earlier output, by distance
 
 Integers are little-endian. Checksums are the CRC-32C of the unpacked bytes, rotated and offset so
 that a checksum over data with checksums in it is sound. A copy with the distance 0 repeats the

@@ -1,16 +1,16 @@
-"""One TOML file that says which server, which Spark, and which jobs to run on them.
+"""The pipeline file: one TOML file with the server, the Spark, and the jobs to run on them.
 
     [server]                    the keys of `Login`
     [spark]                     the keys of `SparkSettings`
     [jobs.<name>]               kind = "archive" | ..., and the keys of that job's settings
 
 The keys are the fields of the dataclasses the jobs take, and their types are the fields' types: a
-new field of a job is a new key here, without a line in this module. Where a text may stand, the
-table `{ env = "NAME" }` stands for the value of an environment variable, so that no secret has to
-be written into a file.
+new field of a job is a new key here, without a line in this module. In place of a text, the table
+`{ env = "NAME" }` stands for the value of an environment variable, so that no secret has to be
+written into a file.
 
-Reading finds every problem of the file, not only the first, and each names the file, the table and
-the key. It opens no connection and needs no Spark: whether the server agrees is asked elsewhere.
+The reader finds every problem of the file, not only the first, and each names the file, the table
+and the key. It opens no connection and needs no Spark; the server is asked elsewhere.
 """
 
 import dataclasses
@@ -40,15 +40,15 @@ KIND_KEY: Final = "kind"
 ENV_KEY: Final = "env"
 TYPE_NAMES: Final = {str: "a text", int: "a whole number", float: "a number", bool: "true or false"}
 NOTHING_GIVEN: Final[Mapping[str, Any]] = types.MappingProxyType({})
-# Given by `[server]`, not by the job's own table.
+# From `[server]`, not from the job's own table.
 LOGIN_FIELD: Final = "login"
 
 
 class JobSettings(Protocol):
-    """What every job is described by: a frozen dataclass of plain values."""
+    """The settings of a job: a frozen dataclass of plain values."""
 
     def check(self) -> None:
-        """Raise OptionError for what is wrong, as far as that shows without server and Spark."""
+        """Raise OptionError for errors that show without server and Spark."""
 
 
 KINDS: Final[Mapping[str, type[JobSettings]]] = {
@@ -62,7 +62,7 @@ KINDS: Final[Mapping[str, type[JobSettings]]] = {
 
 @dataclass(frozen=True)
 class SparkSettings:
-    """Which Spark runs the jobs, and with what."""
+    """The Spark that runs the jobs, and its configuration."""
 
     # Any master that Spark knows; None is all cores of this machine.
     master: str | None = None
@@ -73,7 +73,7 @@ class SparkSettings:
 
 
 class PipelineFileError(OperatingError):
-    """The file can not be used; `problems` are lines that name the file, the table and the key."""
+    """The file cannot be used; `problems` are lines that name the file, the table and the key."""
 
     def __init__(self, problems: Sequence[str]) -> None:
         super().__init__("\n".join(problems))
@@ -91,16 +91,16 @@ class Job:
 
 @dataclass(frozen=True)
 class Pipeline:
-    """What a file says."""
+    """The content of a pipeline file."""
 
     path: str
     login: Login
     spark: SparkSettings
-    # In the order of the file, which is the order they run in.
+    # In the order of the file, in which they run.
     jobs: tuple[Job, ...]
 
     def chosen(self, names: Sequence[str]) -> tuple[Job, ...]:
-        """The jobs called so, in the order of `names`; all of them for no names."""
+        """The jobs with these names, in the order of `names`; all of them for no names."""
         by_name = {job.name: job for job in self.jobs}
         unknown = [name for name in names if name not in by_name]
         if unknown:
@@ -114,18 +114,18 @@ class Pipeline:
 
 
 def read_pipeline(path: str | Path, environment: Mapping[str, str]) -> Pipeline:
-    """What the file at `path` says. Raises PipelineFileError with all that is wrong in it."""
+    """Parse the file at `path`. Raises PipelineFileError with all its problems."""
     try:
         text = Path(path).read_text("utf-8")
     except OSError as error:
-        raise PipelineFileError([f"{path}: can not be read: {error.strerror}"]) from error
+        raise PipelineFileError([f"{path}: cannot be read: {error.strerror}"]) from error
     except UnicodeDecodeError as error:
         raise PipelineFileError([f"{path}: is not UTF-8 text: {error.reason}"]) from error
     return parse_pipeline(text, str(path), environment)
 
 
 def parse_pipeline(text: str, path: str, environment: Mapping[str, str]) -> Pipeline:
-    """What `text` says, which stands in the file `path`."""
+    """Parse `text`, which is the content of the file `path`. Raises PipelineFileError."""
     try:
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -141,7 +141,7 @@ def parse_pipeline(text: str, path: str, environment: Mapping[str, str]) -> Pipe
     tables = reading.table(document, "jobs")
     if not tables and "jobs" not in reading.spoiled:
         reading.problems.append(f"{path}: has no jobs; add a table such as [jobs.orders]")
-    # A login that could not be read must not hide what is wrong with the jobs.
+    # A login that could not be read must not hide problems of the jobs.
     jobs = [reading.job(name, tables, login or Login()) for name in tables]
     if login is None or spark is None or reading.problems:
         raise PipelineFileError(reading.problems)
@@ -149,7 +149,7 @@ def parse_pipeline(text: str, path: str, environment: Mapping[str, str]) -> Pipe
 
 
 def suggestion(word: str, known: Iterable[str]) -> str:
-    """How an unknown word's message goes on: the nearest known one, or all of them."""
+    """The end of a message about an unknown word: the nearest known one, or all of them."""
     names = list(known)
     near = difflib.get_close_matches(word, names, n=1)
     if near:
@@ -161,21 +161,22 @@ def suggestion(word: str, known: Iterable[str]) -> str:
 
 
 class _Unfit(Exception):
-    """A value that can not stand where it stands; the text says why, after the key."""
+    """The value is not valid in its place; the text has the reason, without the key."""
 
 
 @dataclass
 class _Reading:
-    """One pass over a document; problems are gathered, so that one run shows them all."""
+    """One pass over a document; problems are collected, so that one run shows them all."""
 
     path: str
     environment: Mapping[str, str]
     problems: list[str] = field(default_factory=list)
-    # Tables that are no tables: their problem is told, what follows from it is not.
+    # Names with a value that is not a table: the problem is reported once, without its
+    # consequences.
     spoiled: set[str] = field(default_factory=set)
 
     def table(self, document: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-        """The table `name`, empty where there is none."""
+        """The table `name`; empty if it is missing."""
         value = document.get(name, {})
         if isinstance(value, dict):
             return value
@@ -184,7 +185,7 @@ class _Reading:
         return {}
 
     def job(self, name: str, tables: Mapping[str, Any], login: Login) -> Job | None:
-        """The job called `name`; None where something is wrong with it."""
+        """The job called `name`; None if it has a problem."""
         place = f"jobs.{name}"
         table = tables[name]
         if not isinstance(table, dict):
@@ -204,7 +205,7 @@ class _Reading:
         return None if settings is None else Job(name, kind, settings)
 
     def checked(self, settings: C | None, place: str) -> C | None:
-        """`settings` where its own check finds nothing wrong."""
+        """`settings`, if its own check finds no problem."""
         if settings is None:
             return None
         try:
@@ -226,7 +227,7 @@ class _Reading:
         place: str,
         given: Mapping[str, Any] = NOTHING_GIVEN,
     ) -> S | None:
-        """A `wanted` from the table's values and those `given`; None where something is wrong."""
+        """A `wanted` from the table's values and those `given`; None if there is a problem."""
         hints = typing.get_type_hints(wanted)
         fields = {each.name: each for each in dataclasses.fields(cast(Any, wanted)) if each.init}
         keys = [name for name in fields if name not in given]
@@ -248,7 +249,7 @@ class _Reading:
         return None if len(self.problems) > problems_before else wanted(**values)
 
     def _looked_up(self, value: Any) -> Any:
-        """`value`, or what the environment variable holds that it names."""
+        """`value`, or the content of the environment variable that it names."""
         if not (isinstance(value, dict) and set(value) == {ENV_KEY}):
             return value
         name = value[ENV_KEY]
@@ -263,9 +264,9 @@ class _Reading:
 
 
 def key_of(option: str, keys: Iterable[str]) -> str:
-    """The key that an option of the data source has here: `connectTimeout` is `connect_timeout_s`.
+    """The key for an option of the data source: `connectTimeout` is `connect_timeout_s`.
 
-    The same word where no key corresponds to it.
+    The option itself if no key corresponds to it.
     """
     letters = option.lower()
     for key in keys:
@@ -275,7 +276,7 @@ def key_of(option: str, keys: Iterable[str]) -> str:
 
 
 def is_required(each: "dataclasses.Field[Any]") -> bool:
-    """Whether a field has no value unless one is given."""
+    """Whether a field has no default."""
     return each.default is dataclasses.MISSING and each.default_factory is dataclasses.MISSING
 
 
@@ -283,7 +284,7 @@ def is_required(each: "dataclasses.Field[Any]") -> bool:
 
 
 def converted(value: Any, hint: Any) -> Any:
-    """A TOML value as the field's type `hint` has it. Raises _Unfit."""
+    """Convert a TOML value to the field's type `hint`. Raises _Unfit."""
     origin = typing.get_origin(hint)
     if origin in (Union, types.UnionType):
         # TOML has no null: a field that may be None is one that may be left out.
@@ -308,7 +309,7 @@ def converted(value: Any, hint: Any) -> Any:
 
 
 def first_fit(value: Any, members: Sequence[Any]) -> Any:
-    """`value` as the first of several types it can be."""
+    """Convert `value` to the first of several types that it fits. Raises _Unfit."""
     reasons = []
     for member in members:
         try:
@@ -319,7 +320,7 @@ def first_fit(value: Any, members: Sequence[Any]) -> Any:
 
 
 def scalar(value: Any, hint: Any) -> Any:
-    """A single value. A bool is no number here, though it is one to Python."""
+    """Convert a single value. A bool is not a number here, though it is one to Python."""
     if hint is str and isinstance(value, datetime | date):
         # A time may be written as TOML's own kind of value; the jobs read texts.
         return value.isoformat()
@@ -343,7 +344,7 @@ def flattened(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str,
 
 
 def plain_text(value: Any) -> str:
-    """A value as Spark's configuration has it."""
+    """A value as text for Spark's configuration."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str | int | float):
@@ -352,7 +353,7 @@ def plain_text(value: Any) -> str:
 
 
 def shown(value: Any) -> str:
-    """A value as TOML has it, for a message."""
+    """A value as TOML text, for a message."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):
@@ -361,5 +362,5 @@ def shown(value: Any) -> str:
 
 
 def quoted(words: Iterable[Any]) -> str:
-    """Words for a message."""
+    """Words as a list, for a message."""
     return ", ".join(shown(word) for word in words)

@@ -1,6 +1,6 @@
-"""How a job tells whoever started it what it is doing.
+"""Progress reports of a job.
 
-A job calls; it never asks whether anybody listens. Drawing belongs to the command line.
+A job calls these methods, whether or not they are shown. The command line draws the progress.
 """
 
 import time
@@ -8,28 +8,28 @@ from typing import Final, Protocol
 
 
 class Progress(Protocol):
-    """What a job reports to."""
+    """The receiver of a job's progress."""
 
     def stage(self, name: str, total: int | None) -> None:
-        """A new part of the work begins; `total` is how much it will `advance`, if known."""
+        """Begin a new part of the work; `total` is the sum of all `advance` calls, if known."""
 
     def advance(self, count: int) -> None:
-        """So much more of the stage is done."""
+        """Count work that is done."""
 
     def note(self, text: str) -> None:
-        """A short line that replaces the one before."""
+        """Show a short line that replaces the one before."""
 
 
 class PatientProgress(Progress, Protocol):
-    """The progress of a job that follows in turns of its own: it also ends the job."""
+    """The progress of a job that follows a source: it also decides when the job ends."""
 
     def wait(self, seconds: float) -> bool:
-        """Let time pass; False, maybe before it has passed, if the job shall end now."""
+        """Let time pass. Returns False, maybe earlier, if the job shall end now."""
         ...
 
 
 class Silent:
-    """Nobody listens."""
+    """Shows nothing."""
 
     def stage(self, name: str, total: int | None) -> None:
         pass

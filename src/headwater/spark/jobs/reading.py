@@ -1,6 +1,6 @@
 """A stream or its archive as one DataFrame of messages, within bounds.
 
-Whoever asks gets the columns of a stream's table, wherever the messages are. Bounds by sequence
+The DataFrame has the columns of a stream's table, wherever the messages are. Bounds by sequence
 include both ends; bounds by time are half-open, `from_time <= timestamp < until_time`, as for the
 data source itself.
 
@@ -39,7 +39,7 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True)
 class Bounds:
-    """Which messages are meant; None does not bound."""
+    """A selection of messages; None is no bound."""
 
     first_sequence: int | None = None
     last_sequence: int | None = None
@@ -47,7 +47,7 @@ class Bounds:
     until_time: str | None = None
 
     def check(self) -> None:
-        """Raises OptionError, naming the settings as the jobs call them."""
+        """Raises OptionError, with the jobs' names for the settings."""
         for name, sequence in (
             ("from_sequence", self.first_sequence),
             ("until_sequence", self.last_sequence),
@@ -81,7 +81,7 @@ def check_time(option: str, text: str | None) -> int | None:
 
 
 def check_place(stream: str | None, archive: str | None) -> None:
-    """Messages come from one place. Raises OptionError."""
+    """Raises OptionError unless messages come from exactly one place."""
     if (stream is None) == (archive is None):
         which = "both were" if stream is not None else "neither was"
         raise OptionError(f"set one of the options stream and archive: {which}")
@@ -97,7 +97,7 @@ def check_subjects(subjects: Sequence[str]) -> None:
 
 
 def utc(time_ns: int) -> datetime:
-    """A time as Spark keeps it: in microseconds."""
+    """A time in Spark's resolution: microseconds."""
     return _EPOCH + timedelta(microseconds=time_ns // 1_000)
 
 
@@ -133,9 +133,9 @@ def read_stream(
     columns: Sequence[str] = MESSAGE_COLUMNS,
     fail_on_data_loss: bool = True,
 ) -> "DataFrame":
-    """The messages of a stream that are there now."""
+    """The current messages of a stream."""
     if bounds.last_sequence is not None and bounds.last_sequence < (bounds.first_sequence or 1):
-        # An empty stream has come to sequence 0, which is no bound to the source.
+        # An empty stream ends at sequence 0, which is no bound for the source.
         return spark.createDataFrame([], _ddl(columns))
     options = login_options(login) | {
         "stream": stream,
@@ -144,7 +144,7 @@ def read_stream(
     }
     if subjects:
         options["subjects"] = ",".join(subjects)
-    # A source takes one bound per side, so what it does not take is filtered here.
+    # A source accepts one bound per side, so the other is filtered here.
     if bounds.first_sequence is not None:
         options["startingSequence"] = str(bounds.first_sequence)
     elif bounds.from_time is not None:
@@ -153,7 +153,7 @@ def read_stream(
         options["endingSequence"] = str(bounds.last_sequence)
     elif bounds.until_time is not None:
         options["endingTime"] = bounds.until_time
-    # The columns of the filters must be read even where they are not asked for.
+    # The columns of the filters must be read even if they are not selected.
     wanted = [name for name in MESSAGE_COLUMNS if name in {*columns, "sequence", "timestamp"}]
     frame = spark.read.format("headwater").schema(_ddl(wanted)).options(**options).load()
     return within(frame, bounds).select(*columns)
@@ -183,7 +183,7 @@ def read_archive(
 
 
 def within(frame: "DataFrame", bounds: Bounds) -> "DataFrame":
-    """Only the rows the bounds mean."""
+    """The rows within the bounds."""
     from pyspark.sql import functions as f
 
     if bounds.first_sequence is not None:
@@ -213,7 +213,7 @@ def _quoted(text: str) -> str:
 
 
 def pinned(login: Login, stream: str, bounds: Bounds) -> Bounds:
-    """The bounds with an end: the sequence the stream is at now. Raises OptionError."""
+    """The bounds with an end: the current last sequence of the stream. Raises OptionError."""
     with Connection(login.at_start) as connection:
         info = stream_info(ApiClient(connection), stream)
     last = info.last_seq
@@ -225,14 +225,14 @@ def pinned(login: Login, stream: str, bounds: Bounds) -> Bounds:
 def lag_of_reader(
     login: Login, stream: str, next_sequence: int, subjects: Sequence[str] = ()
 ) -> Lag:
-    """The lag of a reader that reads this sequence next. Raises OptionError."""
+    """The lag of a reader whose next sequence this is. Raises OptionError."""
     with Connection(login) as connection:
         info = stream_info(ApiClient(connection), stream)
         return lag_behind(connection, info, next_sequence, tuple(subjects))
 
 
 def stream_info(server: ApiClient, stream: str, option: str = "stream") -> StreamInfo:
-    """What the server says about a stream that a setting names. Raises OptionError."""
+    """The server's information about a stream that a setting names. Raises OptionError."""
     try:
         return server.stream_info(stream)
     except ApiRefusedError as error:

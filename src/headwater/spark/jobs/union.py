@@ -1,14 +1,14 @@
-"""The union read: one DataFrame over an archive and what its stream has got since.
+"""The union read: one DataFrame over an archive and the newer messages of its stream.
 
-A snapshot of the archive is taken first; it says to which sequence it is complete. The stream is
-then read from there to the end it has now. So each message is on exactly one side, whatever the
-archive job or a compaction does meanwhile: what they commit later is not in the snapshot. The
-DataFrame stands still, every action on it sees the same.
+A snapshot of the archive is taken first; it has the sequence up to which it is complete. The stream
+is then read from there to its current end. So each message is on exactly one side, whatever the
+archive job or a compaction does meanwhile: later commits are not in the snapshot. The DataFrame
+does not change: every action on it sees the same rows.
 
-What can be missing is what the stream has lost between the end of the archive and its own first
-message, or everything, if it was deleted and made anew. That is a DataLossError, unless
-`fail_on_data_loss` is off: then it is logged, and the rest is read. A stream that ends before its
-archive was restored from an older state or cut; the same rule holds.
+Messages are missing if the stream has lost them between the end of the archive and its own first
+message, or if it was deleted and created again. That is a DataLossError, unless `fail_on_data_loss`
+is off: then it is logged, and the rest is read. A stream that ends before its archive was restored
+from an older state or cut, which is a loss too.
 
 Messages that were deleted from the stream after they were archived are still in the archive, and so
 in the DataFrame.
@@ -55,9 +55,9 @@ ExportFormat = Literal["parquet", "json", "csv"]
 
 @dataclass(frozen=True)
 class UnionSettings:
-    """Which archive and which stream to read as one, and where to put it.
+    """The archive and the stream to read as one, and the place of a copy.
 
-    Without `subjects`, all that are archived. `to` is a directory for a copy in `format`.
+    Without `subjects`, all archived ones. `to` is a directory for a copy in `format`.
     """
 
     login: Login
@@ -82,12 +82,12 @@ class UnionSettings:
 
     @property
     def archive_root(self) -> Path:
-        """The archive, for the workers too, which run in folders of their own."""
+        """The absolute path of the archive: workers run in folders of their own."""
         return Path(self.archive).absolute()
 
     @property
     def root(self) -> Path | None:
-        """Where the copy goes, if there shall be one."""
+        """The directory of the copy, if there is to be one."""
         return None if self.to is None else Path(self.to).absolute()
 
 
@@ -101,8 +101,8 @@ def union_read(
 ) -> "DataFrame":
     """The archive, and the messages of the stream that are not in it yet.
 
-    It has the columns of the archive, so that filters on date or token work on both. Raises
-    OptionError, DataLossError.
+    The DataFrame has the columns of the archive, so that filters on date or token work on both.
+    Raises OptionError, DataLossError.
     """
     from pyspark.sql import functions as f
 
@@ -111,7 +111,7 @@ def union_read(
     root = Path(archive_path).absolute()
     manifest = read_manifest(root, "archive")
     wanted = subjects_of_both(manifest, stream, subjects)
-    # In this order: what is committed in between is read from the stream.
+    # In this order: messages that are committed in between are read from the stream.
     snapshot = open_log(root, manifest).snapshot()
     with Connection(login.at_start) as connection:
         info = stream_info(ApiClient(connection), stream)
@@ -138,7 +138,7 @@ def union_read(
 
 
 def subjects_of_both(manifest: Manifest, stream: str, subjects: Sequence[str]) -> tuple[str, ...]:
-    """The subjects to read on both sides. Raises OptionError for what is not archived."""
+    """The subjects to read on both sides. Raises OptionError for subjects that are not archived."""
     if manifest.stream != stream:
         raise OptionError(
             f"option stream={stream!r} is not valid: the archive holds the stream"
@@ -159,7 +159,7 @@ def start_of_tail(snapshot: Snapshot, info: StreamInfo, fail_on_data_loss: bool)
     """The first sequence to read from the stream. Raises DataLossError."""
     reached = snapshot.next_sequence(info.created)
     if reached is None and not snapshot.files:
-        # Nothing was archived, so the stream is all there is, from wherever it begins.
+        # Nothing was archived, so the whole stream is read.
         return first_sequence(info)
     if reached is None:
         text = f"stream {info.name} was deleted and made anew after it was archived"

@@ -1,12 +1,12 @@
 """Messages as Arrow record batches: columns of bytes and numbers in, columns of a table out.
 
-What is read of a server comes as parallel lists, and Arrow takes a list at once, so no Python code
-runs per message here, except for headers, whose blocks have to be parsed, and only where a message
-has some. Columns that the schema does not have are not built.
+Messages come from the server as parallel lists, and Arrow converts a list at once, so no Python
+code runs per message here, except for headers, whose blocks have to be parsed, and only for
+messages with headers. Columns that the schema does not have are not built.
 
 A message without headers has null there, and so has every message if `include_headers` is off.
-Subjects and headers are texts in Spark and bytes on the wire: what is not UTF-8 shows as
-backslash escapes. Times lose what lies below a microsecond, as Spark's type does.
+Subjects and headers are texts in Spark and bytes on the wire: bytes that are not UTF-8 become
+backslash escapes. Times are cut to microseconds, the resolution of Spark's type.
 
 Invariant: the schema of every batch equals `arrow_schema(schema)` exactly, or Spark refuses it.
 """
@@ -24,13 +24,13 @@ BATCH_ROWS: Final = 10_000
 """Large enough that the cost per batch vanishes, small enough to stay in a cache."""
 
 BATCH_BYTES: Final = 32 << 20
-"""A batch of large payloads is sent on before it has all its rows."""
+"""A batch of large payloads is sent before it has all its rows."""
 
 _NS_PER_US: Final = 1_000
 
 
 class MessageColumns(Protocol):
-    """Messages in ascending order of sequences, as parallel lists. An empty header is none."""
+    """Messages in ascending order of sequences, as parallel lists. Headers may be empty."""
 
     subjects: list[bytes]
     sequences: list[int]
@@ -40,11 +40,11 @@ class MessageColumns(Protocol):
 
 
 Column = Callable[[Any], pa.Array]
-"""Makes one column of the messages of a batch; those of a table know more than `MessageColumns`."""
+"""Makes one column of the messages of a batch, whose fields depend on the table."""
 
 
 class BatchBuilder:
-    """Makes batches of one schema. Other tables than streams add their own columns."""
+    """Makes batches of one schema. Tables other than streams add their own columns."""
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ class BatchBuilder:
         return self._schema
 
     def batch(self, columns: MessageColumns) -> pa.RecordBatch:
-        """One batch of all that is in the columns."""
+        """One batch of all messages in the columns."""
         arrays = [column(columns) for column in self._columns]
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
@@ -100,7 +100,7 @@ def texts(values: list[bytes]) -> pa.Array:
 
 
 def text(value: bytes) -> str:
-    """Bytes as a text, whatever they are."""
+    """Bytes as a text; invalid UTF-8 becomes backslash escapes."""
     return value.decode("utf-8", "backslashreplace")
 
 
@@ -142,7 +142,7 @@ def header_maps(blocks: list[bytes], type_: pa.MapType) -> pa.MapArray:
 
 
 def in_batches(chunks: Iterable[MessageColumns], builder: BatchBuilder) -> Iterator[pa.RecordBatch]:
-    """The messages of chunks of any size, in batches of a good size."""
+    """The messages of chunks of any size, in batches of a suitable size."""
     held = _Held()
     for chunk in chunks:
         if not held.sequences and len(chunk.sequences) >= BATCH_ROWS:

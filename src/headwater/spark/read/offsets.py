@@ -1,31 +1,31 @@
-"""Where a streaming read stands, as Spark keeps it in its checkpoint.
+"""The offsets of a streaming read, as Spark keeps them in its checkpoint.
 
-An offset is the end of one batch and the start of the next. It says which sequence comes next, in
-which stream (a stream made anew under the old name has another `created`), and how the batch that
-ends here was cut: a batch that Spark replays after a crash is cut the same way, whatever options
-and cores there are then, and each part knows how many messages it must find.
+An offset is the end of one batch and the start of the next. It has the next sequence, the stream (a
+stream created again under the old name has another `created`), and the parts of the batch that ends
+here: a batch that Spark replays after a crash has the same parts, whatever options and cores there
+are then, and each part knows how many messages it must find.
 
     {"stream": "orders", "created": "2026-...", "next": 2001, "ranges": [[1, 1000, 1000],
      [1001, 2000, 997]], "lost": 0}
 
-A count of null: messages of this stream go by design, so nothing can be said. `lost` adds up the
-sequences that were passed over because they were gone, for `failOnDataLoss=false`. `subjects` are
-the patterns by which the batch was planned, and by which it is replayed.
+A count of null: messages of this stream are removed by design, so the number is unknown. `lost` is
+the total of skipped sequences that were gone, for `failOnDataLoss=false`. `subjects` are the
+patterns by which the batch was planned, and by which it is replayed.
 
 A batch of kind `latest` holds one row for each key that has changed, as of the read, and so a
-replay may find newer rows. Its offset says so:
+replay may find newer rows. Its offset has:
 
     {..., "changes": "latest", "head": 2000}
 
 `head` is the last sequence of the stream when the batch was planned. An entry of the batch that was
-replaced since then has its successor behind `head`, and is looked for there; without a head it is
-not looked for. The ranges of such a batch are all alike: each part reads the whole range, and takes
-its share of the keys.
+replaced since then has its successor behind `head`, where it is searched; without a head it is not.
+All ranges of such a batch are equal: each part reads the whole range, and keeps its share of the
+keys.
 
-A Spark before 4.2 asks for the end of a batch and does not say where the batch starts. Its offset
-has no ranges, and `"planned": false`: the batch is planned when it is read, each time.
+A Spark before 4.2 asks for the end of a batch without its start. Its offset has no ranges, and
+`"planned": false`: the batch is planned each time it is read.
 
-Loss is told here too, from two values: an offset and what the server says about the stream now.
+Losses are found here too, from two values: an offset and the current state of the stream.
 """
 
 from collections.abc import Mapping, Sequence
@@ -42,11 +42,11 @@ class DataLossError(OperatingError):
 
 
 class OffsetError(OperatingError):
-    """A checkpoint that this source cannot continue from."""
+    """This source cannot continue from the checkpoint."""
 
 
 class Changes(Enum):
-    """Which rows a batch of a streaming read has: every message, or the newest of each key."""
+    """The rows of a batch of a streaming read: every message, or the newest of each key."""
 
     ALL = "all"
     LATEST = "latest"
@@ -56,7 +56,7 @@ class Changes(Enum):
 class PlannedRange:
     """One partition: sequences from `first` to `last`, both included.
 
-    `count` matching messages were there when it was planned; None where that cannot be relied on.
+    `count` matching messages existed when it was planned; None if that is not reliable.
     """
 
     first: int
@@ -86,7 +86,7 @@ class Offset:
             "ranges": [[part.first, part.last, part.count] for part in self.ranges],
             "lost": self.lost,
         }
-        # Checkpoints of earlier versions do not say by which subjects a batch was planned.
+        # Checkpoints of earlier versions do not have the subjects by which a batch was planned.
         if self.subjects is not None:
             document["subjects"] = list(self.subjects)
         if self.changes is Changes.LATEST:
@@ -97,7 +97,7 @@ class Offset:
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> "Offset":
-        """Raises OffsetError."""
+        """Parse an offset. Raises OffsetError."""
         try:
             return cls(
                 stream=str(document["stream"]),
@@ -118,7 +118,7 @@ class Offset:
 
     @property
     def planned_count(self) -> int | None:
-        """The number of messages that were planned; None where nobody has counted them."""
+        """The number of planned messages; None if unknown."""
         counts = [part.count for part in self.ranges]
         return None if None in counts else sum(count for count in counts if count is not None)
 
@@ -133,12 +133,12 @@ class Offset:
 
 @dataclass(frozen=True)
 class StreamsOffset:
-    """Where a read of several streams stands: an offset for each, by its name.
+    """The position of a read of several streams: an offset for each, by its name.
 
         {"streams": {"orders_eu": {…}, "orders_us": {…}}, "lost": 0}
 
     An offset that a batch has not moved is that of an earlier batch, and so are its ranges. `lost`
-    is that of streams that are no longer read.
+    is the total of streams that are no longer read.
     """
 
     streams: Mapping[str, Offset]
@@ -150,7 +150,7 @@ class StreamsOffset:
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> "StreamsOffset":
-        """Raises OffsetError."""
+        """Parse an offset. Raises OffsetError."""
         streams = document.get("streams")
         if not isinstance(streams, Mapping):
             raise OffsetError(
@@ -176,7 +176,7 @@ def _subjects(patterns: Sequence[Any] | None) -> tuple[str, ...] | None:
 
 @dataclass(frozen=True)
 class Loss:
-    """What is gone between an offset and the stream as it is now, and where reading goes on."""
+    """Messages that are gone between an offset and the stream, and the next sequence to read."""
 
     text: str
     sequences: int
@@ -186,11 +186,11 @@ class Loss:
 def loss_of(
     offset: Offset, info: StreamInfo, keeps: bool, waits_for_start: bool = False
 ) -> Loss | None:
-    """What was lost since `offset`; None if all that comes after it is there.
+    """The loss since `offset`; None if all messages after it are there.
 
-    `keeps`: whether a message that goes before it was read is a loss. `waits_for_start`: the offset
-    is a start in the future that the options asked for, so that a stream which has not come that
-    far is not one that was cut.
+    `keeps`: whether the removal of a message before it was read is a loss. `waits_for_start`: the
+    offset is a start in the future that the options asked for, so that a shorter stream was not
+    cut.
     """
     anew = replacement_of(offset, info)
     if anew is not None:
@@ -227,13 +227,13 @@ def replacement_of(offset: Offset, info: StreamInfo) -> Loss | None:
 
 
 def keeps_messages(info: StreamInfo) -> bool:
-    """Whether messages of this stream stay until a limit or somebody removes them.
+    """Whether messages of this stream stay until a limit or a user removes them.
 
-    Where they are consumed, replaced or told their own end, they go by design.
+    Messages that are consumed, replaced or expire by their own TTL are removed by design.
     """
     return info.keeps_what_it_has and not info.config.get("allow_msg_ttl")
 
 
 def first_sequence(info: StreamInfo) -> int:
-    """The first sequence there is, or that the next message gets."""
+    """The first sequence in the stream, or that of the next message."""
     return info.first_seq if info.messages else info.last_seq + 1

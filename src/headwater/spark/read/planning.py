@@ -1,11 +1,11 @@
-"""Where a batch ends and how it is cut into partitions: arithmetic on sequences and counts.
+"""The end of a batch and its partitions: arithmetic on sequences and counts.
 
-A batch is bounded in messages that match, which may lie thinly in the sequences of a stream: one in
-a million, or all. How many there are between two sequences is known by the server alone, so both
-questions are answered by a search over counts. It guesses by proportion, which is right at once
-where messages lie evenly, and halves every other time, which ends soon where they do not.
+A batch is limited in matching messages, which may be sparse among the sequences of a stream: one in
+a million, or all. Only the server can count them between two sequences, so both the end and the
+partitions are found by a search over counts. The search guesses by proportion, which is right at
+once for evenly spread messages, and halves every other time, which ends soon for others.
 
-Pure: `Count` is whoever can count. Nothing here knows a server, Spark, or an option.
+Pure: `Count` asks the server. Nothing here knows a server, Spark, or an option.
 """
 
 from bisect import bisect_left
@@ -16,25 +16,27 @@ from typing import Final
 from headwater.spark.read.offsets import PlannedRange
 
 Count = Callable[[int, int], int | None]
-"""How many messages that match lie from one sequence to another, both included; None if nobody can
-say. The same answer to the same question during one planning."""
+"""The number of matching messages between two sequences, both included; None if unknown.
+
+During one planning equal questions have equal answers.
+"""
 
 PARTITION_MESSAGES_MAX: Final = 500_000
-"""A task that fails begins again: this much is lost with it, some seconds of work."""
+"""A failed task begins again: this is the work that is lost, some seconds."""
 
 PARTITION_MESSAGES_WORTH: Final = 5_000
 """Below this a second task costs more than it saves. `minPartitions` overrides it."""
 
 PARTITION_BYTES_MAX: Final = 256 << 20
-"""So much for the same reason where messages are large."""
+"""The limit for large messages, for the same reason."""
 
 PARTITION_BYTES_WORTH: Final = 4 << 20
-"""Few messages of this size together are worth a task of their own too."""
+"""A few large messages of this total size are worth a task of their own too."""
 
 PARTITIONS_DEFAULT: Final = 2
 
 PARALLELISM_VARIABLE: Final = "HEADWATER_PARALLELISM"
-"""The variable of the environment by which a session tells planners how many tasks it runs."""
+"""The environment variable by which a session tells planners how many tasks it runs."""
 
 # A batch may be this much smaller than its limit, a part than an even share, to save questions.
 _SLACK: Final = 0.05
@@ -43,9 +45,9 @@ _SLACK: Final = 0.05
 def partition_count(
     messages: int, minimum: int | None, size_bytes: int = 0, parallelism: int = PARTITIONS_DEFAULT
 ) -> int:
-    """Into how many parts to cut; never more than there are messages, and at least one.
+    """The number of parts; at least one, and never more than there are messages.
 
-    As many as there are tasks at a time, `parallelism`, as far as they are worth it.
+    As many as run at a time, `parallelism`, if they are worth it.
     """
     wanted = max(-(-messages // PARTITION_MESSAGES_MAX), -(-size_bytes // PARTITION_BYTES_MAX))
     if minimum is not None:
@@ -59,10 +61,10 @@ def partition_count(
 def end_of_batch(
     first: int, last: int, limit: int | None, count: Count, density: float = 1.0
 ) -> tuple[int, int | None]:
-    """The last sequence of a batch from `first` on, and how many messages it holds.
+    """The last sequence of a batch from `first` on, and the number of its messages.
 
-    They are at most `limit` and, if there are that many up to `last`, hardly fewer. Where nobody
-    can count, the batch is measured in sequences, of which `density` are taken to be messages.
+    There are at most `limit` and, if there are that many up to `last`, hardly fewer. If they cannot
+    be counted, the batch is measured in sequences, of which `density` are assumed to be messages.
     """
     span = last - first + 1
     total = count(first, last)
@@ -81,7 +83,8 @@ def cut(
 ) -> tuple[PlannedRange, ...]:
     """`parts` ranges that follow each other from `first` to `last`, evenly filled.
 
-    `total` is what `count(first, last)` said. Fewer ranges come out where so many are not possible.
+    `total` is the result of `count(first, last)`. There are fewer ranges if so many are not
+    possible.
     """
     ranges: list[PlannedRange] = []
     while parts > 1 and first < last:
@@ -104,9 +107,9 @@ def cut(
 
 @dataclass(frozen=True)
 class Measured:
-    """A batch whose messages were looked at: it ends at `last`, and has these sequences.
+    """A batch whose messages were read for their sizes: it ends at `last`, and has these sequences.
 
-    `ends_bytes` are the bytes of each message and all before it.
+    `ends_bytes` has the bytes of each message and all before it.
     """
 
     last: int
@@ -120,10 +123,10 @@ class Measured:
 
 @dataclass(frozen=True)
 class Limit:
-    """The most that one batch may take of a stream; None is not bounded.
+    """The limit of one batch of a stream; None is no limit.
 
-    `may_exceed`: a message that is larger than all the bytes is a batch of its own, or it would
-    never be read. Of a batch that has something already it waits for the next one.
+    `may_exceed`: a message that is larger than the limit of bytes is a batch of its own, or it
+    would never be read. In a batch with other messages it waits for the next one.
     """
 
     messages: int | None = None
@@ -135,7 +138,7 @@ class Limit:
         return self.messages == 0 or self.bytes == 0
 
     def after(self, messages: int, size_bytes: int) -> "Limit":
-        """The rest of the limit when a batch has so much."""
+        """The rest of the limit after this much."""
         return Limit(
             None if self.messages is None else max(0, self.messages - messages),
             None if self.bytes is None else max(0, self.bytes - size_bytes),
@@ -172,7 +175,7 @@ def cut_measured(first: int, measured: Measured, parts: int) -> tuple[PlannedRan
     begin = 0
     for part in range(1, parts):
         share_bytes = measured.bytes * part // parts
-        # Up to the message that goes beyond the share: no part is empty.
+        # Up to the message that exceeds the share: no part is empty.
         end = max(begin + 1, bisect_left(measured.ends_bytes, share_bytes) + 1)
         if end >= count:
             break
@@ -183,23 +186,23 @@ def cut_measured(first: int, measured: Measured, parts: int) -> tuple[PlannedRan
 
 
 def without_counts(ranges: tuple[PlannedRange, ...]) -> tuple[PlannedRange, ...]:
-    """The same ranges of a stream whose messages go by design."""
+    """The ranges without counts, for a stream that removes messages by design."""
     return tuple(replace(part, count=None) for part in ranges)
 
 
 def _search(
     first: int, last: int, total: int, wanted: int, slack: int, count: Count
 ) -> tuple[int, int | None]:
-    """The end of a stretch from `first` with at most `wanted` messages, and how many it has.
+    """The end of a stretch from `first` with at most `wanted` messages, and their number.
 
     At least one, and not more than `slack` fewer than `wanted`, if `total`, the messages up to
-    `last`, are more than `wanted`. Where counting fails it is a guess, without a number.
+    `last`, are more than `wanted`. If counting fails it is a guess, without a number.
     """
     if total <= wanted:
         return last, total
     if total == last - first + 1:
         return first + wanted - 1, wanted
-    # Always: low holds at most `wanted`, high holds more.
+    # Invariant: low holds at most `wanted`, high holds more.
     low, low_count = first - 1, 0
     high, high_count = last, total
     halve = False
@@ -212,7 +215,7 @@ def _search(
         halve = not halve
         found = count(first, guess)
         if found is None:
-            # Too much happens in the stream to count it right now: near enough will do.
+            # The stream changes too fast to be counted: an approximation is enough.
             return guess, None
         if found <= wanted:
             low, low_count = guess, found

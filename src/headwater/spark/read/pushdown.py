@@ -1,14 +1,14 @@
 """Filters of a query as narrower reads: fewer sequences, less time, fewer subjects.
 
-Off unless the option `pushdown` asks for it, for two reasons. Spark refuses a reader that takes
-filters where its configuration `spark.sql.python.filterPushdown.enabled` is off. And Spark 4.3
-keeps what was planned with filters in the loaded table, where the next query on the same DataFrame
-finds it, whatever its own filters: with `pushdown`, each query needs a `load()` of its own, also
-the two sides of a join. Only batch reads are asked.
+Off unless the option `pushdown` asks for it, for two reasons. Spark refuses a reader that accepts
+filters if its configuration `spark.sql.python.filterPushdown.enabled` is off. And Spark 4.3 keeps a
+plan with filters in the loaded table, where the next query on the same DataFrame finds it, whatever
+its own filters: with `pushdown`, each query needs a `load()` of its own, and so do the two sides of
+a join. Only batch reads get filters.
 
-What is pushed only narrows what is read, and may leave in more than the filter wants; Spark applies
-every filter again to what comes. So a filter that is not understood is harmless, and so is one that
-subjects cannot express exactly, like a prefix that ends within a token.
+A pushed filter only narrows the read, which may include more rows than the filter wants; Spark
+applies every filter again. So an unknown filter is harmless, and so is one that subjects cannot
+express exactly, like a prefix that ends within a token.
 """
 
 from collections.abc import Iterable
@@ -46,7 +46,7 @@ _PATTERNS_MAX: Final = 64
 
 @dataclass(frozen=True)
 class Narrowing:
-    """What all filters together leave: bounds, the last one excluded; patterns, None for all."""
+    """The result of all filters: bounds, the last one excluded; patterns, None for all."""
 
     sequence_min: int = 0
     sequence_end: int | None = None
@@ -77,14 +77,14 @@ class Narrowing:
 
 
 def meet(one: tuple[str, ...], other: tuple[str, ...]) -> tuple[str, ...]:
-    """Patterns for what both sets of patterns cover, or a little more; none if that is nothing."""
+    """Patterns for the subjects that both sets of patterns cover, or a few more."""
     found: dict[str, None] = {}
     for mine in one:
         for yours in other:
             if is_subset(yours.encode(), mine.encode()):
                 found[yours] = None
             elif collide(mine.encode(), yours.encode()):
-                # Where neither covers the other, one of them is all that a pattern can say.
+                # If neither covers the other, a pattern cannot express more than one of them.
                 found[mine] = None
     # Servers refuse patterns of which one covers another.
     return tuple(
@@ -95,7 +95,7 @@ def meet(one: tuple[str, ...], other: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def narrowed(options: SourceOptions, filters: Iterable[Filter]) -> Narrowing:
-    """What is left to read after filters that all have to hold."""
+    """The part to read after filters that all have to hold."""
     narrowing = Narrowing()
     for each in filters:
         attribute = getattr(each, "attribute", None)
@@ -133,7 +133,7 @@ def _by_time(narrowing: Narrowing, filter_: Filter, value: Any) -> Narrowing:
     """A row's time is cut to microseconds: it stands for the thousand nanoseconds from there on."""
     if not isinstance(value, datetime):
         return narrowing
-    # Spark hands over moments as local times without a zone.
+    # Spark passes moments as local times without a zone.
     moment = value.astimezone(UTC)
     time_ns = (moment - _EPOCH) // timedelta(microseconds=1) * _NS_PER_US
     match filter_:
@@ -151,7 +151,7 @@ def _by_time(narrowing: Narrowing, filter_: Filter, value: Any) -> Narrowing:
 
 @dataclass(frozen=True)
 class _Texts:
-    """How the texts of a column become patterns of subjects."""
+    """The conversion of texts of a column to patterns of subjects."""
 
     options: SourceOptions
     column: str
@@ -163,7 +163,7 @@ class _Texts:
         return subject if _is_told_as_it_is(subject) else None
 
     def starting_with(self, value: str) -> str | None:
-        """The tokens that are whole in a prefix, and anything after them."""
+        """The complete tokens of a prefix, and anything after them."""
         if self.column == "name":
             return None
         whole, dot, _ = (self._prefix() + value).rpartition(".")
@@ -199,7 +199,7 @@ class PushdownReader(SourceReader):
     _narrowing = Narrowing()
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
-        """Narrow by them, and hand all of them back: Spark still applies each."""
+        """Narrow the read, and return all filters: Spark still applies each."""
         self._narrowing = narrowed(self.options, filters)
         return filters
 

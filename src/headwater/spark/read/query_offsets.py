@@ -1,15 +1,15 @@
-"""Which offsets a batch of a streaming query has, by what Spark has written into its checkpoint.
+"""The offsets of a batch of a streaming query, from Spark's checkpoint.
 
-Spark tells a sink the number of a batch and nothing of its offsets, but writes `offsets/<batch>`
-before the batch runs: a line with the version, a line of its own, which has the time of planning,
-and one line per source. The digest is of the sources' lines. A replay has the same ones.
+Spark tells a sink the number of a batch without its offsets, but writes `offsets/<batch>` before
+the batch runs: a line with the version, a line of Spark's own, which has the time of planning, and
+one line per source. The digest is of the sources' lines, which are equal in a replay.
 
 Offsets of other formats can be equal while the rows are not: Spark's files count from 0 in each
 checkpoint. So there is a digest only if all sources are of this format, whose offsets name the
 stream, its time of creation and the sequences.
 
-A checkpoint that is not on a file system of the driver's machine is not read; who asks for the
-digest has to do without.
+A checkpoint that is not on a file system of the driver's machine is not read; then there is no
+digest.
 """
 
 import json
@@ -25,7 +25,7 @@ _OURS: Final = frozenset({"stream", "created", "next"})
 
 
 def offsets_digest(checkpoint: str | None, batch: int) -> str:
-    """The digest of a batch's offsets; empty where they cannot be read or do not tell enough."""
+    """The digest of a batch's offsets; empty if they cannot be read or are not sufficient."""
     folder = _local(checkpoint)
     if folder is None:
         return ""
@@ -53,7 +53,7 @@ def _tells_enough(source: bytes) -> bool:
 
 
 def _local(checkpoint: str | None) -> Path | None:
-    """The folder, if this machine has it: a path, or a URI as Spark writes it."""
+    """The folder, if it is on this machine: a path, or a URI as Spark writes it."""
     if checkpoint is None:
         return None
     place = urlsplit(checkpoint)

@@ -1,9 +1,9 @@
-"""Reading a table: what the planner asks of the server, and what a task then reads.
+"""The batch read: its planning, and the reading of partitions by tasks.
 
-Planning happens in a Python process beside the driver: it looks at the stream once, finds the
+Planning happens in a Python process beside the driver: it inspects the stream once, finds the
 sequences to read, cuts them into partitions and gives each all it needs. A task reads one partition
-in an executor's Python process, which Spark uses again for the next task; so a connection that came
-out of a task in good order is kept for the next one of the same login.
+in an executor's Python process, which Spark uses again for the next task; so a connection that a
+task has used without an error is kept for the next one of the same login.
 
 Readers hold options and schemas, never anything open: Spark pickles them.
 """
@@ -79,20 +79,19 @@ from headwater.spark.schema import check_columns
 log: Final = logging.getLogger("headwater.spark")
 
 HIDDEN_PREFIXES: Final = ("KV_", "OBJ_")
-"""The names of the streams of buckets and object stores begin with these."""
+"""The prefixes of the streams of buckets and object stores."""
 
 IDLE_S_MAX: Final = 30.0
-"""A server asks idle clients whether they live, and nobody answers for a connection between tasks:
-it is used again only well before the server gives it up."""
+"""The longest idle time of a connection between tasks, in which no one answers a server's pings."""
 
-# PySpark leaves the traceback out of what it sends to the driver if this is set.
+# With this variable PySpark leaves the traceback out of errors for the driver.
 _HIDE_TRACEBACK: Final = "SPARK_HIDE_TRACEBACK"
 # Set in the processes that Spark starts to plan and to run tasks.
 _SPARKS_PROCESS: Final = "PYTHON_WORKER_FACTORY_SECRET"
 
 
 class TableMissingError(OptionError):
-    """There is no stream, bucket or object store of the name."""
+    """No stream, bucket or object store has this name."""
 
 
 _idle: dict[tuple[int, Login], tuple[Connection, float]] = {}
@@ -100,7 +99,7 @@ _idle: dict[tuple[int, Login], tuple[Connection, float]] = {}
 
 @contextmanager
 def borrowed(login: Login) -> Iterator[Connection]:
-    """A connection of this process, kept for the next borrower if nothing goes wrong."""
+    """A connection of this process, kept for the next borrower unless there is an error."""
     # A forked process must not share its parent's socket.
     key = os.getpid(), login
     connection, idle_since = _idle.pop(key, (None, 0.0))
@@ -111,7 +110,7 @@ def borrowed(login: Login) -> Iterator[Connection]:
     try:
         yield connection
     except BaseException:
-        # Half an answer may still be under way on it.
+        # Half an answer may still be on its way.
         connection.close()
         raise
     _idle[key] = connection, time.monotonic()
@@ -119,7 +118,7 @@ def borrowed(login: Login) -> Iterator[Connection]:
 
 @contextmanager
 def named_errors(options: SourceOptions) -> Iterator[None]:
-    """Errors of the server as errors of the options that led to it, each one line in the driver."""
+    """Turn errors of the server into errors that name the option, each one line in the driver."""
     with one_line_errors():
         try:
             yield
@@ -129,7 +128,7 @@ def named_errors(options: SourceOptions) -> Iterator[None]:
 
 @contextmanager
 def one_line_errors() -> Iterator[None]:
-    """Errors that say all there is to know, without the frames of PySpark around them."""
+    """Let errors reach the driver as one line, without the frames of PySpark."""
     try:
         yield
     except OperatingError:
@@ -138,9 +137,9 @@ def one_line_errors() -> Iterator[None]:
 
 
 def hide_traceback() -> None:
-    """Make PySpark tell the driver the next error by its message alone.
+    """Make PySpark report the next error by its message alone.
 
-    A Python process of Spark's ends after telling one, so nothing else is hidden.
+    A Python process of Spark's ends after an error, so nothing else is hidden.
     """
     if _SPARKS_PROCESS in os.environ:
         os.environ[_HIDE_TRACEBACK] = "1"
@@ -173,7 +172,7 @@ def _named(error: LinkError, options: SourceOptions) -> OperatingError:
 
 @dataclass(frozen=True)
 class RangePartition(InputPartition):
-    """What one task reads, with the stream as the planner saw it."""
+    """The part of one task, with the stream as the planner saw it."""
 
     range: PlannedRange
     info: StreamInfo
@@ -185,8 +184,7 @@ class RangePartition(InputPartition):
 class LatestPart:
     """The share of a task in a batch of kind `latest`: some of the keys that have changed.
 
-    `head` is where the stream ended when the batch was planned; None if what came later is not to
-    be looked at.
+    `head` is the end of the stream when the batch was planned; None if later entries do not count.
     """
 
     part: int
@@ -214,9 +212,9 @@ def check_reachable(options: SourceOptions) -> None:
 def stream_names(
     connection: Connection, options: SourceOptions, may_miss: bool = False
 ) -> list[str]:
-    """Which streams there are of those that are to be read as one.
+    """The existing streams among those that are read as one.
 
-    Raises TableMissingError for a name that no stream has, unless streams `may_miss`. Patterns may
+    Raises TableMissingError for a name without a stream, unless streams `may_miss`. Patterns may
     match nothing yet.
     """
     there = ApiClient(connection).stream_names()
@@ -238,7 +236,7 @@ def stream_names(
 def is_named(stream: str, names: Sequence[str]) -> bool:
     """Whether a stream is one of those named.
 
-    The streams of buckets and object stores are found by patterns that begin as their names do.
+    Patterns match the streams of buckets and object stores only if they begin with their prefix.
     """
     if stream in names:
         return True
@@ -250,7 +248,7 @@ def is_named(stream: str, names: Sequence[str]) -> bool:
 
 
 def subjects_of(options: SourceOptions) -> tuple[str, ...]:
-    """The patterns of the stream's subjects that make the table; none means all."""
+    """The patterns of the stream's subjects that form the table; empty means all."""
     if options.kind is Kind.BUCKET:
         return buckets.subjects_of(options.name, options.subjects)
     if options.kind is Kind.OBJECTS:
@@ -259,7 +257,7 @@ def subjects_of(options: SourceOptions) -> tuple[str, ...]:
 
 
 def changes_of(options: SourceOptions, info: StreamInfo) -> Changes:
-    """Which rows a streaming read gives, unless its options say it."""
+    """The rows of a streaming read, unless its options name them."""
     if options.changes is not None:
         return options.changes
     replaces = int(info.config.get("max_msgs_per_subject") or -1) > 0
@@ -267,12 +265,12 @@ def changes_of(options: SourceOptions, info: StreamInfo) -> Changes:
 
 
 def keeps(options: SourceOptions, info: StreamInfo) -> bool:
-    """Whether a message that goes before it is read is a loss."""
+    """Whether the removal of a message before it is read is a loss."""
     return options.kind is Kind.STREAM and keeps_messages(info)
 
 
 def report_loss(options: SourceOptions, text: str) -> None:
-    """Fail or go on, as the option says. Raises DataLossError."""
+    """Fail or continue, by the options. Raises DataLossError."""
     if options.fail_on_data_loss:
         raise DataLossError(
             f"{text}; to go on with what is left, set option failOnDataLoss=false or start a new"
@@ -291,7 +289,7 @@ def start_sequence(connection: Connection, info: StreamInfo, position: Position)
 
 
 def end_sequence(connection: Connection, info: StreamInfo, position: Position) -> int:
-    """The last sequence to read, of those there are."""
+    """The last sequence to read, of the existing ones."""
     if position.at is At.SEQUENCE:
         return min(position.value, info.last_seq)
     if position.at is At.TIME:
@@ -300,7 +298,7 @@ def end_sequence(connection: Connection, info: StreamInfo, position: Position) -
 
 
 def counter(connection: Connection, info: StreamInfo, subjects: tuple[str, ...]) -> Count:
-    """Counts what is in the stream; the same question is asked once."""
+    """A function that counts messages of the stream; equal questions reach the server once."""
     known: dict[tuple[int, int], int | None] = {}
 
     def count(first: int, last: int) -> int | None:
@@ -312,7 +310,7 @@ def counter(connection: Connection, info: StreamInfo, subjects: tuple[str, ...])
 
 
 def density_of(connection: Connection, info: StreamInfo, subjects: tuple[str, ...]) -> float:
-    """Which part of the stream's sequences has a message that matches, on the whole."""
+    """The average share of sequences that have a matching message."""
     matching = info.messages
     if subjects:
         found: dict[str, int] = {}
@@ -328,7 +326,7 @@ def density_of(connection: Connection, info: StreamInfo, subjects: tuple[str, ..
 def cut_into_partitions(
     options: SourceOptions, info: StreamInfo, first: int, last: int, count: Count
 ) -> tuple[PlannedRange, ...]:
-    """The parts of the messages from `first` to `last`; none where there is nothing to read."""
+    """The parts of the messages from `first` to `last`; none if there is nothing to read."""
     total = count(first, last)
     if total == 0:
         return ()
@@ -342,7 +340,7 @@ def cut_into_partitions(
 def cut_measured_batch(
     options: SourceOptions, info: StreamInfo, first: int, measured: Measured
 ) -> tuple[PlannedRange, ...]:
-    """The parts of a batch whose messages were looked at."""
+    """The parts of a batch whose messages were measured."""
     messages = len(measured.sequences)
     if not messages:
         return ()
@@ -352,9 +350,9 @@ def cut_measured_batch(
 
 
 def parallelism() -> int:
-    """The number of tasks that run at a time, as far as the process that plans can know.
+    """The number of tasks that run at a time, as far as the planner can know.
 
-    Spark does not tell a planner. A session of ours does; otherwise it is taken to have as many
+    Spark does not tell a planner. A session of ours does; otherwise it is assumed to have as many
     cores as this machine.
     """
     told = os.environ.get(PARALLELISM_VARIABLE, "")
@@ -371,11 +369,11 @@ def plan_latest(
 ) -> tuple[PlannedRange, ...]:
     """The parts of a batch of kind `latest`; none if no key has changed.
 
-    Which key has been replaced by a newer entry cannot be told part by part, so each part reads
-    the whole range and takes a share of the keys.
+    Whether an entry was replaced by a newer one is unknown within a part, so each part reads the
+    whole range and keeps a share of the keys.
     """
     total = count(wanted.first, wanted.last)
-    # An entry that was replaced before it was counted would not be missed, and not looked for.
+    # An entry that was replaced before it was counted would not be missed, and not searched.
     has_moved = ApiClient(connection).stream_info(info.name).last_seq != info.last_seq
     if total == 0:
         subjects = subjects_of(options)
@@ -387,7 +385,7 @@ def plan_latest(
 
 
 class SourceReader(DataSourceReader):
-    """A batch read: from the start to the end the options name, as the stream is when planned.
+    """A batch read: from the start to the end in the options, as the stream is when planned.
 
     Spark plans a loaded table at the first action on it and keeps the plan: a DataFrame is as of
     that moment, however often it is used.
@@ -409,7 +407,7 @@ class SourceReader(DataSourceReader):
             if options.kind is Kind.OBJECTS:
                 return self._of_objects(connection, info, SequenceRange(first, last), subjects)
             if options.kind is Kind.BUCKET and not options.history:
-                # Which entry is the last of its key cannot be told part by part.
+                # Whether an entry is the last of its key is unknown within a part.
                 ranges: tuple[PlannedRange, ...] = (PlannedRange(first, last, None),)
             else:
                 count = counter(connection, info, subjects)
@@ -451,9 +449,9 @@ class SourceReader(DataSourceReader):
 def read_partition(
     options: SourceOptions, schema: StructType, partition: InputPartition, changes: bool
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of one partition. Spark hands over an unplanned one where there were none.
+    """The rows of one partition. Spark passes an unplanned one if there were none.
 
-    `changes`: of what has been deleted a row is wanted too.
+    `changes`: whether to return rows for deletions too.
     """
     if not isinstance(partition, RangePartition | ObjectsPartition):
         return
@@ -521,7 +519,7 @@ def _message_rows(
 
 
 def _wants_payloads(options: SourceOptions, schema: StructType) -> bool:
-    """Whether messages have to come whole: servers add a header to what they send without data."""
+    """Whether complete messages are needed: servers add a header to messages without data."""
     names = schema.fieldNames()
     return "data" in names or ("headers" in names and options.include_headers)
 
@@ -529,7 +527,7 @@ def _wants_payloads(options: SourceOptions, schema: StructType) -> bool:
 def _complete(
     chunks: Iterator[Columns], options: SourceOptions, partition: RangePartition
 ) -> Iterator[Columns]:
-    """The same chunks; what was planned and is not among them is a loss."""
+    """The chunks unchanged; a planned message that is missing at the end is a loss."""
     found = 0
     for chunk in chunks:
         found += len(chunk)

@@ -1,12 +1,12 @@
 """The streaming read: offsets for Spark's checkpoint, batches cut once and kept.
 
-Spark drives it: `latestOffset` says where the next batch ends and plans its parts at the same time,
-Spark writes that offset down, and from then on `partitions` gives those parts and no others,
+Spark drives it: `latestOffset` decides on the end of the next batch and plans its parts at the same
+time, Spark stores that offset, and from then on `partitions` returns those parts and no others,
 however often the batch has to be replayed. Nothing on the server belongs to a query: there is no
 consumer to leave behind, and `commit` and `stop`, which Spark does not reliably call, do nothing.
 
-One object of this class plans for the life of a query; others are pickled to the executors to
-read. So what an object remembers only saves questions; it never decides what is read.
+One object of this class plans for the life of a query; others are pickled to the executors to read.
+So the state of an object only saves requests; it never decides what is read.
 """
 
 import copy
@@ -63,9 +63,12 @@ from headwater.spark.versions import (
 )
 
 EMPTY_STRETCH_SEQUENCES: Final = 100_000
-"""Sequences without a message that matches are passed in silence up to here, so that a busy stream
-with a sparse filter does not make a batch of nothing at every trigger. Then one empty batch moves
-the checkpoint on, before what it has not read yet can expire and look like a loss."""
+"""The longest stretch without a match that is skipped without a batch.
+
+A busy stream with a sparse filter thus has no empty batch at every trigger. After this stretch one
+empty batch moves the checkpoint on, before messages that it has not read yet can expire and look
+like a loss.
+"""
 
 
 class StreamSourceReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -76,9 +79,9 @@ class StreamSourceReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self.options = options.check_streaming()
         self.schema = schema
         self._initial: dict[str, Any] | None = None
-        # Where a query that shall end with what is available now ends: a stream and a sequence.
+        # The end of a query that reads only the available messages: a stream and a sequence.
         self._target: tuple[str, int] | None = None
-        # Up to which sequence a stream is known to hold nothing that matches after the offset.
+        # The sequence up to which a stream is known to hold no match after the offset.
         self._barren: tuple[str, int] | None = None
         self._planned_next = 0
         self._is_absent = False
@@ -135,11 +138,11 @@ class StreamSourceReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return plan
 
     def stands_at(self, offset: Offset) -> None:
-        """The next batch leaves the stream here: its lag is counted from this offset."""
+        """Note the offset of the next batch, from which the lag of the stream is counted."""
         self._planned_next = offset.next
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
-        """The head of the stream, and how far the query is behind it (`Lag`)."""
+        """The head of the stream, and the query's lag behind it (`Lag`)."""
         try:
             with borrowed(self.options.login) as connection:
                 head, lag = self.lag(connection)
@@ -149,19 +152,19 @@ class StreamSourceReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return head.to_json() | lag.to_json()
 
     def lag(self, connection: Connection) -> tuple[Offset, Lag]:
-        """The head of the stream, and how far the query is behind it. Raises OperatingError."""
+        """The head of the stream, and the query's lag behind it. Raises OperatingError."""
         info = ApiClient(connection).stream_info(self.options.stream)
         lag = lag_behind(connection, info, self._planned_next, subjects_of(self.options))
         return Offset(info.name, info.created, info.last_seq + 1), lag
 
     def _report_absence(self) -> None:
-        """The stream is gone; if the options allow it, the query waits for a new one."""
+        """Report a deleted stream; if the options allow it, the query waits for a new one."""
         if not self._is_absent:
             report_loss(self.options, f"stream {self.options.stream} was deleted")
         self._is_absent = True
 
     def _tell_changed_subjects(self, offset: Offset) -> None:
-        """A checkpoint of other subjects is continued, and what that means is told once."""
+        """Continue a checkpoint of other subjects, with one warning about the consequences."""
         subjects = subjects_of(self.options)
         if offset.subjects in (None, subjects) or self._told_subjects == offset.subjects:
             return
@@ -176,19 +179,19 @@ class StreamSourceReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         )
 
     def _gone_in(self, offset: Offset) -> int:
-        """The messages that the batch which ends here had lost when it was about to be read."""
+        """The number of messages that were gone just before the batch that ends here was read."""
         if self._gone is None or self._gone[0] != offset:
             return 0
         return self._gone[1]
 
     def _after_barren(self, offset: Offset) -> Offset:
-        """The offset after what is known to hold nothing for us."""
+        """The offset after sequences that are known to have no match."""
         if self._barren is None or self._barren[0] != offset.created:
             return offset
         return replace(offset, next=max(offset.next, self._barren[1]))
 
     def _after_losses(self, offset: Offset, info: StreamInfo) -> Offset:
-        """The offset after what is gone, if the options allow to go on. Raises DataLossError."""
+        """The offset after lost messages, if the options allow it. Raises DataLossError."""
         starting = self.options.starting
         waits = starting.at is At.SEQUENCE and starting.value == offset.next
         loss = loss_of(offset, info, keeps(self.options, info), waits)
@@ -233,14 +236,14 @@ class StreamSourceReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             end = replace(end, ranges=ranges, head=info.last_seq if wanted.is_open else None)
         if measured is not None:
             return Plan(end, len(measured.sequences), measured.bytes)
-        # A count that nobody knows is at most that of the sequences.
+        # An unknown count is at most the number of sequences.
         messages = count(begin.next, last)
         return Plan(end, last - begin.next + 1 if messages is None else messages)
 
     def _messages_max(self, info: StreamInfo, limit: Limit) -> int | None:
         """The limit in messages.
 
-        How large objects are is not in the messages about them: there, bytes are turned into
+        The messages about objects do not have the size of the objects: bytes are converted into
         messages of the stream's average size.
         """
         if limit.bytes is None or self.options.kind is not Kind.OBJECTS:
@@ -252,12 +255,12 @@ class StreamSourceReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _measured(
         self, connection: Connection, info: StreamInfo, wanted: SequenceRange, limit: Limit
     ) -> Measured | None:
-        """The end that the limit in bytes allows; None if it does not bound the batch."""
+        """The end that the limit in bytes allows; None if it does not limit the batch."""
         size = limit.bytes
         if size is None or self.options.kind is Kind.OBJECTS:
             return None
         if info.bytes <= size and not self.options.streams:
-            # Of several streams it has to be known what is left for the next one.
+            # With several streams, the rest of the limit for the next one has to be known.
             return None
         subjects = subjects_of(self.options)
         way = choose_way(info, subjects, self.options.consistency.value)
@@ -272,7 +275,7 @@ class StreamSourceReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             offset = self._planned_late(Offset.from_json(start), offset)
         if start == end or (offset.is_planned and not offset.ranges):
             return []
-        # By what the batch was planned with: the options may have changed since.
+        # By the subjects of the plan: the options may have changed since.
         subjects = subjects_of(self.options) if offset.subjects is None else offset.subjects
         self._tell_changed_subjects(offset)
         with self._planning() as (connection, info):
@@ -311,9 +314,9 @@ class StreamSourceReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 @dataclass(frozen=True)
 class Plan:
-    """A batch of one stream: where it ends, and how much it has at the most.
+    """A batch of one stream: its end, and its size at the most.
 
-    Bytes are known where they were limited.
+    Bytes are known if they were limited.
     """
 
     end: Offset
@@ -322,7 +325,7 @@ class Plan:
 
 
 def limit_of(limit: ReadLimit, options: SourceOptions) -> Limit:
-    """The limit that Spark was told by `getDefaultReadLimit`; it knows none of both kinds."""
+    """The limit that `getDefaultReadLimit` told Spark, which has no limit of both kinds."""
     if isinstance(limit, ReadMaxBytes):
         return Limit(bytes=int(limit.max_bytes))
     if isinstance(limit, ReadMaxRows):
@@ -333,7 +336,7 @@ def limit_of(limit: ReadLimit, options: SourceOptions) -> Limit:
 def _gone_from(
     connection: Connection, info: StreamInfo, offset: Offset, subjects: tuple[str, ...]
 ) -> int:
-    """The number of messages planned for a batch that the stream has no longer."""
+    """The number of planned messages of a batch that the stream has no longer."""
     planned = offset.planned_count
     if planned is None or offset.changes is Changes.LATEST:
         return 0
@@ -343,7 +346,7 @@ def _gone_from(
 
 
 def _latest_parts(offset: Offset) -> Sequence[LatestPart | None]:
-    """Which keys each part of a batch takes, if it is one of kind `latest`."""
+    """The keys that each part of a batch keeps, if it is one of kind `latest`."""
     parts = len(offset.ranges)
     if offset.changes is Changes.ALL:
         return [None] * parts
@@ -351,9 +354,9 @@ def _latest_parts(offset: Offset) -> Sequence[LatestPart | None]:
 
 
 class RefusedStreamReader(DataSourceStreamReader):
-    """Stands for a reader that could not be made, and says why as soon as it is used.
+    """Stands for a reader that could not be created, and raises the error as soon as it is used.
 
-    Spark 4.3 hides an error raised where the reader is made behind one of its own.
+    Spark 4.3 hides an error raised where the reader is created behind one of its own.
     """
 
     def __init__(self, error: OperatingError) -> None:

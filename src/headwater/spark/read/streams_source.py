@@ -1,14 +1,14 @@
 """Several streams as one table: named one by one, or by patterns of their names.
 
-Each stream is read as it is read alone, by a reader of its own that keeps its own offset; the
-column `stream` says where a row comes from. Here the streams are found, the limits of a batch are
-shared out among them, and their offsets and figures are put together.
+Each stream is read by a reader of its own that keeps its own offset; the column `stream` has the
+origin of a row. This module finds the streams, divides the limits of a batch among them, and
+combines their offsets and figures.
 
-A limit is filled stream by stream, so that it holds for the whole batch as exactly as it does for
-one stream; each batch begins with another stream, so that none of them waits for ever.
+A limit is filled stream by stream, so that it holds for the whole batch as exactly as for one
+stream; each batch begins with another stream, so that none of them waits for ever.
 
-Streams that appear while a query runs are read from their first message. One that was read and is
-gone is a loss, as it is for a query that reads it alone.
+Streams that appear while a query runs are read from their first message. A stream that was read and
+is gone is a loss, as for a query that reads it alone.
 """
 
 from collections.abc import Iterator, Sequence
@@ -65,7 +65,7 @@ class StreamsReader(DataSourceReader):
 class StreamsSourceReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reads several streams as one stream of batches.
 
-    What an object of this class remembers only saves questions, as for one stream.
+    The state of an object only saves requests, as for one stream.
     """
 
     def __init__(self, options: SourceOptions, schema: StructType) -> None:
@@ -74,7 +74,7 @@ class StreamsSourceReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self.schema = schema
         self._readers: dict[str, StreamSourceReader] = {}
         self._initial: dict[str, Any] | None = None
-        # The streams of a query that shall end with what is available now.
+        # The streams of a query that reads only the available messages.
         self._available: list[str] | None = None
         # The stream that the last batch began with.
         self._first = ""
@@ -120,7 +120,7 @@ class StreamsSourceReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return start if end == before else end.to_json()
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
-        """The heads of the streams, and how far the query is behind all of them together."""
+        """The heads of the streams, and the query's lag behind all of them together."""
         heads: dict[str, Offset] = {}
         total = Lag()
         try:
@@ -139,7 +139,7 @@ class StreamsSourceReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._readers[name]
 
     def _first_offset(self, name: str) -> Offset:
-        """Where a stream begins that has appeared since the query began."""
+        """The first offset of a stream that has appeared since the query began."""
         options = self.options
         if options.starting.at is At.LATEST:
             # All messages of the stream are new.
@@ -148,7 +148,7 @@ class StreamsSourceReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return Offset.from_json(reader.initialOffset())
 
     def _without_gone(self, before: StreamsOffset, names: Sequence[str]) -> StreamsOffset:
-        """The offset without streams that are not there any more, or not wanted any more."""
+        """The offset without streams that no longer exist or are no longer named."""
         gone = sorted(set(before.streams) - set(names))
         for name in gone:
             if is_named(name, self.options.streams):
@@ -198,6 +198,6 @@ class StreamsSourceReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 def _names(options: SourceOptions, may_miss: bool = False) -> list[str]:
-    """The streams there are. Raises OptionError."""
+    """The existing streams. Raises OptionError."""
     with named_errors(options), borrowed(options.login) as connection:
         return stream_names(connection, options, may_miss)

@@ -1,10 +1,10 @@
 """The streaming read for a Spark that does not tell a source where its next batch starts.
 
 Before 4.2, Spark asks for the end of a batch alone. So the offset is a sequence without a plan, and
-the batch is planned when Spark asks for its parts, each time that it does: a batch that is run
-again has the same bounds, and whatever the stream still holds between them. Losses are found there
-too. All else is as in `stream_source`, which also reads batches that ended here and were not read
-when Spark was replaced by a newer one.
+the batch is planned each time Spark asks for its parts: a batch that is run again has the same
+bounds, and the messages that the stream still holds between them. Losses are found there too. The
+rest is as in `stream_source`, which also reads batches that ended here and were not read when Spark
+was replaced by a newer one.
 """
 
 from typing import Any
@@ -19,7 +19,7 @@ from headwater.spark.versions import check_read_limits, needs
 
 
 class UnplannedStreamReader(StreamSourceReader):
-    """Reads one table as a stream of batches that take all there is."""
+    """Reads one table as a stream of batches without limits."""
 
     def __init__(self, options: SourceOptions, schema: StructType) -> None:
         check_read_limits(options)
@@ -30,7 +30,7 @@ class UnplannedStreamReader(StreamSourceReader):
         initial = super().initialOffset()
         with one_line_errors(), self._planning() as (_, info):
             if Offset.from_json(initial).next > info.last_seq + 1:
-                # The end of a batch, asked for alone, would lie before its start.
+                # The end of a batch, asked for without its start, would lie before the start.
                 raise OptionError(needs("startingSequence behind the end of a stream", "4.2"))
         return initial
 

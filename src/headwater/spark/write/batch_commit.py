@@ -1,17 +1,17 @@
 """The commit of a batch by the driver, when all its partitions are written.
 
-A batch that was committed before, by this run or an earlier one, is compared with what it was then
-(rule 5 of `markers`): the same one is passed over, another one is refused.
+A batch that was committed before, by this run or an earlier one, is compared with the committed one
+(rule 5 of `markers`): an equal batch is skipped, another one is refused.
 
 If an earlier run has begun the batch, it may have cut it into other partitions (rule 6). Then equal
 rows have ids of the partition they were in, and a task that finds a row of its own under the id of
 another partition cannot know which it is: the same row, written before it moved, or an equal one
-that has always been in the other partition. The driver knows, since it hears of all partitions.
-For a content, let A be the rows that no task has written for this reason (`undecided`), and L the
-ids in the stream that belong to no row of this run (`left_over`, and those of partitions that there
-are no more). Each of the latter is one of the former, so A - L rows are missing, and are published
-here. They are copied from the stream, which has an equal one. Everything is the same when it is
-done again: ids that were published here are found. Dead letters are settled in the same way.
+that has always been in the other partition. The driver can decide, because it gets reports of all
+partitions. For a content, let A be the rows that no task has written for this reason (`undecided`),
+and L the ids in the stream that belong to no row of this run (`left_over`, and those of partitions
+that no longer exist). Each of the latter is one of the former, so A - L rows are missing, and are
+published here. They are copied from the stream, which has an equal one. A repetition has the same
+result: ids that were published here are found. Dead letters are handled in the same way.
 
 Knows neither Spark nor Arrow.
 """
@@ -31,12 +31,12 @@ from headwater.spark.write.partition_write import Links, Patience, Written
 from headwater.spark.write.row_ids import added_sums, batch_prefix, content_of
 from headwater.spark.write.tail import Moved, message_ids
 
-# Lines that a row was published with and its copy is not.
+# Header lines of a row that its copy does not get.
 _NOT_COPIED: Final = (b"Nats-Msg-Id:", b"Nats-Batch-")
 
 
 class CopyGoneError(OperatingError):
-    """A row of a batch that is cut anew is gone from the stream before its copy was written."""
+    """A row of a batch with other partitions was removed before its copy was written."""
 
 
 @final
@@ -61,9 +61,9 @@ class BatchCommit:
     def put(
         self, batch: int, done: Sequence[Written], offsets: str = "", on_changed: str = "fail"
     ) -> None:
-        """Commit the batch whose partitions have done this, in the order of partitions.
+        """Commit the batch, with the results of its partitions in order.
 
-        Raises ChangedBatchError, unless such batches are to be skipped.
+        Raises ChangedBatchError, unless changed batches are to be skipped.
         """
         record = CommittedBatch(
             batch=batch,
@@ -84,7 +84,7 @@ class BatchCommit:
             before.check_replay(record)
 
     def _publish_undecided(self, stream: str, batch: int, moved: Sequence[Moved]) -> None:
-        """Publish those undecided rows that are missing from a stream."""
+        """Publish the undecided rows that are missing from a stream."""
         undecided = [row_id for each in moved for row_id in each.undecided]
         found = self._found(stream, batch, {content_of(row_id) for row_id in undecided})
         prefix = batch_prefix(self._query, batch)
@@ -125,7 +125,7 @@ class BatchCommit:
         return found
 
     def _publish(self, stream: str, missing: list[tuple[bytes, int]]) -> None:
-        """Rows by their ids, each a copy of what is at a sequence."""
+        """Publish rows by their ids, each a copy of the message at a sequence."""
         messages = Messages.none()
         stored = {
             sequence: self._api.message(stream, {"seq": sequence}) if sequence else None

@@ -8,9 +8,9 @@ A dead letter has the payload of its row, and headers that tell the rest:
     Headwater-Write        query, batch and partition
     Headwater-Bytes        of the payload, if it was cut because no message can be so large
 
-It has the id of its row, and what is done about rows that an earlier attempt may have written is
-done about letters: they are put under the lease of their attempt, a second attempt looks for those
-that are there, and those of another partition are for the driver (`markers`, `batch_commit`).
+It has the id of its row, and the rules for rows that an earlier attempt may have written hold for
+letters too: they are put under the lease of their attempt, a second attempt searches for existing
+ones, and the driver decides on those of another partition (`markers`, `batch_commit`).
 
 Knows neither Spark nor Arrow.
 """
@@ -25,7 +25,7 @@ from headwater.client.link.errors import ApiRefusedError, LinkError
 from headwater.client.link.publisher import MAX_PAYLOAD_BYTES, NotServedError
 from headwater.spark.write.tail import Tail
 
-# A reason and a subject are longer only where somebody wants them to be.
+# Longer reasons and subjects are cut.
 TEXT_CHARS_MAX: Final = 500
 
 
@@ -40,7 +40,7 @@ class DeadLetterBox:
 
 
 def letter_subject(patterns: Sequence[str], target: str) -> str:
-    """A subject of a stream that takes these: the target's name stands for any token."""
+    """A subject of a stream with these patterns: the target's name replaces wildcards."""
     return ".".join(target if token in ("*", ">") else token for token in patterns[0].split("."))
 
 
@@ -54,7 +54,7 @@ class _Letter:
 
 @final
 class DeadLetters:
-    """The dead letters of one partition: those that wait, and from when on to look before a put."""
+    """The waiting dead letters of one partition, and the search for existing ones before a put."""
 
     def __init__(self, api: ApiClient, box: DeadLetterBox, target: str, write: str) -> None:
         self._api = api
@@ -65,7 +65,7 @@ class DeadLetters:
         self.tail: Tail | None = None
 
     def __len__(self) -> int:
-        """The number of letters that wait."""
+        """The number of waiting letters."""
         return len(self._waiting)
 
     @property
@@ -73,13 +73,13 @@ class DeadLetters:
         return self._box.stream
 
     def add(self, row_id: bytes, subject: bytes, payload: bytes, reason: str) -> None:
-        """A letter to be put."""
+        """Add a letter."""
         self._waiting.append(_Letter(row_id, subject, payload, reason))
 
     def put_next(self) -> None:
-        """Put the first that waits, if the last look has not found it, and wait for its ack.
+        """Put the first waiting letter, unless the last search found it, and wait for its ack.
 
-        Raises LinkError; then it waits still, and may have been put.
+        Raises LinkError; then the letter still waits, and may have been put.
         """
         letter = self._waiting[0]
         if self.tail is None or self.tail.to_write([letter.row_id]):
@@ -115,7 +115,7 @@ class DeadLetters:
 
 
 def _line(text: str) -> bytes:
-    """The part of a text that a header may hold."""
+    """A text in the form that a header may have."""
     shown = "".join(
         letter if letter.isprintable() else letter.encode("unicode_escape").decode()
         for letter in text[:TEXT_CHARS_MAX]

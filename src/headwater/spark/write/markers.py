@@ -1,4 +1,4 @@
-"""Who writes a partition of a batch, and what is already written: markers in a bucket.
+"""Markers in a bucket: which attempt writes a partition of a batch, and which rows are written.
 
 Keys of the bucket, `query` being the short id of a streaming query:
 
@@ -12,46 +12,44 @@ Keys of the bucket, `query` being the short id of a streaming query:
                              "stream": "ORDERS", "created": "2026-…", "from_sequence": 4711,
                              "rows": 0, "digest": "", "letters": null}
 
-`letters` in both is the place from which on the dead letters of the batch are in their stream, if
-the query has one for them; the rules for rows hold for letters too.
+`letters` in both is the sequence from which on the dead letters of the batch are in their stream,
+if the query has one for them; the rules for rows hold for letters too.
 
-An attempt to write a partition first claims it: it puts `begun` over whatever revision it has read,
-so that of several attempts each knows whether it is the latest. Rules:
+An attempt to write a partition first claims it: it puts `begun` over the revision it has read, so
+that each of several attempts knows whether it is the latest. Rules:
 
 1. No row is published before `begun` is stored, and `from_sequence` is lower than or equal to the
    sequence of every row that any attempt at this batch and partition publishes.
-2. Only the driver's commit says that a batch is complete. An attempt cannot: when something before
-   the sink fails, Spark lets the sink's input simply end, and the attempt has written all rows it
-   was given without ever seeing the rest. `written` says just that much: the first `rows` rows, of
-   which `digest` is the hash, have been acknowledged.
-3. A claim is good for a while (`Lease`): an attempt sends rows only while it has known for less
-   than half the stream's duplicate window that no later attempt has begun. So any two attempts'
-   copies of a row that are not told apart by looking into the stream reach the server within one
-   window, and the server stores one of them.
+2. Only the driver's commit says that a batch is complete. An attempt cannot: when a stage before
+   the sink fails, Spark simply ends the sink's input, and the attempt has written all rows it got
+   without ever seeing the rest. `written` means only that the first `rows` rows, of which `digest`
+   is the hash, have been acknowledged.
+3. A claim is valid for a while (`Lease`): an attempt sends rows only within half the stream's
+   duplicate window after it has learned that no later attempt has begun. So two copies of a row, of
+   two attempts that did not find each other's in the stream, reach the server within one window,
+   and the server stores one of them.
 4. Batches only go up: a marker of a later batch means that this one was committed.
-5. A batch that was committed is passed over if it is the same batch: its offsets or its rows are
-   those that were committed. Spark repeats its last batch alone, and that with the offsets it had.
-   Another batch under a number that was committed comes out of a checkpoint that is older than the
-   markers; it is refused (`check_replay`), because nobody has written its rows.
-6. A run of a query, from one start to its end, cuts a batch once. The run after it may cut it
-   anew, if somebody has changed the query, and then rows that are there have ids of partitions
-   that have other rows now. So an attempt of another run than the one that has begun the batch
-   looks into the stream even if nobody has begun with its partition, and from where the batch
-   began; rows that it finds under ids of other partitions are for the driver (`batch_commit`).
-   Attempts of the earlier run may live on where nobody takes their partition over, and the window
-   does not know their rows by the new ids. So a run puts its name first; attempts of runs before
-   it, which look for that name with each renewal, stop; and those of the new run send nothing
-   until the leases of all others are over.
-7. An attempt that finds itself overtaken waits, as long as the later one is heard of. Spark ends
-   the slower of two attempts itself when the other is through; one that failed instead would count
-   against its task, and a task that is slow for its size alone would be given up in the end.
+5. A batch that was committed is skipped if it is the same batch: its offsets or its rows are those
+   that were committed. Spark repeats its last batch alone, and that with the offsets it had.
+   Another batch under a committed number comes from a checkpoint that is older than the markers; it
+   is refused (`check_replay`), because its rows were not written.
+6. A run of a query, from one start to its end, cuts a batch into partitions once. The next run may
+   cut it again, if the query has changed, and then existing rows have ids of partitions that have
+   other rows now. So an attempt of another run than the one that has begun the batch searches the
+   stream even if its partition was not begun, and from where the batch began; rows that it finds
+   under ids of other partitions are left to the driver (`batch_commit`). Attempts of the earlier
+   run may live on if their partition is not taken over, and the window does not know their rows by
+   the new ids. So a run first puts its name; attempts of earlier runs, which check that name with
+   each renewal, stop; and those of the new run send nothing until all other leases are over.
+7. An attempt that finds itself overtaken waits, as long as the later one makes progress. Spark ends
+   the slower of two attempts itself when the other has finished; a failure instead would count
+   against its task, and a task that is slow only for its size would be given up in the end.
 
-What remains outside: an attempt that is frozen between its look at the clock and the server's
-receipt of what it sends, for more than half the window, and then goes on.
+One case remains: an attempt that is frozen between reading the clock and the server's receipt of
+its rows, for more than half the window, and then continues.
 
-Older versions put `{"batch": 7}` and nothing else: a replay of just that batch is passed over
-without a look at its rows. Of a batch that an older version has begun, it is believed that it is
-cut as it was.
+Older versions put `{"batch": 7}` and nothing else: a replay of that batch is skipped without a
+check of its rows. A batch that an older version has begun is assumed to have its former partitions.
 
 Knows nothing of Spark, rows or columns.
 """
@@ -73,25 +71,25 @@ from headwater.client.link.errors import ApiRefusedError
 from headwater.client.link.publisher import MAX_PAYLOAD_BYTES
 from headwater.go.times import parse_time
 
-# A claim is renewed at least this often, so that an attempt that was overtaken stops soon, and that
-# a run which goes on with a batch of another one has not long to wait.
+# A claim is renewed at least this often, so that an attempt that was overtaken stops soon, and a
+# run that continues another one's batch does not wait long.
 LEASE_S_MAX: Final = 5.0
-# An attempt that was overtaken looks so often, and believes that the other one is gone when it has
-# not heard of it for so long.
+# The interval at which an overtaken attempt checks the other one, and the silence after which it
+# assumes that the other one is gone.
 LOOK_S: Final = 0.5
 SILENCE_S_MAX: Final = 60.0
-# Of a query that has committed none.
+# The batch of a query that has committed none.
 NO_BATCH: Final = -1
-# Others may put a marker between our read and our put; not so often that this is in earnest.
+# Other attempts may put a marker between our read and our put; this many in a row are an error.
 CLAIM_TRIES_MAX: Final = 100
-# So many committed batches are remembered: Spark's own checkpoint keeps as many, so that no copy of
-# it that can be started is older.
+# The limit of remembered batches: Spark's own checkpoint keeps as many, so that no copy of it that
+# can be started is older.
 COMMITTED_BATCHES_MAX: Final = 100
-# The bytes of a batch in a marker: two digests of 24 digits, three numbers and the marks between.
+# The bytes of a batch in a marker: two digests of 24 digits, three numbers and separators.
 _COMMITTED_BYTES_MAX: Final = 128
-# The last runs of a query that were at one batch; a task of an earlier one does not start any more.
+# The last runs of a query at one batch; a task of an earlier run does not start any more.
 RUNS_MAX: Final = 20
-# A lease that ends before it can be used, so often in a row, will not be usable at all.
+# A lease that ends before it can be used, this often in a row, will not be usable at all.
 RENEWALS_MAX: Final = 100
 
 
@@ -108,13 +106,13 @@ class ChangedBatchError(OperatingError):
 
 
 class Outcome(Enum):
-    """What a claim has found."""
+    """The result of a claim."""
 
-    # Nobody has begun with this batch and partition.
+    # This batch and partition were not begun before.
     FIRST = "first"
-    # Somebody has begun: rows may be there.
+    # An earlier attempt has begun: rows may exist.
     AGAIN = "again"
-    # Somebody has begun after us.
+    # A later attempt has begun.
     OVERTAKEN = "overtaken"
     # The batch was committed.
     DONE = "done"
@@ -126,14 +124,14 @@ class CommittedBatch(msgspec.Struct, frozen=True, array_like=True):
     batch: int
     partitions: int
     rows: int
-    # Of all rows in whatever order and partitions; and of the offsets, empty where nobody knows.
+    # The digest of all rows, in any order and partitions; and of the offsets, empty if unknown.
     digest: str
     offsets: str = ""
 
     def is_same(self, other: "CommittedBatch") -> bool:
-        """Whether the batch of this number is the other one once more.
+        """Whether the batch of this number is a repetition of the other one.
 
-        Equal offsets suffice: a source that gives the newest of each key has newer rows in a
+        Equal offsets suffice: a source that returns the newest of each key has newer rows in a
         replay, and `rand()` has others.
         """
         if self.offsets and self.offsets == other.offsets:
@@ -142,7 +140,7 @@ class CommittedBatch(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Place(msgspec.Struct, frozen=True):
-    """Where messages of a batch are in a stream: from a sequence on."""
+    """The place of a batch's messages in a stream: from a sequence on."""
 
     stream: str
     created: str
@@ -151,26 +149,26 @@ class Place(msgspec.Struct, frozen=True):
 
     @classmethod
     def behind(cls, target: StreamInfo) -> "Place":
-        """Of messages that nobody has published yet."""
+        """The place of messages that were not published yet."""
         return cls(target.name, target.created, target.last_seq + 1)
 
     def now_in(self, target: StreamInfo) -> "Place":
-        """Of messages that were published at this place or not at all.
+        """The place of messages that were published at this place or not at all.
 
-        The stream may be another one by now, or have been made anew.
+        The stream may be another one by now, or have been created again.
         """
         if (self.stream, self.created) == (target.name, target.created):
             return self
         return Place(target.name, target.created, target.first_seq)
 
     def or_before(self, other: "Place") -> "Place":
-        """Of messages that are at one of two places of a stream."""
+        """The place of messages that are at one of two places of a stream."""
         return self if self.from_sequence <= other.from_sequence else other
 
 
 @dataclass(frozen=True)
 class Targets:
-    """The streams of a write as they are now: for rows, and for dead letters if there is one."""
+    """The current state of a write's streams: for rows, and for dead letters if any."""
 
     rows: StreamInfo
     letters: StreamInfo | None = None
@@ -182,7 +180,7 @@ class Targets:
         return min(int(info.config.get("duplicate_window") or 0) for info in infos) / NS_PER_S
 
     def letters_place(self, before: Place | None) -> Place | None:
-        """Where dead letters are, if this is where they were put before."""
+        """The place of dead letters, which were put at `before`, if given."""
         if self.letters is None:
             return before
         return before.now_in(self.letters) if before is not None else Place.behind(self.letters)
@@ -195,7 +193,7 @@ class BegunBatch(msgspec.Struct, frozen=True):
     """
 
     batch: int
-    # The newest last.
+    # The newest run is the last.
     runs: tuple[str, ...]
     stream: str
     created: str
@@ -213,11 +211,11 @@ class BegunBatch(msgspec.Struct, frozen=True):
         return cls(batch, runs, place.stream, place.created, place.from_sequence, letters)
 
     def is_overtaken(self, run: str) -> bool:
-        """Whether a later run is at this batch than the given one."""
+        """Whether a later run than the given one is at this batch."""
         return run in self.runs[:-1]
 
     def with_run(self, run: str) -> "BegunBatch":
-        """The marker, with this run as the one at work. Raises OvertakenError if a later one is."""
+        """The marker with this run as the current one. Raises OvertakenError if a later one is."""
         if self.is_overtaken(run):
             raise OvertakenError(
                 f"a later run of the query is at batch {self.batch}: this one stops"
@@ -226,14 +224,14 @@ class BegunBatch(msgspec.Struct, frozen=True):
         return BegunBatch.at(self.batch, runs, self.place, self.letters)
 
     def first_in(self, stream: str) -> int:
-        """From where on this stream has rows or dead letters of the batch."""
+        """The sequence from which on this stream has rows or dead letters of the batch."""
         places = [self.place, self.letters]
         return min(
             (each.from_sequence for each in places if each and each.stream == stream), default=1
         )
 
     def now_in(self, targets: Targets) -> "BegunBatch":
-        """The marker for the streams as they are now."""
+        """The marker for the current state of the streams."""
         letters = targets.letters_place(self.letters)
         return BegunBatch.at(self.batch, self.runs, self.place.now_in(targets.rows), letters)
 
@@ -242,7 +240,7 @@ class QueryMarker(msgspec.Struct):
     """The value of a query's key. Older versions put the number alone."""
 
     batch: int
-    # The newest last.
+    # The newest batch is the last.
     committed: list[CommittedBatch] = []
     begun: BegunBatch | None = None
 
@@ -251,7 +249,7 @@ class QueryMarker(msgspec.Struct):
         return next((each for each in self.committed if each.batch == batch), None)
 
     def check_replay(self, again: CommittedBatch) -> None:
-        """Raises ChangedBatchError unless the committed batch of this number is the same one."""
+        """Raises ChangedBatchError unless the committed batch of this number is equal."""
         known = self.record_of(again.batch)
         if known is None and self.batch == again.batch:
             # Committed by an older version, and the only one that Spark repeats by itself.
@@ -280,7 +278,7 @@ class Marker:
     stream: str
     created: str
     from_sequence: int
-    # What an attempt has got acknowledged from its first row on, kept by those that come after it.
+    # The rows of an attempt that were acknowledged from its first row on; later attempts keep them.
     rows: int = 0
     digest: str = ""
     letters: Place | None = None
@@ -291,7 +289,7 @@ class Marker:
 
 
 def now_s() -> float:
-    """A clock that goes on while the machine sleeps, where there is one."""
+    """A clock that also counts while the machine sleeps, if the system has one."""
     clock = getattr(time, "CLOCK_BOOTTIME", None)
     return time.monotonic() if clock is None else time.clock_gettime(clock)
 
@@ -304,12 +302,12 @@ def query_marker(api: ApiClient, bucket: str, query: str) -> tuple[QueryMarker, 
     try:
         return msgspec.json.decode(entry.data, type=QueryMarker), entry.sequence
     except msgspec.DecodeError:
-        # Deleted by hand, or not ours: nothing is known.
+        # Deleted by hand, or written by another program: nothing is known.
         return QueryMarker(batch=NO_BATCH), entry.sequence
 
 
 def commit(api: ApiClient, bucket: str, query: str, record: CommittedBatch) -> QueryMarker | None:
-    """Say that all partitions of a batch are written; None when that is said.
+    """Commit a batch whose partitions are all written; None if this succeeds.
 
     If it or a later one was committed before, nothing is put and the marker is returned.
     """
@@ -326,9 +324,9 @@ def commit(api: ApiClient, bucket: str, query: str, record: CommittedBatch) -> Q
 def begin_batch(
     api: ApiClient, bucket: str, query: str, batch: int, run: str, targets: Targets
 ) -> BegunBatch | None:
-    """The batch as whoever was first has begun it, which may be us; None if it was committed.
+    """The batch as the first attempt has begun it, which may be this one; None if it was committed.
 
-    `targets` have to have been asked for just now.
+    `targets` have to be fresh.
     """
     for _ in range(CLAIM_TRIES_MAX):
         marker, revision = query_marker(api, bucket, query)
@@ -357,7 +355,7 @@ def _remembered_max(api: ApiClient) -> int:
 def _put(
     api: ApiClient, bucket: str, key: str, value: "QueryMarker | Marker", revision: int
 ) -> int | None:
-    """The revision of what was put; None if the key had another one than the given."""
+    """Put a value. Returns its revision; None if the key had another one than the given."""
     try:
         return api.kv_put(bucket, key, msgspec.json.encode(value), revision)
     except ApiRefusedError as error:
@@ -394,21 +392,21 @@ class Claim:
 
     @property
     def from_sequence(self) -> int:
-        """Where rows of this batch and partition can be in the stream at the earliest."""
+        """The lowest sequence that a row of this batch and partition can have."""
         return self._mine.from_sequence if self._mine else 0
 
     @property
     def letters_from_sequence(self) -> int:
-        """The first sequence that a dead letter of this batch and partition can have."""
+        """The lowest sequence that a dead letter of this batch and partition can have."""
         return self._mine.letters.from_sequence if self._mine and self._mine.letters else 0
 
     @property
     def written(self) -> tuple[int, str]:
-        """How many rows an earlier attempt is known to have written, and their digest."""
+        """The number of rows that an earlier attempt is known to have written, and their digest."""
         return (self._mine.rows, self._mine.digest) if self._mine else (0, "")
 
     def acquire(self, targets: Targets) -> Outcome:
-        """Claim the partition. `targets` have to have been asked for just now."""
+        """Claim the partition. `targets` have to be fresh."""
         begun = begin_batch(self._api, self._bucket, self._query, self._batch, self._run, targets)
         if begun is None:
             return Outcome.DONE
@@ -432,7 +430,7 @@ class Claim:
         return self._at(Place.behind(targets.rows), targets.letters_place(None))
 
     def _next(self, found: Marker, targets: Targets) -> Marker:
-        """After an earlier attempt, whose rows are there if it is the same stream still."""
+        """The marker after an earlier attempt, whose rows are in the stream if it is unchanged."""
         place = found.place.now_in(targets.rows)
         letters = targets.letters_place(found.letters)
         if place == found.place:
@@ -471,21 +469,21 @@ class Claim:
         return Outcome.OVERTAKEN
 
     def others(self) -> int | None:
-        """The revision that those who have taken over are at; None if the batch was committed."""
+        """The revision of the attempts that have taken over; None if the batch was committed."""
         if self._is_committed():
             return None
         found, revision = self._read()
         return None if found is not None and found.batch > self._batch else revision
 
     def finish(self, rows: int, digest: str) -> None:
-        """Say that the first `rows` rows are there, unless a later attempt has begun."""
+        """Note that the first `rows` rows are written, unless a later attempt has begun."""
         if self._mine is not None and rows >= self._mine.rows:
             self._put(
                 replace(self._mine, state="written", rows=rows, digest=digest), self._revision
             )
 
     def _age_of_run(self) -> float:
-        """By the server's clock: from the run's first put to our own, which was just now."""
+        """The age by the server's clock, from the run's first put to our own just now."""
         keys = (self._query, self._key)
         entries = [self._api.kv_get(self._bucket, key) for key in keys]
         times_ns = [parse_time(entry.time) for entry in entries if entry is not None]
@@ -501,11 +499,11 @@ class Claim:
         try:
             return msgspec.json.decode(entry.data, type=Marker), entry.sequence
         except msgspec.DecodeError:
-            # Deleted by hand, or not ours: nothing is known.
+            # Deleted by hand, or written by another program: nothing is known.
             return None, entry.sequence
 
     def _put(self, marker: Marker, revision: int) -> bool:
-        """Whether the key still had that revision."""
+        """Put a marker. Returns whether the key still had that revision."""
         put = _put(self._api, self._bucket, self._key, marker, revision)
         if put is None:
             return False
@@ -515,7 +513,7 @@ class Claim:
 
 
 def _from_beginning_of(begun: BegunBatch, mine: Marker) -> Marker:
-    """The marker of an attempt that looks at everything since the batch was begun."""
+    """The marker of an attempt that searches everything since the batch was begun."""
     letters = mine.letters
     if letters is not None and begun.letters is not None:
         letters = letters.or_before(begun.letters)
@@ -527,10 +525,10 @@ def _from_beginning_of(begun: BegunBatch, mine: Marker) -> Marker:
 class Lease:
     """The right to send rows for a while, renewed when it is over (rule 3).
 
-    It begins at `claimed_s`, the time just before the claim was asked for.
+    It begins at `claimed_s`, the time just before the claim was requested.
 
-    `look` is called with each renewal as long as an earlier attempt may still be sending. It looks
-    into the stream, and what it has not seen there was not there when it was called.
+    `look` is called with each renewal as long as an earlier attempt may still be sending. It
+    searches the stream, and rows that it has not found did not exist when it was called.
     """
 
     def __init__(
@@ -548,18 +546,18 @@ class Lease:
         self._look = look
         self._clock = clock
         self._pause = pause
-        # Since when others know, if they ask, that they have been overtaken.
+        # The time since which others can know that they have been overtaken.
         self._others_since_s = clock()
-        # A claim that has just been put needs no renewal, unless there is something to look for.
+        # A new claim needs no renewal, unless there are rows to search for.
         self._ends_s = claimed_s + self._span_s if look is None else 0.0
 
     def let_runs_end(self, known_s: float) -> None:
-        """Return when nothing comes any more of earlier runs, which know of this one so long."""
+        """Return when no more rows come of earlier runs, which know of this one for so long."""
         self._pause(max(0.0, 2 * self._span_s - known_s))
         self._ends_s = 0.0
 
     def doubt(self, look: Callable[[], None]) -> None:
-        """From now on look before sending: rows of our own may be on their way too."""
+        """From now on search before sending: rows of our own may be under way too."""
         self._look = look
         self._others_since_s = self._clock()
         self._ends_s = 0.0
@@ -567,10 +565,10 @@ class Lease:
     def wait_for_others(self) -> Outcome:
         """Return when rows may be sent that the server cannot tell from copies of theirs.
 
-        The window does not help with these. So whatever others, or we ourselves on a connection
-        that was lost, may have sent has to have arrived, and to have been looked for since. An
-        attempt that was overtaken sends nothing more after its lease; as long again is more than
-        anything is on its way. Returns and raises as `ensure`.
+        The window does not help with these. So all rows that other attempts, or this one on a
+        connection that was lost, may have sent must have arrived, and a search must have followed.
+        An overtaken attempt sends nothing more after its lease; twice its length is more than any
+        row is under way. Returns and raises as `ensure`.
         """
         if self._look is not None:
             since_s = self._clock() - self._others_since_s
@@ -581,7 +579,7 @@ class Lease:
     def ensure(self) -> Outcome:
         """Return when rows may be sent, or DONE when none have to.
 
-        Raises OvertakenError when a later attempt has begun and is not heard of any more.
+        Raises OvertakenError when a later attempt has begun and has been silent for too long.
         """
         for _ in range(RENEWALS_MAX):
             if self._clock() < self._ends_s:
@@ -595,7 +593,7 @@ class Lease:
             if self._look is not None:
                 self._look()
                 if asked_s - self._others_since_s > self._window_s:
-                    # What others had under way has arrived by now and was seen.
+                    # Rows of others that were under way have arrived by now and were found.
                     self._look = None
             self._ends_s = asked_s + self._span_s
         raise StalledError(

@@ -1,8 +1,8 @@
-"""One attempt to write one partition: its steps, and what it does when the server goes away.
+"""One attempt to write one partition: its steps, and its behaviour during an outage.
 
-Takes rows and a connection; knows neither Spark nor Arrow, so that every step can be tried against
-a real server by itself. The order of the steps and why they make a row be written once is told in
-`sink` and `markers`.
+The module takes rows and a connection; it knows neither Spark nor Arrow, so that every step can be
+tested against a real server by itself. `sink` and `markers` explain the order of the steps and why
+a row is written once.
 """
 
 from collections import deque
@@ -36,7 +36,7 @@ from headwater.spark.write.markers import Claim, Lease, Outcome, Targets, now_s
 from headwater.spark.write.row_ids import RowIds, content_of
 from headwater.spark.write.tail import NOTHING_MOVED, InOrder, Moved, Tail
 
-# What may pass by itself: the server restarts, the stream elects a leader; or by looking closer.
+# Errors that may pass: a server restarts, a stream elects a leader, messages need single acks.
 _PASSING: Final = (
     ConnectionLostError,
     NoRespondersError,
@@ -46,18 +46,18 @@ _PASSING: Final = (
     UnreachableError,
 )
 
-# Of one partition: their ids travel to the driver, some 60 MB for as many.
+# The limit for one partition: the ids travel to the driver, some 60 MB for as many.
 UNDECIDED_ROWS_MAX: Final = 1_000_000
 
 Answer = TypeVar("Answer")
 
 
 class RecutError(OperatingError):
-    """Too much of a batch that an earlier run has begun is in other partitions now."""
+    """Too many rows of a batch that an earlier run has begun are in other partitions now."""
 
 
 class Step(Enum):
-    """What an attempt has just done, or is about to do; for those who want to see it fail there."""
+    """A step that an attempt has just done, or is about to do; tests let it fail there."""
 
     STARTED = "started"
     CLAIMED = "claimed"
@@ -72,12 +72,12 @@ Watch = Callable[[Step], None]
 
 
 def unwatched(step: Step) -> None:
-    """Nobody looks."""
+    """Do nothing."""
 
 
 @dataclass(frozen=True)
 class Work:
-    """What one attempt has to write, and where."""
+    """The task of one attempt: the target and the rows."""
 
     stream: str
     # The short id of the query, or for a batch write that of the job.
@@ -92,21 +92,21 @@ class Work:
     dead_letters: DeadLetterBox | None = None
     # The run of the query, from one start to its end.
     run: str = ""
-    # Whether rows may depend on what is in the stream, or bring ids of their own.
+    # Whether rows may depend on the content of the stream, or bring ids of their own.
     has_expectations: bool = False
     has_message_ids: bool = False
 
 
 @dataclass(frozen=True)
 class Written:
-    """What an attempt has done. Rows that were there already are not counted as written."""
+    """The result of an attempt. Rows that existed already are not counted as written."""
 
     rows: int
     written: int
-    # Of all rows, in whatever order (`RowIds.content_sum`).
+    # The sum over all rows, independent of their order (`RowIds.content_sum`).
     content_sum: int = 0
     is_replay: bool = False
-    # For the driver to settle: of rows, and of dead letters.
+    # Rows and dead letters for the driver to decide on.
     moved: Moved = NOTHING_MOVED
     letters_moved: Moved = NOTHING_MOVED
 
@@ -161,7 +161,7 @@ def write_exactly_once(
 
 
 def _targets(api: ApiClient, work: Work) -> Targets:
-    """The streams of a write as they are now."""
+    """The current state of the target streams."""
     box = work.dead_letters
     letters = None if box is None else api.stream_info(box.stream)
     return Targets(api.stream_info(work.stream), letters)
@@ -169,13 +169,13 @@ def _targets(api: ApiClient, work: Work) -> Targets:
 
 @final
 class Patience:
-    """Does things again that fail for a reason that may pass, with growing pauses."""
+    """Retries actions that fail for a reason that may pass, with growing pauses."""
 
     def __init__(self, connection: Connection) -> None:
         self._outage = Outage(connection.login)
 
     def __call__(self, action: Callable[[], Answer]) -> Answer:
-        """What `action` returns. Only for what may be done twice."""
+        """The result of `action`, which may be called several times."""
         while True:
             try:
                 answer = action()
@@ -186,7 +186,7 @@ class Patience:
                 return answer
 
     def forget(self) -> None:
-        """Things go well again."""
+        """End the outage after a success."""
         self._outage.end()
 
     def pause(self, error: LinkError) -> None:
@@ -196,7 +196,7 @@ class Patience:
 
 @final
 class _Sending:
-    """The rows of one attempt on their way: to be sent, under way, or in doubt after a set-back."""
+    """The rows of one attempt on their way: to be sent, under way, or in doubt after an error."""
 
     def __init__(self, links: Links, work: Work, watch: Watch) -> None:
         self._links = links
@@ -231,21 +231,21 @@ class _Sending:
 
     @property
     def digest(self) -> str:
-        """Of all rows."""
+        """The digest of all rows."""
         return self._ids.digest()
 
     @property
     def content_sum(self) -> int:
-        """Of all rows, in whatever order."""
+        """The sum over all rows, independent of their order."""
         return self._ids.content_sum
 
     @property
     def acknowledged(self) -> int:
-        """How many rows have been acknowledged as new."""
+        """The number of rows that were acknowledged as new."""
         return self._publisher.acknowledged - self._publisher.duplicates
 
     def guard(self, claim: Claim, targets: Targets, claimed_s: float, is_first: bool) -> None:
-        """Send only under a lease on the claim; leave out what is there unless it is the first."""
+        """Send only under a lease on the claim; unless `is_first`, skip existing rows."""
         self._claim = claim
         self._keeps_what_it_has = targets.rows.keeps_what_it_has
         self._may_be_cut_anew = (
@@ -265,14 +265,14 @@ class _Sending:
             self._lease.let_runs_end(claim.run_age_s)
 
     def _read_tails(self) -> None:
-        """Take in what an earlier attempt has written, up to now."""
+        """Search for rows that an earlier attempt has written up to now."""
         if self._tail is not None:
             self._tail.read_new()
         if self._dead_letters is not None and self._dead_letters.tail is not None:
             self._dead_letters.tail.read_new()
 
     def send_all(self, rows: Iterator[Rows]) -> bool:
-        """Send all rows and wait for their acks; False if the batch was committed."""
+        """Send all rows and wait for their acks. Returns False if the batch was committed."""
         if self._lease is not None and self._patience(self._lease.ensure) is Outcome.DONE:
             return False
         for part in rows:
@@ -298,7 +298,7 @@ class _Sending:
         return False
 
     def pass_over(self, rows: Iterator[Rows]) -> Written:
-        """Write none of the rest; the driver wants to know which rows the batch has."""
+        """Write none of the remaining rows; the driver needs to know which rows the batch has."""
         for part in rows:
             if part.bad is not None:
                 self._bad_id(part.bad)
@@ -324,7 +324,7 @@ class _Sending:
         return Messages(rows.subjects, headers, rows.payloads, ids, range(first, self.row_count))
 
     def _leave_out_ids(self, rows: Rows, ids: list[bytes], headers: list[bytes]) -> None:
-        """Messages that are too large with their ids go without them, unless the row brings one."""
+        """Leave out the ids of messages that are too large with them, unless the row brings one."""
         size_max = self._publisher.message_bytes_max
         if self._work.message_bytes_max:
             size_max = min(size_max, self._work.message_bytes_max)
@@ -357,7 +357,7 @@ class _Sending:
         return parts + self._publisher.cut(messages.part(begin, len(messages)))
 
     def _pump(self) -> bool:
-        """Send what is to be sent; False if the batch was committed."""
+        """Send the queued messages. Returns False if the batch was committed."""
         while self._queue or len(self._in_doubt) or self._dead_letters:
             try:
                 for link in (self._links.asking, self._links.publishing):
@@ -391,10 +391,10 @@ class _Sending:
         return True
 
     def _send_nameless(self) -> bool:
-        """Send a message without an id, if it is not there; False if the batch was committed.
+        """Send a message without an id, unless it exists. Returns False if the batch was committed.
 
-        No server knows a second copy of it, so it is sent when nothing else is under way that
-        could be one, and its ack is waited for.
+        The server does not recognise a second copy of it, so it is sent when no possible copy is
+        under way, and its ack is awaited.
         """
         self._publisher.finish()
         if self._lease is not None and self._lease.wait_for_others() is Outcome.DONE:
@@ -413,7 +413,7 @@ class _Sending:
         return True
 
     def _unwritten(self, messages: Messages) -> Messages:
-        """Without those that the last look has found, and those that are for the driver."""
+        """The messages without those that the last search found or the driver decides on."""
         if self._tail is None:
             return messages
         left = self._tail.without_found(messages)
@@ -434,10 +434,10 @@ class _Sending:
         tail = None if self._dead_letters is None else self._dead_letters.tail
         return NOTHING_MOVED if tail is None else tail.moved(self._ids.has)
 
-    # --- set-backs -----------------------------------------------------------------------------
+    # --- recovery from errors --------------------------------------------------------------------
 
     def _set_back(self, error: LinkError) -> None:
-        """What is under way is in doubt now, and is looked for before it is sent again."""
+        """Mark messages under way as in doubt: they are searched before they are sent again."""
         floor = self._publisher.floor
         self._in_doubt.extend(self._publisher.take_unacknowledged())
         self._links.publishing.close()
@@ -453,7 +453,7 @@ class _Sending:
             self._patience.pause(error)
 
     def _resolve(self) -> None:
-        """Put what is in doubt and was not found before everything else that is to be sent."""
+        """Put messages in doubt that were not found in front of the queue."""
         doubtful = self._in_doubt
         if self._tail is not None and not self._keeps_what_it_has:
             in_order = InOrder(self._tail)
@@ -466,18 +466,18 @@ class _Sending:
     # --- dead letters --------------------------------------------------------------------------
 
     def _bad_id(self, bad: BadRow) -> bytes:
-        """The id of a row that is no message, which is a row of the batch all the same."""
+        """The id of a row that cannot be a message, which is a row of the batch all the same."""
         self.row_count += 1
         return self._ids.of_bad(bad.subject, bad.fault.encode(), bad.payload)
 
     def _set_aside(self, bad: BadRow) -> None:
-        """A dead letter, or an error where nobody has named a stream for it."""
+        """Make a dead letter, or raise an error without a stream for it."""
         if self._dead_letters is None:
             raise RowError(bad.reason)
         self._dead_letters.add(self._bad_id(bad), bad.subject, bad.payload, bad.reason)
 
     def _that_fit(self, messages: Messages) -> Messages:
-        """Without those that are too large for any server, if these have a place to go."""
+        """The messages without those that are too large, which become dead letters if possible."""
         if self._dead_letters is None:
             return messages
         refused = dict(self._publisher.too_large(messages))
@@ -488,7 +488,7 @@ class _Sending:
         return messages.picked([at for at in range(len(messages)) if at not in refused])
 
     def _set_refused_aside(self, error: MessageRefusedError) -> None:
-        """Rows that the server has refused for what they are become dead letters."""
+        """Turn rows that the server has refused for their content into dead letters."""
         if self._dead_letters is None or not error.is_its_fault:
             raise error
         for message, reason in self._publisher.take_refused():
@@ -500,7 +500,7 @@ class _Sending:
             self._dead_letters.add(row_id, subject, payload, str(error))
 
     def _look_for_letters(self, claim: Claim) -> None:
-        """From now on look whether a dead letter is there before it is put."""
+        """From now on search for a dead letter before it is put."""
         letters = self._dead_letters
         if letters is not None and letters.tail is None:
             is_cut_anew = claim.is_of_another_run and not self._work.has_message_ids

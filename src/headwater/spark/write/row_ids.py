@@ -1,14 +1,14 @@
-"""Message ids of the rows of one partition, the same whenever the same rows are written again.
+"""Message ids of the rows of one partition, equal whenever the rows are written again.
 
     <query>-<batch>-<partition>-<content>-<n>
 
 `content` is a hash of everything a row publishes, `n` counts equal rows of the partition from 0. So
-an id says nothing about where a row stood: a partition that comes out of a shuffle in another order
-has the same ids. Two rows that differ but hash alike are told apart by `n` as well; only if they
-also change places between two attempts do they take each other's ids, and a hash of 96 bits makes
-that a thing not to wait for.
+an id does not depend on the position of a row: a partition that a shuffle returns in another order
+has the same ids. Two rows that differ but have equal hashes are told apart by `n` as well; only if
+they also change places between two attempts do they swap ids, which a hash of 96 bits makes
+improbable.
 
-Made in bulk: about half a microsecond per row. A partition remembers a hash of each of its distinct
+Made in bulk: about half a microsecond per row. A partition keeps a hash of each of its distinct
 rows while it is written, some 100 bytes of memory each.
 
 Knows neither Spark nor the network.
@@ -22,10 +22,10 @@ from typing import Final, final
 CONTENT_BYTES: Final = 12
 CONTENT_CHARS: Final = 16
 QUERY_CHARS: Final = 16
-# Hashes of rows are added up modulo this: a number whose digits are the hashes of many rows leaves
-# the sum of its digits as remainder, so that one division adds all of them.
+# Hashes of rows are added modulo this: a number whose digits are the hashes of many rows has the
+# sum of its digits as remainder, so that one division adds all of them.
 _SUM_MODULUS: Final = (1 << (8 * CONTENT_BYTES)) - 1
-# More subjects than this are hashed without remembering where each one's hash begins.
+# The limit of subjects whose hash is kept as a starting point.
 SUBJECTS_MAX: Final = 10_000
 
 
@@ -40,7 +40,7 @@ def batch_prefix(query: str, batch: int) -> bytes:
 
 
 def content_of(row_id: bytes) -> bytes:
-    """The part of an id that equal rows share, in whatever partition they are."""
+    """The part of an id that equal rows share, in any partition."""
     return row_id.rsplit(b"-", 2)[-2]
 
 
@@ -84,11 +84,11 @@ class RowIds:
         self.batch_prefix = batch_prefix(query, batch)
         self.prefix = b"%b%d-" % (self.batch_prefix, partition)
         self._seen: set[bytes] = set()
-        # How often a content came, for those that came more than once.
+        # The number of occurrences of a content, for those with more than one.
         self._counts: dict[bytes, int] = {}
         self._hashers: dict[bytes, blake2b] = {}
         self._sum = blake2b(digest_size=CONTENT_BYTES)
-        # Tells the rows so far in any order and in any partitions: sums of partitions add up.
+        # Identifies the rows so far in any order and in any partitions: sums of partitions add up.
         self.content_sum = 0
         self.count = 0
 
@@ -107,7 +107,7 @@ class RowIds:
 
     def of_bad(self, subject: bytes, fault: bytes, payload: bytes) -> bytes:
         """The id of a row that cannot be a message, for this fault."""
-        # No header line is empty, so that no message has the content of a row that is none.
+        # No header line is empty, so no message has the content of a bad row.
         return self.of([subject], [b"\r\n" + fault], [payload])[0]
 
     def has(self, row_id: bytes) -> bool:
@@ -122,7 +122,7 @@ class RowIds:
         return self._sum.hexdigest()
 
     def _nth(self, content: bytes) -> int:
-        """How many equal rows came before."""
+        """The number of equal rows before."""
         if content not in self._seen:
             self._seen.add(content)
             return 0
@@ -161,6 +161,6 @@ def _with_subject(subject: bytes) -> blake2b:
 
 
 def _with_lines(subject: bytes, lines: bytes) -> blake2b:
-    """The same for a row with headers, which no payload without headers can imitate."""
+    """A hash that has begun with subject and headers, distinct from any row without headers."""
     begin = b"%b\r\n%d\r\n%b" % (subject, len(lines), lines)
     return blake2b(begin, digest_size=CONTENT_BYTES, person=b"headers")

@@ -1,12 +1,12 @@
 """The sink: rows of a DataFrame published to a stream or put into a bucket.
 
 Batch writes publish at least once: a task that is tried again sends the same message ids, which the
-server knows for the duplicate window of the stream. Those that an application numbers (`txnAppId`,
-`txnVersion`) are written as the batches of a streaming query are.
+server knows for the duplicate window of the stream. Batch writes that an application numbers
+(`txnAppId`, `txnVersion`) are written like the batches of a streaming query.
 
 Streaming queries write exactly once: every row of every batch is in the stream once, whatever is
-killed, restarted, tried again or tried twice at the same time. In the order of events, for one
-partition of one batch:
+killed, restarted, tried again or tried twice at the same time. The steps, for one partition of one
+batch:
 
     claim      put `begun` into the marker bucket          (markers.Claim)
     look       only if somebody had begun before: which rows are there already? (tail.Tail)
@@ -17,17 +17,17 @@ partition of one batch:
 
 Within the duplicate window ids alone suffice. After it, a replay of a batch that was committed
 writes nothing, or fails if it is another batch (an older checkpoint was restored); and a replay of
-one that was not committed leaves out what it finds. The rules that make this
-hold also while several attempts are at work are in `markers`.
+one that was not committed skips the rows that it finds. The rules that ensure this while several
+attempts are at work are in `markers`.
 
-What it rests on: Spark replays a batch with the same rows (true of sources that can be read again;
-their order is free, and after a restart also their partitions, which the driver settles in
-`batch_commit`; not so in streams from which messages go by design); the query keeps its checkpoint;
-nobody deletes rows from the stream between two attempts. In streams from which messages go by
-design (buckets, limits per subject, work queues) a row that went before the replay looked is
+Assumptions: Spark replays a batch with the same rows (true of sources that can be read again; their
+order is free, and after a restart also their partitions, which the driver settles in
+`batch_commit`; not so in streams that remove messages by design); the query keeps its checkpoint;
+no user deletes rows from the stream between two attempts. In streams that remove messages by design
+(buckets, limits per subject, work queues) a row that was removed before the replay searched is
 recognised by later ones of its subject, or by the digest that a finished attempt has left (`tail`).
-Neither helps with a row that others have overwritten or consumed after an attempt that did not come
-to its end: it is written again if the replay comes after the window.
+Neither helps with a row that was overwritten or consumed after an attempt that did not finish: it
+is written again if the replay comes after the window.
 
 `overwrite` is refused: a log is appended to.
 """
@@ -88,19 +88,19 @@ _ABOUT_VERSIONS: Final = (
 _ASKING: Final = "asking"
 _PUBLISHING: Final = "publishing"
 CONNECTION_NAME: Final = "headwater-spark-sink"
-# Of one process: two for each of some servers.
+# The limit for one process: two for each of some servers.
 CONNECTIONS_MAX: Final = 8
 # Workers outlive tasks and run one at a time: a task finds the connections of the one before.
 _connections: Final[dict[tuple[Login, str], Connection]] = {}
 
 
 class SinkError(OperatingError):
-    """A partition could not be written; says which and why."""
+    """A partition could not be written; the text says which and why."""
 
 
 @dataclass
 class PartitionWritten(WriterCommitMessage):
-    """What a task tells the driver."""
+    """The report of a task to the driver."""
 
     query: str
     partition: int
@@ -109,11 +109,11 @@ class PartitionWritten(WriterCommitMessage):
 
 @dataclass(frozen=True)
 class _Target:
-    """What the driver has found out and the tasks need."""
+    """The facts that the driver has found out and the tasks need."""
 
     options: SinkOptions
     shape: RowShape
-    # Of the stream: which subjects it takes, and whether it takes atomic batches.
+    # The stream's subjects, and whether it accepts atomic batches.
     subjects: tuple[str, ...]
     atomic: bool
     message_bytes_max: int
@@ -137,7 +137,7 @@ class _Target:
     def write_once(
         self, batches: "Iterator[pyarrow.RecordBatch]", query: str, batch: int, run: str
     ) -> PartitionWritten:
-        """In a task: publish what is not there yet of a partition."""
+        """In a task: publish the rows of a partition that do not exist yet."""
         partition = _context().partitionId()
         with _Named(partition, batch):
             done = write_exactly_once(
@@ -160,7 +160,7 @@ class _Target:
 
 
 def batch_writer(options: SinkOptions, schema: StructType, overwrite: bool = False) -> "SinkWriter":
-    """The writer of `df.write`. Raises OptionError for what cannot work."""
+    """The writer of `df.write`. Raises OptionError for settings that cannot work."""
     target, info = _checked_target(options, schema, overwrite)
     job = short_query(str(uuid.uuid4()))
     if options.txn_app_id is None:
@@ -172,7 +172,7 @@ def batch_writer(options: SinkOptions, schema: StructType, overwrite: bool = Fal
 def stream_writer(
     options: SinkOptions, schema: StructType, overwrite: bool = False
 ) -> "StreamSinkWriter":
-    """The writer of `df.writeStream`. Raises OptionError for what cannot work.
+    """The writer of `df.writeStream`. Raises OptionError for settings that cannot work.
 
     Spark asks for one at the start of each batch, and for another to commit the batch.
     """
@@ -182,7 +182,7 @@ def stream_writer(
 
 
 def _ensure_markers(options: SinkOptions, info: StreamInfo) -> None:
-    """See that the server can serve writes that are exactly once. Raises OptionError."""
+    """Make sure that the server supports exactly-once writes. Raises OptionError."""
     if not info.config.get("duplicate_window"):
         raise OptionError(
             f"option {options.kind.value}={options.name!r}: its duplicate_window is 0, without one"
@@ -202,7 +202,7 @@ def _ensure_markers(options: SinkOptions, info: StreamInfo) -> None:
 def _checked_target(
     options: SinkOptions, schema: StructType, overwrite: bool
 ) -> tuple[_Target, StreamInfo]:
-    """Everything that can be wrong before a row is there."""
+    """The target of a write, after all checks that need no row."""
     if overwrite:
         raise OptionError("mode overwrite is not possible, a stream is appended to: use append")
     columns = [(field.name, field.dataType.simpleString()) for field in schema.fields]
@@ -285,7 +285,7 @@ class TransactionSinkWriter(SinkWriter):
     """Batch writes that an application numbers, exactly once; each job is a run."""
 
     def write(self, iterator: "Iterator[pyarrow.RecordBatch]") -> PartitionWritten:
-        """In a task: publish what is not there yet of a partition."""
+        """In a task: publish the rows of a partition that do not exist yet."""
         options = self._target.options
         query = transaction_query(options.txn_app_id or "", options.stream)
         return self._target.write_once(iterator, query, options.txn_version or 0, self._job)
@@ -296,7 +296,7 @@ class TransactionSinkWriter(SinkWriter):
         _commit(options, messages, options.txn_version or 0, "", _ABOUT_VERSIONS)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Nothing: what is written stays, and another job of this version adds what is missing."""
+        """Do nothing: written rows stay, and another job of this version adds the missing ones."""
 
 
 class StreamSinkWriter(DataSourceStreamArrowWriter):
@@ -306,7 +306,7 @@ class StreamSinkWriter(DataSourceStreamArrowWriter):
         self._target = target
 
     def write(self, iterator: "Iterator[pyarrow.RecordBatch]") -> PartitionWritten:
-        """In a task: publish what is not there yet of a partition."""
+        """In a task: publish the rows of a partition that do not exist yet."""
         context = _context()
         query = short_query(_property(context, QUERY_ID_PROPERTY))
         batch = int(_property(context, BATCH_ID_PROPERTY))
@@ -320,7 +320,7 @@ class StreamSinkWriter(DataSourceStreamArrowWriter):
         _commit(options, messages, batchId, offsets, _ABOUT_CHECKPOINTS)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """Nothing: what is written stays, and the replay of the batch adds what is missing."""
+        """Do nothing: written rows stay, and the replay of the batch adds the missing ones."""
 
 
 def _commit(
@@ -330,7 +330,7 @@ def _commit(
     offsets: str,
     advice: str,
 ) -> None:
-    """Put the batch that all partitions have written, or see that it was put before."""
+    """Commit the batch that all partitions have written, or check that it was committed before."""
     told = [each for each in messages if isinstance(each, PartitionWritten)]
     if not told:
         return

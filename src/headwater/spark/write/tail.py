@@ -1,14 +1,13 @@
-"""Which rows of a partition are in the stream already: what an earlier attempt has left there.
+"""The tail of a stream: the rows of a partition that an earlier attempt has written.
 
-Reads the headers of the stream's tail, from where the first attempt began to where the stream ends
-now, and remembers the ids of the partition's rows. Each further look goes on where the last one
-ended.
+A tail reads the headers of the stream's end, from where the first attempt began to the current end,
+and keeps the ids of the partition's rows. Each further search continues where the last one ended.
 
-Where messages go by design (buckets and other streams with a limit per subject, work queues), a row
-may have been written and be gone. There an id that is found speaks for more than itself: rows are
-published in their order, so whatever precedes it in the partition and has the same subject was
-written too. This holds as long as the partition's rows come in the same order again; what was
-written and went without a later row of the same subject being found is written once more.
+In streams that remove messages by design (buckets and other streams with a limit per subject, work
+queues) a row may have been written and be gone. There an id that is found proves more than itself:
+rows are published in their order, so all earlier rows of the partition with the same subject were
+written too. This holds as long as the partition's rows come in the same order again; a row that was
+written and removed without a later row of its subject being found is written once more.
 """
 
 from collections import Counter, defaultdict
@@ -47,8 +46,8 @@ NOTHING_MOVED: Final = Moved()
 class Tail:
     """The ids found in a stream from a sequence on. An empty `prefix` means that any id counts.
 
-    With a `batch_prefix` the contents of rows are remembered too that other partitions of the
-    batch have written.
+    With a `batch_prefix` the contents of rows that other partitions of the batch have written are
+    kept too.
     """
 
     def __init__(
@@ -67,16 +66,16 @@ class Tail:
         self._ids: set[bytes] = set()
         self._elsewhere: set[bytes] = set()
         self._undecided: list[bytes] = []
-        # Of messages without an id, by subject: how often each content is there, up to a sequence.
+        # Counts of contents of messages without an id, by subject, up to a sequence.
         self._nameless: dict[bytes, tuple[int, Counter[bytes]]] = {}
 
     @property
     def ids(self) -> set[bytes]:
-        """What has been found so far."""
+        """The ids found so far."""
         return self._ids
 
     def to_write(self, ids: list[bytes]) -> list[int]:
-        """The places of those ids that were not found; those that are undecided are noted."""
+        """The places of those ids that were not found; undecided ones are noted."""
         places = [at for at, row_id in enumerate(ids) if row_id not in self._ids]
         if not self._elsewhere:
             return places
@@ -85,13 +84,13 @@ class Tail:
         return [at for at in places if content_of(ids[at]) not in self._elsewhere]
 
     def without_found(self, messages: Messages) -> Messages:
-        """The messages without those that were found, or that are undecided."""
+        """The messages without those that were found or are undecided."""
         places = self.to_write(messages.ids)
         return messages if len(places) == len(messages) else messages.picked(places)
 
     @property
     def undecided_count(self) -> int:
-        """The number of rows that the driver has to decide so far."""
+        """The number of rows so far that the driver has to decide on."""
         return len(self._undecided)
 
     def moved(self, is_own: Callable[[bytes], bool]) -> Moved:
@@ -102,11 +101,11 @@ class Tail:
         return Moved(tuple(self._undecided), left_over)
 
     def read_new(self) -> None:
-        """Take in what the stream has got since the last look."""
+        """Search the messages that the stream has got since the last search."""
         info = self._api.stream_info(self._stream)
         first = max(self._next, info.first_seq)
         if info.last_seq < self._next - 1:
-            # Not the stream it was: recreated, or its end was cut off.
+            # The stream was created again, or its end was cut off.
             first = info.first_seq
         if first <= info.last_seq:
             wanted = SequenceRange(first, info.last_seq)
@@ -117,7 +116,7 @@ class Tail:
     def nameless(self, subject: bytes, content: bytes) -> int:
         """The number of messages with this subject and content, and without an id.
 
-        Reads them whole, and each once.
+        Each message is read once, with its payload.
         """
         info = self._api.stream_info(self._stream)
         first, counts = self._nameless.get(subject, (self._first, Counter[bytes]()))
@@ -146,19 +145,19 @@ class Tail:
 
 
 def message_ids(headers: list[bytes]) -> list[bytes]:
-    """The ids in blocks of headers; empty where there is none."""
+    """The ids in blocks of headers; empty without one."""
     return [header.partition(_ID_LINE)[2].partition(_CRLF)[0].lstrip(b" ") for header in headers]
 
 
 @final
 class InOrder:
-    """For streams from which messages go by design: a row that is found speaks for those before it.
+    """For streams that remove messages by design: a row that is found proves those before it.
 
-    Rows that are not found are held back until the last row that was found has come by; those
-    whose subject turns up among the found ones after them are dropped, the others are let go in
-    their order. If an earlier attempt has noted that it has written all of its first `written`
-    rows, and their digest, then rows are held back until as many have come, and dropped if they
-    have the same digest. Only retries come here, so this may cost memory and time.
+    Rows that are not found are held back until the last found row has come by; those whose subject
+    is found in a later row are dropped, the others are released in their order. If an earlier
+    attempt has noted that it has written all of its first `written` rows, and their digest, then
+    rows are held back until as many have come, and dropped if they have the same digest. Only
+    retries need this, so it may cost memory and time.
     """
 
     def __init__(self, tail: Tail, written: int = 0, digest: str = "") -> None:
@@ -174,7 +173,7 @@ class InOrder:
         self._held_rows: defaultdict[bytes, list[int]] = defaultdict(list)
 
     def of(self, messages: Messages, digest: str = "") -> Messages:
-        """Those that are known not to have been written; some may have come earlier.
+        """The messages that are known not to have been written; some may have come earlier.
 
         `digest` is that of all rows up to these.
         """
@@ -197,7 +196,7 @@ class InOrder:
         return Messages.none() if self._awaited or self._written else self.rest()
 
     def rest(self) -> Messages:
-        """What was held back for a row that has not come."""
+        """The messages that were held back for a row that has not come."""
         rest = Messages.none()
         for held in self._held.values():
             rest.extend(held)

@@ -162,7 +162,7 @@ def test_without_spark_a_line_says_how_to_install_it(
         ("replay B", "Set one of the options stream and archive: neither was"),
         ("stats --to a --stream S --archive b", "Set one of the options stream and archive"),
         ("union S --archive a --to b --count", "--to and --count exclude one another"),
-        ("run none.toml", "none.toml: can not be read: No such file or directory"),
+        ("run none.toml", "none.toml: cannot be read: No such file or directory"),
     ],
 )
 def test_a_wrong_option_is_a_line_and_exit_code_2(

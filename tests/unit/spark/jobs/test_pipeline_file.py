@@ -215,7 +215,7 @@ def test_a_file_that_is_no_toml_says_where() -> None:
 
 
 def test_a_file_that_cannot_be_read_says_why(tmp_path: Path) -> None:
-    with pytest.raises(PipelineFileError, match=r"none\.toml: can not be read: No such file"):
+    with pytest.raises(PipelineFileError, match=r"none\.toml: cannot be read: No such file"):
         read_pipeline(tmp_path / "none.toml", {})
     (tmp_path / "latin.toml").write_bytes(b"# \xff")
     with pytest.raises(PipelineFileError, match=r"latin\.toml: is not UTF-8 text"):

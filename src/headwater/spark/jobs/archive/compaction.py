@@ -1,12 +1,12 @@
-"""Small files of an archive made into larger ones.
+"""Compaction: small files of an archive are merged into larger ones.
 
 Every batch leaves at least one file per partition value; a stream that is archived every few
 seconds would leave thousands a day. A compaction merges neighbours: files of one directory that
 follow each other, so that the order of sequences inside files stays.
 
-What to merge is decided so that a row is rewritten a few times only, however often a compaction
-runs: a file joins those after it when they are together at least half as large as itself. Each time
-a row is rewritten its file has grown by half; after some ten times it has its size, and is left
+The groups are chosen so that a row is rewritten a few times only, however often a compaction runs:
+a file joins those after it when they are together at least half as large as itself. Each time a row
+is rewritten its file has grown by half; after some ten times it has the target size, and is left
 alone. So a directory keeps a handful of small files at its end, never many.
 
 Must not know: the formats, Spark.
@@ -25,7 +25,7 @@ from headwater.spark.jobs.progress import SILENT, Progress
 
 @dataclass(frozen=True)
 class Compacted:
-    """What a compaction has done."""
+    """The result of a compaction."""
 
     files_before: int = 0
     files_after: int = 0
@@ -43,7 +43,7 @@ def compact(
     row_group_rows_max: int,
     progress: Progress = SILENT,
 ) -> Compacted:
-    """Merge what is small. Batches may be committed meanwhile; another compaction may not run."""
+    """Merge small files. Batches may be committed meanwhile; another compaction may not run."""
     done = Compacted()
     groups = list(plan(log.snapshot().files, file_bytes_target))
     if groups:

@@ -1,13 +1,13 @@
 """An archive as a Delta table, whose log is the record.
 
-A batch is one commit: its files, `txn(query, batch)`, and `txn(headwater/<created>, next)`, which
-says to which sequence the table is complete. Both transactions are part of every later snapshot,
-also when old entries of the log are gone. Two commits of the same query at once: delta-rs lets one
-of them fail, and it finds the other's transaction when it looks again.
+A batch is one commit: its files, `txn(query, batch)`, and `txn(headwater/<created>, next)`, the
+sequence up to which the table is complete. Both transactions are part of every later snapshot, even
+when old entries of the log are gone. Of two simultaneous commits of one query delta-rs lets one
+fail, which finds the other's transaction when it reads the log again.
 
-A compaction is a commit that removes files and adds one of the same rows. delta-rs does not see
-that somebody else has removed the same files in between, so this commit is only allowed at the
-very version it was made from.
+A compaction is a commit that removes files and adds one with the same rows. delta-rs does not
+notice that another process has removed the same files in between, so this commit is only allowed at
+the version it was made from.
 
 Must not know: how files are written, Spark.
 """
@@ -41,7 +41,7 @@ from headwater.spark.jobs.archive.manifest import Manifest
 from headwater.spark.jobs.archive.parquet_files import table_schema
 
 LOG_DIRECTORY: Final = "_delta_log"
-# Each failure means that somebody else has committed: another batch, or a compaction.
+# Each failure means that another process has committed: a batch, or a compaction.
 COMMIT_ATTEMPTS_MAX: Final = 20
 READER_VERSION_MAX: Final = 1
 LOG_RETENTION: Final = "delta.logRetentionDuration"
@@ -71,7 +71,7 @@ class DeltaSnapshot:
 class DeltaLog:
     """The log of the table in `root`."""
 
-    # A file that no commit names is none of the table's, whatever it is called.
+    # A file belongs to the table only if a commit names it, whatever its own name is.
     drafts = DraftPlace("", ".parquet")
 
     def __init__(self, root: Path, manifest: Manifest) -> None:
@@ -97,7 +97,7 @@ class DeltaLog:
         known = {each.name for each in table.schema().fields}
         added = [each for each in Schema.from_arrow(self._schema).fields if each.name not in known]
         if added:
-            # A table that a former version has made.
+            # A table of a former version.
             table.alter.add_columns(added)
 
     def record(self, query: str, created: str) -> Record:
@@ -169,9 +169,9 @@ class DeltaLog:
         return removed
 
     def _expire_log(self, age_s: float) -> None:
-        """Remove entries of the log that lead to versions whose files are gone anyway.
+        """Remove entries of the log that lead to versions whose files are gone.
 
-        They go only where a checkpoint makes them dispensable.
+        They are removed only if a checkpoint makes them dispensable.
         """
         table = self._table()
         retention = f"interval {int(age_s)} seconds"
@@ -189,7 +189,7 @@ class DeltaLog:
     def orphans(self) -> list[Path]:
         table = self._table()
         known = {row["path"] for row in _active(table, self._columns)}
-        # What was replaced is still read by those who hold an older version.
+        # Replaced files are still read through older versions.
         known |= set(table.vacuum(0, dry_run=True, enforce_retention_duration=False))
         found = []
         for directory, names, files in os.walk(self._root):
@@ -225,8 +225,8 @@ class DeltaLog:
             partition_by=list(self._columns),
             commit_properties=properties,
         )
-        # delta-rs leaves it to the system when the log reaches the disk; Spark's checkpoint,
-        # written after this, must not be on it before.
+        # delta-rs does not sync the log; it must be on the disk before Spark's checkpoint, which is
+        # written after this.
         table.update_incremental()
         for version in range(before + 1, table.version() + 1):
             sync(self._root / LOG_DIRECTORY / f"{version:020d}.json")
@@ -234,7 +234,7 @@ class DeltaLog:
 
 
 def _versions(log: Path) -> list[int]:
-    """The versions that the log has an entry of its own for, in their order."""
+    """The versions that have an entry of their own in the log, in order."""
     found = (_ENTRY.fullmatch(path.name) for path in log.iterdir())
     return sorted(int(each[1]) for each in found if each is not None)
 
@@ -254,7 +254,7 @@ def _active(table: DeltaTable, columns: tuple[str, ...]) -> list[dict[str, Any]]
     """The files of the table's version."""
     actions = pa.table(table.get_add_actions(flatten=True))
     wanted = ["path", "size_bytes", *(f"partition.{column}" for column in columns)]
-    # Not there while the table has no file with statistics.
+    # Missing while the table has no file with statistics.
     wanted += {"min.sequence", "max.sequence", CREATED_MIN}.intersection(actions.column_names)
     rows = cast(list[dict[str, Any]], actions.select(wanted).to_pylist())
     for row in rows:
@@ -270,7 +270,7 @@ def _stored(row: dict[str, Any], columns: tuple[str, ...]) -> StoredFile:
         path=row["path"],
         values=tuple(None if value is None else str(value) for value in values),
         size_bytes=row["size_bytes"],
-        # Files that do not say it are older than those that do.
+        # Files without the value are older than those with it.
         order=(_micros(row.get(CREATED_MIN)), first or 0),
         sequences=None if first is None or last is None else (first, last),
     )

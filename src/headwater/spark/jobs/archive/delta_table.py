@@ -1,13 +1,12 @@
 """A DataFrame written into a Delta table: Spark tasks write the files, one commit adds them.
 
-Tasks write Parquet parts beside each other and tell the driver their names; nothing of it exists
-for a reader until `commit` names them in the log. So a run that is killed anywhere has either
-added everything or nothing; what it left behind is cleared by `sweep`. A task that Spark repeats
-writes another part, and only that of the successful attempt is named.
+Tasks write Parquet parts beside each other and report their names to the driver; readers do not see
+them until `commit` names them in the log. So a run that is killed anywhere has added either
+everything or nothing; `sweep` removes its remains. A task that Spark repeats writes another part,
+and only that of the successful attempt is named.
 
 A commit also carries a mark, a name with a number that only rises, in the same transaction: the
-table itself says how far it has come, and of two writers that started from the same version one
-is refused.
+table itself has its progress, and of two writers that started from the same version one is refused.
 
 Must not know: buckets, streams, what the columns mean.
 """
@@ -34,12 +33,12 @@ _PART_SCHEMA: Final = "path string, size bigint, rows bigint, modified_ms bigint
 
 
 class TableConflictError(OperatingError):
-    """Somebody else has written the table in the meantime."""
+    """Another process has written the table in the meantime."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """One Parquet file a task has written, relative to the table."""
+    """One Parquet file that a task has written, relative to the table."""
 
     path: str
     size: int
@@ -58,7 +57,7 @@ class StoredPart:
 
 
 class Table:
-    """One version of a Delta table, or the place where the first is going to be."""
+    """One version of a Delta table, or the place for the first one."""
 
     def __init__(self, path: str) -> None:
         from deltalake import DeltaTable
@@ -74,12 +73,12 @@ class Table:
 
     @property
     def version(self) -> int:
-        """The number of the version this is."""
+        """The number of this version."""
         return self._existing().version()
 
     @property
     def rows(self) -> int:
-        """How many rows this version has, as those who wrote its files have counted."""
+        """The number of rows of this version, as counted by the writers of its files."""
         return sum(part.rows for part in self.parts)
 
     @property
@@ -93,7 +92,7 @@ class Table:
 
     @property
     def properties(self) -> Mapping[str, str]:
-        """What was said about the table with `set_properties`."""
+        """The properties that were set with `set_properties`."""
         return {} if self._table is None else self._table.metadata().configuration
 
     def mark(self, name: str) -> int | None:
@@ -101,7 +100,7 @@ class Table:
         return None if self._table is None else self._table.transaction_version(name)
 
     def create(self, schema: "pa.Schema", properties: Mapping[str, str]) -> None:
-        """Make an empty table; one that somebody else has just made is as good."""
+        """Create an empty table, unless another process has just created it."""
         from deltalake import DeltaTable
 
         make_directory(Path(self.path))
@@ -114,7 +113,7 @@ class Table:
         )
 
     def set_properties(self, properties: Mapping[str, str]) -> None:
-        """Say something about the table, in a commit of its own."""
+        """Set properties of the table, in a commit of their own."""
         table = self._existing()
         table.alter.set_table_properties(dict(properties), raise_if_not_exists=False)
         table.update_incremental()
@@ -127,10 +126,10 @@ class Table:
         mark: tuple[str, int],
         replaced: Sequence[StoredPart] = (),
     ) -> None:
-        """Add the parts, and for `overwrite` drop what was there, as one new version.
+        """Add the parts, and for `overwrite` drop all others, as one new version.
 
-        With `append`, the parts take the place of those `replaced`, if there are any.
-        Raises TableConflictError if the mark has been moved since this version was read.
+        With `append`, the parts replace those in `replaced`, if there are any. Raises
+        TableConflictError if the mark has been moved since this version was read.
         """
         from deltalake import CommitProperties, Transaction
         from deltalake.exceptions import CommitFailedError
@@ -157,7 +156,7 @@ class Table:
                 f" the other has ended ({error})"
             ) from error
         table.update_incremental()
-        # What a later commit builds on must be on the disk before it.
+        # The log must be on the disk before a later commit builds on it.
         log = Path(self.path) / LOG_DIRECTORY
         for version in range(before + 1, table.version() + 1):
             sync(log / f"{version:020d}.json")
@@ -183,12 +182,12 @@ class Table:
                 keep_versions_h, dry_run=dry_run, enforce_retention_duration=False, full=True
             )
 
-        # Doing it makes two versions more, even if there is nothing to do.
+        # A run makes two more versions, even if there is nothing to do.
         if vacuum(dry_run=True):
             vacuum(dry_run=False)
 
     def compact(self, files_max: int) -> bool:
-        """Merge small files once there are more than `files_max`; whether it was done."""
+        """Merge small files if there are more than `files_max`. Returns whether it did."""
         table = self._existing()
         if len(table.file_uris()) <= files_max:
             return False
@@ -202,13 +201,13 @@ class Table:
 
 
 def _spark_schema(table: "DeltaTable") -> Any:
-    """A Delta schema is written in the JSON that Spark writes its own in."""
+    """The Spark schema of a table: Delta stores it in Spark's own JSON."""
     from pyspark.sql.types import StructType
 
     return StructType.fromJson(json.loads(table.schema().to_json()))
 
 
-# --- what tasks do ------------------------------------------------------------------------------
+# --- in tasks -----------------------------------------------------------------------------------
 
 
 def write_parts(frame: "DataFrame", path: str, schema: "pa.Schema") -> list[Part]:
@@ -223,7 +222,7 @@ def write_parts(frame: "DataFrame", path: str, schema: "pa.Schema") -> list[Part
 def _write_part(
     batches: "Iterator[pa.RecordBatch]", path: str, schema: "pa.Schema"
 ) -> "Iterator[pa.RecordBatch]":
-    """One task: all its rows in one file, on the disk before anybody hears of it."""
+    """One task: all its rows in one file, which is on the disk before it is reported."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -234,7 +233,7 @@ def _write_part(
     for batch in batches:
         if writer is None:
             writer = pq.ParquetWriter(place, schema, compression="zstd")
-        # Spark's own batches carry the zone of the session and its idea of what may be null.
+        # Spark's own batches carry the session's zone and other nullability.
         writer.write_table(pa.Table.from_batches([batch]).cast(schema))
         rows += batch.num_rows
     if writer is None:

@@ -1,7 +1,7 @@
-"""Files that are there after a crash, or were never there.
+"""Files that after a crash exist completely or not at all.
 
 A file is written under a hidden name, flushed to the disk, and then renamed; a rename is flushed
-through its directory. Whoever lists a directory sees whole files only.
+through its directory. A listing of a directory has complete files only.
 
 Hidden names begin with a dot, which Spark, pyarrow and delta-rs all leave out.
 """
@@ -27,7 +27,7 @@ def sync(path: str | Path) -> None:
 
 
 def make_directory(path: Path) -> None:
-    """Create `path` and what is missing above it, so that all of it survives a crash."""
+    """Create `path` and the missing directories above it, so that they survive a crash."""
     missing = []
     while not path.is_dir():
         missing.append(path)
@@ -49,7 +49,7 @@ def write_document(path: Path, document: Any) -> None:
 
 
 def read_document(path: Path) -> dict[str, Any] | None:
-    """The JSON object at `path`; None where there is no file."""
+    """The JSON object at `path`; None without a file."""
     try:
         text = path.read_text("utf-8")
     except FileNotFoundError:
@@ -59,7 +59,7 @@ def read_document(path: Path) -> dict[str, Any] | None:
 
 
 def remove(path: Path) -> bool:
-    """Remove a file that may be gone already; whether it was there."""
+    """Remove a file, if it exists. Returns whether it did."""
     try:
         path.unlink()
     except FileNotFoundError:
@@ -69,9 +69,9 @@ def remove(path: Path) -> bool:
 
 @contextlib.contextmanager
 def locked(path: Path, wait: bool) -> Iterator[bool]:
-    """Hold the lock file at `path`; False, where `wait` is not wanted, if somebody else does.
+    """Hold the lock file at `path`; yields False if another process holds it, unless `wait`.
 
-    The system lets go of the lock of a process that dies.
+    The system releases the lock of a process that dies.
     """
     with open(path, "a", encoding="utf-8") as file:
         try:

@@ -1,9 +1,9 @@
 """The archive job: a stream into Delta or Parquet files, each message exactly once.
 
-A streaming query reads the stream and writes through the archive's own sink. Where a run stops, for
-whatever reason, the next one goes on: the query's checkpoint says what was planned, the archive's
-record what was committed, and the record decides. The checkpoint is kept inside the archive unless
-another place is named; one that is lost is made anew from the record.
+A streaming query reads the stream and writes through the archive's own sink. Wherever a run stops,
+the next one continues: the query's checkpoint has the planned batches, the archive's record the
+committed ones, and the record decides. The checkpoint is kept inside the archive unless another
+place is named; a lost one is restored from the record.
 
 This module loads where there is no Spark; `query` is the part that does not.
 """
@@ -22,9 +22,9 @@ __all__ = ["ArchiveResult", "ArchiveSettings", "archive"]
 def archive(
     spark: "SparkSession", settings: ArchiveSettings, progress: Progress = SILENT
 ) -> ArchiveResult:
-    """Archive what the stream has, or, with `follow`, what it gets until somebody interrupts."""
+    """Archive the messages of the stream or, with `follow`, also new ones until interrupted."""
     settings.check()
-    # Only now: a pipeline file with this job in it is checked where there is no Spark.
+    # Imported here: a pipeline file with this job is checked without Spark.
     from headwater.spark.jobs.archive.query import run
 
     return run(spark, settings, progress)

@@ -1,13 +1,13 @@
-"""What an archive consists of, whichever format it has: files, and a record of what is committed.
+"""The parts of an archive in any format: files, and a record of the committed batches.
 
 Two formats keep the record, `delta_log` as a Delta table and `parquet_directory` in the names of
-plain Parquet files. The rules are the same for both and stand here:
+plain Parquet files. Both follow these rules:
 
 - A batch of a query is committed once. The record holds, by query, the last batch committed.
 - Batches join without a gap or an overlap: each starts at the sequence where the record ends.
-- The record is read together with the files, so that a snapshot knows to which sequence it is
-  complete. The highest archived sequence would not do: what was filtered out or deleted at the end
-  of a batch is not in any file, and yet need not be read again.
+- The record is read together with the files, so that a snapshot has the sequence up to which it is
+  complete. The highest archived sequence would not do: messages that were filtered out or deleted
+  at the end of a batch are not in any file, and yet need not be read again.
 
 Knows neither Spark nor Arrow nor Delta.
 """
@@ -21,14 +21,14 @@ from headwater.base.errors import OperatingError
 
 
 class ArchiveError(OperatingError):
-    """An archive that can not be gone on with, or read."""
+    """The archive cannot be continued, or read."""
 
 
 @dataclass(frozen=True)
 class Reached:
-    """How far a stream has been read: the first sequence that was not.
+    """The progress in a stream: the first sequence that was not read.
 
-    `created` tells the stream from another one of the same name, made after it was deleted.
+    `created` distinguishes the stream from another one of its name that was created later.
     """
 
     created: str
@@ -47,13 +47,13 @@ class DataFile:
     sequence_max: int
     timestamp_us_min: int
     timestamp_us_max: int
-    # When the stream was made whose messages these are; None of files that do not say.
+    # When the stream of these messages was created; None for files without it.
     created_us: int | None = None
 
 
 @dataclass(frozen=True)
 class DraftPlace:
-    """Where files stand, and how their names end, while they are not part of the archive."""
+    """The place of files, and the ending of their names, before they are part of the archive."""
 
     folder: str
     ending: str
@@ -67,7 +67,7 @@ class DraftPlace:
 class StoredFile:
     """A file of a snapshot. Files of one directory follow each other in the order of `order`.
 
-    `sequences` are the lowest and the highest in the file, where the record knows them.
+    `sequences` are the lowest and the highest in the file, if the record has them.
     """
 
     path: str
@@ -81,7 +81,7 @@ class StoredFile:
 class BatchCommit:
     """A batch whose files are all written.
 
-    `started` is where the batch before it ended; None for the first of a query.
+    `started` is the end of the previous batch; None for the first of a query.
     """
 
     query: str
@@ -93,7 +93,7 @@ class BatchCommit:
 
 @dataclass(frozen=True)
 class Record:
-    """What is committed, as far as it concerns one query and one stream."""
+    """The committed state of one query and one stream."""
 
     batch: int | None
     next_sequence: int | None
@@ -101,7 +101,7 @@ class Record:
     def holds(self, commit: BatchCommit) -> bool:
         """Whether the batch is committed already. Raises ArchiveError if it cannot follow."""
         if self.batch is not None and commit.batch <= self.batch:
-            # The same batch ends where it ended before, or it is not the same batch.
+            # An equal batch ends at the same sequence; otherwise it is another batch.
             is_last = commit.batch == self.batch
             reached = commit.reached.next_sequence
             known = self.next_sequence
@@ -124,14 +124,14 @@ def _stale_checkpoint(archived: int, offered: int) -> ArchiveError:
 
 
 class Snapshot(Protocol):
-    """An archive at one moment. What is committed later does not change it."""
+    """An archive at one moment. Later commits do not change it."""
 
     @property
     def files(self) -> Sequence[StoredFile]:
-        """All files that belong to it."""
+        """All files of the snapshot."""
 
     def next_sequence(self, created: str) -> int | None:
-        """Where the archive of the stream made then ends; None if it has nothing of that one."""
+        """The end of the archive of the stream created then; None if it has no messages of it."""
 
 
 class ArchiveLog(Protocol):
@@ -140,27 +140,31 @@ class ArchiveLog(Protocol):
     drafts: DraftPlace
 
     def prepare(self) -> None:
-        """Create what is missing, and finish what a crash has left half done."""
+        """Create missing files, and complete the work that a crash has interrupted."""
 
     def record(self, query: str, created: str) -> Record:
-        """What is committed."""
+        """The committed state."""
 
     def commit(self, batch: BatchCommit) -> bool:
-        """Make the batch part of the archive; False, and its files removed, if it was already."""
+        """Make the batch part of the archive. Returns False, and removes its files, if it was."""
 
     def discard(self, files: Sequence[DataFile]) -> None:
-        """Remove files that were written but will not be committed."""
+        """Remove written files that will not be committed."""
 
     def snapshot(self) -> Snapshot:
-        """What is committed now."""
+        """The committed state now."""
 
     def replace(self, covered: Sequence[StoredFile], merged: DataFile) -> bool:
-        """Put `merged` in the place of the files it was made of; False, and it is removed, if
-        they are not all there any more."""
+        """Replace the files that `merged` was made of by it.
+
+        Returns False, and removes `merged`, if not all of them exist any more.
+        """
 
     def expire(self, replaced_age_s: float) -> int:
-        """Remove files that were replaced so long ago, and what else is needed to read so old a
-        state of the archive; how many files of data."""
+        """Remove files that were replaced that long ago, and the log of such old states.
+
+        Returns the number of data files.
+        """
 
     def orphans(self) -> list[Path]:
         """Files that a task or a compaction may have left behind, or is writing now."""

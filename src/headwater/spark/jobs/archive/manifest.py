@@ -1,8 +1,7 @@
-"""What an archive is an archive of: written once, when it is made, and never changed.
+"""The manifest of an archive: its stream, format and layout, written once and never changed.
 
-It stands in `_headwater/archive.json` inside the archive; names that begin with an underscore are
-no data to Spark, pyarrow and delta-rs. A run that would make the archive something else is refused
-before anything is read.
+It is the file `_headwater/archive.json` inside the archive; Spark, pyarrow and delta-rs ignore
+names that begin with an underscore. A run with other settings is refused before anything is read.
 """
 
 from collections.abc import Sequence
@@ -24,7 +23,7 @@ _FILE: Final = "archive.json"
 
 @dataclass(frozen=True)
 class Manifest:
-    """Everything two runs into one archive must agree on."""
+    """The settings that all runs into one archive must agree on."""
 
     stream: str
     format: Format
@@ -37,12 +36,12 @@ class Manifest:
 
 
 def own_directory(root: Path) -> Path:
-    """Where an archive keeps what is not data."""
+    """The directory of an archive's own files."""
     return root / OWN_DIRECTORY
 
 
 def read_manifest(root: Path, option: str) -> Manifest:
-    """The manifest of the archive in `root`. Raises OptionError, which blames `option`."""
+    """The manifest of the archive in `root`. Raises OptionError, which names `option`."""
     document = read_document(own_directory(root) / _FILE)
     if document is None:
         raise OptionError(
@@ -52,9 +51,9 @@ def read_manifest(root: Path, option: str) -> Manifest:
 
 
 def check_place(root: Path) -> dict[str, Any] | None:
-    """The content of the manifest in `root`; None where an archive can be made.
+    """The content of the manifest in `root`; None if an archive can be created there.
 
-    Raises OptionError for a place that belongs to something else.
+    Raises OptionError for a place that has other content.
     """
     if root.exists() and not root.is_dir():
         raise OptionError(f"option to: {root} is not a directory: name one that is, or a new one")

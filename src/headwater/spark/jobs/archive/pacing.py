@@ -1,15 +1,15 @@
-"""When each message of a replay is due.
+"""The pace of a replay: when each message is due.
 
-A pace maps the times messages were stored at onto the time of the replay: what came a second apart
-comes `1 / speed` seconds apart again. The schedule is absolute, fixed by one pair of times (the
-anchor): a replay that was held up catches up instead of falling behind for good, and several tasks
-with the same anchor keep one schedule.
+A pace maps the times at which messages were stored onto the time of the replay: messages a second
+apart are published `1 / speed` seconds apart. The schedule is absolute, fixed by one pair of times
+(the anchor): a replay that was delayed catches up instead of falling behind for good, and several
+tasks with the same anchor keep one schedule.
 
 Stored times may go back, when a server's clock was set or when another server took over. Order
-comes before time: a message is never due before the one ahead of it, so those with times gone by
+comes before time: a message is never due before the one ahead of it, so messages with earlier times
 follow at once.
 
-Times are arguments and results, in nanoseconds since the epoch; nobody sleeps here.
+Times are arguments and results, in nanoseconds since the epoch; nothing here sleeps.
 """
 
 from collections.abc import Sequence
@@ -33,7 +33,7 @@ class Anchor:
 
 
 class Pace:
-    """The schedule of one run of a replay. Holds only when the last message was due."""
+    """The schedule of one run of a replay. Its only state is the due time of the last message."""
 
     __slots__ = ("_anchor", "_due_ns", "_speed")
 
@@ -51,9 +51,9 @@ class Pace:
         return max(self._due_ns, self._anchor.replay_ns + int(passed_ns / self._speed))
 
     def ready(self, stored_ns: Sequence[int], begin: int, now_ns: int) -> int:
-        """How many messages, stored at these times, are due by `now_ns`, counted from `begin`.
+        """The number of messages, stored at these times, that are due by `now_ns`, from `begin` on.
 
-        They count as published: what comes next is not due before them.
+        They count as published: the next message is not due before them.
         """
         if self._speed == FULL_SPEED:
             return len(stored_ns) - begin

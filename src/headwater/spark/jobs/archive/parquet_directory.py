@@ -3,20 +3,20 @@
     part-<commit>-<task>-<number>.parquet                  written by one task of one batch
     merged-<commit>-<task>-<number>--<commit>-<task>-<number>.parquet      all from one to the other
 
-Commits are numbered from 0. `_headwater/commit.json` holds the number of the last one, and what the
-record holds. `_headwater/pending.json` holds the same for a batch whose files are about to appear,
-with their names: the batch is committed at the moment when the last of its files is there, and
-`commit.json` follows. A reader of ours goes by these rules:
+Commits are numbered from 0. `_headwater/commit.json` holds the number of the last one, and the
+record. `_headwater/pending.json` holds both for a batch whose files are about to appear, with their
+names: the batch is committed at the moment when the last of its files exists, and `commit.json`
+follows. Our own reader has these rules:
 
-- A file of a later commit is not there yet.
+- A file of a later commit does not count yet.
 - A file that lies within another one's span is replaced by it.
 - A listing counts if no compaction removed files meanwhile (`_headwater/compaction.json`), and if
-  every file it names was still there.
+  every file it names still existed.
 
-A plain reader goes by the names only, with a pattern such as `**/*.parquet`. Tasks write into
-`_headwater/drafts` under names that end otherwise, and the files of a commit or of a compaction
-take their places in one step where `tree_changes` can do that. So it sees no half file, no part of
-a batch, and no row twice, also where a process was killed.
+A plain reader knows the names only, with a pattern such as `**/*.parquet`. Tasks write into
+`_headwater/drafts` under names with another ending, and the files of a commit or of a compaction
+appear in one step if `tree_changes` can do that. So the reader sees no incomplete file, no part of
+a batch, and no row twice, even if a process was killed.
 
 Must not know: how files are written, Spark.
 """
@@ -64,14 +64,14 @@ Key = tuple[int, int, int]
 
 @dataclass(frozen=True, order=True)
 class Span:
-    """From which to which key a file reaches; a part reaches from its own to its own."""
+    """The range of keys of a file; a part has one key."""
 
     first: Key
     last: Key
 
     @classmethod
     def of(cls, name: str) -> "Span | None":
-        """What a file name says; None for a name that is not of ours."""
+        """The span in a file name; None for a name that is not ours."""
         if found := _PART.fullmatch(name):
             key = _key(found.groups())
             return cls(key, key)
@@ -115,7 +115,7 @@ class State:
         return Record(self.batches.get(query), self.reached.get(created))
 
     def after(self, batch: BatchCommit, files: tuple[str, ...]) -> "State":
-        """With one more batch; the older ones of its query and stream need not be kept."""
+        """The state with one more batch; older ones of its query and stream need not be kept."""
         return State(
             commit=self.commit + 1,
             batches={**self.batches, batch.query: batch.batch},
@@ -129,7 +129,7 @@ class State:
 
 @dataclass(frozen=True)
 class ParquetSnapshot:
-    """What was committed when the directory was listed."""
+    """The committed files when the directory was listed."""
 
     files: Sequence[StoredFile]
     state: State
@@ -152,7 +152,7 @@ class ParquetDirectory:
         self._lock_path = own_directory(root) / "commit.lock"
 
     def prepare(self) -> None:
-        # A driver that was thought dead may be committing still.
+        # A driver that was assumed dead may still be committing.
         with locked(self._lock_path, wait=True):
             clear_swap(self._root)
             self._remove_empty_directories()
@@ -196,9 +196,9 @@ class ParquetDirectory:
                     if path not in covered and (stored := self._stored(path, span)) is not None
                 ]
             except FileNotFoundError:
-                # A compaction has taken it out of the listing's hands.
+                # A compaction has removed the file after the listing.
                 continue
-            # A later commit may be merged with earlier ones: then those are not seen any more.
+            # A later commit may be merged with earlier ones, which are not visible then.
             is_same = self._state().commit == state.commit
             if is_same and self._compactions() == before:
                 return ParquetSnapshot(files, state)
@@ -212,19 +212,18 @@ class ParquetDirectory:
         span = Span(min(each.first for each in spans), max(each.last for each in spans))
         draft, sources = self._root / merged.path, [self._root / each.path for each in covered]
         with locked(self._lock_path, wait=True):
-            # A batch whose files are merged must not look as if its files had never come.
+            # A merged batch must not look as if its files had never appeared.
             self._record_state()
             if not all(path.exists() for path in sources):
                 remove(draft)
                 return False
             final = sources[0].with_name(span.name)
-            # A reader that lists the directory from the count on finds the merged file, and
-            # needs no other.
+            # A reader that lists the directory after the count finds the merged file.
             TreeChange(self._root, [(draft, final)], sources).make(self._count_compaction)
         return True
 
     def expire(self, replaced_age_s: float) -> int:
-        # What is replaced is removed at once: names are all that tells a plain reader.
+        # Replaced files are removed at once: a plain reader knows only names.
         return 0
 
     def orphans(self) -> list[Path]:
@@ -238,7 +237,7 @@ class ParquetDirectory:
         return hidden + sorted((self._root / DRAFTS.folder).rglob("*" + DRAFTS.ending))
 
     def _place(self, file: DataFile, commit: int) -> tuple[Path, Path]:
-        """Where a task has left a file, and where it goes."""
+        """The draft of a file, and its final path."""
         draft = self._root / file.path
         found = _DRAFT.fullmatch(draft.name)
         if found is None:
@@ -248,12 +247,12 @@ class ParquetDirectory:
         return draft, directory / Span(key, key).name
 
     def _publish(self, places: Sequence[tuple[Path, Path]]) -> None:
-        """Let the files of a batch appear; when this is through, the batch is committed."""
+        """Let the files of a batch appear, which commits the batch."""
         TreeChange(self._root, additions=places).make()
 
     def _state(self) -> State:
-        """The last commit, also one that no file tells of yet."""
-        # In this order: what is pending may be written down and gone in between, not the reverse.
+        """The last commit, even if `commit.json` does not have it yet."""
+        # In this order: a pending state may become the committed one in between, not the reverse.
         pending = State.read(self._pending_path)
         state = State.read(self._state_path)
         if pending.commit != state.commit + 1:
@@ -261,7 +260,7 @@ class ParquetDirectory:
         return pending if all((self._root / path).exists() for path in pending.files) else state
 
     def _record_state(self) -> State:
-        """The last commit, after a file tells of it. Only under the lock."""
+        """The last commit, after writing it to `commit.json`. Only under the lock."""
         state = replace(self._state(), files=())
         if state.commit != State.read(self._state_path).commit:
             state.write(self._state_path)
@@ -269,7 +268,7 @@ class ParquetDirectory:
         return state
 
     def _remove_empty_directories(self) -> None:
-        """Those of drafts that are all part of the archive now, day by day more."""
+        """Remove directories of drafts that are all part of the archive now."""
         for directory, _, _ in os.walk(self._root / DRAFTS.folder, topdown=False):
             with contextlib.suppress(OSError):
                 os.rmdir(directory)

@@ -1,17 +1,16 @@
-"""Parquet files of an archive: messages sorted into directories, and small files made one.
+"""Parquet files of an archive: messages sorted into directories, and the merging of small files.
 
-A task writes one file per combination of partition values it meets, more only where a file grows
-past its size or more files are open than a process may have. Rows keep the order they come in,
-which is that of their sequences. A file is closed, flushed to the disk and measured before anybody
-hears of it.
+A task writes one file per combination of partition values it meets, more only if a file exceeds its
+size or more files are open than a process may have. Rows keep their order, which is that of their
+sequences. A file is closed, flushed to the disk and measured before it is reported.
 
-`stream_created` tells the messages of a stream from those of another one of the same name, made
-after the first was deleted: their sequences are the same numbers. Files that former versions wrote
-do not have it; it is null there.
+`stream_created` distinguishes the messages of a stream from those of another one of its name,
+created after the first was deleted: their sequences are equal numbers. Files of former versions do
+not have it; it is null there.
 
-Files carry the data columns only; the partition columns are in the names of the directories, as
-Hive, Spark and Delta have it. Statistics of sequence, timestamp and subject let readers pass over
-row groups; those of payloads would only cost room.
+Files have the data columns only; the partition columns are in the names of the directories, as in
+Hive, Spark and Delta. Statistics of sequence, timestamp and subject let readers skip row groups;
+those of payloads would only cost space.
 
 Must not know: what is committed, Spark.
 """
@@ -34,10 +33,10 @@ from headwater.spark.jobs.archive.log import DataFile, DraftPlace
 from headwater.spark.jobs.archive.partitioning import DATE, HOUR, Partitioning, token_of
 
 COMPRESSION: Final = "zstd"
-# One step of the fastest kind: the archive is to keep up with the stream.
+# The fastest level: the archive has to keep up with the stream.
 COMPRESSION_LEVEL: Final = 1
 ROW_GROUP_BYTES_MAX: Final = 64 << 20
-# Of one task, over all the files it has open.
+# For one task, over all its open files.
 BUFFERED_BYTES_MAX: Final = 192 << 20
 # Many systems give a process 1,024 descriptors, and Spark's worker needs some.
 OPEN_FILES_MAX: Final = 256
@@ -67,7 +66,7 @@ def table_schema(partitioning: Partitioning) -> pa.Schema:
 
 @dataclass(frozen=True)
 class FileShape:
-    """How large the files and the groups of rows in them may grow."""
+    """The limits of the size of files and of their row groups."""
 
     file_bytes_max: int
     row_group_rows_max: int
@@ -92,7 +91,7 @@ class DraftNames:
 
 
 class ParquetFile:
-    """One file while it is written. Rows wait until a group of them is full."""
+    """One file while it is written. Rows wait until a row group is full."""
 
     def __init__(self, path: Path, shape: FileShape) -> None:
         self.path = path
@@ -116,7 +115,7 @@ class ParquetFile:
         return self._file is not None and self._file.tell() >= self._shape.file_bytes_max
 
     def append(self, batch: pa.RecordBatch) -> None:
-        """Take rows, which follow those before."""
+        """Add rows, which follow those before."""
         self.rows += batch.num_rows
         limit = self._shape.row_group_rows_max
         while batch.num_rows:
@@ -129,7 +128,7 @@ class ParquetFile:
                 self.flush()
 
     def flush(self) -> None:
-        """Write what waits as one group of rows."""
+        """Write the waiting rows as one row group."""
         if not self._buffered:
             return
         table = pa.Table.from_batches(self._buffered)
@@ -164,7 +163,7 @@ class ParquetFile:
         )
 
     def abandon(self) -> None:
-        """Remove what there is of the file, after whatever error."""
+        """Remove the file, after any error."""
         if self._file is not None:
             with suppress(OSError, pa.ArrowException):
                 self._file.close()
@@ -267,7 +266,7 @@ def conformed(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def with_created(batch: pa.RecordBatch, created_us: int) -> pa.RecordBatch:
-    """The rows with the time at which their stream was made."""
+    """The rows with the time at which their stream was created."""
     value = pa.scalar(created_us, pa.timestamp("us", tz="UTC"))
     return batch.append_column("stream_created", pa.repeat(value, batch.num_rows))
 
@@ -275,7 +274,7 @@ def with_created(batch: pa.RecordBatch, created_us: int) -> pa.RecordBatch:
 def split_by_values(
     batch: pa.RecordBatch, partitioning: Partitioning
 ) -> Iterator[tuple[tuple[str | None, ...], pa.RecordBatch]]:
-    """The rows of each combination of partition values, in the order they came in."""
+    """The rows of each combination of partition values, in their order."""
     if not batch.num_rows:
         return
     if not partitioning.columns:
@@ -342,7 +341,7 @@ def merge_files(
     row_group_rows_max: int,
 ) -> DataFile:
     """Write the rows of the files `sources`, in this order, into the one file `target`."""
-    # However large they are together: what to merge was decided before.
+    # Without a limit of size: the group to merge was chosen before.
     merged = ParquetFile(target, FileShape(sys.maxsize, row_group_rows_max))
     try:
         for source in sources:

@@ -1,12 +1,12 @@
-"""By what an archive is divided into directories, and how a directory spells its values.
+"""The partitioning of an archive into directories, and the spelling of their values.
 
     date        date=2026-11-15                     the day of the message in UTC
     hour        date=2026-11-15/hour=7              and its hour
     token:<n>   token_<n>=orders                    the n-th token of its subject, counted from 1
 
 The spelling is Hive's, as Spark writes and reads it: special characters as %XX, a missing value
-under a name of its own. A subject with fewer than n tokens has no value; a long token is cut, since
-file systems take names of 255 bytes at most.
+under a name of its own. A subject with fewer than n tokens has no value; a long token is cut,
+because file systems allow names of 255 bytes at most.
 
 Knows neither Spark nor Arrow.
 """
@@ -35,13 +35,13 @@ _ESCAPED: Final = re.compile(r"%([0-9A-Fa-f]{2})")
 
 @dataclass(frozen=True)
 class Partitioning:
-    """The partition columns in the order of the directories; none: one directory for all."""
+    """The partition columns in the order of the directories; empty for one directory for all."""
 
     columns: tuple[str, ...]
 
     @classmethod
     def parse(cls, words: Sequence[str]) -> "Partitioning":
-        """From `date`, `hour` and `token:<n>`. Raises OptionError."""
+        """Parse `date`, `hour` and `token:<n>`. Raises OptionError."""
         columns: dict[str, None] = {}
         for word in words:
             columns.update(dict.fromkeys(_columns_of(word)))
@@ -54,7 +54,7 @@ class Partitioning:
 
     @property
     def token_positions(self) -> dict[str, int]:
-        """For each column that is a token of the subject: which one, counted from 0."""
+        """The position, counted from 0, of each column that is a token of the subject."""
         return {
             column: int(column.removeprefix(TOKEN_PREFIX)) - 1
             for column in self.columns
@@ -67,7 +67,7 @@ class Partitioning:
         return "/".join(f"{column}={_spelled(value)}" for column, value in pairs)
 
     def values(self, directory: str) -> tuple[str | None, ...] | None:
-        """The values that `directory` spells; None for one that is not of this partitioning."""
+        """The values that `directory` spells; None if it is not of this partitioning."""
         names = directory.split("/") if directory else []
         if len(names) != len(self.columns):
             return None
@@ -81,7 +81,7 @@ class Partitioning:
 
 
 def token_of(subject: str, position: int) -> str | None:
-    """The partition value of a subject: its token at `position`, cut to what a name can hold."""
+    """The partition value of a subject: its token at `position`, cut to the length of a name."""
     tokens = subject.split(".", position + 1)
     return tokens[position][:TOKEN_CHARS_MAX] if position < len(tokens) else None
 

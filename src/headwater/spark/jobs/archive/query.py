@@ -64,7 +64,7 @@ def exclusive(root: Path) -> Iterator[None]:
     try:
         make_directory(own_directory(root))
     except OSError as error:
-        raise OptionError(f"option to: {root} can not be made: {error.strerror}") from error
+        raise OptionError(f"option to: {root} cannot be created: {error.strerror}") from error
     with locked(own_directory(root) / "run.lock", wait=False) as is_ours:
         if not is_ours:
             raise OptionError(
@@ -142,10 +142,10 @@ class ArchiveRun:
         # An archive has each sequence once; the newest entry of a key could come in two batches.
         options["changes"] = "all"
         if self._settings.max_messages_per_trigger is None and not HAS_READ_LIMITS:
-            # Nobody has asked for the limit, and an older Spark cannot keep it.
+            # The limit is a default, and an older Spark cannot keep it.
             del options["maxMessagesPerTrigger"]
         if record.next_sequence is not None:
-            # For a checkpoint that is new; one that knows a batch goes on from there.
+            # For a new checkpoint; one with a batch continues from there.
             options["startingSequence"] = str(record.next_sequence)
         source = self._spark.readStream.format(SOURCE_NAME).options(**options).load()
         return source.select(*MESSAGE_COLUMNS)
@@ -161,27 +161,27 @@ class ArchiveRun:
         return max(0, self._info.last_seq + 1 - start)
 
     def _watch(self, query: StreamingQuery) -> None:
-        """Wait for the end of the query, and tidy up now and then."""
+        """Wait for the end of the query, and maintain the archive at intervals."""
         compacted_at = 0
         while not query.awaitTermination(POLL_S):  # raises what ended the query
             self._count(query)
             every = self._settings.compact_every
             if every and self._batches - compacted_at >= every:
                 compacted_at = self._batches
-                # Beside the query, whose own progress is on display.
+                # Without progress: that of the query is on display.
                 self._maintain(SILENT)
 
     def _count(self, query: StreamingQuery) -> None:
         recent = query.recentProgress
         for each in recent:
-            # While there is nothing to do Spark reports the batch to come, again and again.
+            # Without work Spark reports the next batch again and again.
             if each.batchId > self._last_batch and "addBatch" in each.durationMs:
                 self._last_batch = each.batchId
                 self._batches += 1
                 self._messages += each.numInputRows
                 self._progress.advance(each.numInputRows)
         if not HAS_READ_LIMITS:
-            # Such a Spark asks no source for its lag.
+            # A Spark without read limits asks no source for its lag.
             return
         lag = None if not recent else lag_of(recent[-1])
         if lag is not None:
@@ -224,7 +224,7 @@ class ArchiveRun:
 
 
 def lag_of(progress: StreamingQueryProgress) -> Lag | None:
-    """The lag of the query behind its stream; None if nobody could say."""
+    """The lag of the query behind its stream; None if unknown."""
     head = progress.sources[0].latestOffset
-    # PySpark makes a text of nothing as well.
+    # PySpark converts a missing value into a text as well.
     return Lag.from_json(json.loads(head)) if head.startswith("{") else None

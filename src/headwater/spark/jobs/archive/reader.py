@@ -1,13 +1,13 @@
-"""An archive as a DataFrame: one snapshot of it, whatever is committed or compacted later.
+"""An archive as a DataFrame: one snapshot of it, unaffected by later commits and compactions.
 
 Spark reads the very files of the snapshot, so a Delta table needs none of Delta's jars. Partition
 columns come from the names of the directories, as Spark reads them from any partitioned table, with
 the archive's own types: a token `007` stays a text. Filters on them leave out whole directories,
 filters on sequence and timestamp whole groups of rows.
 
-The files of a snapshot stay: of a Delta table for as long as the archive job keeps what it has
-merged (`replaced_age_s`), of a Parquet archive until a compaction merges them, which makes a read
-that has not opened them yet fail, not lie.
+The files of a snapshot stay: in a Delta table for as long as the archive job keeps merged files
+(`replaced_age_s`), in a Parquet archive until a compaction merges them; a read that has not opened
+them yet then fails instead of returning wrong rows.
 """
 
 from collections.abc import Sequence
@@ -31,7 +31,7 @@ def read_archive(
     first_sequence: int | None = None,
     last_sequence: int | None = None,
 ) -> DataFrame:
-    """What the archive in the directory `path` holds now, or what of it lies within the bounds."""
+    """The messages of the archive in the directory `path` now, or those within the bounds."""
     root = Path(path).absolute()
     manifest = read_manifest(root, "archive")
     files = open_log(root, manifest).snapshot().files
@@ -60,25 +60,25 @@ def read_files(
     paths = [str(root / each.path) for each in files]
     if all(_is_in_its_place(each, partitioning) for each in files):
         return spark.read.option("basePath", str(root)).schema(schema).parquet(*paths)
-    # Somebody else's tool has written files of the Delta table to places of its own.
+    # Another tool has written files of the Delta table to places of its own.
     frame = spark.read.option("recursiveFileLookup", "true").schema(_data_schema()).parquet(*paths)
     return with_partition_columns(frame, partitioning)
 
 
 def archive_schema(partitioning: Partitioning) -> StructType:
-    """The columns of an archive, as Spark has them."""
+    """The columns of an archive as a Spark schema."""
     return from_arrow_schema(table_schema(partitioning))
 
 
 def with_partition_columns(frame: DataFrame, partitioning: Partitioning) -> DataFrame:
-    """Rows of an archive's columns with the partition columns that the archive would give them."""
+    """Rows of an archive's columns with the partition columns that the archive has for them."""
     return frame.select(
         *DATA_SCHEMA.names, *(_computed(name, partitioning) for name in partitioning.columns)
     )
 
 
 def _computed(column: str, partitioning: Partitioning) -> Column:
-    # From the seconds, not by Spark's functions of the time, which go by the session's zone.
+    # From the seconds, not by Spark's time functions, which use the session's zone.
     seconds = f.unix_seconds("timestamp")
     if column == DATE:
         return f.date_from_unix_date(f.floor(seconds / 86_400).cast("int")).alias(DATE)

@@ -1,16 +1,16 @@
 """The streaming sink of the archive job: tasks write files, the driver commits them.
 
-    made     on the driver, at the start of each batch: looks up which stream the batch is of
+    created  on the driver, at the start of each batch: finds the stream of the batch
     write    on an executor: sorts the rows of one partition of a batch into files of its own
-    commit   on the driver, when all tasks are through: one step makes them part of the archive
+    commit   on the driver, when all tasks are done: one step makes them part of the archive
     abort    on the driver, when some task failed: the files of the others are removed
 
-Each runs in a process of its own and knows only the options and what Spark hands over. A task that
-ran twice (a retry, speculation) has written two sets of files; Spark commits one, the other stays
+Each runs in a process of its own and knows only the options and Spark's arguments. A task that ran
+twice (a retry, speculation) has written two sets of files; Spark commits one, the other stays
 behind as an orphan. A batch that is replayed after a crash is recognised by the record.
 
-The job registers it under the name `headwater_archive`; it is not for use in other queries, since
-it reads the checkpoint of the archive's query.
+The job registers the sink under the name `headwater_archive`; it is not for use in other queries,
+because it reads the checkpoint of the archive's query.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -43,13 +43,13 @@ from headwater.spark.options import parse_point_in_time
 from headwater.spark.versions import DataSourceStreamArrowWriter, sound_batch
 
 SINK_NAME: Final = "headwater_archive"
-# Names of Spark that are not documented; a test holds them.
+# Names that Spark does not document; a test checks them.
 BATCH_PROPERTY: Final = "streaming.sql.batchId"
 
 
 @dataclass(frozen=True)
 class SinkOptions:
-    """What the job tells the sink.
+    """The options that the job passes to the sink.
 
     `run` is in the names of this run's files; `committed` is the last batch that was committed when
     the run began, or -1: it need not be written again.
@@ -84,14 +84,14 @@ class SinkOptions:
 
 @dataclass(frozen=True)
 class TaskFiles(WriterCommitMessage):
-    """What a task has written; it travels to the driver."""
+    """The files that a task has written; it travels to the driver."""
 
     batch: int
     files: tuple[DataFile, ...]
 
 
 class ArchiveSink(DataSource):
-    """What Spark finds under the name of the sink."""
+    """The data source behind the name of the sink."""
 
     @classmethod
     def name(cls) -> str:
@@ -104,7 +104,7 @@ class ArchiveSink(DataSource):
 
 
 class ArchiveWriter(DataSourceStreamArrowWriter):
-    """Writes and commits one batch. `planned` is the batch, and where it ends."""
+    """Writes and commits one batch. `planned` is the batch, and its end."""
 
     def __init__(self, options: SinkOptions, planned: tuple[int, Reached] | None) -> None:
         self._options = options
@@ -113,7 +113,7 @@ class ArchiveWriter(DataSourceStreamArrowWriter):
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskFiles:
         batch, task = _place()
         if batch <= self._options.committed:
-            # Spark would take a worker that leaves rows behind for a broken one.
+            # Spark considers a worker that leaves rows unread as broken.
             for _ in iterator:
                 pass
             return TaskFiles(batch, ())
@@ -140,7 +140,7 @@ class ArchiveWriter(DataSourceStreamArrowWriter):
 def write_files(
     options: SinkOptions, batch: int, task: int, batches: Iterator[pa.RecordBatch]
 ) -> tuple[DataFile, ...]:
-    """Write the rows of one task: when this returns, the files are on the disk."""
+    """Write the rows of one task; the files are on the disk when this returns."""
     manifest = read_manifest(options.root, "to")
     names = DraftNames(open_log(options.root, manifest).drafts, options.run, batch, task)
     files = PartitionedFiles(options.root, manifest.partitioning, names, options.shape)
@@ -154,7 +154,7 @@ def write_files(
 
 
 def commit_files(options: SinkOptions, batch: int, files: tuple[DataFile, ...]) -> bool:
-    """Make the files of all tasks part of the archive; False if the batch was already."""
+    """Make the files of all tasks part of the archive. Returns False if the batch was already."""
     query = query_id(options.checkpoint)
     reached = batch_end(options.checkpoint, batch)
     if query is None or reached is None:
@@ -175,7 +175,7 @@ def _files_of(messages: Sequence[WriterCommitMessage | None], batch: int) -> tup
 
 
 def _place() -> tuple[int, int]:
-    """Which batch, and which task of it, runs here."""
+    """The current batch, and the task of it that runs here."""
     context = TaskContext.get()
     batch = None if context is None else context.getLocalProperty(BATCH_PROPERTY)
     if context is None or batch is None:

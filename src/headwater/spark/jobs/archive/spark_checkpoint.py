@@ -1,9 +1,9 @@
-"""What a streaming query's checkpoint says: who the query is, and where each batch ends.
+"""The checkpoint of a streaming query: the id of the query, and the end of each batch.
 
-Spark writes `offsets/<batch>` before the batch runs, so that it is there when the sink commits:
-a line with the version, a line of Spark's own, and one line per source, in the source's own words.
-A query keeps its id for the life of its checkpoint. Both are read here and nowhere else; the names
-are Spark's, and a test reads what Spark has written.
+Spark writes `offsets/<batch>` before the batch runs, so that it exists when the sink commits: a
+line with the version, a line of Spark's own, and one line per source, in the source's own format. A
+query keeps its id for the life of its checkpoint. Both are read here and nowhere else; the names
+are Spark's, and a test reads a real checkpoint.
 """
 
 import json
@@ -27,7 +27,7 @@ def query_id(checkpoint: Path) -> str | None:
 
 
 def last_planned(checkpoint: Path) -> tuple[int, Reached] | None:
-    """The batch that was planned last, which is the one that runs, and where it ends."""
+    """The last planned batch, which is the one that runs, and its end."""
     try:
         batches = [int(name) for name in os.listdir(checkpoint / "offsets") if name.isdigit()]
     except FileNotFoundError:
@@ -37,7 +37,7 @@ def last_planned(checkpoint: Path) -> tuple[int, Reached] | None:
 
 
 def batch_end(checkpoint: Path, batch: int) -> Reached | None:
-    """Where a batch ends; None for one that was never planned, or is forgotten."""
+    """The end of a batch; None if it was never planned, or is no longer kept."""
     try:
         lines = (checkpoint / "offsets" / str(batch)).read_text("utf-8").split("\n")
     except FileNotFoundError:

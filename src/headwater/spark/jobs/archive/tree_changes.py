@@ -1,17 +1,17 @@
-"""Files of a tree that come and go in one step, for readers that know only the tree.
+"""Changes of a tree of files in one step, for readers that know only the tree.
 
-A plain reader lists directories and opens what it finds. Files that are renamed into place one by
-one, or removed one by one, are for a moment neither the old state nor the new one, and a crash
-makes that moment last. So the directory that holds all files of a change is made a second time
-beside the tree, out of hard links, with the new files and without the old ones, and the two
-directories are exchanged by one call of the system.
+A plain reader lists directories and opens the files that it finds. While files are renamed or
+removed one by one, the tree is neither in the old state nor in the new one, and a crash makes that
+last. So the directory that holds all files of a change is built a second time beside the tree, out
+of hard links, with the new files and without the old ones, and the two directories are exchanged by
+one system call.
 
 The second directory stands outside the tree, beside it, because a reader's pattern such as
 `**/*.parquet` looks into every directory below the root, whatever its name.
 
-Where the system cannot do that (no hard links, no exchange, no place beside the tree) files are
-renamed first and removed afterwards, as they are where a change touches files in several
-directories of the root, or in the root itself: then each of those directories changes by itself.
+If the system cannot do that (no hard links, no exchange, no place beside the tree), files are
+renamed first and removed afterwards. This is also done for a change of files in several directories
+of the root, or in the root itself: then each of those directories changes by itself.
 
 Only one process may change a tree at a time: the caller holds a lock.
 """
@@ -26,21 +26,21 @@ from typing import Final
 
 from headwater.spark.jobs.archive.durable_files import HIDDEN, make_directory, remove, sync
 
-# Of Linux: relative paths as usual; and exchange the two instead of replacing one.
+# Constants of Linux: relative paths as usual; and exchange the two instead of replacing one.
 _AT_FDCWD: Final = -100
 _RENAME_EXCHANGE: Final = 2
 
 
 @dataclass(frozen=True)
 class TreeChange:
-    """Files below `root` that come (from where, to where) and files that go, all absolute."""
+    """Files to add below `root`, with their sources, and files to remove, all absolute."""
 
     root: Path
     additions: Sequence[tuple[Path, Path]] = ()
     removals: Sequence[Path] = ()
 
     def make(self, before_removals: Callable[[], None] = lambda: None) -> None:
-        """Make the change. `before_removals` runs when all that comes is there."""
+        """Make the change. `before_removals` runs when all additions are in place."""
         groups = [group for group in self._groups() if not group.swap(self.root)]
         for group in groups:
             group.add()
@@ -66,17 +66,17 @@ class TreeChange:
 
 
 def swap_directory(root: Path) -> Path:
-    """Where the directories are made that take the place of others."""
+    """The folder for directories that will replace others."""
     return root.parent / f"{HIDDEN}{root.name}.headwater-swap"
 
 
 def clear_swap(root: Path) -> None:
-    """Remove what a change that was cut off has left beside the tree."""
+    """Remove the remains of an interrupted change beside the tree."""
     shutil.rmtree(swap_directory(root), ignore_errors=True)
 
 
 def exchange(one: Path, other: Path) -> bool:
-    """Let two directories change places in one step; False where the system cannot."""
+    """Exchange two directories in one step. Returns False if the system cannot."""
     call = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
     if call is None:
         return False
@@ -92,7 +92,7 @@ class _Group:
     removals: list[Path] = field(default_factory=list)
 
     def swap(self, root: Path) -> bool:
-        """Make the change in one step; False, and nothing has changed, if that is not possible."""
+        """Make the change in one step. Returns False, without any change, if it cannot."""
         if len(self.additions) == 1 and not self.removals:
             return False
         top = self._top()
@@ -132,7 +132,7 @@ class _Group:
         return Path(os.path.commonpath(touched))
 
     def _build(self, top: Path, made: Path) -> None:
-        """Make the directory as it shall be."""
+        """Build the directory in its new state."""
         make_directory(made)
         gone = set(self.removals)
         for path in _files_below(top):
@@ -144,7 +144,7 @@ class _Group:
             sync(directory)
 
     def _put(self, made: Path, top: Path) -> bool:
-        """Put the directory that was made in its place, the old one in place of the made one."""
+        """Exchange the built directory with the old one."""
         if top.is_dir():
             shutil.copymode(top, made)
             if not exchange(made, top):

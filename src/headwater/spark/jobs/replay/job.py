@@ -4,16 +4,16 @@
 only those of one subject: the order of the source is the order of the target. They are read and
 sorted in parallel, and published by one task over one connection.
 
-**Pace.** At full speed, or as far apart as they were stored, times a factor (`pacing`).
+**Pace.** Full speed, or the original distances times a factor (`pacing`).
 
-**Once.** The work is cut into units of sequences. A marker in a bucket beside the target says which
-units are done (`replay_marker`); a run that is killed is gone on with by the next run of the same
-name, which looks in the target for what the last unit had published. A replay that is complete
-stays so: the same name publishes nothing more. What the target has forgotten meanwhile, by its own
-limits, can not be found there, so the limits must outlast a break.
+**Once.** The work is cut into units of sequences. A marker in a bucket beside the target has the
+units that are done (`marker`); the next run of the same name continues a run that was killed, after
+searching the target for messages that the last unit had published. A replay that is complete stays
+so: another run of its name publishes nothing. Messages that the target has removed meanwhile, by
+its own limits, cannot be found there, so the limits must outlast an interruption.
 
-Subjects go through a rule of NATS's mapping syntax (`orders.*` to `again.{{wildcard(1)}}`); those
-the rule is not about stay as they are. Headers are kept, but for those that `replay_lane` names.
+Subjects are mapped by a rule in NATS's mapping syntax (`orders.*` to `again.{{wildcard(1)}}`);
+subjects that do not match stay as they are. Headers are kept, except those that `lane` names.
 """
 
 import hashlib
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 MARKER_BUCKET: Final = "headwater_replays"
 UNIT_MESSAGES: Final = 200_000
 UNIT_S: Final = 5.0
-"""How long a unit of a paced replay takes: how often progress shows and the marker moves."""
+"""The duration of a unit of a paced replay: the interval of progress and of the marker."""
 UNITS_MAX: Final = 100_000
 _US_PER_S: Final = 1_000_000
 _NAME: Final = re.compile(r"[A-Za-z0-9_=-]+(?:\.[A-Za-z0-9_=-]+)*")
@@ -64,18 +64,18 @@ _NOT_IN_NAMES: Final = re.compile(r"[^A-Za-z0-9_-]+")
 
 
 class ReplayError(OperatingError):
-    """The target would not take a message, or was not there for too long; run it again."""
+    """The target refused a message, or was unreachable for too long; run it again."""
 
 
 @dataclass(frozen=True)
 class ReplaySettings:
-    """What to publish again, where to, and how fast.
+    """The settings of a replay: its messages, its target and its speed.
 
     One of `stream` and `archive` (a path) names the messages; `subjects` and the bounds narrow
-    them. `to_stream` takes them; it is on the same server unless `to_url` names another. `speed` 0
-    is as fast as possible, 1 the original speed, 2 twice as fast. `subject_from` and `subject_to`
-    are the two sides of a subject mapping. `name` is what a run shares with the one it goes on
-    with; without one it is made of these settings.
+    them. `to_stream` is the target; it is on the same server unless `to_url` names another. `speed`
+    0 is as fast as possible, 1 the original speed, 2 twice as fast. `subject_from` and `subject_to`
+    are the two sides of a subject mapping. A run continues earlier ones of its `name`, which is by
+    default derived from these settings.
     """
 
     login: Login
@@ -96,7 +96,7 @@ class ReplaySettings:
     fail_on_data_loss: bool = True
 
     def check(self) -> None:
-        """Raises OptionError for what is wrong without asking anybody."""
+        """Raises OptionError for errors that show without a server."""
         check_place(self.stream, self.archive)
         check_subjects(self.subjects)
         self.bounds.check()
@@ -143,7 +143,7 @@ class ReplaySettings:
 
     @property
     def archive_root(self) -> Path | None:
-        """The archive, for the workers too, which run in folders of their own."""
+        """The absolute path of the archive: workers run in folders of their own."""
         return None if self.archive is None else Path(self.archive).absolute()
 
     @property
@@ -166,7 +166,7 @@ class ReplaySettings:
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
 
     def run_name(self) -> str:
-        """What runs of this replay are known by."""
+        """The name that runs of this replay share."""
         if self.name is not None:
             return self.name
         label = _NOT_IN_NAMES.sub("-", self.stream or "archive").strip("-")
@@ -175,7 +175,7 @@ class ReplaySettings:
 
 @dataclass(frozen=True)
 class ReplayResult:
-    """What a run has done.
+    """The result of a run.
 
     `published` messages were sent by this run, `present` ones were found in the target from a run
     that was cut short; `published_before` are those of earlier runs.
@@ -203,7 +203,7 @@ class _Unit:
 def replay(
     spark: "SparkSession", settings: ReplaySettings, progress: Progress = SILENT
 ) -> ReplayResult:
-    """Publish the messages that have not been.
+    """Publish the messages that were not published yet.
 
     Raises OptionError, LinkError, DataLossError, OvertakenError and ReplayError.
     """
@@ -260,10 +260,10 @@ class _Run:
             lost=self._lost,
         )
 
-    # --- where to begin -------------------------------------------------------------------------
+    # --- the start ------------------------------------------------------------------------------
 
     def _first_marker(self, entry: MarkerEntry, target: StreamInfo) -> Marker:
-        """Where the replay stands. Raises OptionError if it can not be gone on with."""
+        """The state of the replay. Raises OptionError if it cannot be continued."""
         settings = self._settings
         marker = entry.read()
         source = self._source()
@@ -318,7 +318,7 @@ class _Run:
         self._progress.note(loss.text)
 
     def _extents(self, source: StreamInfo | None) -> list[tuple[int | None, int, int]]:
-        """Which incarnations there are to replay now, in their order, each with its extent."""
+        """The incarnations to replay now, in their order, each with its extent."""
         if source is not None:
             return [(None, *self._bounded(source.first_seq, source.last_seq))]
         from pyspark.sql import functions as f
@@ -334,7 +334,7 @@ class _Run:
         return extents or [(None, *self._bounded(1, 0))]
 
     def _bounded(self, first: int, last: int) -> tuple[int, int]:
-        """First and last sequence within the bounds; the last before the first for none."""
+        """The first and last sequence within the bounds; the last before the first for none."""
         bounds = self._settings.bounds
         first = max(first, bounds.first_sequence or 1)
         if bounds.last_sequence is not None:
@@ -346,7 +346,7 @@ class _Run:
     def _units_published(
         self, entry: MarkerEntry, marker: Marker, target: StreamInfo
     ) -> Iterator[tuple[Marker, int]]:
-        """Publish unit after unit; the marker after each, and how much of it was there."""
+        """Publish unit after unit; yields the marker after each, and the number of present ones."""
         self._progress.stage("messages", marker.until - marker.next + 1)
         units, first_us = self._units(marker)
         anchor = Anchor(first_us * 1_000, time.time_ns())
@@ -365,7 +365,7 @@ class _Run:
             yield marker, 0
 
     def _tell_lag(self, marker: Marker) -> None:
-        """The lag of the replay behind its stream, or behind the end of its archive."""
+        """Report the lag of the replay behind its stream, or behind the end of its archive."""
         settings = self._settings
         if settings.stream is None or settings.to_url is not None:
             self._progress.note(f"lag {marker.until + 1 - marker.next:,} sequences")
@@ -375,14 +375,14 @@ class _Run:
         self._progress.note(str(lag))
 
     def _units(self, marker: Marker) -> tuple[list[_Unit], int]:
-        """Units of what is left, in order, with nothing between them; and when it begins."""
+        """The remaining units, in order and without gaps, and the time of the first message."""
         source = self._source()
         is_paced = self._settings.speed != FULL_SPEED
         bounds = self._settings.bounds
         is_timed = bounds.from_time is not None or bounds.until_time is not None
         if source is not None and _is_dense(source) and not (is_paced or is_timed):
             return list(_even_units(marker.next, marker.until)), 0
-        # Else the messages themselves are asked, so that gaps make no empty units.
+        # Otherwise the messages themselves are read, so that gaps make no empty units.
         from pyspark.sql import functions as f
 
         left = replace(bounds, first_sequence=marker.next, last_sequence=marker.until)
@@ -412,7 +412,7 @@ class _Run:
         unit: _Unit,
         anchor: Anchor,
     ) -> tuple[int, int, int]:
-        """Publish a unit: how many were sent, how many were there, and the new floor."""
+        """Publish a unit. Returns the number of sent and of present messages, and the floor."""
         from pyspark.sql import functions as f
 
         settings = self._settings
@@ -447,7 +447,7 @@ class _Run:
     def _read(
         self, bounds: Bounds, columns: tuple[str, ...], marker: Marker | None = None
     ) -> "DataFrame":
-        """Messages within the bounds; of an archive, with a marker, of its incarnation only."""
+        """Messages within the bounds; for an archive, with a marker, of its incarnation only."""
         settings = self._settings
         if settings.stream is not None:
             return read_stream(

@@ -1,15 +1,14 @@
-"""The task of a replay: takes messages in their order, waits until each is due, and publishes it.
+"""The task of a replay: reads messages in order, waits until each is due, and publishes it.
 
 There is one lane, and one connection in it: the target gets the messages in the order of their
-original sequences, whatever their subjects. What is lost on the way (a connection, an answer) is
-looked for in the target before it is sent again, and sent again before anything that comes after
-it.
+original sequences, whatever their subjects. Messages that may be lost (with a connection, or an
+answer) are searched in the target before they are sent again, and sent again before all later ones.
 
 Each message carries the id `<name>:<sequence>` and its original headers, except those that would
-make the target decide anew what the source has decided already: ids, expectations, batches. Headers
-that only some streams allow go where the target does not allow them.
+make the target repeat decisions of the source: ids, expectations, batches. Headers that only some
+streams allow are removed if the target does not allow them.
 
-Runs in Spark's Python workers; knows nothing of how messages were selected.
+Runs in Spark's Python workers; does not know how messages were selected.
 """
 
 import time
@@ -45,14 +44,14 @@ RESULT_SCHEMA: Final = "published bigint, present bigint, last_sequence bigint, 
 MESSAGE_ID: Final = b"Nats-Msg-Id"
 _DROPPED: Final = frozenset({"nats-msg-id"})
 _DROPPED_PREFIXES: Final = ("nats-expected-", "nats-batch-")
-# Headers that only some streams take, and the setting that says so.
+# Headers that only some streams allow, and the setting that allows them.
 _ALLOWED_BY: Final = (
     ("nats-ttl", "allow_msg_ttl"),
     ("nats-rollup", "allow_rollup_hdrs"),
     ("nats-schedule", "allow_msg_schedules"),
     ("nats-incr", "allow_msg_counter"),
 )
-# What another connection, or another moment, may mend; or at least say of which message it is.
+# Errors that another connection or a later attempt may resolve, or that need single acks.
 _PASSING: Final = (
     ConnectionLostError,
     NoRespondersError,
@@ -67,8 +66,11 @@ Headers = Sequence[tuple[str, Sequence[str]]]
 
 @dataclass(frozen=True)
 class LanePlan:
-    """All a task needs. What the target has of these messages already is beyond `floor`;
-    `target_keeps` what it was given until a limit removes it."""
+    """The plan of a task.
+
+    Messages that the target has already are beyond `floor`; `target_keeps` whether the target keeps
+    messages until a limit removes them.
+    """
 
     login: Login
     to_stream: str
@@ -83,7 +85,7 @@ class LanePlan:
 
 
 def refused_headers(target: StreamInfo) -> tuple[str, ...]:
-    """The beginnings of the names of headers that the target would not take."""
+    """The prefixes of headers that the target would refuse."""
     return tuple(name for name, setting in _ALLOWED_BY if not target.config.get(setting))
 
 
@@ -100,17 +102,17 @@ def header_block(headers: Headers, message_id: bytes, refused: Sequence[str]) ->
 
 
 def publish_lane(batches: "Iterable[pa.RecordBatch]", plan: LanePlan) -> "Iterator[pa.RecordBatch]":
-    """Publish the rows of a partition, which are in order; one row of figures.
+    """Publish the rows of a partition, which are in order. Yields one row of figures.
 
-    What the world refuses is told in that row: an exception would reach the driver as a page of
-    traces, after Spark has tried again what was tried again here.
+    An error is part of that row: an exception would reach the driver as a page of traces, after
+    Spark has repeated the retries of this task.
     """
     import pyarrow as pa
 
     published, present, last_sequence, problem = 0, 0, plan.floor, None
     try:
-        # Requests go over a connection of their own, which is made anew without a word when it is
-        # lost: under messages that wait for acks that must not happen.
+        # Requests have a connection of their own, which reconnects silently when it is lost: that
+        # must not happen under messages that wait for acks.
         with Connection(plan.login) as connection, Connection(plan.login) as for_requests:
             lane = _Lane(plan, connection, ApiClient(for_requests))
             for batch in batches:
@@ -130,7 +132,7 @@ def publish_lane(batches: "Iterable[pa.RecordBatch]", plan: LanePlan) -> "Iterat
 
 
 class _Lane:
-    """One connection to the target, made anew when it is lost."""
+    """One connection to the target, which reconnects when it is lost."""
 
     def __init__(self, plan: LanePlan, connection: Connection, server: ApiClient) -> None:
         self._plan = plan
@@ -144,7 +146,7 @@ class _Lane:
         if plan.rule is not None:
             self._rule = SubjectTransform.parse(*(text.encode() for text in plan.rule))
         self._targets: dict[str, bytes] = {}
-        # An attempt before this one, or a run before, may have published and not been heard of.
+        # An earlier attempt or run may have published messages without an ack.
         self._tail = Tail(self._server, plan.to_stream, plan.floor + 1, self._prefix)
         self._tail.read_new()
         self.published = 0
@@ -194,20 +196,20 @@ class _Lane:
         return messages.picked(places), [stored_ns[at] for at in places]
 
     def _missing(self, sequences: Sequence[int]) -> list[int]:
-        """The places of those that the target does not have."""
+        """The places of the sequences that the target does not have."""
         found = self._tail.ids
         if not found:
             return list(range(len(sequences)))
         numbers = {int(each[len(self._prefix) :]) for each in found}
         if self._plan.target_keeps:
             return [at for at, each in enumerate(sequences) if each not in numbers]
-        # Where messages make way for others, one that is found speaks for all before it: they were
-        # published in this order.
+        # If the target removes messages for others, one that is found proves all before it, because
+        # they were published in this order.
         highest = max(numbers)
         return [at for at, each in enumerate(sequences) if each > highest]
 
     def _target(self, subject: str) -> bytes:
-        """The subject by the rule; one the rule is not about stays as it is."""
+        """The subject by the rule; one that does not match stays as it is."""
         found = self._targets.get(subject)
         if found is None:
             encoded = subject.encode()
@@ -225,7 +227,7 @@ class _Lane:
         except ConnectionLostError:
             self._connection.reconnect()
 
-    # --- sending, and what to do when it fails --------------------------------------------------
+    # --- sending and recovery -------------------------------------------------------------------
 
     def _send(self, messages: Messages) -> None:
         self._fence.check(self._server)
@@ -233,14 +235,14 @@ class _Lane:
         self._until_taken(messages)
 
     def finish(self) -> None:
-        """Wait until the target has everything that was sent."""
+        """Wait until the target has all sent messages."""
         self._until_taken(Messages.none(), to_the_last=True)
 
     def _until_taken(self, messages: Messages, to_the_last: bool = False) -> None:
-        """Send the messages, and with `to_the_last` wait for all acks; again if the link fails.
+        """Send the messages, and with `to_the_last` wait for all acks; repeat if the link fails.
 
-        What was under way is in doubt then. It is looked for in the target, beyond a sequence that
-        is lower than that of any of it, and what is not there goes first.
+        Messages under way are in doubt then. They are searched in the target, beyond a sequence
+        that is lower than that of any of them, and the missing ones are sent first.
         """
         publisher = self._publisher
         floor = max(publisher.floor, self._plan.floor)
@@ -263,7 +265,7 @@ class _Lane:
                 outage.pause(error)
 
     def _lacking(self, messages: Messages, floor: int) -> Messages:
-        """Of messages that may have arrived those that have not."""
+        """The messages in doubt that have not arrived."""
         self._connection.reconnect()
         self._fence.check(self._server)
         tail = Tail(self._server, self._plan.to_stream, floor + 1, self._prefix)

@@ -1,23 +1,22 @@
-"""How far a replay has come, as an entry of a bucket beside the stream it writes to.
+"""The progress of a replay, as an entry of a bucket beside the stream it writes to.
 
     <name>    {"what": "5e1f...", "to_created": "2026-...", "source_created": "2026-...",
                "next": 20001, "until": 100000, "floor": 20007, "published": 20000,
                "run": "9c04..."}
 
-All messages up to, not including, `next` are in the target; whatever of the later ones is there
-already, from a run that was killed, has a sequence above `floor` and an id `<name>:<sequence>`. So
-a run that goes on needs to look only there. `until` is fixed by the first run: a replay ends, also
-one of a stream into itself.
+All messages before `next` are in the target; later ones that exist already, from a run that was
+killed, have a sequence above `floor` and an id `<name>:<sequence>`. So a run that continues needs
+to search only there. The first run fixes `until`: a replay ends, even one of a stream into itself.
 
-An archive may hold several incarnations of its stream, whose sequences are the same numbers. They
-are replayed one after the other, in the order they were made, and the ids of those after the first
-have the number of the incarnation in them: `<name>@1:<sequence>`. Which ones, and how far each
-goes, is fixed by the first run too.
+An archive may hold several incarnations of its stream, whose sequences are equal numbers. They are
+replayed one after the other, in the order of their creation, and the ids of those after the first
+have the number of the incarnation in them: `<name>@1:<sequence>`. The first run fixes the
+incarnations and their ends too.
 
-Every run puts the entry anew before it publishes, over the revision it has read. A run whose entry
-has been replaced is overtaken and stops: before it moves on, and at least every `lease_s` while it
-publishes. A message that it sent just before that has the same id as its twin, and both reach the
-server within the duplicate window.
+Every run puts the entry again before it publishes, over the revision it has read. A run whose entry
+has been replaced is overtaken and stops: it checks before it moves the marker, and at least every
+`lease_s` while it publishes. A message that it sent just before that has the same id as its copy,
+and both reach the server within the duplicate window.
 """
 
 import secrets
@@ -34,7 +33,7 @@ from headwater.spark.options import OptionError
 from headwater.spark.write.markers import OvertakenError, now_s
 
 DUPLICATE_WINDOW_S: Final = 120.0
-"""What a server takes when a stream does not say."""
+"""The server's default for a stream without a setting."""
 
 LEASE_S_MAX: Final = 30.0
 """A claim is renewed at least this often, so that a run that was overtaken stops soon."""
@@ -42,7 +41,7 @@ LEASE_S_MAX: Final = 30.0
 
 @dataclass(frozen=True)
 class Marker:
-    """What the entry says. `what` stands for everything two runs of a replay must agree on."""
+    """The value of the entry. `what` stands for the settings that all runs of a replay share."""
 
     what: str
     to_created: str
@@ -51,12 +50,12 @@ class Marker:
     until: int
     floor: int
     published: int = 0
-    # Of an archive: the incarnations of its stream after this one, each with the time in
-    # microseconds at which it was made, and its first and last sequence; and how many came before.
+    # For an archive: the later incarnations of its stream, each with the time of its creation in
+    # microseconds, and its first and last sequence; and the number of earlier ones.
     created_us: int | None = None
     later: tuple[tuple[int | None, int, int], ...] = ()
     part: int = 0
-    # Differs from run to run, so that a run knows its own entry when an answer was lost.
+    # Differs from run to run, so that a run recognises its own entry when an answer was lost.
     run: str = ""
 
     @property
@@ -64,7 +63,7 @@ class Marker:
         return self.next > self.until and not self.later
 
     def after_part(self) -> "Marker":
-        """At the beginning of the next incarnation."""
+        """The marker at the beginning of the next incarnation."""
         (created_us, first, last), *later = self.later
         return replace(
             self,
@@ -76,7 +75,7 @@ class Marker:
         )
 
     def moved(self, next_sequence: int, floor: int, published: int) -> "Marker":
-        """After some more messages; the floor never sinks."""
+        """The marker after more messages; the floor never sinks."""
         return replace(
             self,
             next=next_sequence,
@@ -87,7 +86,7 @@ class Marker:
 
 @dataclass(frozen=True)
 class Claim:
-    """The right to publish, as a task can carry it."""
+    """The right to publish, in a form that a task can carry."""
 
     bucket: str
     name: str
@@ -96,7 +95,7 @@ class Claim:
 
 
 class MarkerEntry:
-    """One replay's entry. `revision` is that of the entry as this run has read or put it."""
+    """One replay's entry. `revision` is that of the entry that this run has read or put last."""
 
     def __init__(self, server: ApiClient, bucket: str, name: str) -> None:
         self._server = server
@@ -106,13 +105,13 @@ class MarkerEntry:
         self.revision = 0
 
     def read(self) -> Marker | None:
-        """What is there. Raises OptionError for an entry of something else."""
+        """The marker in the entry. Raises OptionError for the entry of another program."""
         entry = self._server.kv_get(self._bucket, self._name)
         if entry is None:
             return None
         self.revision = entry.sequence
         if not entry.data:
-            # Deleted or purged by somebody who wants the replay to begin anew.
+            # Deleted or purged by a user, to start the replay from the beginning.
             return None
         try:
             return msgspec.json.decode(entry.data, type=Marker)
@@ -123,7 +122,7 @@ class MarkerEntry:
             ) from None
 
     def put(self, marker: Marker) -> None:
-        """Replace the entry. Raises OvertakenError if somebody else has."""
+        """Replace the entry. Raises OvertakenError if another run has."""
         marker = replace(marker, run=self._run)
         value = msgspec.json.encode(asdict(marker))
         try:
@@ -134,7 +133,7 @@ class MarkerEntry:
             raise overtaken(self._name) from None
 
     def claim(self, target: StreamInfo) -> Claim:
-        """The right to publish to `target`, as of the entry that was put last."""
+        """The right to publish to `target`, by the entry that was put last."""
         window_ns = int(target.config.get("duplicate_window") or 0)
         window_s = window_ns / NS_PER_S or DUPLICATE_WINDOW_S
         return Claim(self._bucket, self._name, self.revision, min(LEASE_S_MAX, window_s / 2))
@@ -148,7 +147,7 @@ class Fence:
         self._checked_s = -float("inf")
 
     def check(self, server: ApiClient) -> None:
-        """Before sending: make sure, if that was not done just now. Raises OvertakenError."""
+        """Check the entry before sending, unless that was done just now. Raises OvertakenError."""
         asked_s = now_s()
         if asked_s - self._checked_s < self._claim.lease_s:
             return
@@ -160,7 +159,7 @@ class Fence:
 
 
 def overtaken(name: str) -> OvertakenError:
-    """What a run is told that another one has replaced."""
+    """The error for a run that another one has replaced."""
     return OvertakenError(
         f"another run of replay {name} is at work: let it end, or stop it and start again"
     )

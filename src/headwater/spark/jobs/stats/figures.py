@@ -1,8 +1,8 @@
-"""The figures of the job `stats`, as plain values: what was counted, per group and window.
+"""The figures of the job `stats`, as plain values: counts per group and window.
 
-A group is a subject, or all subjects with the same first tokens; a window is a span of time, all of
-the same length, without holes: one in which nothing came says so. Times are seconds since the
-epoch, durations seconds, sizes bytes of payload.
+A group is a subject, or all subjects with the same first tokens; windows are spans of time of one
+length, without gaps: a window without messages has zeros. Times are seconds since the epoch,
+durations seconds, sizes bytes of payload.
 
 Knows neither Spark nor how figures are shown.
 """
@@ -15,7 +15,7 @@ from typing import Any, Final
 
 @dataclass(frozen=True)
 class Distribution:
-    """How values spread: half of them are at most `p50`, and so on. `count` of them there were."""
+    """The distribution of `count` values: half of them are at most `p50`, and so on."""
 
     count: int
     min: float
@@ -27,10 +27,10 @@ class Distribution:
 
 @dataclass(frozen=True)
 class Span:
-    """What came in some time. A distribution is None where there is nothing to spread.
+    """The messages of some time. Without values there is no distribution.
 
-    `gap` is the time from one message of the group to the next; `latency` that from the time its
-    producer wrote into a message to the time it was stored.
+    `gap` is the time from one message of the group to the next; `latency` that from the producer's
+    time in a message to the time it was stored.
     """
 
     messages: int
@@ -54,12 +54,12 @@ class Group:
 
 @dataclass(frozen=True)
 class Figures:
-    """All there is to say about some messages.
+    """All figures of some messages.
 
     They are of one `stream`, and were read from `source`, the stream itself or an archive of it.
     `groups` are the largest ones, largest first; if there were more, the last one is of all the
-    others, and `groups_merged` says how many they are. `all` is everything in one group.
-    `unreadable` messages had no producer's time where it should be; None if none was looked for.
+    others, and `groups_merged` is their number. `all` is everything in one group. `unreadable`
+    messages had no readable producer's time; None if it was not read.
     """
 
     stream: str
@@ -88,7 +88,7 @@ class Figures:
     def is_whole(self, position: int) -> bool:
         """Whether a window lies between the first message and the last.
 
-        Nobody knows what came in the rest of any other window, so it has counts and no rate.
+        The rest of any other window is unknown, so it has counts and no rate.
         """
         if self.first_s is None or self.last_s is None:
             return False
@@ -96,7 +96,7 @@ class Figures:
         return self.first_s <= begin and begin + self.window_s <= self.last_s
 
     def to_json(self) -> dict[str, Any]:
-        """As a document: the dataclasses' own fields, and times that people can read."""
+        """The figures as a document: the fields of the dataclasses, and times as texts."""
         document = dataclasses.asdict(self)
         document["first"] = time_text(self.first_s)
         document["last"] = time_text(self.last_s)

@@ -1,11 +1,11 @@
 """The job `stats`: rates, sizes and latencies of a stream or an archive, per subject and window.
 
-The messages are read once, without their payloads from then on: what is counted is kept as a few
-numbers per message. A stream is read to the sequence it had when the job began, an archive in the
-version it had, so all figures are of the same messages.
+The messages are read once, and kept as a few numbers each, without their payloads. A stream is read
+to the sequence it had when the job began, an archive in the version it had, so all figures are of
+the same messages.
 
 Percentiles are approximate to one part in ten thousand of the rank, and each is a value that
-occurred. The result is written as `figures.json` and as `report.html`, which stands alone.
+occurred. The result is written as `figures.json` and as `report.html`, which needs no other file.
 """
 
 import json
@@ -56,7 +56,7 @@ PERCENTILES: Final = (0.5, 0.9, 0.99)
 ACCURACY: Final = 10_000
 ALL: Final = "all messages"
 
-# Windows people think in; the last ones are days and weeks.
+# Usual lengths of a window; the last ones are days and weeks.
 _WINDOWS_S: Final = (
     *(0.001, 0.01, 0.1, 0.5, 1.0, 2.0, 5.0, 10.0, 15.0, 30.0, 60.0, 120.0, 300.0, 600.0, 900.0),
     *(1_800.0, 3_600.0, 7_200.0, 14_400.0, 21_600.0, 43_200.0, 86_400.0, 604_800.0),
@@ -71,14 +71,14 @@ _US_PER: Final = {"s": 1_000_000.0, "ms": 1_000.0, "us": 1.0, "ns": 0.001}
 
 @dataclass(frozen=True)
 class StatsSettings:
-    """What to count, and where the report goes.
+    """The settings of the statistics: the messages, and the place of the report.
 
-    One of `stream` and `archive` (a path) names the messages; the bounds narrow them. `window_s`
-    is chosen by the span of the messages if it is not given. `group_tokens` groups subjects by
-    their first tokens; without it each subject is a group. The `groups_max` largest groups are
-    told apart. `producer_time` says where a message has the time at which it was sent, as
-    `header:<name>` or `json:<field>.<field>`, and `producer_time_format` how it is written there.
-    `to` is a directory.
+    One of `stream` and `archive` (a path) names the messages; the bounds narrow them. `window_s` is
+    chosen by the span of the messages if it is not given. `group_tokens` groups subjects by their
+    first tokens; without it each subject is a group. The `groups_max` largest groups are shown
+    separately. `producer_time` is the place of the time at which a message was sent, as
+    `header:<name>` or `json:<field>.<field>`, and `producer_time_format` its format. `to` is a
+    directory.
     """
 
     login: Login
@@ -97,7 +97,7 @@ class StatsSettings:
     producer_time_format: TimeFormat = "rfc3339"
 
     def check(self) -> None:
-        """Raises OptionError for what is wrong without asking anybody."""
+        """Raises OptionError for errors that show without a server."""
         check_place(self.stream, self.archive)
         if self.stream is not None:
             SourceOptions.parse(login_options(self.login) | {"stream": self.stream})
@@ -132,22 +132,22 @@ class StatsSettings:
 
     @property
     def root(self) -> Path:
-        """Where the report goes."""
+        """The directory of the report."""
         return Path(self.to).absolute()
 
     @property
     def archive_root(self) -> Path | None:
-        """The archive, for the workers too, which run in folders of their own."""
+        """The absolute path of the archive: workers run in folders of their own."""
         return None if self.archive is None else Path(self.archive).absolute()
 
     @property
     def source(self) -> str:
-        """What was counted, for people."""
+        """The source of the messages, as text for people."""
         return f"stream {self.stream}" if self.stream else f"archive {self.archive_root}"
 
     @property
     def stream_name(self) -> str:
-        """The stream the messages are of: an archive knows its own. Raises OptionError."""
+        """The stream of the messages; an archive knows its own. Raises OptionError."""
         if self.stream is not None:
             return self.stream
         return read_manifest(Path(self.archive or "").absolute(), "archive").stream
@@ -155,10 +155,9 @@ class StatsSettings:
 
 @dataclass(frozen=True)
 class StatsResult:
-    """The short form of the figures, and where the long ones are.
+    """A summary of the figures, and the paths of the report.
 
-    `times_unreadable` messages had no time of their producer that could be read; None if none was
-    looked for.
+    `times_unreadable` messages had no readable producer's time; None if it was not read.
     """
 
     source: str
@@ -188,7 +187,7 @@ def stats(
     figures = figures_of(_messages(spark, settings, bounds), settings, progress)
     progress.stage("report", None)
     if settings.stream is not None and bounds.last_sequence is not None:
-        # Messages that have come since are not in the report.
+        # Later messages are not in the report.
         after = bounds.last_sequence + 1
         lag = lag_of_reader(settings.login, settings.stream, after, settings.subjects)
         progress.note(str(lag))
@@ -246,7 +245,7 @@ def figures_of(
         names = [name for _, name in ranked]
         kept, merged = names[: settings.groups_max], len(names) - settings.groups_max
         if merged == 1:
-            # A group of one other is no shorter than that one.
+            # A merged group of one is no shorter than that one.
             kept, merged = names, 0
         rows = _aggregated(measured, kept, extent, window_s)
     finally:
@@ -262,7 +261,7 @@ def _largest_first(each: tuple[int, str]) -> tuple[int, str]:
 
 
 def _measured(messages: "DataFrame", settings: StatsSettings) -> "DataFrame":
-    """Per message: group, sequence, stored_us, size, and sent_us where it can be read."""
+    """Per message: group, sequence, stored_us, size, and sent_us if it can be read."""
     from pyspark.sql import functions as f
 
     sent = f.lit(None).cast("bigint")
@@ -298,7 +297,7 @@ def _parse_producer_time(text: str) -> tuple[str, str]:
 
 
 def sent_us(place: str, written: TimeFormat) -> "Column":
-    """The producer's time; null where it is not, or is no time."""
+    """The producer's time; null if it is missing or invalid."""
     from pyspark.sql import functions as f
 
     kind, name = _parse_producer_time(place)
@@ -313,13 +312,13 @@ def sent_us(place: str, written: TimeFormat) -> "Column":
         # Nanoseconds have more digits than a double: cut off as text, not rounded.
         scale = f.lit(_US_PER[written]).cast("decimal(10,3)")
         sent = f.try_multiply(text.try_cast("decimal(38,9)"), scale).try_cast("bigint")
-    # A number that is no time of this age was meant in another unit, or is none at all.
+    # A number outside this range is in another unit, or not a time at all.
     return f.when(sent.between(*_SENT_US), sent)
 
 
 @dataclass(frozen=True)
 class Extent:
-    """How much there is to count, and from when to when."""
+    """The number of messages to count, and their time span."""
 
     messages: int
     first_us: int | None
@@ -340,7 +339,7 @@ def _extent(measured: "DataFrame") -> Extent:
 
 
 def window_width_s(wanted_s: float | None, extent: Extent) -> float:
-    """The width of a window. Raises OptionError if that makes too many."""
+    """The width of a window. Raises OptionError if there are too many windows."""
     span_s = ((extent.last_us or 0) - (extent.first_us or 0)) / _US_PER_S
     if wanted_s is None:
         fitting = (each for each in _WINDOWS_S if span_s / each <= WINDOWS_WANTED)

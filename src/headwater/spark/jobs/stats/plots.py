@@ -1,6 +1,6 @@
 """Plots as inline SVG: lines over time, and percentiles of groups side by side.
 
-A plot is a text: a `<figure>` with its title, its legend and an `<svg>`, which a page takes in as
+A plot is a text: a `<figure>` with its title, its legend and an `<svg>`, which a page includes as
 it is together with `STYLE`. There is no script and no font to fetch. Colours are CSS variables, so
 one page reads well in light and dark; values show in the tooltips a browser makes of `<title>`.
 
@@ -8,8 +8,8 @@ Every text that comes from outside is escaped here, once, where it is written in
 data can be drawn: none, a single point, values that are all equal, values that are missing.
 
 An axis ends where percentiles of the values end, so that one outlier does not flatten all others. A
-value beyond the axis is drawn at its edge as a triangle, and the legend says how far they go. Each
-plot is drawn twice, for a wide page and for a telephone; the style sheet shows one of them.
+value beyond the axis is drawn at its edge as a triangle, and the legend has the largest of them.
+Each plot is drawn twice, for a wide page and for a telephone; the style sheet shows one of them.
 
 Must not know: where the figures come from, files, Spark.
 """
@@ -35,7 +35,7 @@ LABEL_CHARACTERS_MAX: Final = 32
 
 @dataclass(frozen=True)
 class Frame:
-    """The room of a picture, and the parts that therefore are in it."""
+    """The size of a picture, and its parts that depend on the size."""
 
     name: str
     """The class by which the style sheet shows or hides it."""
@@ -44,33 +44,33 @@ class Frame:
     row_height_px: int
     ticks_x: int
     label_width_px: int
-    """Room for names on the left; with none, each name stands above its row."""
+    """Space for names on the left; with none, each name stands above its row."""
     has_tooltips: bool
 
 
 WIDE: Final = Frame("wide", 880, 280, 26, 8, LABEL_WIDTH_PX, has_tooltips=True)
-# The width of a telephone without the margins of the page; nobody points at anything there.
+# The width of a telephone without the margins of the page; there is no pointer for tooltips.
 NARROW: Final = Frame("narrow", 358, 230, 40, 3, 0, has_tooltips=False)
 FRAMES: Final = (WIDE, NARROW)
 # A name above its row has the whole width.
 NARROW_CHARACTERS_MAX: Final = 44
 NARROW_LEFT_PX: Final = 12
 
-# As many as can be told apart, also by the colour-blind; what comes after is drawn grey.
+# As many as can be told apart, also by the colour-blind; further ones are grey.
 COLOURS: Final = 6
 
 TICKS_Y: Final = 5
-# The share of a line's values that an axis has to reach, and how many times as large a value must
-# be before the axis leaves it out.
+# The share of a line's values that an axis has to reach, and the factor above it from which on the
+# axis leaves a value out.
 AXIS_SHARE: Final = 0.95
 CLIP_RATIO: Final = 3.0
-# Of fewer values none is an outlier.
+# With fewer values there are no outliers.
 CLIP_VALUES_MIN: Final = 5
 # Half the width of the triangle for a value beyond the axis.
 MARK_PX: Final = 5
-# A log axis pays when the largest value is this many times the smallest.
+# A log axis is used when the largest value is this many times the smallest.
 LOG_RATIO_MIN: Final = 20.0
-# The part of a log axis that is left to zeros, where there are any.
+# The part of a log axis for zeros, if there are any.
 ZEROS_SHARE: Final = 0.08
 
 STYLE: Final = """
@@ -103,7 +103,7 @@ STYLE: Final = """
 
 
 class Unit(Enum):
-    """What a value counts, and so how it is written."""
+    """The unit of a value, which decides its text."""
 
     COUNT = "messages"
     COUNT_RATE = "messages/s"
@@ -114,7 +114,7 @@ class Unit(Enum):
 
 @dataclass(frozen=True)
 class Series:
-    """One line: values at the times of the plot, None where there is nothing to say."""
+    """One line: values at the times of the plot, None for no value."""
 
     name: str
     values: Sequence[float | None]
@@ -168,7 +168,7 @@ def linear_ticks(low: float, high: float, count: int, unit: Unit = Unit.COUNT) -
 
 
 def _step(rough: float, largest: float, unit: Unit) -> float:
-    """The round step at or above `rough`: round in the unit in which it will be written."""
+    """The round step at or above `rough`: round in the unit of its text."""
     if unit in (Unit.BYTES, Unit.BYTES_RATE) and largest >= _KIB:
         # Sizes have one digit after the point: halves are the finest that it can show.
         scale = _KIB ** math.floor(math.log(largest, _KIB) + 1e-9)
@@ -193,7 +193,7 @@ _LARGE_TICKS_BYTES: Final = tuple(each * _KIB**n for n in range(1, 7) for each i
 def log_ticks(low: float, high: float, unit: Unit = Unit.COUNT) -> list[float]:
     """Round values on a log axis from at or below `low` to at or above `high`, at least two.
 
-    Both are positive. They are powers of ten, but minutes, hours and days for long times, and for
+    Both are positive. The values are powers of ten; for long times minutes, hours and days, for
     sizes one, ten and a hundred of their units.
     """
     first = math.floor(math.log10(low) + 1e-9)
@@ -213,10 +213,10 @@ def log_ticks(low: float, high: float, unit: Unit = Unit.COUNT) -> list[float]:
 
 
 def axis_ends(groups: Sequence[Sequence[float]]) -> tuple[float, float]:
-    """From where to where an axis goes that shows these groups of values, outliers left out.
+    """The ends of an axis for these groups of values, without outliers.
 
-    An outlier is far beyond `AXIS_SHARE` of each group. All of a group that is larger than the
-    others is no outlier, so each group is looked at by itself.
+    An outlier is far beyond `AXIS_SHARE` of its group. A group of larger values than the others has
+    no outliers for that, so each group is considered by itself.
     """
     mirrored = [[-value for value in each] for each in groups]
     low, high = (
@@ -236,7 +236,7 @@ def _reach(values: Sequence[float]) -> float:
 
 
 def _end(reach: float, values: Sequence[float], ratio: float = CLIP_RATIO) -> float:
-    """`reach`, or the largest value that is not far beyond it; of all if that is no limit."""
+    """`reach`, or the largest value not far beyond it; the largest one if `reach` is no limit."""
     if reach <= 0:
         return max(values)
     return max([reach, *(each for each in values if each <= ratio * reach)])
@@ -252,7 +252,7 @@ def time_ticks(first_s: float, last_s: float, count: int = WIDE.ticks_x) -> list
 
 
 def time_text(time_s: float, span_s: float) -> str:
-    """A time in UTC, as finely as the span it stands in needs."""
+    """A time in UTC, in the resolution that the span needs."""
     moment = datetime.fromtimestamp(round(time_s, 3), UTC)
     if span_s > 4 * 86_400:
         return moment.strftime("%Y-%m-%d")
@@ -277,7 +277,7 @@ def line_plot(
         return _empty(title, unit)
     values = [[value for value in each.values if value is not None] for each in shown]
     low, high = axis_ends(values)
-    # A rate is read against zero; so is everything else that can not be negative.
+    # A rate is compared with zero, and so is every value that cannot be negative.
     ticks = linear_ticks(min(0.0, low), high, TICKS_Y, unit)
     lines = _Lines(title, unit, times_s, step_s, shown, ticks)
     beyond = [each for group in values for each in group if not ticks[0] <= each <= ticks[-1]]
@@ -321,7 +321,7 @@ class _Lines:
             for tick in time_ticks(first, last, frame.ticks_x)
         ]
         for index, each in enumerate(self.series):
-            # A window's value stands in its middle.
+            # The value of a window is drawn in its middle.
             points = [
                 None if value is None else (x(time + self.step_s / 2), y(value))
                 for time, value in zip(self.times_s, each.values, strict=True)
@@ -334,7 +334,7 @@ class _Lines:
             parts += [
                 _beyond_mark(point[0], top if point[1] < top else bottom, index)
                 for point in points
-                # Half a pixel is less than what rounding makes of a value at the edge.
+                # Half a pixel is less than the rounding of a value at the edge.
                 if point is not None and not top - 0.5 <= point[1] <= bottom + 0.5
             ]
         if frame.has_tooltips:
@@ -365,7 +365,7 @@ def _beyond_mark(x: float, edge: float, index: int) -> str:
 
 
 def _line(points: Sequence[tuple[float, float] | None], index: int) -> str:
-    """A path with holes where values are missing; what would be a line of one point is a dot."""
+    """A path with gaps for missing values; a line of one point is a dot."""
     commands = []
     dots = []
     for run in _runs(points):
@@ -396,8 +396,8 @@ def _runs(
 def percentile_plot(title: str, unit: Unit, rows: Sequence[Percentiles]) -> str:
     """A row per group: a dot at the median, a band to p90, a thin line over p99 to the maximum.
 
-    The axis is logarithmic where the values are far apart and none is negative. It reaches every
-    p99, and every maximum that is not so far beyond them that even such an axis would be spoilt.
+    The axis is logarithmic if the values are far apart and none is negative. It reaches every p99,
+    and every maximum that is not so far beyond them that it would spoil even this axis.
     """
     if not rows:
         return _empty(title, unit)
@@ -444,9 +444,9 @@ def _percentile_picture(
 
 @dataclass(frozen=True)
 class _Axis:
-    """Where a value stands on an axis, from 0 to 1.
+    """The position of a value on an axis, from 0 to 1.
 
-    A log axis never comes to zero; where there are zeros they have a place apart, before it.
+    A log axis never reaches zero; zeros have a place apart, before it.
     """
 
     ticks: tuple[float, ...]
@@ -590,7 +590,7 @@ def _vertical_label(x: float, bottom: float, text: str, frame: Frame) -> str:
 
 
 def _hit(left: float, right: float, top: float, bottom: float, text: str) -> str:
-    """An area that cannot be seen and that shows `text` when pointed at."""
+    """An invisible area that shows `text` when pointed at."""
     return (
         f'<rect class="hit" x="{left:.1f}" y="{top:.1f}" width="{right - left:.2f}" '
         f'height="{bottom - top:.1f}"><title>{escape(text)}</title></rect>'
@@ -598,7 +598,7 @@ def _hit(left: float, right: float, top: float, bottom: float, text: str) -> str
 
 
 def _shortened(text: str, length_max: int) -> str:
-    """The text with its middle left out: both ends of a subject tell it apart."""
+    """The text with its middle left out: both ends of a subject identify it."""
     if len(text) <= length_max:
         return text
     head = (length_max - 1) // 2

@@ -1,7 +1,7 @@
-"""Figures as one HTML page that stands alone: no script, no font, no request to anywhere.
+"""Figures as one self-contained HTML page: no script, no font, no request to anywhere.
 
-Each plot has its figures under it as a table, so that what the eye guesses can be read. Whatever
-comes from outside, names of subjects above all, is escaped where it enters the markup.
+Each plot has its figures under it as a table, so that the exact values can be read. Text from
+outside, names of subjects above all, is escaped where it enters the markup.
 
 Must not know: Spark, files.
 """
@@ -58,7 +58,7 @@ summary { cursor: pointer; color: var(--muted); font-size: .9rem; }
 
 
 def render(figures: Figures, made_at_s: float) -> str:
-    """The page. `made_at_s` is the time that it says it was made at."""
+    """The page. `made_at_s` is the time of its creation."""
     sections = [
         _rates(figures),
         _bytes(figures),
@@ -175,7 +175,7 @@ def _per_second(figures: Figures, group: Group, count: Callable[[Span], int]) ->
 
 
 def _partial_text(figures: Figures) -> str:
-    """Why some windows have no rate; nothing if all have one."""
+    """The reason why some windows have no rate; empty if all have one."""
     whole = [figures.is_whole(position) for position in range(len(figures.window_starts_s))]
     if all(whole):
         return ""

@@ -1,7 +1,7 @@
 """The newest entries of a bucket, read by the driver of the job `table` in a few milliseconds.
 
 A job of Spark takes longer to start than a busy bucket takes to replace its entries, so no number
-of jobs catches up with one. The entries left when the jobs have read the bulk are few, and are read
+of jobs catches up with one. The few entries that are left when the jobs have read most are read
 here.
 """
 
@@ -28,8 +28,7 @@ from headwater.spark.schema import ddl
 class CaughtUp:
     """The entries behind a revision, with the columns of a bucket's table.
 
-    `is_complete`: the newest entry of every key as of `revision` is among them, or was there
-    before.
+    `is_complete`: the newest entry of every key as of `revision` is among them, or older than them.
     """
 
     entries: pa.Table

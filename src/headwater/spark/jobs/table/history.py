@@ -1,16 +1,16 @@
-"""A bucket's entries as they were at a revision or at a time, told from their history.
+"""A bucket's entries at a revision or at a time, derived from their history.
 
-The history has a row for every entry that was seen, with its operation. The value of a key is its
+The history has a row for every entry that was read, with its operation. The value of a key is its
 newest row within the bound, unless that row
 
-- is a delete or a purge: the key is not there. A purge says more: what came before it is not to be
-  seen again, so histories leave it out too unless they are asked for everything;
+- is a delete or a purge: the key does not exist. A purge also hides earlier entries, so histories
+  leave them out too unless they are asked for everything;
 - had expired by then: `expires` is the time from which the bucket no longer shows it.
 
-A bucket that is deleted and made anew counts its revisions from 1 again. `bucket_since` tells the
-two apart, the time since which the bucket is this one: rows of an older bucket are hidden as soon
-as a newer one exists, so a revision means one of the newest bucket, and a time is looked up in the
-bucket that existed then.
+A bucket that is deleted and created again counts its revisions from 1 again. `bucket_since`, the
+time since which the bucket exists, distinguishes the two: rows of an older bucket are hidden as
+soon as a newer one exists, so a revision means one of the newest bucket, and a time is looked up in
+the bucket that existed then.
 
 Functions from DataFrame to DataFrame; nothing here reads or writes a table.
 """
@@ -34,20 +34,20 @@ HISTORY_COLUMNS: Final = (
 LATEST_COLUMNS: Final = ("key", "revision", "timestamp", "expires", "headers", "value")
 
 TTL_HEADER: Final = "Nats-TTL"
-# What Spark can still write as a time.
+# The longest TTL with which Spark can still represent the time.
 _TTL_S_MAX: Final = 1_000 * 365 * 86_400
 
 
 @dataclass(frozen=True)
 class AsOf:
-    """A point in the life of a bucket: a revision, a time, or (neither) all that was seen."""
+    """A point in the life of a bucket: a revision, a time, or (neither) all that was read."""
 
     revision: int | None = None
     time: datetime | None = None
 
 
 def arrow_schema(columns: tuple[str, ...]) -> "pa.Schema":
-    """The columns as they stand in files."""
+    """The columns in files."""
     import pyarrow as pa
 
     types = {
@@ -73,7 +73,7 @@ def history_rows(
     if max_age_ns > 0:
         expires = f.timestamp_add("MICROSECOND", f.lit(max_age_ns // 1_000), f.col("timestamp"))
     if has_ttls:
-        # Python looks at every row here, so only buckets that allow such headers pay for it.
+        # Python processes every row here, so only buckets that allow TTL headers pay for it.
         read = f.udf(lambda text: _ttl_s(text), "bigint")
         ttl_s = read(f.get(f.element_at(f.col("headers"), TTL_HEADER), f.lit(0)))
         own = f.timestamp_add("SECOND", ttl_s, f.col("timestamp"))
@@ -102,7 +102,7 @@ def _ttl_s(value: str | None) -> int:
 
 
 def newest(rows: "DataFrame") -> "DataFrame":
-    """The newest row of each key, whatever its operation."""
+    """The newest row of each key, with any operation."""
     from pyspark.sql import functions as f
 
     columns = rows.columns
@@ -113,7 +113,7 @@ def newest(rows: "DataFrame") -> "DataFrame":
 
 
 def present(rows: "DataFrame", now: datetime | None) -> "DataFrame":
-    """Of the newest rows those whose keys are there at `now`, or (None) ever were."""
+    """The newest rows whose keys exist at `now`, or (None) existed at any time."""
     from pyspark.sql import functions as f
 
     shown = rows.where(f.col("operation") == PUT)
@@ -121,7 +121,7 @@ def present(rows: "DataFrame", now: datetime | None) -> "DataFrame":
 
 
 def as_of(history: "DataFrame", generations: list[datetime], bound: AsOf) -> "DataFrame":
-    """The newest rows within the bound whose keys were there then."""
+    """The newest rows within the bound whose keys existed then."""
     from pyspark.sql import functions as f
 
     rows = until(history, generations, bound)
@@ -140,10 +140,10 @@ def _is_alive(moment: "Column") -> "Column":
 
 
 def until(history: "DataFrame", generations: list[datetime], bound: AsOf) -> "DataFrame":
-    """The rows of the history that the bound covers.
+    """The rows of the history within the bound.
 
     `generations` are the values of `bucket_since`, oldest first; more than one if the bucket was
-    deleted and made anew under the table.
+    deleted and created again under the table.
     """
     from pyspark.sql import functions as f
 
@@ -160,7 +160,7 @@ def until(history: "DataFrame", generations: list[datetime], bound: AsOf) -> "Da
 
 
 def without_purged(rows: "DataFrame") -> "DataFrame":
-    """The rows without those a later purge of their key was meant to remove."""
+    """The rows without those that a later purge of their key was meant to remove."""
     from pyspark.sql import functions as f
 
     purges = rows.where(f.col("operation") == PURGE)

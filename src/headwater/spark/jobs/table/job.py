@@ -1,24 +1,23 @@
-"""The job `table`: a bucket as two Delta tables, every entry there was and the values of now.
+"""The job `table`: a bucket as two Delta tables, one of all entries and one of the current values.
 
     <to>/history     a row per entry, never removed: key, revision, operation, timestamp, ...
     <to>/latest      a row per key that is there, with its value
     <to>/as_of/...   the keys as they were at a revision or a time, where that was asked for
 
-The bucket forgets (it keeps 1 to 64 entries of a key), the history does not: it keeps all that any
-run has seen. A run reads only what is newer than the revision the history says it is at, and adds
-it together with the new revision in one commit, so a run killed anywhere is repeated or was done.
-`latest` is made from the history, never from the bucket, and says itself how far it has come: a
+The bucket drops entries (it keeps 1 to 64 of a key), the history does not: it keeps all that any
+run has read. A run reads only entries that are newer than the revision of the history, and adds
+them together with the new revision in one commit, so a run killed anywhere is repeated or was
+complete. `latest` is made from the history, never from the bucket, and has a revision of its own: a
 run killed between the two is completed by the next. Changed keys are merged into it, file by file.
-
-With `follow` the job goes on until it is stopped, and looks every `every_s` seconds whether the
+With `follow` the job continues until it is stopped, and checks every `every_s` seconds whether the
 bucket has changed.
 
-The tables cannot know an entry that was overwritten before any run read it (`missing` counts the
-revisions that were passed over). So a bucket that had forgotten entries before the first run is
-known from the revision on at which that run had caught up: `complete_from`. The keys as of an
-earlier revision are refused. Keys that went without leaving a mark (a purge of the stream, a
-message deleted by its sequence) are left out of `latest`, because the bucket has no such subject
-any more; the history keeps their entries.
+The tables cannot know an entry that was overwritten before any run read it (`missing` counts those
+revisions). So a bucket that had dropped entries before the first run is known from the revision on
+at which that run had caught up: `complete_from`. The keys as of an earlier revision are refused.
+Keys that were removed without a marker (a purge of the stream, a message deleted by its sequence)
+are left out of `latest`, because the bucket has no such subject any more; the history keeps their
+entries.
 
 A busy bucket overwrites entries while they are read, faster than a job of Spark can read them
 again. The end of a run is therefore read here, in the driver, in rounds of milliseconds
@@ -73,32 +72,32 @@ _BUCKET_PROPERTY: Final = "headwater.bucket"
 _GENERATIONS_PROPERTY: Final = "headwater.generations"
 _AS_OF_MARK: Final = "headwater.as_of"
 
-# Up to here one file is better than the cores' worth of reading.
+# Up to this size one file is better than reading on all cores.
 ONE_FILE_ENTRIES_MAX: Final = 200_000
 HISTORY_FILES_MAX: Final = 200
 KEEP_VERSIONS_H: Final = 7 * 24
 ROUNDS_MAX: Final = 100
-# Each time that something has changed makes versions of two tables.
+# Each change of the bucket makes versions of two tables.
 EVERY_S_MIN: Final = 0.1
 EVERY_S_MAX: Final = 86_400.0
 
 CATCH_UP_ENTRIES_MAX: Final = 20_000
 CATCH_UP_BYTES_MAX: Final = 64 << 20
-"""Up to so much is read by the driver itself, in less time than a job of Spark takes to start."""
+"""The driver reads up to this much itself, in less time than a job of Spark takes to start."""
 
 
 @dataclass(frozen=True)
 class TableSettings:
-    """What to make tables of, and where.
+    """The settings of a table: its bucket, and its place.
 
     `to` is a directory that all machines of the cluster see under the same path. At most one of
     `as_of_revision` and `as_of_time` asks for a further table of the keys as they were then.
-    `fail_on_data_loss`: a bucket that was deleted and made anew, or put back to an older state, is
-    refused; otherwise it is told in the result, and the tables go on with the bucket there is now.
-    `rounds_max` bounds how often a run reads again what has come while it was reading.
-    `keep_versions_h` is how long older versions of the tables can still be read, in hours; what
-    another run is writing must not be older than that. `follow`: go on until stopped, and bring the
-    tables up to date every `every_s` seconds, if the bucket has changed.
+    `fail_on_data_loss`: a bucket that was deleted and created again, or restored to an older state,
+    is refused; otherwise the result reports it, and the tables continue with the current bucket.
+    `rounds_max` limits how often a run reads again what has come while it was reading.
+    `keep_versions_h` is the time for which older versions of the tables can still be read, in
+    hours; unfinished files of another run must not be older than that. `follow`: continue until
+    stopped, and update the tables every `every_s` seconds, if the bucket has changed.
     """
 
     login: Login
@@ -113,7 +112,7 @@ class TableSettings:
     keep_versions_h: int = KEEP_VERSIONS_H
 
     def check(self) -> None:
-        """Raises OptionError for what is wrong without asking anybody."""
+        """Raises OptionError for errors that show without a server."""
         SourceOptions.parse(login_options(self.login) | {"bucket": self.bucket})
         if not self.to.strip():
             raise OptionError("option to is empty: name the directory the tables go to")
@@ -143,18 +142,18 @@ class TableSettings:
 
     @property
     def root(self) -> Path:
-        """Where the tables go, for the workers too, which run in folders of their own."""
+        """The absolute path of the tables: workers run in folders of their own."""
         return Path(self.to).absolute()
 
 
 @dataclass(frozen=True)
 class TableResult:
-    """What a run has done.
+    """The result of a run.
 
-    `entries` were added to the history, `missing` revisions were gone before they were read,
-    `keys` are in the latest table, `behind` revisions came while the run was ending. The tables
-    know the keys as of every revision from `complete_from` on; None if no run has caught up with
-    the bucket yet. `lost` says in one line what happened to the bucket, if something did.
+    `entries` were added to the history, `missing` revisions were gone before they were read, `keys`
+    are in the latest table, `behind` revisions came while the run was ending. The tables know the
+    keys as of every revision from `complete_from` on; None if no run has caught up with the bucket
+    yet. `lost` describes a loss of the bucket in one line, if there was one.
     """
 
     bucket: str
@@ -180,9 +179,9 @@ def read_table(
     as_of_revision: int | None = None,
     as_of_time: str | None = None,
 ) -> "DataFrame":
-    """The keys and values of the tables at `path`: those of now, or as of a revision or time.
+    """The keys and values of the tables at `path`: the current ones, or as of a revision or time.
 
-    Raises OptionError for a revision the tables have not come to, or do not know completely.
+    Raises OptionError for a revision that the tables have not reached, or do not know completely.
     """
     if as_of_revision is None and as_of_time is None:
         return _existing(path, LATEST).read(spark).select(*LATEST_COLUMNS)
@@ -197,9 +196,9 @@ def read_history(
     as_of_time: str | None = None,
     purged: bool = False,
 ) -> "DataFrame":
-    """Every entry of the bucket that was seen, up to a revision or time.
+    """Every entry of the bucket that was read, up to a revision or time.
 
-    What a purge of its key was meant to remove is left out, unless `purged` asks for it.
+    Entries that a purge of their key was meant to remove are left out, unless `purged`.
     """
     history = _existing(path, HISTORY)
     state = _State.of(history)
@@ -233,22 +232,22 @@ def _as_of(table: Table, history: "DataFrame", bound: AsOf) -> "DataFrame":
     return as_of(history, state.generation_times(), bound).select(*LATEST_COLUMNS)
 
 
-# --- how far the tables have come ---------------------------------------------------------------
+# --- the progress of the tables -----------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class _Generation:
-    """One life of a bucket: as the server says it was created, and since when we know it."""
+    """One life of a bucket: the time of its creation by the server, and since when we know it."""
 
     created: str
     since_us: int
-    # The first revision at which all keys were known, and when that was; None before that.
+    # The first revision at which all keys were known, and its time; None before that.
     complete_from: int | None = None
     complete_us: int | None = None
 
     @property
     def mark(self) -> str:
-        """The name under which a table says which revision of this bucket it holds."""
+        """The name under which a table keeps the revision of this bucket that it holds."""
         return f"headwater.table/{self.created}/{self.since_us}"
 
     @property
@@ -258,7 +257,7 @@ class _Generation:
 
 @dataclass(frozen=True)
 class _State:
-    """What a history holds."""
+    """The content of a history."""
 
     bucket: str
     generations: tuple[_Generation, ...]
@@ -269,7 +268,7 @@ class _State:
         properties = table.properties
         if _GENERATIONS_PROPERTY not in properties:
             raise OptionError(f"the table at {table.path!r} was not made by the job table")
-        # Tables of earlier versions do not say from which revision on they are complete.
+        # Tables of earlier versions do not have the revision from which on they are complete.
         generations = tuple(
             _Generation(str(created), int(since_us), *complete)
             for created, since_us, *complete in json.loads(properties[_GENERATIONS_PROPERTY])
@@ -309,7 +308,7 @@ class _State:
             )
 
     def completed(self, revision: int, time_us: int) -> "_State":
-        """The state that knows since when its current bucket is complete."""
+        """The state with the revision and time since which its current bucket is complete."""
         current = replace(self.current, complete_from=revision, complete_us=time_us)
         return replace(self, generations=(*self.generations[:-1], current))
 
@@ -341,7 +340,7 @@ def table(
 
 
 class _Following:
-    """One run after the other, and what they have done together."""
+    """Runs one after the other, and their total result."""
 
     def __init__(self, spark: "SparkSession", settings: TableSettings, progress: Progress) -> None:
         self._spark = spark
@@ -352,11 +351,11 @@ class _Following:
         self._result: TableResult | None = None
 
     def next(self) -> TableResult:
-        """Bring the tables up to date, unless nothing has happened since the last time."""
+        """Bring the tables up to date, unless the bucket is unchanged since the last time."""
         with Connection(self._settings.login) as connection:
             run = _Run(self._spark, self._settings, ApiClient(connection), self._progress)
             info = run.info()
-            # Whatever changes a bucket changes its counts too, also a purge and an age limit.
+            # Every change of a bucket changes its counts too, even a purge and an age limit.
             if self._result is None or info != self._info:
                 self._result = _added(self._result, run.run(info))
                 self._info = info
@@ -394,7 +393,7 @@ class _Run:
         self._lost: str | None = None
 
     def run(self, info: StreamInfo) -> TableResult:
-        """Bring the tables up to date with a bucket that has just been looked at."""
+        """Bring the tables up to date with a bucket whose information is fresh."""
         settings = self._settings
         history = self._open_history(info)
         self._progress.stage("entries", info.last_seq - _State.of(history).revision)
@@ -406,7 +405,7 @@ class _Run:
             added = self._append(history, state, info)
             entries += added
             missing += info.last_seq - state.revision - added
-            # Asked again: what was overwritten while it was read has a newer revision now.
+            # Asked again: entries that were overwritten during the read have newer revisions.
             info_read, info = info, self.info()
             if info.last_seq > info_read.last_seq:
                 self._progress.note(f"{info.last_seq - info_read.last_seq} more since")
@@ -435,7 +434,7 @@ class _Run:
         return self._materialised(history, state, result)
 
     def info(self) -> StreamInfo:
-        """The bucket as it is now. Raises OptionError if there is none."""
+        """The current bucket. Raises OptionError if it does not exist."""
         bucket = self._settings.bucket
         try:
             return self._server.stream_info(stream_name(Kind.BUCKET, bucket))
@@ -460,7 +459,7 @@ class _Run:
         return history
 
     def _generation(self, history: Table, info: StreamInfo) -> _State:
-        """The state to go on from; a new generation where the bucket is no longer the same."""
+        """The state to continue from; a new generation if the bucket is another one."""
         state = _State.of(history)
         loss = self._loss(state, info)
         if loss is None:
@@ -473,7 +472,7 @@ class _Run:
         self._lost = loss.text
         self._progress.note(loss.text)
         if info.created == state.current.created:
-            # Put back to an older state: the same creation, so our own clock tells them apart.
+            # Restored to an older state: the creation is the same, so our own clock is used.
             added = _Generation(info.created, time.time_ns() // 1_000)
         else:
             added = _first_generation(info)
@@ -483,11 +482,11 @@ class _Run:
 
     def _loss(self, state: _State, info: StreamInfo) -> Loss | None:
         held = Offset(info.name, state.current.created, state.revision + 1)
-        # Entries go when their keys are written again: that is no loss.
+        # Entries are dropped when their keys are written again: that is no loss.
         return loss_of(held, info, keeps=False)
 
     def _append(self, history: Table, state: _State, info: StreamInfo) -> int:
-        """Add what is newer than the history; how many entries that was."""
+        """Add newer entries to the history. Returns their number."""
         first = max(state.revision + 1, info.first_seq)
         parts: list[Part] = []
         if info.messages and first <= info.last_seq:
@@ -513,7 +512,7 @@ class _Run:
         self._progress.advance(revision - state.revision)
 
     def _catch_up(self, history: Table, state: _State, info: StreamInfo) -> tuple[int, int]:
-        """Add the newest entries; how many these were, and the revision the history is at now."""
+        """Add the newest entries. Returns their number, and the revision of the history now."""
         from headwater.spark.jobs.table.catch_up import CaughtUp
 
         caught_up = CaughtUp.of(self._server.connection, info, state.revision)
@@ -528,7 +527,7 @@ class _Run:
         return caught_up.entries.num_rows, caught_up.revision
 
     def _note_complete(self, history: Table) -> None:
-        """Say from which revision on the keys are known: all, if no entry was ever forgotten."""
+        """Note the revision from which on the keys are known: the first, if none was dropped."""
         from pyspark.sql import functions as f
 
         state = _State.of(history)
@@ -550,7 +549,7 @@ class _Run:
         return frame.coalesce(1) if last - first < ONE_FILE_ENTRIES_MAX else frame
 
     def _bring_up(self, history: Table, state: _State) -> Table:
-        """Make the latest table say what the history says."""
+        """Bring the latest table up to date with the history."""
         self._progress.stage("latest", None)
         latest = Table(f"{self._settings.root}/{LATEST}")
         if not latest.exists:
@@ -566,7 +565,7 @@ class _Run:
         return latest
 
     def _gone(self, keys: "DataFrame") -> list[str]:
-        """Those of the keys that the bucket has lost without a mark."""
+        """The keys that the bucket has lost without a marker."""
         import pyarrow as pa
 
         from headwater.spark.buckets import key_of
@@ -581,7 +580,7 @@ class _Run:
         return [
             row.key
             for row in keys.join(frame, "key", "left_anti").collect()
-            # Where keys come and go meanwhile, the list of subjects can have left one out.
+            # If keys change meanwhile, the list of subjects may have missed one.
             if is_sure or self._server.kv_get(bucket, row.key) is None
         ]
 
@@ -605,7 +604,7 @@ class _Run:
 
 
 def _is_few(info: StreamInfo, after: int) -> bool:
-    """Whether the driver itself can read what is behind a revision."""
+    """Whether the driver itself can read the entries behind a revision."""
     entries = min(info.last_seq - after, info.messages)
     mean_bytes = info.bytes / max(info.messages, 1)
     return entries <= CATCH_UP_ENTRIES_MAX and entries * mean_bytes <= CATCH_UP_BYTES_MAX

@@ -2,14 +2,14 @@
 
 A file of Parquet cannot be changed, only replaced. A merge finds the files that hold a key which
 has changed or is gone, writes their other rows and the new ones into new files, and replaces the
-former by the latter in one commit. The other files stay as they are, so a merge costs what has
-changed and not what the table holds. Keys are spread over the new files by their hash: a key stays
-in one file, and few keys that change often touch few files.
+former by the latter in one commit. The other files stay as they are, so the cost of a merge depends
+on the changes and not on the size of the table. Keys are spread over the new files by their hash: a
+key stays in one file, and few keys that change often touch few files.
 
-New keys come in files of their own. When more than `SMALL_FILES_MAX` files are small, the next
-merge takes them into the files it writes.
+New keys get files of their own. When more than `SMALL_FILES_MAX` files are small, the next merge
+includes them in the files it writes.
 
-Must not know: how a bucket is read; which keys it has lost is asked by a function.
+Must not know: how a bucket is read. A function returns the keys that it has lost.
 """
 
 from collections.abc import Callable, Sequence
@@ -27,30 +27,30 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 FILE_ROWS: Final = 100_000
-"""The rows of a file: so many are written again when one of its keys changes."""
+"""The rows of a file, which are written again when one of its keys changes."""
 
 SMALL_FILES_MAX: Final = 8
-"""So many files with less than a quarter of that may stay; each costs a reader its opening."""
+"""The number of files with less than a quarter of that which may stay; each costs a reader time."""
 
 _FILE: Final = "file"
 
 Mark = tuple[str, int]
-"""Which bucket a table holds, and up to which revision."""
+"""The bucket of a table, and its revision."""
 
 Gone = Callable[["DataFrame"], Sequence[str]]
-"""Which of the keys of a frame the bucket has lost without a mark."""
+"""Returns the keys of a frame that the bucket has lost without a marker."""
 
 
 @dataclass(frozen=True)
 class LatestTable:
-    """One version of the table, and what it takes to make the next."""
+    """One version of the table, and the means to make the next."""
 
     spark: "SparkSession"
     table: Table
     gone: Gone
 
     def bring_up(self, history: "DataFrame", rows_max: int, mark: Mark, now: datetime) -> None:
-        """Make the table say what a history of at most `rows_max` rows says at `mark`."""
+        """Bring the table up to date with a history of at most `rows_max` rows at `mark`."""
         from pyspark.sql import functions as f
 
         held = self.table.mark(mark[0])
@@ -86,11 +86,11 @@ class LatestTable:
         self._commit(rows, rows_max, replaced, mark)
 
     def _known(self) -> "DataFrame":
-        """The keys of the table, when they expire, and in which files they are."""
+        """The keys of the table, their expiry, and their files."""
         from pyspark.sql import functions as f
 
         rows = self.table.read(self.spark)
-        # Without files there is nothing whose name could be asked for.
+        # Without files there is no file name column.
         file = f.col("_metadata.file_name") if self.table.parts else f.lit("")
         return rows.select("key", "expires", file.alias(_FILE))
 
@@ -112,7 +112,7 @@ class LatestTable:
 
 
 def _replaced(parts: Sequence[StoredPart], touched: set[str]) -> list[StoredPart]:
-    """The files that a merge writes anew: those it touches, and small ones if they are many."""
+    """The files that a merge replaces: those it touches, and small ones if they are many."""
     small = {part.path for part in parts if part.rows < FILE_ROWS // 4}
     if len(small - touched) > SMALL_FILES_MAX:
         touched = touched | small
