@@ -6,7 +6,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from headwater.base.errors import OperatingError
-from headwater.server.configuration.flags import Command, Run, parse_command_line
+from headwater.server.configuration.flags import Command, RunServer, parse_command_line
 from headwater.server.configuration.parser import ConfParseError, Value, digest, parse_text
 
 VALID = [
@@ -104,7 +104,7 @@ def test_mutations_read_as_options(text: bytes) -> None:
         command = parse_command_line(["-c", "d.conf"], read, ENVIRON)
     except OperatingError:
         return
-    assert isinstance(command, Run)
+    assert isinstance(command, RunServer)
 
 
 @given(st.lists(st.text(alphabet="-=pjs012x DVt\0é", max_size=8), max_size=6))

@@ -11,7 +11,7 @@ from headwater.server.core.client import Client
 from headwater.server.core.own_subscriptions import OwnSubscriptions, own_client
 from headwater.server.streams.advisories import Advisories, ServerTitle
 from headwater.server.streams.backups.exchange import Exchange, TransferServer
-from tests.unit.server.stored_world import StoredWorld
+from tests.kit.stored_world import StoredWorld
 
 SUBJECT: Final = b"$JS.SNAPSHOT.RESTORE.S.1"
 

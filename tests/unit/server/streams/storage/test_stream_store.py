@@ -11,7 +11,7 @@ from headwater.store.log.file_log import FileLog
 from headwater.store.log.memory_log import MemoryLog
 from headwater.store.store import SyncMode
 from headwater.testing.disk import SimDisk
-from tests.unit.server.stored_world import StoredWorld, streaming
+from tests.kit.stored_world import StoredWorld, streaming
 
 ORDERS: Final = StreamConfig(name="ORDERS", subjects=("orders",))
 IN_MEMORY: Final = StreamConfig(name="M", subjects=("m",), storage=Storage.MEMORY)
