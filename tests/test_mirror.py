@@ -27,20 +27,24 @@ MIRRORS_NOTHING: Final = frozenset({"spark/jobs/test_paths"})
 WITHOUT_A_UNIT_TEST: Final[Mapping[str, str]] = {
     "base": "checksums clock entropy ids invariants",
     "cli": "commands serve",
-    "cli/api": "advice client command connection_failures model",
+    "cli/api": "advice client command configuring",
+    "cli/connection": "failures options session target",
     "cli/consumers": "commands render",
+    "cli/messaging": "messages render",
     "cli/pipeline": "checks commands demo file_commands jobs options render union",
     "cli/server": "account",
     "cli/shell": (
-        "confirm output parameters pipe_reader progress sections settings settings_options tables "
-        "templates units versions"
+        "confirm output parameters pipe_reader progress sections settings settings_options "
+        "tables templates units versions"
     ),
-    "cli/store": "read_only_files reader stream_reader",
+    "cli/store": "opening read_only_files",
     "cli/streams": "archive commands render transfer",
-    "client/link": "api errors option_files pipelined ranges sizes tls",
+    "client/link": (
+        "api errors option_files pipelined ranges server_urls sizes temporary_consumers tls"
+    ),
     "go": "json_syntax",
-    "jetstream": "account advisories error_codes header_names records",
-    "jetstream/api": "consumer_documents documents operation stream_identity streams",
+    "jetstream": "account advisories error_codes header_names records server_room",
+    "jetstream/api": "consumer_documents documents keepers operation stream_identity streams",
     "jetstream/backup": (
         "archive archive_form blocks consumer_document consumer_files cursor documents errors "
         "filling form tar"
@@ -53,31 +57,40 @@ WITHOUT_A_UNIT_TEST: Final[Mapping[str, str]] = {
     "jetstream/streams/publishing": "admission batch_limits decision forecast in_flight overlay",
     "jetstream/streams/schedules": "scheduling",
     "runtime": "environment file_watch loop_thread loops real scratch time_zones",
-    "server": "lifecycle main",
+    "server": "lifecycle main settings",
     "server/configuration": "jetstream_section lexer reading",
-    "server/core": "budget closing out_buffers own_subscriptions reserved_subjects",
+    "server/connections": "announcements closing connections login pings roster subscribing",
+    "server/core": "budget out_buffers own_subscriptions reserved_subjects subject_space",
+    "server/monitoring": "facts",
     "server/monitoring/pages": "absent accountz connz healthz index_page query subsz varz",
-    "server/streams": "advisories limits waiting_steps",
-    "server/streams/backups": "restores snapshots transfers",
+    "server/streams": "advisories facts hosted_consumers hosted_streams waiting_steps",
+    "server/streams/backups": "restores snapshots staging transfers",
+    "server/streams/storage": "limits recovery",
     "server/system": "events",
     "spark": "buckets catalog_tables datasource demo objects rows session",
     "spark/jobs": "progress reading",
     "spark/jobs/archive": (
-        "compaction delta_log delta_table durable_files parquet_files query reader sink "
-        "spark_checkpoint"
+        "compaction delta_log delta_table durable_files opening parquet_files query reader "
+        "settings sink spark_checkpoint"
     ),
     "spark/jobs/replay": "job lane marker",
     "spark/jobs/stats": "figures job",
     "spark/jobs/table": "catch_up history job latest",
     "spark/read": "batches pushdown source stream_source streams_source unplanned_source",
     "spark/write": "sink tail",
-    "store/disk": "filesystem room store_file unfinished wal",
+    "store": "errors group_commit stream_folders",
+    "store/disk": "disposal filesystem findings layout room set_aside store_file unfinished wal",
     "store/index": (
-        "census cursor picture sorted_page subject_filter subject_order subject_table walks"
+        "block_counts filter_cursor index_snapshot sorted_page subject_filter subject_order "
+        "subject_table walks"
     ),
-    "store/log": "batch_records log_check log_files log_sync memory_log",
-    "store/recovery": "catalogue",
-    "store/upkeep": "checkpoint_writing",
+    "store/log": (
+        "availability batch_records checkpoints compactions durability file_checks "
+        "journal_rewrites log_folder log_journal log_write_ahead losses memory_log segments "
+        "stream_file"
+    ),
+    "store/recovery": "catalogue inspection replay stream_inspection",
+    "store/upkeep": "checkpoint_writing log_check log_sync",
     "testing": "clock disk_faults disk_folders entropy pytest_plugin tcp trace",
     "testing/checkers": "delivery",
     "wire": "batch",

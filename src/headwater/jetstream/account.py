@@ -1,7 +1,7 @@
 """The JetStream of one account: its streams, its limits and its usage.
 
-Totals are kept while streams change and never added up, because every publish is held against
-them: whoever lets a stream work calls `update_usage` afterwards.
+Totals are updated while streams change and never summed up, because every publish is checked
+against them: after a stream has worked, its runner calls `update_usage`.
 """
 
 from bisect import bisect_left, insort

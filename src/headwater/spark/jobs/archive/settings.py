@@ -19,21 +19,21 @@ EVERY_S_MAX: Final = 86_400.0
 
 @dataclass(frozen=True)
 class ArchiveSettings:
-    """What to archive, where, and how the files are to look.
+    """The settings of an archive: its stream, its place, and its files.
 
-    `to` is a directory that the driver and all executors can write to; a stream, format, subjects
-    and partitioning of its own belong to it for good. `follow`: go on until stopped, instead of up
-    to the end the stream has now, with a batch every `every_s` seconds (0: as soon as there is
-    something to archive). `max_messages_per_trigger`: the most one batch takes; where nothing is
-    said MESSAGES_PER_BATCH_MAX, when following for each second of `every_s`. `min_partitions`: into
-    how many tasks a batch is cut at least, else two if that is worth it. `checkpoint` is a
-    directory for Spark's own notes.
+    `to` is a directory that the driver and all executors can write to; its stream, format, subjects
+    and partitioning never change. `follow`: continue until stopped, instead of up to the current
+    end of the stream, with a batch every `every_s` seconds (0: as soon as there are messages).
+    `max_messages_per_trigger`: the limit of one batch; MESSAGES_PER_BATCH_MAX if it is absent, for
+    each second of `every_s` when following. `min_partitions`: the least number of tasks of a batch;
+    two if it is absent and the batch is large enough. `checkpoint` is a directory for Spark's own
+    notes.
 
     After every `compact_every` batches (0: never meanwhile) and at the end, small files are merged
-    into files of up to `file_mb`, unless `compact` is off. `replaced_age_s`: how long a Delta table
-    keeps files that were merged, and the entries of its log, for those who read an older version.
-    `orphan_age_s`: how old a
-    file of a failed attempt must be to be removed; longer than any attempt lasts.
+    into files of up to `file_mb`, unless `compact` is off. `replaced_age_s`: the time for which a
+    Delta table keeps merged files, and the entries of its log, for readers of an older version.
+    `orphan_age_s`: the age at which a file of a failed attempt is removed; longer than any attempt
+    lasts.
     """
 
     login: Login
@@ -114,7 +114,7 @@ class ArchiveSettings:
 
 @dataclass(frozen=True)
 class ArchiveResult:
-    """What a run has done. `next_sequence` is where the next one goes on."""
+    """The result of a run. `next_sequence` is the start of the next one."""
 
     stream: str
     to: str
