@@ -19,12 +19,12 @@ from benchmarks.stream_scenarios import STREAM_SCENARIOS
 
 SCENARIOS: Final = CORE_SCENARIOS | STREAM_SCENARIOS | CONSUMER_SCENARIOS | FAIRNESS_SCENARIOS
 
-# More than this before we begin is somebody else's work.
+# A higher load before the start is that of other programs.
 QUIET_LOAD_MAX: Final = 0.7
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the scenarios that were named, all if none was."""
+    """Run the named scenarios, all if none is named."""
     options = parse(arguments)
     settings = QUICK if options.quick else FULL
     if options.rounds:
@@ -81,7 +81,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def machine() -> str:
-    """What the figures were measured on."""
+    """The machine of the figures."""
     cores = os.cpu_count()
     usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else cores
     return (

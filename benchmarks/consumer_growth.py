@@ -1,8 +1,8 @@
-"""What publishes, acknowledgements and pulls cost as there are more of what could be in their way.
+"""The cost of publishes, acknowledgements and pulls as consumers, pending acks and pulls grow.
 
-Consumers on a stream, messages that are not acknowledged, and requests that wait: whatever their
-number, a message should cost the same. As in `stream_growth`, measured is the processor time of
-the server, and nats-server goes the same way beside ours.
+Whatever the number of consumers on a stream, of messages without an acknowledgement, or of waiting
+requests: a message should cost the same. As in `stream_growth`, the processor time of the server is
+measured, and nats-server is measured beside ours.
 """
 
 from collections.abc import Callable, Iterator
@@ -34,14 +34,14 @@ QUEUES: Final = (10, 100, 1_000)
 PENDING: Final = (100, 1_000, 10_000, 100_000)
 WAITING: Final = (1, 10, 100, 1_000)
 PROBES: Final = 20_000
-# One at a time they take longer.
+# Single publishes take longer.
 SINGLE_PROBES: Final = 2_000
 
 HOUR_NS: Final = 3_600_000_000_000
 PUBLISHING: Final = Publishing("b", 128, 1000)
 PULLING: Final = Pulling(100, acks=True)
 WORKER: Final = "worker"
-# The first token of subjects that the worker is not about.
+# The first token of subjects that the worker's filter does not match.
 OTHERS: Final = "others"
 WORKER_CONFIG: Final[dict[str, object]] = {
     "durable_name": WORKER,
@@ -52,13 +52,13 @@ WORKER_CONFIG: Final[dict[str, object]] = {
     "max_waiting": 2 * WAITING[-1],
 }
 
-# What a message cost the server, in microseconds, by what was done with it.
+# The cost of a message for the server, in microseconds, by operation.
 Costs = dict[str, float]
 
 
 @dataclass(frozen=True)
 class Stage:
-    """A size that was reached, and how it is measured there."""
+    """A size that was reached, and its measurement."""
 
     size: int
     measure: Callable[[], Costs]
@@ -88,7 +88,7 @@ def cost_us(result: LoadResult) -> float:
 def consumers(
     server: Server, settings: Settings, sizes: tuple[int, ...] = CONSUMERS, below: str = ""
 ) -> Iterator[Stage]:
-    """More consumers that do not ask for messages: about every one, or about other subjects."""
+    """More consumers that request no messages: of every subject, or of other subjects."""
     probes = int(PROBES * settings.round_s)
     made = 0
     for size in sizes:
@@ -110,7 +110,7 @@ def pending(server: Server, settings: Settings) -> Iterator[Stage]:
 
 
 def waiting(server: Server, settings: Settings) -> Iterator[Stage]:
-    """More requests that wait at the worker; who is served asks again."""
+    """More requests that wait at the worker; a served client requests again."""
     probes = int(SINGLE_PROBES * settings.round_s)
     for size in WAITING:
         with waiting_pulls(server, WORKER, size) as publish_each:
@@ -123,7 +123,7 @@ def publish_singly(publish_each: Callable[[int], LoadResult], messages: int) -> 
 
 
 def growth(name: str, growing: Growing, **config: object) -> Scenario:
-    """How much more a message costs at the largest of the sizes than at the smallest."""
+    """The factor between the costs of a message at the largest and at the smallest size."""
 
     def measure(settings: Settings) -> list[Row]:
         ours, theirs = (
@@ -147,7 +147,7 @@ def growth(name: str, growing: Growing, **config: object) -> Scenario:
                     higher_is_better=False,
                     aim=FLAT,
                     notes=notes,
-                    # A factor of factors would say nothing of what a message costs.
+                    # A ratio of two factors would have no meaning.
                     is_comparable=False,
                 )
             )
@@ -159,7 +159,7 @@ def growth(name: str, growing: Growing, **config: object) -> Scenario:
 def measure_growth(
     kind: str, growing: Growing, config: dict[str, object], settings: Settings
 ) -> dict[str, dict[int, float]]:
-    """What a message costs a server at each size, by what is done with it."""
+    """The cost of a message for a server at each size, by operation."""
     found: dict[str, dict[int, float]] = {}
     with with_streams(kind, sync_always=False) as server:
         subjects = ["b", f"{OTHERS}.>"]
@@ -175,7 +175,7 @@ def measure_growth(
 
 
 def factor(costs: dict[int, float]) -> float:
-    """The cost at the largest size by that at the smallest."""
+    """The cost at the largest size divided by that at the smallest."""
     return costs[max(costs)] / costs[min(costs)]
 
 

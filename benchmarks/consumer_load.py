@@ -1,11 +1,10 @@
-"""Consuming from a stream: as fast as the server delivers, by pulls or by pushes, with acks or not.
+"""Consuming from a stream as fast as the server delivers: pull or push, with acks or without.
 
-The client looks at no single message while the clock runs: it counts reply subjects in what was
-read, and where they are acknowledged finds them by one pattern and joins them into one write. What
-it costs is reported beside what the server costs, so that a round in which the client was the
-bottleneck shows as one.
+The client inspects no single message while the clock runs: it counts reply subjects in the bytes it
+has read and, to acknowledge, finds them by one pattern and joins them into one write. The client's
+cost is reported beside the server's, so that a round in which the client was the bottleneck shows.
 
-A round with acks ends when the server has answered the last of them: then all are taken in.
+A round with acks ends when the server has answered the last of them: then all are processed.
 """
 
 import json
@@ -27,7 +26,7 @@ from benchmarks.wire import READ_BYTES, STALL_S, dial
 STREAM: Final = "B"
 ACK_PREFIX: Final = b"$JS.ACK."
 ACK_SUBJECT: Final = re.compile(rb"\$JS\.ACK\.[^ \r]+")
-# Also in a heartbeat, which names the subject again that was not answered.
+# Also in a heartbeat, which repeats the subject that was not answered.
 FLOW_SUBJECT: Final = re.compile(rb"\$JS\.FC\.[^ \r]+")
 ACK_END: Final = b" 4\r\n+ACK\r\n"
 REFUSAL: Final = re.compile(rb"NATS/1\.0 (?:4|503)[^\r]*")
@@ -41,7 +40,7 @@ ORDERED: Final[dict[str, object]] = {
     "num_replicas": 1,
 }
 
-# Requests to make consumers that are sent before their answers have come.
+# Requests for consumers that are sent before their answers have come.
 MADE_AT_ONCE: Final = 50
 
 _numbers: Final = count(1)
@@ -49,7 +48,7 @@ _numbers: Final = count(1)
 
 @dataclass(frozen=True)
 class Pulling:
-    """How clients pull: so many workers, each asking for a batch when half of one is left."""
+    """The pulling clients: workers that each request a batch when half of one is left."""
 
     batch: int
     acks: bool
@@ -62,18 +61,18 @@ class Receiver:
     def __init__(self, connection: socket.socket, acks: bool) -> None:
         self.connection = connection
         self.last_ack = b""
-        # Messages that were asked for and have not come, where they have to be.
+        # Messages that were requested and have not come, if they are counted.
         self.outstanding = 0
         self._acks = acks
         self._tail = b""
 
     def read(self) -> int:
-        """Take what has arrived, acknowledge it, and return how many messages that was."""
+        """Read and acknowledge messages. Returns their number."""
         chunk = self.connection.recv(READ_BYTES)
         if not chunk:
             raise BenchmarkError(f"the server closed the connection: {self._tail[-200:]!r}")
         data = self._tail + chunk
-        # Control lines are looked at whole.
+        # Only complete control lines are processed.
         end = data.rfind(b"\r\n") + 2
         self._tail = data[end:]
         answers = b""
@@ -97,7 +96,7 @@ class Receiver:
         return arrived
 
     def await_acks(self, inbox: str) -> None:
-        """Return when the server has taken in all acknowledgements that were sent."""
+        """Return when the server has processed all sent acknowledgements."""
         if self.last_ack:
             self.connection.sendall(
                 b"PUB %b %b 4\r\n+ACK\r\n" % (self.last_ack, f"{inbox}.done".encode())
@@ -112,15 +111,15 @@ class Receiver:
 
 
 def make_consumer(server: Server, name: str, config: dict[str, object]) -> None:
-    """Make a consumer; raises BenchmarkError if the server does not."""
+    """Create a consumer. Raises BenchmarkError if the server refuses."""
     document: dict[str, object] = {"stream_name": STREAM, "config": {"name": name, **config}}
     call(server, f"CONSUMER.CREATE.{STREAM}.{name}", document)
 
 
 def make_consumers(server: Server, names: list[str], below: str = "") -> None:
-    """Make many durable consumers, a few at a time, each about a subject of its own or about all.
+    """Create many durable consumers, a few at a time, each with a filter of its own or none.
 
-    Their subjects are `below` one token, if that is given.
+    Their filters are `below` one token, if that is given.
     """
     with dial(server.port, f"SUB {INBOX}* 1\r\n".encode()) as connection:
         for begin in range(0, len(names), MADE_AT_ONCE):
@@ -147,7 +146,7 @@ def remove_consumer(server: Server, name: str) -> None:
 
 
 def call(server: Server, subject: str, document: dict[str, object] | None) -> bytes:
-    """The answer of the API; raises BenchmarkError if that is a refusal."""
+    """The answer of the API. Raises BenchmarkError for an error."""
     with dial(server.port, f"SUB {INBOX}* 1\r\n".encode()) as connection:
         body = b"" if document is None else json.dumps(document).encode()
         reply = request(connection, f"$JS.API.{subject}", body)
@@ -157,7 +156,7 @@ def call(server: Server, subject: str, document: dict[str, object] | None) -> by
 
 
 def measured(server: Server, messages: int, run: Callable[[], None]) -> LoadResult:
-    """What it takes to run something that moves so many messages."""
+    """The cost of running something that moves this many messages."""
     server_s, own_s, started = server.cpu_s(), time.process_time(), time.perf_counter()
     run()
     seconds = time.perf_counter() - started
@@ -165,7 +164,7 @@ def measured(server: Server, messages: int, run: Callable[[], None]) -> LoadResu
 
 
 def pull_round(server: Server, consumer: str, pulling: Pulling, messages: int) -> LoadResult:
-    """Get messages of a consumer that has so many, and acknowledge them."""
+    """Pull and acknowledge messages of a consumer that has this many."""
     inbox = f"_INBOX.pull{next(_numbers)}"
     body = json.dumps({"batch": pulling.batch, "expires": PULL_EXPIRES_NS}).encode()
     with ExitStack() as stack:
@@ -205,9 +204,9 @@ def pull_round(server: Server, consumer: str, pulling: Pulling, messages: int) -
 def waiting_pulls(
     server: Server, consumer: str, waiting: int
 ) -> Iterator[Callable[[int], LoadResult]]:
-    """Have so many requests wait; a function publishes messages, one at a time.
+    """Let requests wait; yields a function that publishes messages, one at a time.
 
-    Each of them goes to a request, and the client asks anew and acknowledges the message.
+    Each message goes to a request, and the client requests again and acknowledges the message.
     """
     inbox = f"_INBOX.wait{next(_numbers)}"
     body = b'{"batch":1,"expires":%d}' % PULL_EXPIRES_NS
@@ -231,7 +230,7 @@ def waiting_pulls(
 def push_round(
     server: Server, config: dict[str, object], messages: int, acks: bool = False
 ) -> LoadResult:
-    """Have a new consumer push a stream's messages."""
+    """Let a new consumer push a stream's messages."""
     number = next(_numbers)
     name, inbox = f"push{number}", f"_INBOX.push{number}"
     with dial(server.port, f"SUB {inbox} 1\r\nSUB {inbox}.done 2\r\n".encode()) as connection:
@@ -250,7 +249,7 @@ def push_round(
 
 
 def arrivals(receivers: list[Receiver]) -> Iterator[Receiver]:
-    """Whichever of them has something to read, for ever."""
+    """Receivers that have bytes to read, for ever."""
     if len(receivers) == 1:
         while True:
             yield receivers[0]
@@ -268,8 +267,7 @@ def arrivals(receivers: list[Receiver]) -> Iterator[Receiver]:
 def latencies_s(server: Server, consumer: str, requests: int, size: int) -> tuple[float, float]:
     """Medians of a stream at rest: from publish to delivery, and from request to delivery.
 
-    The first is with a request that waits, the second with a message that does. Messages are not
-    acknowledged.
+    In the first a request waits, in the second a message. Messages are not acknowledged.
     """
     inbox = f"_INBOX.idle{next(_numbers)}"
     ask = f"PUB $JS.API.CONSUMER.MSG.NEXT.{STREAM}.{consumer} {inbox} 1\r\n1\r\n".encode()
@@ -303,7 +301,7 @@ def _read_one(receiver: Receiver) -> None:
 
 
 def _settle(connection: socket.socket) -> None:
-    """Return when the server has taken in what was sent."""
+    """Return when the server has processed all sent bytes."""
     connection.sendall(b"PING\r\n")
     data = b""
     while b"PONG\r\n" not in data:

@@ -37,7 +37,7 @@ _numbers: Final = count(1)
 
 @dataclass(frozen=True)
 class Kind:
-    """A way to consume. `messages` are about as many as a second takes."""
+    """A way to consume. `messages` are about as many as fit into a second."""
 
     name: str
     consume: Round
@@ -45,13 +45,13 @@ class Kind:
     messages: int = 100_000
     config: dict[str, object] = field(default_factory=dict)
     is_emptied: bool = False
-    """Whether consuming removes the messages, so that each round needs others."""
+    """Whether consuming removes the messages, so that each round needs new ones."""
     is_whole: bool = False
-    """Whether there are as many messages however long a round is to take."""
+    """Whether the number of messages does not depend on the length of a round."""
 
 
 def pull(pulling: Pulling) -> Round:
-    """Pull all that is in the stream."""
+    """Pull all messages of the stream."""
     policy = "explicit" if pulling.acks else "none"
 
     def consume(server: Server, messages: int) -> LoadResult:
@@ -65,7 +65,7 @@ def pull(pulling: Pulling) -> Round:
 
 
 def push(config: dict[str, object]) -> Round:
-    """Have all pushed that is in the stream."""
+    """Let all messages of the stream be pushed."""
 
     def consume(server: Server, messages: int) -> LoadResult:
         return push_round(server, config, messages)
@@ -144,7 +144,7 @@ def consuming(kind: Kind) -> Scenario:
 def notes(
     settings: Settings, ours: tuple[LoadResult, ...], theirs: tuple[LoadResult, ...]
 ) -> list[str]:
-    """What a message cost the servers, and how busy the client was."""
+    """The cost of a message for the servers, and the load of the client."""
     return [
         f"processor time of the server for a message: {cost_us(ours)} us ({settings.ours}), "
         f"{cost_us(theirs)} us ({NATS_SERVER})",
@@ -159,7 +159,7 @@ def cost_us(results: tuple[LoadResult, ...]) -> str:
 
 
 def idle_latency(settings: Settings) -> list[Row]:
-    """One message at a time, of a stream at rest."""
+    """One message at a time, from a stream at rest."""
     requests = settings.requests // 5
     rows = []
     for size, said in ((128, "128 B"), (1024, "1 KiB")):

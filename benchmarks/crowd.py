@@ -14,7 +14,7 @@ FILES_BESIDES_SOCKETS: Final = 64
 
 
 def raise_file_limit(files: int) -> None:
-    """Allow this process and its children `files` open files, as far as the system lets us."""
+    """Allow this process and its children `files` open files, as far as the system permits."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = files + FILES_BESIDES_SOCKETS
     if hard != resource.RLIM_INFINITY:

@@ -32,9 +32,9 @@ from benchmarks.wire import PING, PONG, READ_BYTES, dial
 SECONDS: Final = 5.0
 PAUSE_S: Final = 0.002
 PATIENCE_S: Final = 20.0
-# The probe has found its rhythm by then.
+# By then the probes run at a steady rate.
 HEAD_START_S: Final = 0.2
-# How often a sender that the server does not read from looks at the clock.
+# The interval at which a sender that the server does not read from checks the clock.
 SEND_SLICE_BYTES: Final = 1 << 18
 SEND_WAIT_S: Final = 0.1
 QUICK_SHARE: Final = 0.1
@@ -59,7 +59,7 @@ class Delays:
 
     @classmethod
     def of(cls, times_s: Sequence[float]) -> "Delays":
-        """From all round trips."""
+        """The figures of all round trips."""
         ordered = sorted(each * 1e3 for each in times_s)
         return cls(percentile(ordered, 0.5), percentile(ordered, 0.99), ordered[-1], len(ordered))
 
@@ -83,7 +83,7 @@ def measure(kind: str, flood: Flood, seconds: float, size: Size) -> Result:
 
 
 def probe_under(server: Server, flood: Flood, seconds: float, size: Size) -> Result:
-    """Start both processes, let the probe go first, and gather what they report."""
+    """Start both processes, the probes first, and collect their reports."""
     with (
         child(send_flood, server.port, flood.name, seconds, size) as flooder,
         child(send_probes, server.port, HEAD_START_S + seconds) as prober,
@@ -102,7 +102,7 @@ def probe_under(server: Server, flood: Flood, seconds: float, size: Size) -> Res
 
 
 def send_flood(parent: Line, port: int, name: str, seconds: float, size: Size) -> None:
-    """The flood's process: reports when it could begin, and then how much it sent and received."""
+    """The flood's process: reports when it is ready, and then the bytes it sent and received."""
     flood = FLOODS[name]
     buffer = flood.buffer(size)
     with dial(port, flood.prelude(size)) as connection:
@@ -119,7 +119,7 @@ def send_flood(parent: Line, port: int, name: str, seconds: float, size: Size) -
 
 
 def send_repeatedly(connection: socket.socket, flood: Flood, buffer: bytes, ends_at: float) -> int:
-    """Send the buffer again and again, as far as its number and the time allow; bytes sent."""
+    """Send the buffer repeatedly, within its limit and the time. Returns the bytes sent."""
     connection.settimeout(SEND_WAIT_S)
     sent = repetition = 0
     while buffer and (flood.repeats_max is None or repetition < flood.repeats_max):
@@ -133,7 +133,7 @@ def send_repeatedly(connection: socket.socket, flood: Flood, buffer: bytes, ends
             except TimeoutError:
                 continue
             except OSError:
-                # The server has put an end to the flood, which is its right.
+                # The server has ended the flood, as it may.
                 return sent
             view = view[count:]
             sent += count
@@ -141,7 +141,7 @@ def send_repeatedly(connection: socket.socket, flood: Flood, buffer: bytes, ends
 
 
 class Sink:
-    """Reads a connection in a thread and throws away what comes."""
+    """Reads a connection in a thread and discards the bytes."""
 
     def __init__(self, connection: socket.socket) -> None:
         self.received = 0
@@ -167,7 +167,7 @@ class Sink:
         try:
             self._connection.shutdown(socket.SHUT_RDWR)
         except OSError:
-            # The server was first.
+            # The server closed first.
             pass
         self._thread.join()
 
@@ -178,7 +178,7 @@ class Sink:
 def send_probes(parent: Line, port: int, seconds: float) -> None:
     """The probes' process: reports the round trips of PINGs and of publishes.
 
-    Each kind has a connection and a thread, so that one stall is seen by both.
+    Each kind has a connection and a thread, so that both see a stall.
     """
     with dial(port) as first, dial(port, PROBE_LISTEN) as second, ThreadPoolExecutor() as threads:
         parent.send("ready")
@@ -259,7 +259,7 @@ FAIRNESS_SCENARIOS: Final[dict[str, Scenario]] = {
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure the floods that were named, print a table; 1 if Headwater misses an aim."""
+    """Measure the named floods and print a table. Returns 1 if Headwater misses an aim."""
     options = parse(arguments)
     kinds = (HEADWATER, NATS_SERVER) if options.server == "both" else (options.server,)
     size = Size(QUICK_SHARE if options.quick else 1.0)

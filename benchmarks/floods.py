@@ -1,8 +1,8 @@
-"""The floods: what one connection sends as fast as it can while another client wants an answer.
+"""The floods: bytes that one connection sends as fast as it can while another client waits.
 
-A flood is data: what the server is given before, what the connection sends before the clock runs,
-and the bytes that it then repeats. Each flood gets a server of its own, so nothing is taken down
-afterwards. Sizes are those at which a server was seen to stall; a quick run takes a part of them.
+A flood is data: the preparation of the server, the bytes that the connection sends before the clock
+runs, and the bytes that it then repeats. Each flood gets a server of its own, so nothing is cleaned
+up afterwards. Sizes are those at which a server was seen to stall; a quick run uses a part of them.
 """
 
 import json
@@ -14,17 +14,17 @@ from benchmarks.servers import Server
 from benchmarks.stream_load import INBOX, Publishing, create_stream, publish_rate
 
 STREAM: Final = "FLOOD"
-# Stands in a repeated buffer for the number of the repetition, which has as many digits.
+# Replaced in a repeated buffer by the number of the repetition, which has as many digits.
 PASS_MARK: Final = b"@@@@@@@@"
 
 # Large enough that the sender is hardly ever between two buffers.
 OPERATIONS_PER_BUFFER: Final = 20_000
-# Tokens, of two bytes each, that fit into the megabyte that servers take by default.
+# Tokens, of two bytes each, that fit into the megabyte that servers accept by default.
 FILTER_TOKENS: Final = 450_000
 FILTERS: Final = 40_000
 PURGED_SUBJECTS: Final = 1_000_000
 LISTED_SUBJECTS: Final = 100_000
-# Messages that one request or publish makes go, and subjects of which a consumer wants the last.
+# Messages that one request or publish removes, and subjects whose last message a consumer wants.
 WALKED_MESSAGES: Final = 1_000_000
 LAST_SUBJECTS: Final = 500_000
 UNKNOWN_KEYS: Final = 60_000
@@ -34,7 +34,7 @@ EQUAL_SUBSCRIPTIONS: Final = 100_000
 
 @dataclass(frozen=True)
 class Size:
-    """How large the large things are."""
+    """The part of the full sizes."""
 
     share: float = 1.0
 
@@ -44,24 +44,24 @@ class Size:
 
 
 def nothing_before(server: Server, size: Size) -> None:
-    """For floods that need no more than a server."""
+    """Prepare nothing."""
 
 
 def no_bytes(size: Size) -> bytes:
-    """For floods that send nothing."""
+    """Send nothing."""
     return b""
 
 
 @dataclass(frozen=True)
 class Flood:
-    """One row."""
+    """One row of the table."""
 
     name: str
     title: str
     buffer: Callable[[Size], bytes] = no_bytes
     """Whole operations, repeated; PASS_MARK in them becomes the number of the repetition."""
     repeats_max: int | None = None
-    """None: until the time is over. Requests that take long are sent so often and no more."""
+    """None: until the time is over. Long requests are sent only this many times."""
     setup: Callable[[Server, Size], None] = nothing_before
     prelude: Callable[[Size], bytes] = no_bytes
     """Sent by the same connection and processed by the server before the clock runs."""
@@ -69,7 +69,7 @@ class Flood:
     """The connection is closed as soon as everything has been sent."""
 
 
-# --- what is prepared ---------------------------------------------------------------------------
+# --- preparation --------------------------------------------------------------------------------
 
 
 def small_stream(server: Server, size: Size) -> None:
@@ -89,7 +89,7 @@ def listed_stream(server: Server, size: Size) -> None:
 
 
 def stored_stream(server: Server, size: Size) -> None:
-    """A stream on disk of which everything is going to be removed, by whatever."""
+    """A stream on disk of which the flood removes everything."""
     stream_of(server, size.of(WALKED_MESSAGES), storage="file", allow_rollup_hdrs=True)
 
 
@@ -101,13 +101,13 @@ def stream_of_lasts(server: Server, size: Size) -> None:
 
 
 def stream_of(server: Server, subjects: int, **config: object) -> None:
-    """A stream with `subjects` subjects, in memory if nothing else is said."""
+    """A stream with `subjects` subjects, in memory unless `config` has another storage."""
     config = {"name": STREAM, "subjects": ["flood.>"], "storage": "memory", **config}
     create_stream(server, config)
     publish_rate(server, Publishing("flood.{}.a", 8, 1000, subjects), subjects)
 
 
-# --- what is sent -------------------------------------------------------------------------------
+# --- bytes to send ------------------------------------------------------------------------------
 
 
 def pings(size: Size) -> bytes:
@@ -116,7 +116,7 @@ def pings(size: Size) -> bytes:
 
 
 def subscribe_unsubscribe(size: Size) -> bytes:
-    """Subscriptions on changing subjects, each given up at once."""
+    """Subscriptions on changing subjects, each ended at once."""
     return b"".join(
         b"SUB flood.%b.%d %d\r\nUNSUB %d\r\n" % (PASS_MARK, number, number, number)
         for number in range(1, OPERATIONS_PER_BUFFER)
@@ -124,7 +124,7 @@ def subscribe_unsubscribe(size: Size) -> bytes:
 
 
 def changing_subjects(size: Size) -> bytes:
-    """Publishes that no subscription and no stream wants, each on a subject of its own."""
+    """Publishes without a subscription or stream, each on a subject of its own."""
     return b"".join(
         b"PUB nobody.%b.%d 16\r\n0123456789abcdef\r\n" % (PASS_MARK, number)
         for number in range(OPERATIONS_PER_BUFFER)
@@ -180,19 +180,19 @@ def many_filters(size: Size) -> bytes:
 
 
 def filtered_purges(size: Size) -> bytes:
-    """Purges that look at every subject and find nothing, and then one that finds all of them."""
+    """Purges that check every subject and find nothing, and then one that finds all of them."""
     nothing = api(f"STREAM.PURGE.{STREAM}", {"filter": "flood.*.b"})
     return nothing * 5 + api(f"STREAM.PURGE.{STREAM}", {"filter": "flood.*.a"})
 
 
 def limited(size: Size) -> bytes:
-    """An update by which all messages but one go."""
+    """An update that removes all messages but one."""
     config = {"name": STREAM, "subjects": ["flood.>"], "allow_rollup_hdrs": True, "max_msgs": 1}
     return api(f"STREAM.UPDATE.{STREAM}", config)
 
 
 def rolled_up(size: Size) -> bytes:
-    """A publish that takes the place of all other messages."""
+    """A publish that replaces all other messages."""
     header = b"NATS/1.0\r\nNats-Rollup: all\r\n\r\n"
     sizes = (len(header), len(header))
     return b"HPUB flood.all %b0 %d %d\r\n" % (INBOX.encode(), *sizes) + header + b"\r\n"
@@ -222,7 +222,7 @@ def equal_subscriptions(size: Size) -> bytes:
 
 
 def listen(size: Size) -> bytes:
-    """The subscription to which answers come."""
+    """The subscription for answers."""
     return b"SUB %b* 1\r\n" % INBOX.encode()
 
 

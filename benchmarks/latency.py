@@ -28,7 +28,7 @@ class LatencyResult:
 
 
 def run_round(server: Server, requests: int, with_responder: bool = True) -> LatencyResult:
-    """`requests` requests, one after the other. Without a responder, the relay sends them back."""
+    """`requests` requests, one after the other. Without a responder, the relay returns them."""
     with ExitStack() as stack:
         if with_responder:
             report(stack.enter_context(child(respond, server.port)))
@@ -58,7 +58,7 @@ def ask(parent: Line, port: int, requests: int) -> None:
             connection.sendall(frame)
             received = connection.recv(READ_BYTES)
             while not received.endswith(BODY + b"\r\n"):
-                # The relay and the servers differ in what precedes the body, not in the body.
+                # The relay and the servers differ in the bytes before the body, not in the body.
                 if received.endswith(PING):
                     connection.sendall(PONG)
                 received = connection.recv(READ_BYTES)

@@ -1,8 +1,8 @@
 """Throughput: one process sends prebuilt blobs of messages, another counts the bytes delivered.
 
-Neither looks at single messages while the clock runs, so that both stay far faster than any server
-that must. Delivery is exact: sizes are known beforehand, and a round in which a byte is missing or
-too many fails. The sender stays a few blobs ahead of the receiver and not more, because a server
+Neither inspects single messages while the clock runs, so that both stay far faster than any server,
+which has to. Delivery is exact: sizes are known beforehand, and a round in which a byte is missing
+or too many fails. The sender stays a few blobs ahead of the receiver and not more, because a server
 may cut off a subscriber that does not keep up.
 """
 
@@ -27,14 +27,14 @@ GO: Final = "go"
 
 @dataclass(frozen=True)
 class Traffic:
-    """What is published. Message number n goes to `subject.format(n % subjects)`."""
+    """The published messages. Message number n goes to `subject.format(n % subjects)`."""
 
     subject: str
     subscription: str
     sizes: tuple[int, ...]
     subjects: int = 1
     is_distinct: bool = False
-    """Every blob has subjects of its own: numbers go on, and `subjects` is the total."""
+    """Every blob has subjects of its own: numbers continue, and `subjects` is the total."""
 
     @property
     def messages_per_blob(self) -> int:
@@ -47,7 +47,7 @@ class Traffic:
         """The messages of blob `index`, as sent, or with "MSG {} 1 {}" as delivered."""
         count = self.messages_per_blob
         first = index * count if self.is_distinct else 0
-        # Bodies differ as real ones do: equal ones could be moved by tricks that real ones defeat.
+        # Bodies differ as real ones do: tricks could speed up equal ones.
         filler = b"x" * max(self.sizes)
         parts = []
         for number in range(first, first + count):
@@ -76,7 +76,7 @@ class LoadResult:
 
 @dataclass(frozen=True)
 class Plan:
-    """One round, as both processes need to know it."""
+    """The parameters of one round, for both processes."""
 
     port: int
     traffic: Traffic
@@ -111,7 +111,7 @@ def run_round(
 def plan_round(
     server: Server, traffic: Traffic, blob_first: int, blob_count: int, subscribers: int
 ) -> Plan:
-    """How many bytes a blob becomes on its way: the relay does not turn PUB into MSG."""
+    """The plan of a round, with a blob's delivered size: the relay does not turn PUB into MSG."""
     operation, end = "MSG {} 1 {}", f"MSG {END_SUBJECT} 2 {len(END_BODY)}\r\n"
     if server.name == RELAY:
         operation, end = "PUB {} {}", f"PUB {END_SUBJECT} {len(END_BODY)}\r\n"
@@ -146,7 +146,7 @@ def send(parent: Line, plan: Plan, credits_in: Line) -> None:
         end = f"PUB {END_SUBJECT} {len(END_BODY)}\r\n".encode() + END_BODY + b"\r\n"
         connection.sendall(end)
         parent.send((started, time.process_time() - cpu_before))
-        # Held open until the round is over: a server may drop what is left of a closed connection.
+        # Held open until the round is over: a server may drop the rest of a closed connection.
         wait_for_parent(parent)
 
 
@@ -173,7 +173,7 @@ def receive(parent: Line, plan: Plan, credits_out: Line) -> None:
 
 
 def arrivals(counters: "list[Counter]") -> "Iterator[Counter]":
-    """Whichever counter has something to read, until all have seen the end."""
+    """Counters that have bytes to read, until all have seen the end."""
     if len(counters) == 1:
         while not counters[0].is_done:
             yield counters[0]
@@ -190,7 +190,7 @@ def arrivals(counters: "list[Counter]") -> "Iterator[Counter]":
 
 
 class Counter:
-    """Counts the bytes of one subscriber, and knows the end when it sees it."""
+    """Counts the bytes of one subscriber, and recognises the end."""
 
     def __init__(self, connection: socket.socket, expected: int) -> None:
         self.connection = connection
@@ -200,7 +200,7 @@ class Counter:
         self._tail = b""
 
     def read(self, buffer: memoryview) -> None:
-        """Take what has arrived."""
+        """Read and count the bytes that have arrived."""
         size = self.connection.recv_into(buffer)
         if not size:
             raise BenchmarkError(
@@ -213,7 +213,7 @@ class Counter:
             self.is_done = True
 
     def verify(self, end_bytes: int) -> None:
-        """Nothing lost, nothing twice. A server may have slipped in a PING or two."""
+        """Raises BenchmarkError unless all bytes came exactly once, apart from a server's PINGs."""
         surplus = self.received - self._expected - end_bytes
         if surplus < 0 or surplus % len(PING):
             raise BenchmarkError(f"received {surplus:+} bytes against what was published")

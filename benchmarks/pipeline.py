@@ -1,8 +1,9 @@
 """`python -m benchmarks.pipeline`: rows through Spark, beside a loop that consumes with nats-py.
 
 One session on two cores, the server on the same machine. Every figure is taken with Headwater and
-with nats-server in turn, so that what the machine does meanwhile hits both. Rates count all that a
-user waits for, from the call to its return: planning, the start of a streaming query, its commits.
+with nats-server in turn, so that other load on the machine affects both. Rates include everything
+that a user waits for, from the call to its return: planning, the start of a streaming query, its
+commits.
 """
 
 import argparse
@@ -43,7 +44,7 @@ PARTITIONS: Final = (1, 2)
 SUBJECTS: Final = 100
 PUBLISHED_AT_ONCE: Final = 1000
 NATS_PY_SHARE: Final = 10
-"""The loop in nats-py gets one message in so many, or it would take most of the time."""
+"""The nats-py loop gets one message in this many, or it would take most of the time."""
 NATS_PY_BATCH: Final = 1000
 MS_PER_S: Final = 1000
 
@@ -57,12 +58,12 @@ AIM_ROWS: Final = {NOOP: 250_000, SINK: 100_000, SINK_BATCHES: 100_000}
 
 
 Rates = dict[str, float]
-"""Rows a second, by what was measured."""
+"""Rows per second, by scenario."""
 
 
 @dataclass(frozen=True)
 class Figure:
-    """How many rows a second one way took, in each round."""
+    """The rows per second of one way, in each round."""
 
     way: str
     server: str
@@ -91,7 +92,7 @@ class Place:
         return Login(url=self.url)
 
     def create(self, name: str, subject: str) -> None:
-        """An empty stream of this name."""
+        """Create an empty stream of this name."""
         with Connection(self.login) as connection:
             config = {"name": name, "subjects": [subject], "storage": "file"}
             ApiClient(connection).call(stream_create(config))
@@ -102,7 +103,7 @@ class Place:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure, print a table, say which aims were missed."""
+    """Measure, print a table, and list the missed aims."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.pipeline", description=__doc__)
     parser.add_argument("--rounds", type=int, default=3, help="measured rounds per figure")
     parser.add_argument("--quick", action="store_true", help="a tenth of the rows, one round")
@@ -154,7 +155,7 @@ def measured(spark: SparkSession, size: int, rows: int, rounds: int) -> list[Fig
 
 
 def ways() -> Iterator[tuple[str, Callable[[Place, int, str], Rates], int]]:
-    """What is measured, in an order in which later ones find what earlier ones wrote."""
+    """The ways to measure, in an order in which later ones find the files of earlier ones."""
     for partitions in PARTITIONS:
         yield NOOP, to_noop, partitions
     for partitions in PARTITIONS:
@@ -181,7 +182,7 @@ def source(place: Place, partitions: int) -> DataFrame:
 
 
 def to_noop(place: Place, partitions: int, label: str) -> Rates:
-    """Read, and look at nothing."""
+    """Read without using any row."""
 
     def run() -> None:
         source(place, partitions).write.format("noop").mode("overwrite").save()
@@ -254,7 +255,7 @@ def to_replay(place: Place, partitions: int, label: str) -> Rates:
 
 
 def by_nats_py(place: Place, partitions: int, label: str) -> Rates:
-    """What a program without Spark would do."""
+    """The loop of a program without Spark."""
     rows = place.rows // NATS_PY_SHARE
 
     async def consume() -> None:
@@ -273,12 +274,12 @@ def by_nats_py(place: Place, partitions: int, label: str) -> Rates:
     return {LOOP: rate_of(rows, lambda: asyncio.run(consume()))}
 
 
-# --- what there is to read -----------------------------------------------------------------------
+# --- the source ----------------------------------------------------------------------------------
 
 
 @contextmanager
 def filled(spark: SparkSession, kind: str, size: int, rows: int) -> Iterator[Place]:
-    """A server whose stream SOURCE has so many messages."""
+    """A server whose stream SOURCE has this many messages."""
     folder = Path(tempfile.mkdtemp(prefix="bench-pipeline-"))
     try:
         with with_streams(kind, sync_always=False) as server:
@@ -291,9 +292,9 @@ def filled(spark: SparkSession, kind: str, size: int, rows: int) -> Iterator[Pla
 
 
 def fill(place: Place) -> None:
-    """Publish what differs from message to message, so that nothing packs it away."""
-    dice = random.Random(place.size_bytes)
-    noise = dice.randbytes(place.size_bytes * 8)
+    """Publish messages that differ, so that compression does not help."""
+    rng = random.Random(place.size_bytes)
+    noise = rng.randbytes(place.size_bytes * 8)
     with Connection(place.login) as connection:
         for first in range(0, place.rows, PUBLISHED_AT_ONCE):
             frames = []
@@ -303,12 +304,12 @@ def fill(place: Place) -> None:
                 subject = b"source.%d" % (number % SUBJECTS)
                 frames.append(publish_frame(subject, b"", b"", payload))
             connection.send(b"".join(frames[:-1]))
-            # Nobody waits for the others; nats-server drops them if it has too many to store.
+            # The other publishes ask for no ack; nats-server may drop some of them.
             connection.request(subject.decode(), payload)
 
 
 def table(figures: Sequence[Figure]) -> str:
-    """The figures under one another."""
+    """The figures as a table."""
     cells = [("", "server", "bytes", "partitions", "rows/s", "MB/s", "lowest", "highest")]
     cells += [
         (

@@ -20,16 +20,16 @@ Line: TypeAlias = "Connection[Any, Any]"
 
 @dataclass(frozen=True)
 class Failure:
-    """What a child reports instead of a result."""
+    """The report of a child that failed."""
 
     text: str
 
 
 @contextmanager
 def child(role: Callable[..., None], *arguments: object) -> Iterator[Line]:
-    """Run `role(parent, *arguments)` in a process of its own; our end of the line to it.
+    """Run `role(parent, *arguments)` in a process of its own; yields our end of the line to it.
 
-    When the block ends the role is ended too, whatever it is waiting for.
+    When the block ends the process is ended too, in any state.
     """
     ours, theirs = context.Pipe()
     process = context.Process(target=run_role, args=(role, theirs, *arguments), daemon=True)
@@ -45,7 +45,7 @@ def child(role: Callable[..., None], *arguments: object) -> Iterator[Line]:
 
 
 def run_role(role: Callable[..., None], parent: Line, *arguments: object) -> None:
-    """The child's side: report a failure instead of printing it."""
+    """Run a role in the child; a failure is reported instead of printed."""
     try:
         role(parent, *arguments)
     except (BenchmarkError, OSError) as error:
@@ -61,7 +61,7 @@ def wait_for_parent(parent: Line) -> None:
 
 
 def reports(*children: Line) -> list[Any]:
-    """One report of each child, in the order of the children; the first failure ends it all."""
+    """One report of each child, in the order of the children. The first failure is raised."""
     found: dict[int, Any] = {}
     while len(found) < len(children):
         missing = [each for index, each in enumerate(children) if index not in found]

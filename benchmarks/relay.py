@@ -1,7 +1,7 @@
-"""The generator's ceiling: a relay that copies what it is sent to all other subscribers, unread.
+"""The generator's ceiling: a relay that copies bytes to all other subscribers without reading them.
 
 It knows just enough of the protocol for the generator to connect: INFO, and a PONG for a PING at
-the end of what arrived. Whatever else arrives is copied, back to its sender if it is alone.
+the end of the input. All other bytes are copied, back to their sender if it is alone.
 """
 
 import selectors
@@ -37,7 +37,7 @@ def serve(listener: socket.socket) -> None:
 
 
 def relay(source: socket.socket, subscribers: list[socket.socket], buffer: memoryview) -> bool:
-    """Pass on what `source` has sent; false once it has gone."""
+    """Copy bytes from `source` to the others. Returns False once it has closed."""
     try:
         size = source.recv_into(buffer)
     except ConnectionError:
@@ -59,7 +59,7 @@ def relay(source: socket.socket, subscribers: list[socket.socket], buffer: memor
 
 
 def main() -> None:
-    """Listen on a free port and say so as a server would."""
+    """Listen on a free port and print the lines of a server that is ready."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
         print(f"Listening for client connections on 127.0.0.1:{port}", file=sys.stderr)

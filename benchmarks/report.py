@@ -1,8 +1,8 @@
 """From figures to verdicts: ratios, spreads, aims, a table and a sentence for each. Pure.
 
 A ratio is always ours divided by theirs, taken per round: the two halves of a round ran within
-seconds of each other, so that whatever else the machine did mostly cancels out. What is reported is
-the median of those ratios, and the lowest and highest as the spread.
+seconds of each other, so that other load on the machine mostly cancels out. The report has the
+median of those ratios, and the lowest and highest as the spread.
 """
 
 from collections.abc import Container, Sequence
@@ -10,13 +10,13 @@ from dataclasses import asdict, dataclass, field
 from statistics import median
 from typing import Any, Final
 
-# Closer than this is neither ahead nor behind, given what rounds differ by.
+# Closer than this is neither ahead nor behind, given the differences between rounds.
 LEVEL_WITHIN: Final = 0.05
 
 
 @dataclass(frozen=True)
 class Aim:
-    """What was promised: a bound on the ratio, or on our own figure."""
+    """A promise: a bound on the ratio, or on our own figure."""
 
     text: str
     ratio_min: float | None = None
@@ -48,7 +48,7 @@ class Row:
 
     @property
     def ratios(self) -> list[float]:
-        """Ours divided by theirs, round by round; empty where that means nothing."""
+        """Ours divided by theirs, round by round; empty if that has no meaning."""
         if not self.is_comparable:
             return []
         return [a / b for a, b in zip(self.ours, self.theirs, strict=True)]
@@ -79,13 +79,13 @@ def figure(value: float) -> str:
 def significant(value: float) -> str:
     """Three significant digits, never in scientific notation."""
     size = abs(value)
-    # The bounds are where rounding adds a digit in front.
+    # From each of these values on, rounding adds a digit in front.
     decimals = 0 if size >= 99.95 else 1 if size >= 9.995 else 2 if size >= 0.9995 else 3
     return f"{value:,.{decimals}f}"
 
 
 def table(rows: Sequence[Row], ours: str = "headwater") -> str:
-    """The figures under one another."""
+    """The figures as a table."""
     header = ("", ours, "nats-server", "unit", "ratio", "spread", "aim", "")
     cells = [header] + [
         (
@@ -116,7 +116,7 @@ def columns(lines: Sequence[Sequence[str]], right_aligned: Container[int]) -> st
 
 
 def verdict(row: Row) -> str:
-    """`met`, `missed`, or nothing where nothing was promised."""
+    """`met`, `missed`, or empty without an aim."""
     if row.aim is None:
         return ""
     return "met" if row.aim.is_met(row) else "MISSED"
@@ -137,7 +137,7 @@ def sentence(row: Row, ours: str = "headwater") -> str:
 
 
 def as_json(rows: Sequence[Row]) -> list[dict[str, Any]]:
-    """Everything a program could want: the raw values beside what was made of them."""
+    """All values for programs: the raw ones beside those computed from them."""
     return [
         asdict(row)
         | {

@@ -1,9 +1,9 @@
-"""What is measured, and how the rounds of the two servers alternate.
+"""The scenarios, and the alternation of rounds of the two servers.
 
-Each scenario starts both servers afresh, runs a warm-up on each that is thrown away, and then
-rounds in the order ours, theirs, ours, theirs. The idle one of the two costs nothing. A scenario
-returns rows for the report; its notes say what the generator itself could do, because a generator
-that is the bottleneck makes every server look alike.
+Each scenario starts both servers, runs a warm-up on each that does not count, and then rounds in
+the order ours, theirs, ours, theirs. The idle one of the two costs nothing. A scenario returns rows
+for the report; its notes have the generator's own limit, because a generator that is the bottleneck
+makes every server look alike.
 """
 
 import time
@@ -36,7 +36,7 @@ VARIED_SIZES: Final = (16, 900, 40, 128, 1024, 64, 300, 8)
 
 @dataclass(frozen=True)
 class Settings:
-    """How much of everything."""
+    """The size of all measurements."""
 
     rounds: int
     round_s: float
@@ -93,7 +93,7 @@ def throughput(
 
 
 def blobs_for(server: Server, measure: Callable[..., LoadResult], round_s: float) -> int:
-    """How many blobs fill a round, judged by a warm-up that serves for nothing else."""
+    """The number of blobs that fill a round, estimated by a warm-up."""
     measure(server, blob_count=WARM_UP_BLOBS)
     probe = measure(server, blob_count=WARM_UP_BLOBS)
     return max(WARM_UP_BLOBS, min(BLOBS_MAX, round(WARM_UP_BLOBS * round_s / probe.seconds)))
@@ -106,7 +106,7 @@ def generator_notes(
     ours: tuple[LoadResult, ...],
     theirs: tuple[LoadResult, ...],
 ) -> list[str]:
-    """What the generator reaches without a server in between, and what it cost with one."""
+    """The generator's rate without a server in between, and its cost with one."""
     with running(RELAY) as relay:
         blobs = blobs_for(relay, measure, settings.round_s / 2)
         ceiling = measure(relay, blob_count=blobs).per_second * subscribers
@@ -139,7 +139,7 @@ FAN_OUT: Final = partial(
     subscribers=4,
 )
 
-# The case a route cache and equal frame sizes do not flatter.
+# A case in which a route cache and equal frame sizes do not help.
 VARIED: Final = partial(
     throughput,
     name="1,000 subjects, mixed sizes",
@@ -178,8 +178,8 @@ def reply_subjects(settings: Settings) -> list[Row]:
     blobs = -(-settings.reply_subjects // traffic.messages_per_blob)
     with running(settings.ours) as ours, running(NATS_SERVER) as theirs:
         pair = (ours, theirs)
-        # The control: the same subjects again and again. Buffers reach their size by it; what
-        # grows after that grows with the number of subjects.
+        # The control: the same subjects again and again, until buffers have reached their size;
+        # later growth depends on the number of subjects.
         for _ in range(CONTROL_ROUNDS):
             for server in pair:
                 load.run_round(server, traffic, 0, blobs)
@@ -247,11 +247,11 @@ def request_reply(settings: Settings) -> list[Row]:
 
 
 def start_and_idle(settings: Settings) -> list[Row]:
-    """From exec to "Server is ready", and the memory of a server nobody talks to."""
+    """From exec to "Server is ready", and the memory of an idle server."""
     kinds = (settings.ours, NATS_SERVER)
     ready_s: tuple[list[float], list[float]] = ([], [])
     idle_mb: tuple[list[float], list[float]] = ([], [])
-    # The first start pays for what the file system has not cached yet.
+    # The first start pays for files that the system has not cached yet.
     for number in range(settings.starts + 1):
         for side, kind in enumerate(kinds):
             with running(kind) as server:

@@ -1,7 +1,7 @@
 """The servers under measurement, each a child process on a free port of this machine.
 
-`relay` is no server: it copies bytes from publisher to subscriber and understands nothing. What
-the load generator reaches through it is the generator's own ceiling.
+`relay` is not a server: it copies bytes from publisher to subscriber without parsing them. The rate
+through it is the load generator's own limit.
 """
 
 import os
@@ -27,7 +27,7 @@ BYTES_PER_MB: Final = 1e6
 
 
 class BenchmarkError(Exception):
-    """A measurement that can not be trusted, and why."""
+    """A measurement cannot be trusted; the text has the reason."""
 
 
 @dataclass(frozen=True)
@@ -38,10 +38,10 @@ class Server:
     port: int
     pid: int
     ready_s: float
-    """Seconds from exec to the line that says it is ready."""
+    """Seconds from exec to the line "Server is ready"."""
 
     def resident_mb(self) -> float:
-        """Memory it occupies now."""
+        """Its resident memory now."""
         return resident_mb(self.pid)
 
     def cpu_s(self) -> float:
@@ -50,7 +50,7 @@ class Server:
 
 
 def command_line(name: str) -> list[str]:
-    """How `name` is started."""
+    """The command line of the server `name`."""
     listen = ["-a", "127.0.0.1", "-p", "-1"]
     if name == HEADWATER:
         return [sys.executable, "-m", "headwater", "serve", *listen]
@@ -68,7 +68,7 @@ def running(name: str, *arguments: str) -> Iterator[Server]:
     with subprocess.Popen(command, stderr=subprocess.PIPE) as process:
         try:
             port, seen = wait_until_ready(process)
-            # A server that logs into a pipe nobody reads stands still when the pipe is full.
+            # A server whose log goes into a full pipe stands still.
             threading.Thread(target=discard_log, args=(process,), daemon=True).start()
             yield Server(name, port, process.pid, seen - started)
         finally:
@@ -76,7 +76,7 @@ def running(name: str, *arguments: str) -> Iterator[Server]:
 
 
 def wait_until_ready(process: "subprocess.Popen[bytes]") -> tuple[int, float]:
-    """The port, and the moment at which the server said that it is ready."""
+    """The port, and the moment at which the server was ready."""
     assert process.stderr is not None
     port, lines = 0, []
     for line in process.stderr:
@@ -90,14 +90,14 @@ def wait_until_ready(process: "subprocess.Popen[bytes]") -> tuple[int, float]:
 
 
 def discard_log(process: "subprocess.Popen[bytes]") -> None:
-    """Read what the server logs until it ends."""
+    """Read the server's log until it ends."""
     assert process.stderr is not None
     for _ in process.stderr:
         pass
 
 
 def stop(process: "subprocess.Popen[bytes]") -> None:
-    """Ask politely, then insist."""
+    """Terminate the process, and kill it if it does not end."""
     process.terminate()
     try:
         process.wait(timeout=STOP_PATIENCE_S)
@@ -106,7 +106,7 @@ def stop(process: "subprocess.Popen[bytes]") -> None:
 
 
 def resident_mb(pid: int) -> float:
-    """Resident memory of a process, from /proc where there is one."""
+    """Resident memory of a process, from /proc if it exists."""
     try:
         text = Path(f"/proc/{pid}/status").read_text()
     except FileNotFoundError:
@@ -121,7 +121,7 @@ def resident_mb(pid: int) -> float:
 
 
 def cpu_s(pid: int) -> float:
-    """Processor time of a process, 0 where the system does not say."""
+    """Processor time of a process; 0 if the system does not have it."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except FileNotFoundError:

@@ -1,9 +1,9 @@
-"""`python -m benchmarks.store [NAME ...]`: what the log store costs, against its own aims.
+"""`python -m benchmarks.store [NAME ...]`: the cost of the log store, against its own aims.
 
-There is no other server here to compare with: each figure stands beside the aim it has to keep.
-Every scenario runs in a process of its own, so that memory is its own and the garbage of one is not
-the pause of the next, in a temporary folder that is gone afterwards. Files come from the cache of
-the operating system: what is measured is the store, and the disk only where something is synced.
+There is no other server to compare with: each figure stands beside its aim. Every scenario runs in
+a process of its own, so that memory is its own and the garbage of one is not the pause of the next,
+in a temporary folder that is removed afterwards. Files come from the cache of the operating system:
+the store is measured, and the disk only in syncs.
 """
 
 import argparse
@@ -41,7 +41,7 @@ READ_COUNT: Final = 1000
 READ_BYTES: Final = 1024 * 1024
 BUSY_STREAMS: Final = 100
 AIMED_AT_MESSAGES: Final = 10_000_000
-# A cost that is this much higher for eight times as much is not flat; caches explain less.
+# A cost that is this much higher for eight times the size is not flat; caches explain less.
 FLAT_FACTOR_MAX: Final = 2.0
 PROBES: Final = 100
 PROBES_S: Final = 1.0
@@ -51,7 +51,7 @@ PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
 
 @dataclass(frozen=True)
 class Settings:
-    """How much of everything."""
+    """The size of all measurements."""
 
     rounds: int = 3
     append_messages: int = 500_000
@@ -88,7 +88,7 @@ class Figure:
 
     @property
     def verdict(self) -> str:
-        """`met`, `MISSED`, or nothing where nothing was promised."""
+        """`met`, `MISSED`, or empty without an aim."""
         value = median(self.values)
         if self.at_least is not None:
             return "met" if value >= self.at_least else "MISSED"
@@ -100,7 +100,7 @@ class Figure:
 Scenario = Callable[[Settings, str], list[Figure]]
 
 
-# --- what is stored -----------------------------------------------------------------------------
+# --- data to store ------------------------------------------------------------------------------
 
 
 def new_log(folder: str) -> FileLog:
@@ -124,21 +124,21 @@ def fill(log: FileLog, messages: int, distinct: bool = False) -> None:
 
 
 def resident_bytes() -> int:
-    """Memory of this process, after everything that can go is gone."""
+    """Memory of this process after a garbage collection."""
     gc.collect()
     return int(Path("/proc/self/statm").read_text().split()[1]) * PAGE_BYTES
 
 
 @contextmanager
 def timed(seconds: list[float]) -> Iterator[None]:
-    """Add how long the block took."""
+    """Add the duration of the block."""
     begin = time.perf_counter()
     yield
     seconds.append(time.perf_counter() - begin)
 
 
 def rates(count: int, seconds: list[float]) -> list[float]:
-    """How many a second."""
+    """The rates per second."""
     return [count / each for each in seconds]
 
 
@@ -146,7 +146,7 @@ def rates(count: int, seconds: list[float]) -> list[float]:
 
 
 def append(settings: Settings, folder: str) -> list[Figure]:
-    """Messages into the operating system; what it has survives the process."""
+    """Append messages, which reach the operating system and so survive the process."""
     varied = [b"benchmark.%03d" % number for number in range(BATCH)]
     found = []
     for name, subjects in (("one subject", [SUBJECT] * BATCH), (f"{BATCH} subjects", varied)):
@@ -197,7 +197,7 @@ def commit(settings: Settings, folder: str) -> list[Figure]:
 
 
 def bare_syncs(folder: str, count: int, size: int) -> float:
-    """How often a second the disk takes that many bytes and says so."""
+    """The number of writes and syncs of this size that the disk completes per second."""
     file = SystemFileSystem().create(f"{folder}/bare")
     data = bytes(size)
     begin = time.perf_counter()
@@ -243,7 +243,7 @@ def opening(settings: Settings, folder: str) -> list[Figure]:
     for file in Path(path).glob("segment-*.hw"):
         data = file.read_bytes()
         if footer_offset(data[-TRAILER_BYTES:]):
-            # Without the trailer nobody finds the footer.
+            # Without the trailer the footer is not found.
             os.truncate(file, len(data) - TRAILER_BYTES)
     os.unlink(f"{path}/{CHECKPOINT_FILE}")
     found.append(
@@ -253,7 +253,7 @@ def opening(settings: Settings, folder: str) -> list[Figure]:
 
 
 def timed_opening(name: str, path: str, settings: Settings, aim: float | None) -> Figure:
-    """How long opening takes; the aim is in proportion to the size."""
+    """The duration of opening; the aim is in proportion to the size."""
     seconds: list[float] = []
     for number in range(settings.rounds):
         with timed(seconds):
@@ -261,7 +261,7 @@ def timed_opening(name: str, path: str, settings: Settings, aim: float | None) -
         if log.messages != settings.messages:
             raise RuntimeError(f"{name}: {log.messages} of {settings.messages} messages")
         if number < settings.rounds - 1:
-            # Closing would write the checkpoint that was taken away.
+            # Closing would write the checkpoint that was removed.
             del log
             gc.collect()
         else:
@@ -273,7 +273,7 @@ def timed_opening(name: str, path: str, settings: Settings, aim: float | None) -
 
 
 def memory(settings: Settings, folder: str) -> list[Figure]:
-    """Bytes a message costs in memory, on one subject."""
+    """Bytes of memory per message, on one subject."""
     log = new_log(f"{folder}/log")
     fill(log, BATCH)
     before = resident_bytes()
@@ -292,7 +292,7 @@ def memory(settings: Settings, folder: str) -> list[Figure]:
 
 
 def subjects(settings: Settings, folder: str) -> list[Figure]:
-    """Distinct subjects: memory in all, and how long the garbage collector stops everything."""
+    """Distinct subjects: memory in all, and the longest pause of the garbage collector."""
     pauses_s = [0.0]
     begin = [0.0]
 
@@ -334,22 +334,22 @@ Operations = dict[str, Callable[[], object]]
 
 
 def growth(settings: Settings, folder: str) -> list[Figure]:
-    """What one operation costs as messages, each on a subject of its own, become more."""
+    """The cost of one operation as messages, each on a subject of its own, grow."""
     log = new_log(f"{folder}/log")
-    dice = random.Random(1)
+    rng = random.Random(1)
     costs: dict[str, list[float]] = {}
     for size in settings.growth:
         fill(log, size, distinct=True)
-        probe(operations(log, dice), costs)
+        probe(operations(log, rng), costs)
     log.close()
     return growth_figures("growth", costs, settings)
 
 
 def probe(operations: Operations, costs: dict[str, list[float]]) -> None:
-    """Add what each operation costs, in microseconds."""
+    """Add the cost of each operation, in microseconds."""
     for name, operation in operations.items():
         spent: list[float] = []
-        # What is slow is seen by a few.
+        # A few probes are enough for a slow operation.
         while len(spent) < PROBES and sum(spent) < PROBES_S:
             with timed(spent):
                 for _ in range(PROBED_AT_ONCE):
@@ -358,7 +358,7 @@ def probe(operations: Operations, costs: dict[str, list[float]]) -> None:
 
 
 def growth_figures(title: str, costs: dict[str, list[float]], settings: Settings) -> list[Figure]:
-    """How much more an operation costs at the largest size than at the smallest."""
+    """The factor between the costs of an operation at the largest and at the smallest size."""
     sizes = ", ".join(figure(size) for size in settings.growth)
     return [
         Figure(
@@ -372,15 +372,15 @@ def growth_figures(title: str, costs: dict[str, list[float]], settings: Settings
     ]
 
 
-def operations(log: FileLog, dice: random.Random) -> Operations:
-    """What is done to a log of distinct subjects."""
+def operations(log: FileLog, rng: random.Random) -> Operations:
+    """Operations on a log of distinct subjects."""
     names = log.index.subjects.names
 
     def anywhere() -> int:
-        return dice.randint(1, log.last_sequence - 1)
+        return rng.randint(1, log.last_sequence - 1)
 
     def subject() -> bytes:
-        return names[dice.randrange(len(names))]
+        return names[rng.randrange(len(names))]
 
     known = [SUBJECT, b"benchmark.two"] * 5
 
@@ -404,14 +404,14 @@ def operations(log: FileLog, dice: random.Random) -> Operations:
 # --- lookups by pattern -------------------------------------------------------------------------
 
 STEPS: Final = (b"created", b"paid", b"sent", b"done")
-# One message in so many is of one of the few devices there are, or of the only clock.
+# One message in this many is of one of the few devices, or of the only clock.
 DEVICE_EVERY: Final = 300
 DEVICES: Final = 10
 CLOCK_EVERY: Final = 3000
 
 
 def subject_of(number: int) -> bytes:
-    """Four subjects to an order, each with one message, and here and there something else."""
+    """Four subjects per order, each with one message, and a few other ones in between."""
     if number % CLOCK_EVERY == 0:
         return b"clock.only.tick"
     if number % DEVICE_EVERY == 0:
@@ -420,22 +420,22 @@ def subject_of(number: int) -> bytes:
 
 
 def lookups(settings: Settings, folder: str) -> list[Figure]:
-    """What a lookup by pattern costs as messages and subjects become more."""
+    """The cost of a lookup by pattern as messages and subjects grow."""
     log = new_log(f"{folder}/log")
-    dice = random.Random(1)
+    rng = random.Random(1)
     costs: dict[str, list[float]] = {}
     found: list[Figure] = []
     for size in settings.growth:
         for first in range(log.last_sequence, size, BATCH):
             log.append(batch_of([subject_of(number) for number in range(first, first + BATCH)]))
         found += first_lookups(log)
-        probe(lookup_operations(log, dice), costs)
+        probe(lookup_operations(log, rng), costs)
     log.close()
     return found + growth_figures("lookups", costs, settings)
 
 
 def first_lookups(log: FileLog) -> list[Figure]:
-    """What is done once after that many subjects were new, before lookups cost what they cost."""
+    """Work that is done once for new subjects, before lookups reach their usual cost."""
     figures = []
     for name, first_lookup in (
         ("preparing for what is new", lambda: prepare(log)),
@@ -459,12 +459,12 @@ def prepare(log: FileLog) -> None:
             segment.subject_counts(block)
 
 
-def lookup_operations(log: FileLog, dice: random.Random) -> Operations:
-    """What is asked by pattern."""
+def lookup_operations(log: FileLog, rng: random.Random) -> Operations:
+    """Lookups by pattern."""
     cursor = log.cursor([b"orders.*.paid"], 1)
 
     def anywhere() -> int:
-        return dice.randint(1, log.last_sequence - 1)
+        return rng.randint(1, log.last_sequence - 1)
 
     def order() -> bytes:
         return b"orders.%09d.*" % (anywhere() // len(STEPS))
@@ -524,7 +524,7 @@ def run_alone(name: str, settings: Settings) -> list[Figure]:
 
 
 def table(figures: Sequence[Figure]) -> str:
-    """The figures under one another, with their aims."""
+    """The figures as a table, with their aims."""
     lines = [("", "median", "lowest", "highest", "unit", "aim", "", "")] + [
         (
             each.name,
@@ -549,7 +549,7 @@ def table(figures: Sequence[Figure]) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the scenarios that were named, all if none was; 1 if an aim was missed."""
+    """Run the named scenarios, all if none is named. Returns 1 if an aim was missed."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.store", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(SCENARIOS))
     size = parser.add_mutually_exclusive_group()

@@ -1,7 +1,7 @@
-"""What a publish costs as messages, subjects or streams become more: it should stay the same.
+"""The cost of a publish as messages, subjects or streams grow: it should stay the same.
 
-Measured is the processor time a server uses for a publish, not how long it takes: what else the
-machine does then hardly shows. nats-server goes the same way beside ours.
+The processor time of the server per publish is measured, not the duration: so other load on the
+machine hardly shows. nats-server is measured beside ours.
 """
 
 from collections.abc import Callable, Iterator
@@ -16,10 +16,10 @@ from benchmarks.servers import NATS_SERVER, Server
 from benchmarks.stream_load import Publishing, create_stream, publish_rate
 from benchmarks.stream_servers import with_streams
 
-# Eight times as much may cost so much more; caches explain less.
+# The factor allowed for eight times the size; caches explain less.
 FLAT: Final = Aim("at most 2.0 times", ours_max=2.0)
 STEPS: Final = (1, 2, 4, 8)
-# Per second that a round takes.
+# Per second of a round.
 MESSAGES: Final = 50_000
 STREAMS: Final = 50
 PROBES: Final = 50_000
@@ -29,7 +29,7 @@ ONE_SUBJECT: Final = Publishing("b", 128, 1000)
 
 @dataclass(frozen=True)
 class Stage:
-    """A size that was reached, and what is published to measure there."""
+    """A size that was reached, and the publishes to measure there."""
 
     size: int
     probe: Publishing
@@ -50,7 +50,7 @@ def messages(server: Server, settings: Settings) -> Iterator[Stage]:
 
 
 def subjects(server: Server, settings: Settings) -> Iterator[Stage]:
-    """More subjects, with a message each; what is measured goes to subjects that are there."""
+    """More subjects, with a message each; the measured publishes go to existing subjects."""
     unit = int(MESSAGES * settings.round_s)
     stored = 0
     for step in STEPS:
@@ -73,7 +73,7 @@ def streams(server: Server, settings: Settings) -> Iterator[Stage]:
 
 
 def growth(name: str, growing: Growing) -> Scenario:
-    """How much more a publish costs at the largest of four sizes than at the smallest."""
+    """The factor between the costs of a publish at the largest and at the smallest size."""
 
     def measure(settings: Settings) -> list[Row]:
         factors: list[float] = []
@@ -100,7 +100,7 @@ def growth(name: str, growing: Growing) -> Scenario:
                 higher_is_better=False,
                 aim=FLAT,
                 notes=notes,
-                # A factor of factors would say nothing of what a publish costs.
+                # A ratio of two factors would have no meaning.
                 is_comparable=False,
             )
         ]

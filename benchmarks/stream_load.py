@@ -1,8 +1,8 @@
-"""Publishing to a stream with acks: how fast, with so many in flight, and how long one takes.
+"""Publishing to a stream with acks: the rate for a window in flight, and the latency of one.
 
-Messages are built before the clock runs. The publisher sends a part of its window and goes on when
-as many acks have come; it counts them without looking at them, and a reply that reports an error
-fails the round.
+Messages are built before the clock runs. The publisher sends a part of its window and continues
+when as many acks have come; it counts them without parsing them, and a reply with an error fails
+the round.
 """
 
 import json
@@ -17,13 +17,13 @@ from benchmarks.wire import READ_BYTES, dial
 INBOX: Final = "_INBOX.bench."
 ACK: Final = b"MSG _INBOX.bench."
 ANY_REPLY: Final = b"MSG _INBOX.bench."
-# A window is sent in so many parts, so that the server always has something to do.
+# The number of parts of a window, so that the server always has something to do.
 PARTS: Final = 4
 
 
 @dataclass(frozen=True)
 class Publishing:
-    """What is published: message n goes to `subject.format(n % subjects)`."""
+    """The published messages: message n goes to `subject.format(n % subjects)`."""
 
     subject: str
     size: int
@@ -33,7 +33,7 @@ class Publishing:
 
 
 def create_stream(server: Server, config: dict[str, object]) -> None:
-    """Make a stream; raises BenchmarkError if the server does not."""
+    """Create a stream. Raises BenchmarkError if the server refuses."""
     name = config["name"]
     with dial(server.port, f"SUB {INBOX}* 1\r\n".encode()) as connection:
         reply = request(connection, f"$JS.API.STREAM.CREATE.{name}", json.dumps(config).encode())
@@ -129,10 +129,10 @@ def _receive(connection: socket.socket) -> bytes:
 
 
 def _count(data: bytes) -> tuple[bytes, int]:
-    """Replies in what arrived, and the end of it that may be the beginning of another."""
+    """The number of replies in the data, and the end of it that may be the beginning of another."""
     if b'"error"' in data or b"NATS/1.0 503" in data:
         raise BenchmarkError(f"a reply reports an error: {data[:300]!r}")
     keep = len(ANY_REPLY) - 1
     count = data.count(ANY_REPLY)
-    # What is kept is shorter than a reply's beginning, so that nothing counts twice.
+    # The kept end is shorter than the prefix of a reply, so that nothing counts twice.
     return data[-keep:], count

@@ -56,7 +56,7 @@ def publishing(kind: Kind) -> Scenario:
     """Acked messages per second, ours and theirs in turn, into one growing stream each."""
 
     def measure(settings: Settings) -> list[Row]:
-        # About as many as a second takes.
+        # About as many as fit into a second.
         messages = int(150_000 * settings.round_s) // 1000 * 1000
         counts = (messages, max(int(messages * kind.share), 1000))
         rates: tuple[list[float], list[float]] = ([], [])

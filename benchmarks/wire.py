@@ -1,11 +1,11 @@
-"""As much of the client protocol as a load generator needs, on blocking sockets."""
+"""The part of the client protocol that a load generator needs, on blocking sockets."""
 
 import socket
 from typing import Final
 
 READ_BYTES: Final = 1 << 18
 SOCKET_BUFFER_BYTES: Final = 1 << 22
-# A round that stands still this long has lost something.
+# A round that stands still this long has lost a message.
 STALL_S: Final = 60.0
 
 CONNECT: Final = (
@@ -17,7 +17,7 @@ PONG: Final = b"PONG\r\n"
 
 
 def dial(port: int, before_ping: bytes = b"") -> socket.socket:
-    """A connection the server has answered on, with `before_ping` already processed."""
+    """A connection on which the server has answered, with `before_ping` already processed."""
     connection = socket.create_connection(("127.0.0.1", port), timeout=STALL_S)
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, SOCKET_BUFFER_BYTES)
@@ -28,7 +28,7 @@ def dial(port: int, before_ping: bytes = b"") -> socket.socket:
 
 
 def read_until(connection: socket.socket, end: bytes) -> bytes:
-    """Everything up to and including `end`, which must be the last thing that arrives."""
+    """All bytes up to and including `end`, which must be the last that arrive."""
     received = b""
     while not received.endswith(end):
         chunk = connection.recv(READ_BYTES)
