@@ -31,7 +31,7 @@ _SYSCTL_NAMES: Final = ("kern.bootsessionuuid", "kern.boottime")
 _SYSCTL_TIMEOUT_S: Final = 5.0
 
 # Errors of file systems that have nothing to sync for this kind of file.
-_CAN_NOT_SYNC: Final = (errno.EINVAL, errno.ENOTSUP)
+_CANNOT_SYNC: Final = (errno.EINVAL, errno.ENOTSUP)
 _PID_BYTES_MAX: Final = 20
 
 
@@ -46,7 +46,7 @@ def _flush(descriptor: int, *, folder: bool = False) -> None:
         try:
             fcntl.fcntl(descriptor, fcntl.F_FULLFSYNC)
         except OSError as error:
-            if error.errno not in (*_CAN_NOT_SYNC, errno.ENOTTY):
+            if error.errno not in (*_CANNOT_SYNC, errno.ENOTTY):
                 raise
             os.fsync(descriptor)
     elif folder:
@@ -321,7 +321,7 @@ class SystemFileSystem:
         try:
             _flush(descriptor, folder=True)
         except OSError as error:
-            if error.errno not in _CAN_NOT_SYNC:
+            if error.errno not in _CANNOT_SYNC:
                 raise
         finally:
             os.close(descriptor)
