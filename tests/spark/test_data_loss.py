@@ -39,7 +39,7 @@ def filled(server: Server) -> None:
 DAMAGES: dict[Damage, tuple[str, int, list[int]]] = {
     purged: ("lost 2 sequences, 6 to 7", 2, [8, 9, 10]),
     emptied: ("lost 5 sequences, 6 to 10", 5, [11]),
-    recreated: ("was deleted and made anew", 0, [1, 2]),
+    recreated: ("was deleted and created again", 0, [1, 2]),
 }
 
 

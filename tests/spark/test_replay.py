@@ -223,11 +223,11 @@ def test_what_can_not_be_gone_on_with(
 
     server.delete_stream("S")
     server.create_stream("S")
-    with pytest.raises(OptionError, match="stream='S' was deleted and made anew"):
+    with pytest.raises(OptionError, match="stream='S' was deleted and created again"):
         run(spark, server, name="anew")
     server.delete_stream("T")
     server.create_stream("T")
-    with pytest.raises(OptionError, match="to_stream='T' was deleted and made anew"):
+    with pytest.raises(OptionError, match="to_stream='T' was deleted and created again"):
         run(spark, server, name="again")
     with pytest.raises(OptionError, match="to_stream='U' is not valid: the server has no such"):
         run(spark, server, to_stream="U")

@@ -150,7 +150,7 @@ REFUSED_ROWS: dict[str, tuple[Kind, dict[str, Any], str]] = {
     "empty token": (Kind.STREAM, {"subject": "a..b"}, "not one to publish to"),
     "line end": (Kind.STREAM, {"subject": "a.b\r\nPUB x 0\r\n"}, "not one to publish to"),
     "long": (Kind.STREAM, {"subject": "a." + "x" * SUBJECT_BYTES_MAX}, "more than 3900 bytes"),
-    "foreign": (Kind.STREAM, {"subject": "c"}, "none of the stream's subjects"),
+    "foreign": (Kind.STREAM, {"subject": "c"}, "not a subject of the stream"),
     "null": (Kind.STREAM, {"subject": None}, "has no subject"),
     "header line": (
         Kind.STREAM,

@@ -247,7 +247,7 @@ def test_bad_rows_are_dead_letters_where_that_is_asked_for(
 REFUSED_STREAMS: dict[str, tuple[dict[str, object], dict[str, str], str]] = {
     "missing": ({}, {"stream": "NONE"}, "option stream='NONE': the server at"),
     "no acks": ({"no_ack": True}, {}, "it sends no acks"),
-    "not its subject": ({}, {"subject": "OTHER.a"}, "none of the stream's subjects"),
+    "not its subject": ({}, {"subject": "OTHER.a"}, "not a subject of the stream"),
     "not atomic": ({}, {"atomic": "always"}, "does not allow_atomic"),
     "no dead letters": (
         {},

@@ -330,11 +330,13 @@ def test_a_bucket_made_anew_is_refused_or_told(tables: Tables) -> None:
     server.delete_stream("KV_b")
     server.create_bucket("b")
     server.publish([put("a", "new")])
-    with pytest.raises(DataLossError, match=r"KV_b was deleted and made anew.*fail_on_data_loss"):
+    with pytest.raises(
+        DataLossError, match=r"KV_b was deleted and created again.*fail_on_data_loss"
+    ):
         tables.run()
     result = tables.run(fail_on_data_loss=False)
     assert result.lost is not None
-    assert "made anew" in result.lost
+    assert "created again" in result.lost
     assert (result.revision, result.entries, result.keys) == (1, 1, 1)
     assert tables.latest() == {"a": "new"}
     # A revision is one of the new bucket; a time finds the old one.

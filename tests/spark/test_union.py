@@ -97,7 +97,7 @@ def test_a_stream_that_was_made_anew_is_told(
     headwater_server.delete_stream("orders")
     headwater_server.create_stream("orders")
     publish(headwater_server, 1, 3)
-    with pytest.raises(DataLossError, match="deleted and made anew"):
+    with pytest.raises(DataLossError, match="deleted and created again"):
         union_read(spark, login, wanted.to, "orders")
     both = union_read(spark, login, wanted.to, "orders", fail_on_data_loss=False)
     assert sequences(both) == sorted([*range(1, 11), *range(1, 4)])

@@ -192,7 +192,7 @@ def test_a_batch_whose_start_is_told_late_finds_losses(headwater_server: Server)
     server.delete_stream("s")
     server.create_stream("s")
     publish(server, 2)
-    with pytest.raises(DataLossError, match="made anew"):
+    with pytest.raises(DataLossError, match="created again"):
         reader.partitions(start, end)
     assert sequences(tolerant, start, end) == []
     assert sequences(tolerant, end, tolerant.latestOffset()) == [1, 2]

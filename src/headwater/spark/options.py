@@ -263,7 +263,7 @@ class SinkOptions:
         kind, name = reading.target({"stream": Kind.STREAM, "bucket": Kind.BUCKET})
         subject = reading.text("subject")
         if subject is not None and kind is Kind.BUCKET:
-            raise OptionError("option subject is for streams: a bucket's rows are told by key")
+            raise OptionError("option subject is for streams: the rows of a bucket have keys")
         if subject is not None and not _is_publishable(subject):
             raise reading.refused("subject", "a subject without wildcards, blanks or empty tokens")
         marker_bucket = reading.text("markerBucket") or DEFAULT_MARKER_BUCKET

@@ -265,7 +265,7 @@ class RowReader:
             elif len(subject) > SUBJECT_BYTES_MAX:
                 reason = f"has more than {SUBJECT_BYTES_MAX} bytes"
             elif not any(matches(pattern, subject) for pattern in self._patterns):
-                reason = "is none of the stream's subjects"
+                reason = "is not a subject of the stream"
             if reason:
                 shown = subject[:100].decode(errors="backslashreplace")
                 raise self._error(

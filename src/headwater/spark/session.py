@@ -124,7 +124,7 @@ def placement(master: str, environment: Mapping[str, str]) -> dict[str, str]:
         return {}
     elif not _LOCAL_CLUSTER.fullmatch(master):
         raise SparkStartError(
-            f"master {master!r} is none that Spark knows: name local[*], local[<threads>], "
+            f"master {master!r} is unknown to Spark: name local[*], local[<threads>], "
             "spark://<host>:<port>, yarn or k8s://<url>"
         )
     if "SPARK_LOCAL_IP" not in environment:

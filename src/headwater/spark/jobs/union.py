@@ -162,7 +162,7 @@ def start_of_tail(snapshot: Snapshot, info: StreamInfo, fail_on_data_loss: bool)
         # Nothing was archived, so the whole stream is read.
         return first_sequence(info)
     if reached is None:
-        text = f"stream {info.name} was deleted and made anew after it was archived"
+        text = f"stream {info.name} was deleted and created again after it was archived"
         start = first_sequence(info)
     else:
         loss = loss_of(Offset(info.name, info.created, reached), info, keeps_messages(info))

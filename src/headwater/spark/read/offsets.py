@@ -112,7 +112,7 @@ class Offset:
             )
         except (KeyError, TypeError, ValueError):
             raise OffsetError(
-                f"the checkpoint holds {document!r}, which is no offset of this source:"
+                f"the checkpoint holds {document!r}, which is not an offset of this source:"
                 " use another checkpointLocation"
             ) from None
 
@@ -154,7 +154,7 @@ class StreamsOffset:
         streams = document.get("streams")
         if not isinstance(streams, Mapping):
             raise OffsetError(
-                f"the checkpoint holds {document!r}, which is no offset of several streams: use"
+                f"the checkpoint holds {document!r}, which is not an offset of several streams: use"
                 " another checkpointLocation"
             )
         offsets = {name: Offset.from_json(each) for name, each in streams.items()}
@@ -219,8 +219,8 @@ def replacement_of(offset: Offset, info: StreamInfo) -> Loss | None:
     if offset.created == info.created:
         return None
     return Loss(
-        f"stream {info.name} was deleted and made anew (created {info.created}, before"
-        f" {offset.created}): what it had up to then is gone",
+        f"stream {info.name} was deleted and created again (created {info.created}, before"
+        f" {offset.created}): its earlier messages are gone",
         0,
         first_sequence(info),
     )

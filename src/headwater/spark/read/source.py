@@ -276,7 +276,7 @@ def report_loss(options: SourceOptions, text: str) -> None:
             f"{text}; to go on with what is left, set option failOnDataLoss=false or start a new"
             " query with another checkpointLocation"
         )
-    log.warning("data loss, passed over as failOnDataLoss=false asks: %s", text)
+    log.warning("data loss, ignored because of failOnDataLoss=false: %s", text)
 
 
 def start_sequence(connection: Connection, info: StreamInfo, position: Position) -> int:

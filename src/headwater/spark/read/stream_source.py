@@ -171,7 +171,7 @@ class StreamSourceReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._told_subjects = offset.subjects
         log.warning(
             "option subjects was changed from %r to %r: batches of stream %s from sequence %d on"
-            " are read by the new value, what was planned before by the old one",
+            " are read by the new value, earlier batches by the old one",
             ",".join(offset.subjects or ()) or "all",
             ",".join(subjects) or "all",
             offset.stream,

@@ -135,8 +135,8 @@ class BatchCommit:
             copied = stored[sequence]
             if copied is None:
                 raise CopyGoneError(
-                    f"stream {stream} has lost message {sequence} while a batch that was cut"
-                    " anew was written: go back to the number of partitions it had"
+                    f"stream {stream} has lost message {sequence} while a batch with other"
+                    " partitions was written: go back to the number of partitions it had"
                 )
             lines = copied.header.removesuffix(b"\r\n\r\n").split(b"\r\n")[1:]
             kept = [b"%b\r\n" % line for line in lines if not line.startswith(_NOT_COPIED)]

@@ -59,7 +59,7 @@ def test_an_archive_of_nothing_but_what_was_passed_over_has_an_end_too() -> None
         (Archived({"c1": 101}), stream(121, 200), "lost 20 sequences, 101 to 120", 121),
         (Archived({"c1": 101}), stream(121, 120), "lost 20 sequences, 101 to 120", 121),
         (Archived({"c1": 101}), stream(1, 50), "ends at sequence 50, before 100", 101),
-        (Archived({"c0": 101}), stream(3, 50), "deleted and made anew", 3),
+        (Archived({"c0": 101}), stream(3, 50), "deleted and created again", 3),
     ],
 )
 def test_a_gap_is_an_error_unless_it_is_allowed(

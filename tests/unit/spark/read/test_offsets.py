@@ -127,7 +127,7 @@ class TestLoss:
         loss = loss_of(at(5), info(1, 10, created="2027"), keeps)
         assert loss is not None
         assert loss.next == 1
-        assert "deleted and made anew" in loss.text
+        assert "deleted and created again" in loss.text
 
     @pytest.mark.parametrize("keeps", [True, False])
     def test_a_stream_that_ends_before_what_was_read_was_cut(self, keeps: bool) -> None:

@@ -206,8 +206,8 @@ class DeltaLog:
         version = table.protocol().min_reader_version
         if version > READER_VERSION_MAX:
             raise ArchiveError(
-                f"the Delta table in {self._root} needs reader version {version}, which somebody"
-                f" has raised: only version {READER_VERSION_MAX} can be read without Delta's jars"
+                f"the Delta table in {self._root} needs reader version {version}, which was"
+                f" raised: only version {READER_VERSION_MAX} can be read without Delta's jars"
             )
         return table
 

@@ -286,14 +286,14 @@ class _Run:
             )
         if marker.to_created != target.created:
             raise OptionError(
-                f"option to_stream={settings.to_stream!r} was deleted and made anew since replay"
-                f" {name} began: choose another name to begin again"
+                f"option to_stream={settings.to_stream!r} was deleted and created again since"
+                f" replay {name} began: choose another name to begin again"
             )
         if source is not None and not marker.is_done:
             if source.created != marker.source_created:
                 raise OptionError(
-                    f"option stream={source.name!r} was deleted and made anew since replay {name}"
-                    " began: choose another name to replay the new one"
+                    f"option stream={source.name!r} was deleted and created again since replay"
+                    f" {name} began: choose another name to replay the new one"
                 )
             self._check_loss(marker, source)
         return marker

@@ -117,7 +117,7 @@ class MarkerEntry:
             return msgspec.json.decode(entry.data, type=Marker)
         except msgspec.DecodeError:
             raise OptionError(
-                f"option marker_bucket={self._bucket!r}: its key {self._name} is no replay's;"
+                f"option marker_bucket={self._bucket!r}: its key {self._name} is not a replay's;"
                 " name another bucket or another replay"
             ) from None
 

@@ -181,7 +181,7 @@ def _partial_text(figures: Figures) -> str:
         return ""
     if not any(whole):
         return (
-            " Messages came in parts of windows only, of which no rate can be told: take a"
+            " Messages came in parts of windows only, for which there is no rate: take a"
             " smaller window."
         )
     ends = [name for name, is_whole in (("first", whole[0]), ("last", whole[-1])) if not is_whole]

@@ -467,7 +467,7 @@ class _Run:
         if self._settings.fail_on_data_loss:
             raise DataLossError(
                 f"{loss.text}; set fail_on_data_loss=false to go on with the bucket as it is now,"
-                " or another directory to begin anew"
+                " or another directory to start again"
             )
         self._lost = loss.text
         self._progress.note(loss.text)
