@@ -4,8 +4,8 @@
                     │                         │
                     └──▶ SystemServices ◀── Facts ──▶ monitoring pages
 
-The parts do not know the node. Each is given the values and calls that it uses, and what happens to
-all of them at once (opening the streams, a reload, the lame duck mode, the end) is ordered here.
+The parts do not know the node. Each is given the values and calls that it uses. Events that concern
+several parts (the opening of streams, a reload, lame duck mode, the end) are ordered here.
 """
 
 from typing import final
@@ -106,10 +106,6 @@ class Node:
         """The options in force."""
         return self.settings.options
 
-    def next_cid(self) -> int:
-        """A connection id never given before."""
-        return self.roster.next_cid()
-
     # --- streams -------------------------------------------------------------------------------
 
     def open_jetstream(self) -> None:
@@ -122,7 +118,7 @@ class Node:
             self.broker,
             self.accounts,
             title,
-            self.next_cid,
+            self.roster.next_cid,
         )
         self.jetstream.start()
 
