@@ -352,3 +352,9 @@ def connect_document(**fields: object) -> bytes:
     """CONNECT of a modern client library, with changes; `password` stands for the key `pass`."""
     said = {("pass" if name == "password" else name): value for name, value in fields.items()}
     return msgspec.json.encode(_MODERN | said)
+
+
+def infos_in(data: bytes) -> list[dict[str, Any]]:
+    """Every INFO among the bytes that a client got, decoded."""
+    lines = [line for line in data.split(b"\r\n") if line.startswith(b"INFO ")]
+    return [msgspec.json.decode(line[5:]) for line in lines]
