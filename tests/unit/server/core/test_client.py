@@ -8,6 +8,7 @@ from headwater.server.configuration.options import (
     SubjectPermission,
     UserOptions,
 )
+from headwater.server.core.client import Liveness
 from tests.kit.world import World
 from tests.unit.server.conftest import MakeWorld
 
@@ -102,3 +103,51 @@ def test_a_label_names_the_connection_and_what_the_client_said(world: World) -> 
 def test_labels_leave_out_what_was_not_said(world: World, document: bytes, said: str) -> None:
     peer = world.connect(document)
     assert peer.client.label.partition(f"cid:{peer.client.cid}")[2] == said
+
+
+SILENCE_NS_MAX = 100
+RTT_AGE_NS_MAX = 1_000
+
+
+class TestLiveness:
+    @staticmethod
+    def started(now_ns: int = 10) -> Liveness:
+        liveness = Liveness()
+        liveness.start(now_ns, 5)
+        return liveness
+
+    def test_a_client_that_was_never_pinged_needs_a_ping(self) -> None:
+        assert self.started(10).needs_ping(11, SILENCE_NS_MAX, RTT_AGE_NS_MAX)
+
+    @pytest.mark.parametrize(("now_ns", "needs_ping"), [(109, False), (110, True)])
+    def test_a_client_that_was_silent_for_the_interval_needs_a_ping(
+        self, now_ns: int, needs_ping: bool
+    ) -> None:
+        liveness = self.started(10)
+        liveness.count_ping(10)
+        assert liveness.needs_ping(now_ns, SILENCE_NS_MAX, RTT_AGE_NS_MAX) is needs_ping
+
+    @pytest.mark.parametrize(("now_ns", "needs_ping"), [(1_010, False), (1_011, True)])
+    def test_an_old_round_trip_is_measured_again_whatever_the_client_did(
+        self, now_ns: int, needs_ping: bool
+    ) -> None:
+        liveness = self.started(10)
+        liveness.count_ping(10)
+        liveness.last_in_ns = now_ns
+        assert liveness.needs_ping(now_ns, SILENCE_NS_MAX, RTT_AGE_NS_MAX) is needs_ping
+
+    def test_a_round_trip_is_that_of_the_last_ping(self) -> None:
+        liveness = self.started(10)
+        liveness.count_ping(50)
+        liveness.measure_pong(57)
+        assert (liveness.rtt_ns, liveness.pings_out) == (7, 0)
+
+    def test_a_pong_without_a_ping_is_measured_from_the_start(self) -> None:
+        liveness = self.started(10)
+        liveness.measure_pong(57)
+        assert liveness.rtt_ns == 47
+
+    def test_a_round_trip_that_took_no_time_is_shown_as_one_nanosecond(self) -> None:
+        liveness = self.started(10)
+        liveness.measure_connect(10, 6)
+        assert (liveness.rtt_ns, liveness.last_activity_wall_ns) == (1, 6)
