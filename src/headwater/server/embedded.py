@@ -34,7 +34,7 @@ LogLine = Callable[[bytes], None]
 
 
 def _silent(line: bytes) -> None:
-    """Nobody asked for the log."""
+    """Drop a log line: the caller did not ask for the log."""
 
 
 def options_with(

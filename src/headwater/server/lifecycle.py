@@ -149,7 +149,7 @@ class Server:
         self, host: str, port: int, factory: Callable[[], asyncio.Protocol]
     ) -> Listener:
         where = f"{_bracketed(host)}:{port}"
-        # In the words of Go's net package. Some loops take such a port modulo 65536.
+        # The text is that of Go's net package. Some loops take a larger port modulo 65536.
         if port > _PORT_MAX:
             reason = quote(f"listen tcp: address {port}: invalid port")
             raise StartError(f"Error listening on port: {where}, {reason}")

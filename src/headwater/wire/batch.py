@@ -29,7 +29,7 @@ class Publishes:
         self.sizes: list[bytes] = []
         self.payloads: list[bytes] = []
 
-    def parted(self, count: int) -> "tuple[Publishes, Publishes]":
+    def split_at(self, count: int) -> "tuple[Publishes, Publishes]":
         """The first `count` publishes, and the rest."""
         if count == len(self.subjects):
             return self, Publishes()
@@ -73,12 +73,12 @@ class Run:
         self.size = size
         self.payloads = payloads
 
-    def parted(self, count: int) -> "tuple[Run, Run]":
+    def split_at(self, count: int) -> "tuple[Run, Run]":
         """The first `count` publishes, and the rest."""
         head = (self.subject, self.reply, self.header_size, self.size)
         return Run(*head, self.payloads[:count]), Run(*head, self.payloads[count:])
 
-    def spread(self) -> Publishes:
+    def as_publishes(self) -> Publishes:
         """These publishes as parallel lists."""
         count = len(self.payloads)
         publishes = Publishes()

@@ -93,7 +93,7 @@ def _switch(node: Value) -> bool:
 
 
 def _size(node: Value, name: str) -> int:
-    """A number of bytes, or a text such as "10G". `name` is what an error calls it."""
+    """A number of bytes, or a text such as "10G". An error names it by `name`."""
     value = node.value
     if isinstance(value, int) and not isinstance(value, bool):
         return value

@@ -181,7 +181,7 @@ class JetStreamOptions:
 
 @dataclass(frozen=True)
 class Options:
-    """Everything a server can be told."""
+    """All options of a server."""
 
     # --- where to listen -----------------------------------------------------------------------
     # Address clients connect to.

@@ -79,7 +79,7 @@ class Value:
         self.line = line
         self.column = column
         self.file = file
-        # Whether some `$name` referred to it: such keys may have any name.
+        # Whether a `$name` referred to it: the key of such a value may have any name.
         self.is_variable = False
         # Containers below this node, and values in it, each as often as it is reachable.
         self.depth_below = 0

@@ -214,7 +214,7 @@ def put(name: str, reader: Reader) -> Handler:
 
 
 def put_unless_zero(name: str, reader: Reader) -> Handler:
-    """Keep the value under `name`; zero and empty say nothing and leave the default."""
+    """Keep the value under `name`; a zero or empty value leaves the default."""
 
     def handler(draft: Draft, key: str, node: Value) -> None:
         value = reader(node)

@@ -143,7 +143,7 @@ class Broker:
         units = PUBLISH_UNITS if batch.header_sizes[0] < 0 else HEADER_PUBLISH_UNITS
         affordable = max(1, budget.units // units)
         if len(batch.subjects) > affordable:
-            batch, rest = batch.parted(affordable)
+            batch, rest = batch.split_at(affordable)
         taken = len(batch.subjects)
         if not source.guarded:
             if batch.subjects[0].startswith(ACK_PREFIX):
@@ -158,7 +158,7 @@ class Broker:
         budget.charge(units * (taken - left))
         if not left:
             return rest
-        undone = batch.parted(done)[1]
+        undone = batch.split_at(done)[1]
         return undone if rest is None else undone.followed_by(rest)
 
     def _publish_each(self, source: Client, batch: Publishes) -> int:
@@ -256,7 +256,7 @@ class Broker:
         ingest = route.plain[0].ingest
         if ingest is None:
             return batch
-        acks, rest = batch.parted(sum(1 for _ in takewhile(_is_ack, batch.subjects)))
+        acks, rest = batch.split_at(sum(1 for _ in takewhile(_is_ack, batch.subjects)))
         row = b" ".join(acks.subjects) + b" "
         if b".." in row or b". " in row or acks.replies.count(None) != len(acks.replies):
             # A subject is not valid, or a reply subject has to be checked.
@@ -340,12 +340,12 @@ class Broker:
             or run.subject.startswith(RESERVED_SUBJECTS)
             or not _has_plain_members(route)
         ):
-            return self.publish_many(source, run.spread(), budget)
+            return self.publish_many(source, run.as_publishes(), budget)
         rest: Run | None = None
         deliveries = 1 + route.fan_out
         affordable = max(1, budget.units * RUN_DELIVERIES_PER_UNIT // deliveries)
         if len(run.payloads) > affordable:
-            run, rest = run.parted(affordable)
+            run, rest = run.split_at(affordable)
         payloads = run.payloads
         budget.charge(len(payloads) * deliveries // RUN_DELIVERIES_PER_UNIT)
         self._count_in(source, len(payloads), len(payloads) * len(payloads[0]))

@@ -13,12 +13,12 @@ from typing import Final, final
 from headwater.go.quoting import quote_bytes
 from headwater.subjects.grammar import is_one_word
 
-# A stream full of such messages must not fill the log as well; their count goes on.
+# A stream full of these messages must not fill the log as well; the rest is only counted.
 REPORTED_MAX: Final = 32
 
 
 def _say_nothing(_: str) -> None:
-    """For a server without a log."""
+    """The report of a server without a log."""
 
 
 @final

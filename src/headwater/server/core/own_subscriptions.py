@@ -21,10 +21,10 @@ class ServerConnection:
     peer_port: Final = 0
 
     def write(self, data: bytes) -> None:
-        """Nobody reads."""
+        """Drop the bytes: the connection has no reader."""
 
     def buffered_bytes(self) -> int:
-        """Nothing waits."""
+        """No bytes are queued."""
         return 0
 
     def pause_reading(self) -> None:

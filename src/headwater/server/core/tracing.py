@@ -49,7 +49,7 @@ class Tracer:
     def received(self, client: Client, segment: Segment) -> None:
         """Log operations that a client sent."""
         if isinstance(segment, Run):
-            segment = segment.spread()
+            segment = segment.as_publishes()
         if not isinstance(segment, Publishes):
             line = _control(segment)
             if line:

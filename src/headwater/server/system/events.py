@@ -202,7 +202,7 @@ class Reply(View, kw_only=True):
 
 
 def server_identity(facts: Facts, seq: int) -> ServerIdentity:
-    """This server as it is now."""
+    """The server as events and replies name it now."""
     options = facts.options
     return ServerIdentity(
         name=facts.name,

@@ -109,7 +109,7 @@ def index_stats(accounts: list[Account]) -> IndexStats:
 
 
 def _subscriptions(facts: Facts, account: Account) -> Iterator[Subscription]:
-    """Those of the server's own services first, then those of clients, oldest first."""
+    """The subscriptions of an account: of the server's services, then of clients, oldest first."""
     services = facts.service_clients.get(account)
     if services is not None:
         yield from services.subscriptions.values()
