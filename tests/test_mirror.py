@@ -59,7 +59,7 @@ WITHOUT_A_UNIT_TEST: Final[Mapping[str, str]] = {
     "runtime": "environment file_watch loop_thread loops real scratch time_zones",
     "server": "lifecycle main settings",
     "server/configuration": "jetstream_section lexer reading",
-    "server/connections": "announcements closing connections login pings roster subscribing",
+    "server/connections": "closing roster",
     "server/core": "budget out_buffers own_subscriptions reserved_subjects subject_space",
     "server/monitoring": "facts",
     "server/monitoring/pages": "absent accountz connz healthz index_page query subsz varz",
