@@ -281,7 +281,7 @@ class SegmentIndex:
             older = len(list(takewhile(timestamp_ns.__gt__, times)))
             found += islice(self.live_positions(position, stop), older)
             if older < len(live) - live.count(0):
-                return found, False
+                return found[:count_max], False
             position, size = stop, min(size * STRETCH_FACTOR, STRETCH_MAX)
         return found[:count_max], len(found) < count_max
 

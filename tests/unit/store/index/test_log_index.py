@@ -419,6 +419,13 @@ def test_of_messages_that_are_due_by_age_no_more_are_looked_at_than_are_wanted()
     assert len(index.stored_before(2, STRETCH_MIN + 1)) == STRETCH_MIN + 1
 
 
+def test_no_more_messages_are_due_by_age_than_were_asked_for() -> None:
+    index = LogIndex(1)
+    append(index, [b"a"] * 3, time_ns=1)
+    append(index, [b"a"], time_ns=5)
+    assert index.stored_before(5, 2) == [1, 2]
+
+
 def test_a_clock_set_back_makes_no_message_older() -> None:
     index = LogIndex(1)
     for time_ns in (10, 50, 20, 60):
