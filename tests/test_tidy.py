@@ -125,7 +125,7 @@ def has_an_empty_name(source: Source) -> Iterator[str]:
 
 
 def is_unfinished(source: Source) -> Iterator[str]:
-    """What is not done is an issue, not a comment."""
+    """Unfinished work is an issue, not a comment."""
     if source.path == RULEBOOK:
         return
     for number, line in enumerate(source.text.splitlines(), 1):
@@ -313,7 +313,7 @@ def long_files(sources: Iterable[Source]) -> dict[str, int]:
 
 
 def debts_that_changed(found: dict[str, int], allowed: dict[str, int]) -> list[str]:
-    """What is longer than allowed, and what is allowed to be longer than it is."""
+    """Names that are longer than allowed, and names that are allowed to be longer than they are."""
     complaints = [
         f"{name}: {lines} lines, split it"
         for name, lines in found.items()

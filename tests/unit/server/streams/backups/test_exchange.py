@@ -32,7 +32,7 @@ class Transfer:
                 environment.scheduler,
                 broker,
                 node.log,
-                OwnSubscriptions(lambda account: own_client(node.next_cid(), account)),
+                OwnSubscriptions(lambda account: own_client(node.roster.next_cid(), account)),
                 Advisories(title, accounts, broker, environment.clock, environment.entropy),
                 title.domain,
             ),
