@@ -379,7 +379,7 @@ class Consumers:
         if not sent and not consumer.lasts:
             return to_come
         sent.update(consumer.lasts)
-        # Messages from `begin` on were not sent, unless a reset asked for them once more.
+        # Usually all sent messages are before `begin`, and two sorted parts follow each other.
         before = [each for each in sent if each < begin]
         if len(before) < len(sent):
             return sorted(sent.union(to_come))

@@ -140,7 +140,7 @@ class Delivery:
             return False
         if pending == sent:
             if self._wanted() > 0:
-                # With no request left, nats-server does not search any further either.
+                # Without a waiting request the consumer searches no further.
                 self._arrive_at_end()
             return False
         if 0 < limit <= len(consumer.state.pending):

@@ -259,7 +259,7 @@ class Consumer:
         if gone:
             state.acknowledge(gone)
         self._ready.clear()
-        # nats-server does not keep the times of the last activity over a restart either.
+        # The times of the last activity are not shown over a restart.
         state.delivered_ns = state.acked_ns = 0
         self.deadlines.recover()
         at_once(self.placing())

@@ -1,8 +1,8 @@
 """Priority groups: which of several waiting clients is served.
 
-The policy overflow serves a client only above a threshold of pending messages; pinned serves one
-client until it is silent for too long. (Prioritized only sets the position of a request in the
-queue, see `PullQueue`.)
+The policy overflow serves a client only above a threshold of pending messages or acks; pinned
+serves one client until it is silent for too long. (Prioritized only sets the position of a request
+in the queue, see `PullQueue`.)
 """
 
 from typing import Protocol, final

@@ -12,7 +12,7 @@ Keys of the bucket, `query` being the short id of a streaming query:
                              "stream": "ORDERS", "created": "2026-…", "from_sequence": 4711,
                              "rows": 0, "digest": "", "letters": null}
 
-`letters` in both is the sequence from which on the dead letters of the batch are in their stream,
+`letters` in both is the place from which on the dead letters of the batch are in their stream,
 if the query has one for them; the rules for rows hold for letters too.
 
 An attempt to write a partition first claims it: it puts `begun` over the revision it has read, so
@@ -552,7 +552,7 @@ class Lease:
         self._ends_s = claimed_s + self._span_s if look is None else 0.0
 
     def let_runs_end(self, known_s: float) -> None:
-        """Return when no more rows come of earlier runs, which know of this one for so long."""
+        """Return when earlier runs, which have known this one for `known_s`, send no more rows."""
         self._pause(max(0.0, 2 * self._span_s - known_s))
         self._ends_s = 0.0
 

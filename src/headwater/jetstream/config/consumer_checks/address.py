@@ -63,8 +63,8 @@ def as_it_sources(
 ) -> ConsumerConfig:
     """The configuration for a server that copies a stream; the server always requests one name.
 
-    In a stream without limits retention one durable consumer holds back messages that are not
-    copied yet. Otherwise each connection has a consumer of its own.
+    In a stream with interest or work queue retention one durable consumer holds back messages that
+    are not copied yet. Otherwise each connection has a consumer of its own.
     """
     if not (config.direct and config.sourcing and config.name):
         return config

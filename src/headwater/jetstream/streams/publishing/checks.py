@@ -304,7 +304,7 @@ def check_room(
     is_subject_full = 0 < config.max_msgs_per_subject <= forecast.count_of(subject)
     if is_subject_full and config.discard_new_per_subject and not rolls_up:
         raise store_failed("maximum messages per subject exceeded")
-    # It replaces the oldest message of its subject; nats-server ignores that in batches.
+    # It replaces the oldest message of its subject, which counts outside of batches only.
     replaces = is_subject_full and not is_in_batch
     if 0 < config.max_msgs <= forecast.messages and not replaces:
         raise store_failed("maximum messages exceeded")
