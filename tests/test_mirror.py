@@ -57,10 +57,10 @@ WITHOUT_A_UNIT_TEST: Final[Mapping[str, str]] = {
     "jetstream/streams/publishing": "admission batch_limits decision forecast in_flight overlay",
     "jetstream/streams/schedules": "scheduling",
     "runtime": "environment file_watch loop_thread loops real scratch time_zones",
-    "server": "lifecycle main settings",
+    "server": "lifecycle main",
     "server/configuration": "jetstream_section lexer reading",
-    "server/connections": "closing roster",
-    "server/core": "budget out_buffers own_subscriptions reserved_subjects subject_space",
+    "server/connections": "closing",
+    "server/core": "out_buffers own_subscriptions",
     "server/monitoring": "facts",
     "server/monitoring/pages": "absent accountz connz healthz index_page query subsz varz",
     "server/streams": "advisories facts hosted_consumers hosted_streams waiting_steps",
@@ -93,7 +93,6 @@ WITHOUT_A_UNIT_TEST: Final[Mapping[str, str]] = {
     "store/upkeep": "checkpoint_writing log_check log_sync",
     "testing": "clock disk_faults disk_folders entropy pytest_plugin tcp trace",
     "testing/checkers": "delivery",
-    "wire": "batch",
     "wire/credentials": "creds",
 }
 

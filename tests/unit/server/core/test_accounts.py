@@ -3,7 +3,7 @@
 import pytest
 
 from headwater.server.configuration.options import AccountOptions, Options, UserOptions
-from headwater.server.core.accounts import Account, Accounts
+from headwater.server.core.accounts import Accounts
 from tests.unit.server.conftest import MakeWorld
 
 
@@ -67,38 +67,3 @@ def test_what_is_said_in_one_account_is_not_heard_in_another(
     a.send(b"PUB %b 1\r\nx\r\n" % subject)
     assert a.take().count(b"MSG ") == 3
     assert b.take() == b""
-
-
-class TestWatching:
-    """Who wants to know when somebody begins or ends to listen to a subject."""
-
-    def test_every_watcher_of_the_subject_is_told_and_no_other(self) -> None:
-        account, told = Account("A"), []
-        for who in ("one", "two"):
-            account.watch(b"here", who, lambda who=who: told.append(who))  # type: ignore[misc]
-        account.watch(b"there", "three", lambda: told.append("three"))
-        account.interest_changed(b"here")
-        account.interest_changed(b"nowhere")
-        assert told == ["one", "two"]
-
-    def test_nothing_is_left_of_who_does_not_watch_any_more(self) -> None:
-        account = Account("A")
-        account.watch(b"here", "one", lambda: None)
-        account.unwatch(b"here", "two")
-        account.unwatch(b"there", "one")
-        assert [*account.watched] == [b"here"]
-        account.unwatch(b"here", "one")
-        assert account.watched == {}
-
-    def test_a_watcher_may_end_while_it_is_told(self) -> None:
-        account, told = Account("A"), []
-
-        def once() -> None:
-            told.append("once")
-            account.unwatch(b"here", "one")
-
-        account.watch(b"here", "one", once)
-        account.watch(b"here", "two", lambda: told.append("always"))
-        for _ in range(2):
-            account.interest_changed(b"here")
-        assert told == ["once", "always", "always"]
