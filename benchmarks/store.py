@@ -27,6 +27,7 @@ from benchmarks.report import figure
 from headwater.runtime.entropy import SystemEntropy
 from headwater.runtime.filesystem import SystemFileSystem, boot_id
 from headwater.store.disk.format import TRAILER_BYTES, footer_offset
+from headwater.store.index.block_counts import BLOCK_POSITIONS
 from headwater.store.log.file_log import FileLog
 from headwater.store.log.message_log import Batch
 from headwater.store.recovery.opening import create_log, open_log
@@ -455,8 +456,9 @@ def prepare(log: FileLog) -> None:
     subjects.order.absorb(len(subjects.names), subjects.names, subjects.counts)
     for segment in segments:
         # The block that messages are appended to is counted by each lookup.
-        for block in range(segment.block_count - (segment is segments[-1])):
-            segment.subject_counts(block)
+        end = len(segment.offsets) - (BLOCK_POSITIONS if segment is segments[-1] else 0)
+        for position in range(0, end, BLOCK_POSITIONS):
+            segment.subject_counts(position // BLOCK_POSITIONS)
 
 
 def lookup_operations(log: FileLog, rng: random.Random) -> Operations:

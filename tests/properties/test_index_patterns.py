@@ -209,8 +209,8 @@ class IndexMachine(RuleBasedStateMachine):
         subjects = self.index.subjects
         subjects.order.absorb(count, subjects.names, subjects.counts)
         for segment in self.index.segments[:-1]:
-            for block in range(min(count, segment.block_count)):
-                segment.subject_counts(block)
+            for position in range(0, len(segment.offsets), block_counts.BLOCK_POSITIONS)[:count]:
+                segment.subject_counts(position // block_counts.BLOCK_POSITIONS)
 
     @rule()
     def reload(self) -> None:

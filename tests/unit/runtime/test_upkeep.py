@@ -156,7 +156,7 @@ def dump_of(log: FileLog) -> Dump:
     return {
         "messages": messages,
         "state": (log.first_sequence, log.last_sequence, log.messages, log.byte_count),
-        "deleted": log.deleted_ranges(),
+        "deleted": [*log.index.gaps()],
         "lost": list(log.lost),
         "subjects": {name: log.subject_extent(name) for name in subjects},
         "counts": subjects,

@@ -238,11 +238,6 @@ class SegmentIndex:
             begin = stop
         return total
 
-    @property
-    def block_count(self) -> int:
-        """The number of blocks, with one that is not full."""
-        return -(-len(self.offsets) // BLOCK_POSITIONS)
-
     def block_bounds(self, block: int) -> tuple[int, int]:
         """The positions of a block: the first, and the one behind the last."""
         begin = block * BLOCK_POSITIONS

@@ -201,10 +201,6 @@ class MessageLog(ABC):
             return 0
         return self.last_sequence - self.first_sequence + 1 - self.messages
 
-    def deleted_ranges(self) -> list[tuple[int, int]]:
-        """The sequences without a message, as ranges of first and last."""
-        return list(self.index.gaps())
-
     # --- what each kind does -------------------------------------------------------------------
 
     @abstractmethod

@@ -162,7 +162,7 @@ def test_sequences_without_messages_are_those_of_the_gaps() -> None:
     for _ in range(5):
         store(log, [b"s"] * 10)
     log.delete([1, 2, 5, *range(9, 32), 40, 50])
-    expected = [at for first, last in log.deleted_ranges() for at in range(first, last + 1)]
+    expected = [at for first, last in log.index.gaps() for at in range(first, last + 1)]
     assert at_once(log.index.missing(1000)) == expected
     assert at_once(log.index.missing(7)) == expected[:7]
     log.delete(range(1, 51))
