@@ -77,18 +77,14 @@ WITHOUT_A_UNIT_TEST: Final[Mapping[str, str]] = {
     "spark/jobs/table": "catch_up history job latest",
     "spark/read": "batches pushdown source stream_source streams_source unplanned_source",
     "spark/write": "sink tail",
-    "store": "errors group_commit stream_folders",
-    "store/disk": "disposal filesystem findings layout room set_aside store_file unfinished wal",
+    "store": "errors",
+    "store/disk": "disposal filesystem room store_file unfinished wal",
     "store/index": (
         "block_counts filter_cursor index_snapshot sorted_page subject_filter subject_order "
         "subject_table walks"
     ),
-    "store/log": (
-        "availability batch_records checkpoints compactions durability file_checks "
-        "journal_rewrites log_folder log_journal log_write_ahead losses memory_log segments "
-        "stream_file"
-    ),
-    "store/recovery": "catalogue inspection replay stream_inspection",
+    "store/log": "batch_records memory_log",
+    "store/recovery": "catalogue inspection stream_inspection",
     "store/upkeep": "checkpoint_writing log_check log_sync",
     "testing": "clock disk_faults disk_folders entropy pytest_plugin tcp trace",
     "testing/checkers": "delivery",

@@ -7,7 +7,6 @@ import pytest
 
 from headwater.store.disk.cipher import Cipher, ServerKey, StretchingCost
 from headwater.store.disk.encoding import Encoding
-from headwater.store.disk.layout import folder_name, name_of_folder
 from headwater.store.group_commit import GroupCommit
 from headwater.store.log.file_log import FileLog
 from headwater.store.log.message_log import Batch, StoreError
@@ -206,21 +205,12 @@ def test_a_stream_is_removed_with_all_its_files() -> None:
     store.close()
 
 
-@pytest.mark.parametrize("name", ["plain", "A.B", "$G/orders", "ü ☃", "%41", "a/../b", "."])
-def test_any_name_has_a_folder_of_its_own(name: str) -> None:
-    folder = folder_name(name)
-    assert "/" not in folder
-    assert "." not in folder
-    assert name_of_folder(folder) == name
-
-
 @pytest.mark.parametrize("name", ["n" * 256, "$G/" + "n" * 255, "ü" * 127 + "/" + "ü" * 127])
 def test_a_name_too_long_for_a_folder_is_kept_in_a_file(name: str) -> None:
     disk = SimDisk()
     store = opened(disk)
     store.create_stream(name, b"body")
     store.create_stream(name + "2")
-    assert len(folder_name(name)) <= 255
     store.close()
     again = opened(disk)
     assert sorted(again.stream_names()) == sorted([name, name + "2"])
