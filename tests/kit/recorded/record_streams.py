@@ -29,12 +29,21 @@ from tests.kit.recorded.streams import (
 from tests.kit.server_process import LOOPBACK_FLAGS, ORACLE, ServerProcess, Setup
 
 STREAM_OF_BODIES = "B"
+STORE_NOT_CREATED = 10049
+ASKED_MAX = 20
 
 
 async def ask(client: Client, operation: str, body: bytes) -> Document:
-    """The reply to a request of the API."""
-    reply = await client.request(f"$JS.API.STREAM.{operation}", body, timeout=5)
-    document: Document = json.loads(reply.data)
+    """The reply to a request of the API.
+
+    nats-server removes the files of a deleted stream in the background, and cannot make a stream
+    of that name meanwhile: then it is asked again, some times.
+    """
+    for _ in range(ASKED_MAX):
+        reply = await client.request(f"$JS.API.STREAM.{operation}", body, timeout=5)
+        document: Document = json.loads(reply.data)
+        if document.get("error", {}).get("err_code") != STORE_NOT_CREATED:
+            break
     return document
 
 
