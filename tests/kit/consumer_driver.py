@@ -256,7 +256,7 @@ class ConsumerDriver(StreamDriver):
             if isinstance(record, Published)
             for subject in record.batch.subjects
         ]
-        for consumer in self.stream.consumers.hungry_for(subjects):
+        for consumer in self.stream.consumers.waiting_for(subjects):
             self._deliver(consumer)
         self._serve_freed()
 
@@ -297,7 +297,7 @@ class ConsumerDriver(StreamDriver):
         self.events += out.events
         self.answered += out.answered
         if not consumer.is_gone:
-            self.stream.consumers.note_hunger(consumer)
+            self.stream.consumers.note_waiting(consumer)
 
     def _receive(self, send: Messages) -> None:
         lists = (send.subjects, send.replies, send.headers, send.payloads)

@@ -22,11 +22,11 @@ from headwater.jetstream.consumers.records import ConsumerDeleted
 from headwater.jetstream.errors import ApiError
 from headwater.jetstream.records import (
     Configured,
-    Passed,
     Published,
     Purged,
     Record,
     Removed,
+    Skipped,
 )
 from headwater.jetstream.server_room import ServerRoom, Usage
 from headwater.jetstream.streams.file import encode_body
@@ -240,10 +240,10 @@ class StreamDriver:
             self._apply(self._waiting.pop(0))
 
     @property
-    def in_flight(self) -> list[Published | Passed]:
+    def in_flight(self) -> list[Published | Skipped]:
         """The records that are in the log and have not taken effect."""
         records = [record for decision in self._waiting or [] for record in decision.records]
-        return [record for record in records if isinstance(record, Published | Passed)]
+        return [record for record in records if isinstance(record, Published | Skipped)]
 
     def _carry_out(self, decision: Decision) -> None:
         for record in decision.records:

@@ -334,8 +334,11 @@ class IndexMachine(RuleBasedStateMachine):
     def gather_lasts(self, wanted: list[bytes], position: float, count: int) -> None:
         place, asked = self.place(position), SubjectFilter(self.index, wanted)
         expected = self.twin.last_of_each(wanted, place)
-        assert at_once(index_walks.gathering_lasts(self.index, asked, place, 2**62)) == expected
-        found = at_once(index_walks.gathering_lasts(self.index, asked, place, count + 1))
+        assert (
+            at_once(index_walks.gathering_last_per_subject(self.index, asked, place, 2**62))
+            == expected
+        )
+        found = at_once(index_walks.gathering_last_per_subject(self.index, asked, place, count + 1))
         assert found == expected[: count + 1]
 
     @rule(limit=st.integers(0, 3), data=st.data())

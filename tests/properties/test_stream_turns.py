@@ -211,12 +211,12 @@ def figures(driver: StreamDriver, in_flight: InFlight) -> dict[str, Any]:
     """All that can be asked of what is in flight."""
     log, config = driver.stream.log, driver.stream.config
     subjects = [subject.encode() for subject in (*SUBJECTS, "S.t")]
-    unseen, forecast = in_flight.unseen(), in_flight.forecast(config)
+    uncommitted, forecast = in_flight.uncommitted(), in_flight.forecast(config)
     found = log.read(1, log.messages + 1, 1 << 30) if log.messages else None
     sequences = [] if found is None else found.sequences
     return {
-        "unseen": (unseen.messages, unseen.byte_count, dict(unseen.by_subject)),
-        "unseen subjects": unseen.subjects_in(log),
+        "uncommitted": (uncommitted.messages, uncommitted.byte_count, dict(uncommitted.by_subject)),
+        "unseen subjects": uncommitted.subjects_in(log),
         "staying": [sequence for sequence in sequences if forecast.has(sequence)],
         "totals": (forecast.messages, forecast.byte_count),
         "counts": [*map(forecast.count_of, subjects)],

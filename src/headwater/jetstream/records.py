@@ -34,7 +34,7 @@ class Published:
 
 
 @final
-class Passed:
+class Skipped:
     """A message without interest: it takes a sequence and is not stored."""
 
     __slots__ = ("first_sequence", "header", "subject", "timestamp_ns")
@@ -88,4 +88,4 @@ class Configured:
         self.now_ns = now_ns
 
 
-Record: TypeAlias = Published | Passed | Removed | Purged | Configured | ConsumerRecord
+Record: TypeAlias = Published | Skipped | Removed | Purged | Configured | ConsumerRecord

@@ -29,7 +29,7 @@ from headwater.jetstream.backup.reading import BackupReader
 from headwater.jetstream.config.stream_checks.checks import Surroundings, normalised
 from headwater.jetstream.config.stream_config import StreamConfig
 from headwater.jetstream.errors import ApiError
-from headwater.jetstream.streams.limits import NOTHING_UNSEEN, beyond_limits
+from headwater.jetstream.streams.limits import NOTHING_UNCOMMITTED, beyond_limits
 from headwater.store.log.message_log import MessageLog, StoreError
 
 # A sender that is silent for this long is gone.
@@ -106,7 +106,7 @@ def check_free(account: JetStreamAccount, name: str) -> None:
 def apply_limits(log: MessageLog, config: StreamConfig) -> None:
     """Remove messages beyond the limits of the stream. Raises StoreError."""
     subjects = [*log.subject_counts()] if config.max_msgs_per_subject > 0 else []
-    gone = beyond_limits(log, config, subjects, NOTHING_UNSEEN)
+    gone = beyond_limits(log, config, subjects, NOTHING_UNCOMMITTED)
     if gone:
         log.delete(gone)
 
@@ -220,7 +220,7 @@ class RestoreReceiver:
                 progress = self._work(data, wall_ns)
             except (BackupError, StoreError) as error:
                 self.fail(refused(str(error)))
-                progress = Progress.HUNGRY
+                progress = Progress.NEEDS_INPUT
             if progress is Progress.BUSY:
                 return Need.TURN
             if progress is Progress.WANTS_LOG:

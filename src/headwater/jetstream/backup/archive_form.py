@@ -68,7 +68,7 @@ class ArchiveForm:
         if self._state is None:
             self._state = self._read_state()
         if self._state is None:
-            return Progress.HUNGRY
+            return Progress.NEEDS_INPUT
         if self.filler is None:
             return Progress.WANTS_LOG
         if len(self.consumers) < self._state.consumer_count:
@@ -80,7 +80,7 @@ class ArchiveForm:
         for _ in range(CONSUMERS_PER_STEP):
             entry = self._reader.read()
             if entry is None:
-                return Progress.HUNGRY
+                return Progress.NEEDS_INPUT
             self.consumers.add(decode_consumer(_name_of(entry), entry.payload))
             size += len(entry.payload)
             if len(self.consumers) == count or size > STEP_BYTES_MAX:
@@ -92,7 +92,7 @@ class ArchiveForm:
             entry = self._reader.read()
             if entry is None:
                 filler.flush()
-                return Progress.HUNGRY
+                return Progress.NEEDS_INPUT
             if entry.sequence == 0:
                 self._end(filler, entry == END)
                 return Progress.COMPLETE

@@ -126,7 +126,7 @@ class FilesForm:
             return self._process_records(self._pending, now_ns)
         piece = self._tar.read()
         if piece is None:
-            return self._remove_deleted() if self._tar.is_complete else Progress.HUNGRY
+            return self._remove_deleted() if self._tar.is_complete else Progress.NEEDS_INPUT
         self._process_piece(piece)
         return Progress.BUSY
 

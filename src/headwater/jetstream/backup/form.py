@@ -13,7 +13,7 @@ class Progress(Enum):
     """The result of a step."""
 
     # More input is needed.
-    HUNGRY = "hungry"
+    NEEDS_INPUT = "needs input"
     # More work is left.
     BUSY = "busy"
     # `beginning` is known: the caller has to pass a log that begins there.

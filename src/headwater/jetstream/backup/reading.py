@@ -76,11 +76,11 @@ class BackupReader:
         if self._form is not None:
             progress = self._form.step(now_ns)
             self._is_complete = progress is Progress.COMPLETE
-            if progress is not Progress.HUNGRY:
+            if progress is not Progress.NEEDS_INPUT:
                 return progress
         data = self._s2.read()
         if data is None:
-            return Progress.HUNGRY
+            return Progress.NEEDS_INPUT
         if self._form is None:
             data = self._recognise(self._opening + data)
         if self._form is not None:

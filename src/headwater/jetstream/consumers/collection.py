@@ -52,12 +52,12 @@ _LOSSES: Final = frozenset(("ahead", "damaged", "unreadable"))
 class _Group:
     """Consumers with the same filter."""
 
-    __slots__ = ("consumers", "hungry")
+    __slots__ = ("consumers", "waiting")
 
     def __init__(self) -> None:
         self.consumers: dict[str, Consumer] = {}
         # Consumers of the group that wait for the next message.
-        self.hungry: dict[str, Consumer] = {}
+        self.waiting: dict[str, Consumer] = {}
 
 
 @final
@@ -69,7 +69,7 @@ class Consumers:
         self.by_name: dict[str, Consumer] = {}
         self._groups: dict[bytes, _Group] = {}
         self._index: SubscriptionIndex[_Group] = SubscriptionIndex()
-        self._hungry_count = 0
+        self._waiting_count = 0
         self._counts = InterestCounts()
         # Encoded records for the next write to the journal.
         self._unwritten: list[tuple[int, bytes]] = []
@@ -125,7 +125,7 @@ class Consumers:
         self.by_name.clear()
         self._groups.clear()
         self._index = SubscriptionIndex()
-        self._hungry_count = 0
+        self._waiting_count = 0
         self._counts.clear()
         self._unwritten.clear()
         self.events.clear()
@@ -138,7 +138,7 @@ class Consumers:
         """The containers to empty after the deletion of the stream, each possibly large."""
         containers = self._counts.abandon()
         for consumer in self:
-            containers += [consumer.lasts, consumer.state.pending]
+            containers += [consumer.last_per_subject, consumer.state.pending]
         return containers
 
     # --- by subject ----------------------------------------------------------------------------
@@ -151,31 +151,31 @@ class Consumers:
         # Several filters of a consumer may match, which still counts once.
         return len({name for group in groups for name in group.consumers})
 
-    def note_hunger(self, consumer: Consumer) -> None:
+    def note_waiting(self, consumer: Consumer) -> None:
         """Update whether a consumer waits for messages."""
-        is_hungry = consumer.wants_messages and not consumer.is_gone
+        is_waiting = consumer.wants_messages and not consumer.is_gone
         for pattern in consumer.patterns:
             group = self._groups.get(pattern)
             if group is None:
                 continue
-            if is_hungry != (consumer.name in group.hungry):
-                if is_hungry:
-                    group.hungry[consumer.name] = consumer
-                    self._hungry_count += 1
+            if is_waiting != (consumer.name in group.waiting):
+                if is_waiting:
+                    group.waiting[consumer.name] = consumer
+                    self._waiting_count += 1
                 else:
-                    del group.hungry[consumer.name]
-                    self._hungry_count -= 1
+                    del group.waiting[consumer.name]
+                    self._waiting_count -= 1
 
-    def hungry_for(self, subjects: Iterable[bytes]) -> list[Consumer]:
+    def waiting_for(self, subjects: Iterable[bytes]) -> list[Consumer]:
         """Consumers that wait for messages on any of these subjects."""
-        if not self._hungry_count:
+        if not self._waiting_count:
             return []
         found: dict[str, Consumer] = {}
         match = self._index.match
         for subject in set(subjects):
             for group in match(subject).plain:
-                if group.hungry:
-                    found |= group.hungry
+                if group.waiting:
+                    found |= group.waiting
         return [*found.values()] if len(found) < 2 else [found[name] for name in sorted(found)]
 
     def _join(self, consumer: Consumer) -> None:
@@ -190,8 +190,8 @@ class Consumers:
         for pattern in consumer.patterns:
             group = self._groups[pattern]
             del group.consumers[consumer.name]
-            if group.hungry.pop(consumer.name, None) is not None:
-                self._hungry_count -= 1
+            if group.waiting.pop(consumer.name, None) is not None:
+                self._waiting_count -= 1
             if not group.consumers:
                 del self._groups[pattern]
                 self._index.remove(pattern, None, group)
@@ -342,7 +342,7 @@ class Consumers:
         self._join(consumer)
         self._note_place(consumer)
         self._note_holding(consumer)
-        self.note_hunger(consumer)
+        self.note_waiting(consumer)
         if not is_counted:
             return []
         yield from self._counts.needing((yield from self._gathering_needs(consumer)))
@@ -376,9 +376,9 @@ class Consumers:
         to_come = yield from log.filter(consumer.patterns).gathering(end, begin)
         has = log.index.has
         sent = {each for each in (*state.pending, *state.redelivered) if has(each)}
-        if not sent and not consumer.lasts:
+        if not sent and not consumer.last_per_subject:
             return to_come
-        sent.update(consumer.lasts)
+        sent.update(consumer.last_per_subject)
         # Usually all sent messages are before `begin`, and two sorted parts follow each other.
         before = [each for each in sent if each < begin]
         if len(before) < len(sent):

@@ -158,15 +158,15 @@ class Delivery:
     def _read(self, count: int) -> MessageBatch:
         consumer = self._consumer
         stream = consumer.stream
-        lasts = consumer.lasts
-        while lasts:
-            wanted = [lasts[place] for place in range(min(count, len(lasts)))]
+        last_per_subject = consumer.last_per_subject
+        while last_per_subject:
+            wanted = [last_per_subject[place] for place in range(min(count, len(last_per_subject)))]
             found = stream.log.read_at(wanted, TURN_BYTES_MAX)
             if len(found):
                 return found
             # None of these messages exists any more.
             for _ in wanted:
-                lasts.popleft()
+                last_per_subject.popleft()
         end = stream.visible_sequence + 1
         begin = consumer.cursor.sequence
         if begin >= end:
@@ -185,7 +185,7 @@ class Delivery:
         """Move the position to the visible end, past messages that do not match."""
         consumer = self._consumer
         end = consumer.stream.visible_sequence + 1
-        if not consumer.lasts and consumer.cursor.sequence < end:
+        if not consumer.last_per_subject and consumer.cursor.sequence < end:
             consumer.cursor.move(end)
 
     def _send_all(self, found: MessageBatch, pending: int, now_ns: int, out: Outbox) -> int:

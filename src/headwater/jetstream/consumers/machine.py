@@ -114,8 +114,8 @@ class Consumer:
         self._configure(config)
         self.acks.configure()
         # In the first phase of last-per-subject delivery: the messages still to be delivered.
-        self.lasts: deque[int] = deque()
-        self._lasts_checked = 0
+        self.last_per_subject: deque[int] = deque()
+        self._last_per_subject_checked = 0
         self.cursor = stream.log.cursor(self.patterns, start)
 
     def _configure(self, config: ConsumerConfig) -> None:
@@ -146,21 +146,21 @@ class Consumer:
         """
         state, log = self.state, self.stream.log
         next_sequence = max(state.delivered_stream, state.passed_stream) + 1
-        self.lasts = deque()
+        self.last_per_subject = deque()
         if next_sequence <= state.lasts_until:
-            found = yield from log.gathering_lasts(self.patterns, state.lasts_until)
-            self.lasts.extend(found[bisect_left(found, next_sequence) :])
+            found = yield from log.gathering_last_per_subject(self.patterns, state.lasts_until)
+            self.last_per_subject.extend(found[bisect_left(found, next_sequence) :])
             next_sequence = state.lasts_until + 1
         self.cursor = log.cursor(self.patterns, next_sequence)
-        # All messages in `lasts` exist at this moment.
-        self._lasts_checked = self._removed_count()
+        # All messages in `last_per_subject` exist at this moment.
+        self._last_per_subject_checked = self._removed_count()
 
     def _move_behind(self, sequences: Sequence[int]) -> None:
         """Move the position behind messages that were sent for the first time."""
-        last, lasts = sequences[-1], self.lasts
+        last, last_per_subject = sequences[-1], self.last_per_subject
         if last <= self.state.lasts_until:
-            while lasts and lasts[0] <= last:
-                lasts.popleft()
+            while last_per_subject and last_per_subject[0] <= last:
+                last_per_subject.popleft()
         elif last >= self.cursor.sequence:
             self.cursor.move(last + 1)
 
@@ -168,7 +168,9 @@ class Consumer:
 
     def configured(self, config: ConsumerConfig) -> ConsumerConfigured:
         """The record that sets another configuration, which the caller has checked."""
-        return ConsumerConfigured(self.name, config, 0 if self.lasts else self.cursor.sequence)
+        return ConsumerConfigured(
+            self.name, config, 0 if self.last_per_subject else self.cursor.sequence
+        )
 
     def record(self, record: ConsumerRecord) -> None:
         """Append a record to the stream's next write, and apply it."""
@@ -268,25 +270,27 @@ class Consumer:
 
     def pending_count(self) -> int:
         """The number of visible messages that were never delivered."""
-        return self._lasts_left() + self.cursor.pending() - self._unseen_count()
+        return self._last_per_subject_left() + self.cursor.pending() - self._uncommitted_count()
 
-    def _lasts_left(self) -> int:
+    def _last_per_subject_left(self) -> int:
         """The number of last-per-subject messages that still exist and were not delivered."""
-        if not self.lasts:
+        if not self.last_per_subject:
             return 0
         removed = self._removed_count()
-        if removed != self._lasts_checked:
-            self._lasts_checked = removed
+        if removed != self._last_per_subject_checked:
+            self._last_per_subject_checked = removed
             has = self.stream.log.index.has
-            self.lasts = deque(sequence for sequence in self.lasts if has(sequence))
-        return len(self.lasts)
+            self.last_per_subject = deque(
+                sequence for sequence in self.last_per_subject if has(sequence)
+            )
+        return len(self.last_per_subject)
 
     def _removed_count(self) -> int:
         """The number of sequences that have no message any more."""
         log = self.stream.log
         return log.last_sequence - log.messages
 
-    def _unseen_count(self) -> int:
+    def _uncommitted_count(self) -> int:
         """The number of matching messages behind the position that are not visible yet."""
         stream = self.stream
         visible, end = stream.visible_sequence, stream.log.last_sequence + 1
@@ -446,7 +450,7 @@ class Consumer:
     def heartbeat(self) -> bytes:
         """The idle heartbeat, a status with the last sequences."""
         last_stream = max(self.cursor.sequence - 1, 0)
-        if self.lasts:
+        if self.last_per_subject:
             last_stream = self.state.delivered_stream
         header = _HEARTBEAT % (self.state.delivered_consumer, last_stream)
         flow = None if self.push is None else self.push.flow
@@ -683,7 +687,7 @@ def starting(stream: "Stream", config: ConsumerConfig) -> Work[tuple[int, int]]:
         if stream.config.max_msgs_per_subject == 1:
             start = first
         else:
-            found = yield from log.gathering_lasts(patterns, last, count_max=1)
+            found = yield from log.gathering_last_per_subject(patterns, last, count_max=1)
             start, lasts_until = (found[0] if found else last), last
     elif policy is DeliverPolicy.BY_START_TIME and config.opt_start_time is not None:
         start = stream.sequence_at(config.opt_start_time.unix_ns)

@@ -17,21 +17,23 @@ def beyond_limits(
     log: MessageLog,
     config: StreamConfig,
     subjects: Iterable[bytes],
-    unseen: "Unseen",
+    uncommitted: "Uncommitted",
 ) -> list[int]:
     """The messages to remove after messages on `subjects` were stored."""
     gone: list[int] = []
     if config.max_msgs_per_subject > 0:
         limit = config.max_msgs_per_subject
         for subject in dict.fromkeys(subjects):
-            gone += _beyond_subject_limit(log, subject, limit + unseen.by_subject.get(subject, 0))
+            gone += _beyond_subject_limit(
+                log, subject, limit + uncommitted.by_subject.get(subject, 0)
+            )
     if config.discard is Discard.OLD:
-        gone += _beyond_totals(log, config, gone, unseen)
+        gone += _beyond_totals(log, config, gone, uncommitted)
     return gone
 
 
 def gathering_beyond_subject_limit(
-    log: MessageLog, config: StreamConfig, unseen: "Unseen"
+    log: MessageLog, config: StreamConfig, uncommitted: "Uncommitted"
 ) -> Work[list[int]]:
     """The messages of all subjects beyond the limit per subject, found some at a time."""
     limit = config.max_msgs_per_subject
@@ -39,17 +41,17 @@ def gathering_beyond_subject_limit(
         return []
     ids = log.index.subjects.ids
     uncounted = {
-        ids[subject]: count for subject, count in unseen.by_subject.items() if subject in ids
+        ids[subject]: count for subject, count in uncommitted.by_subject.items() if subject in ids
     }
     return (yield from gathering_excess(log.index, limit, uncounted))
 
 
 def gathering_beyond_totals(
-    log: MessageLog, config: StreamConfig, unseen: "Unseen"
+    log: MessageLog, config: StreamConfig, uncommitted: "Uncommitted"
 ) -> Work[list[int]]:
     """The messages beyond the limits of the whole stream, found some at a time."""
-    messages = log.messages - unseen.messages
-    size = log.byte_count - unseen.byte_count
+    messages = log.messages - uncommitted.messages
+    size = log.byte_count - uncommitted.byte_count
     if config.discard is not Discard.OLD or not _is_beyond(config, messages, size):
         return []
     count = messages - config.max_msgs if config.max_msgs > 0 else 0
@@ -67,10 +69,10 @@ def _beyond_subject_limit(log: MessageLog, subject: bytes, limit: int) -> list[i
 
 
 def _beyond_totals(
-    log: MessageLog, config: StreamConfig, going: list[int], unseen: "Unseen"
+    log: MessageLog, config: StreamConfig, going: list[int], uncommitted: "Uncommitted"
 ) -> list[int]:
-    messages = log.messages - unseen.messages - len(going)
-    size = log.byte_count - unseen.byte_count
+    messages = log.messages - uncommitted.messages - len(going)
+    size = log.byte_count - uncommitted.byte_count
     if config.max_bytes > 0:
         size -= sum(map(log.size_of, going))
     if not _is_beyond(config, messages, size):
@@ -92,7 +94,7 @@ def _is_beyond(config: StreamConfig, messages: int, size: int) -> bool:
 
 
 @final
-class Unseen:
+class Uncommitted:
     """The messages that are in a log and not yet visible."""
 
     __slots__ = ("by_subject", "byte_count", "messages")
@@ -134,7 +136,7 @@ def _sizes(log: MessageLog, first: int, count: int) -> int:
     return sum(map(log.size_of, range(first, first + count)))
 
 
-NOTHING_UNSEEN: Final = Unseen()
+NOTHING_UNCOMMITTED: Final = Uncommitted()
 
 
 def has_limits(config: StreamConfig) -> bool:

@@ -30,17 +30,17 @@ from headwater.jetstream.consumers.records import CONSUMER_RECORDS, LONG_RECORDS
 from headwater.jetstream.errors import ApiError
 from headwater.jetstream.records import (
     Configured,
-    Passed,
     Published,
     Purged,
     Record,
     Removed,
+    Skipped,
 )
 from headwater.jetstream.server_room import ServerRoom
 from headwater.jetstream.streams.dedupe import DedupeWindow, id_in, ids_in
 from headwater.jetstream.streams.file import encode_body
 from headwater.jetstream.streams.limits import (
-    Unseen,
+    Uncommitted,
     beyond_limits,
     gathering_beyond_subject_limit,
     gathering_beyond_totals,
@@ -60,7 +60,11 @@ from headwater.jetstream.streams.publishing.decision import Decision, Incoming
 from headwater.jetstream.streams.publishing.fast_batch import SUFFIX as FAST_SUFFIX
 from headwater.jetstream.streams.publishing.fast_batch import FastBatches, is_fast
 from headwater.jetstream.streams.publishing.forecast import Forecast, Purge
-from headwater.jetstream.streams.publishing.in_flight import InFlight, purges_of_passed, roll_ups_in
+from headwater.jetstream.streams.publishing.in_flight import (
+    InFlight,
+    purges_of_skipped,
+    roll_ups_in,
+)
 from headwater.jetstream.streams.recovery import let_go, recover_stream
 from headwater.jetstream.streams.removal import deleting, ids_of, purging
 from headwater.jetstream.streams.republish import Republisher
@@ -94,7 +98,7 @@ _DUPLICATE: Final = b',"duplicate": true'
 SEQUENCE_MAX: Final = (1 << 64) - 1
 
 # Records that assign sequences.
-_MESSAGE_RECORDS: Final = (Published, Passed)
+_MESSAGE_RECORDS: Final = (Published, Skipped)
 
 
 class Host(Protocol):
@@ -485,7 +489,7 @@ class Stream(StreamView):
             self.log.append(record.batch)
             self._note_ids(record)
             self.in_flight.add(record, self.config)
-        elif isinstance(record, Passed):
+        elif isinstance(record, Skipped):
             check(record.first_sequence == self.log.last_sequence + 1, "records follow the log")
             self.log.skip(1, record.timestamp_ns)
             self.last_id = id_in(record.header)
@@ -547,13 +551,13 @@ class Stream(StreamView):
             self.remove(sequences)
         self._show_assigned()
 
-    def _showing_messages(self, record: Published | Passed) -> Work[None]:
+    def _showing_messages(self, record: Published | Skipped) -> Work[None]:
         check(self.in_flight.oldest is record, "records are applied in the order of the log")
         try:
             if isinstance(record, Published):
                 yield from self._showing(record)
             else:
-                yield from self.carrying_out(purges_of_passed(record, self.config))
+                yield from self.carrying_out(purges_of_skipped(record, self.config))
         except DiskFullError:
             self.is_behind = True
             raise
@@ -622,7 +626,7 @@ class Stream(StreamView):
         if not has_limits(self.config):
             return []
         return beyond_limits(
-            self.log, self.config, batch.subjects[begin:end], self.in_flight.unseen()
+            self.log, self.config, batch.subjects[begin:end], self.in_flight.uncommitted()
         )
 
     def _note_schedules(self, record: Published, begin: int, end: int) -> None:
@@ -685,9 +689,9 @@ class Stream(StreamView):
         if any(batch.headers):
             self.dedupe.add_all(ids_in(batch.headers), record.first_sequence, batch.timestamps_ns)
 
-    def unseen(self) -> Unseen:
+    def uncommitted(self) -> Uncommitted:
         """The messages that the log has and that are not yet visible."""
-        return self.in_flight.unseen()
+        return self.in_flight.uncommitted()
 
     def _reconfiguring(self, config: StreamConfig, now_ns: int) -> Work[None]:
         """Use another configuration, which the caller has checked; its limits apply at once."""
@@ -709,10 +713,12 @@ class Stream(StreamView):
         After a crash the rest is removed when the log is opened again.
         """
         if with_subjects:
-            gone = yield from gathering_beyond_subject_limit(self.log, self.config, self.unseen())
+            gone = yield from gathering_beyond_subject_limit(
+                self.log, self.config, self.uncommitted()
+            )
             if gone:
                 yield from self.removing(gone)
-        gone = yield from gathering_beyond_totals(self.log, self.config, self.unseen())
+        gone = yield from gathering_beyond_totals(self.log, self.config, self.uncommitted())
         if gone:
             yield from self.removing(gone)
 

@@ -11,7 +11,7 @@ from typing import Final
 from headwater.base.sliced import Work
 from headwater.go.times import ZERO_TIME_NS, format_time
 from headwater.jetstream.api.documents import StreamState
-from headwater.jetstream.streams.limits import NOTHING_UNSEEN, Unseen
+from headwater.jetstream.streams.limits import NOTHING_UNCOMMITTED, Uncommitted
 from headwater.store.index.sorted_page import sorted_page
 from headwater.store.log.message_log import ALL_SUBJECTS, MessageBatch, MessageLog, StoredMessage
 
@@ -30,9 +30,9 @@ class StreamView:
         # Whether an empty stream shows its first sequence before it had a message.
         self.tells_first_sequence = tells_first_sequence
 
-    def unseen(self) -> Unseen:
+    def uncommitted(self) -> Uncommitted:
         """The messages that the log has and that are not yet visible."""
-        return NOTHING_UNSEEN
+        return NOTHING_UNCOMMITTED
 
     # --- messages ------------------------------------------------------------------------------
 
@@ -99,10 +99,10 @@ class StreamView:
         The stream must not change meanwhile.
         """
         names = yield from self.log.gathering_names(pattern)
-        extent, hidden = self.log.subject_extent, self.unseen().by_subject
-        unseen = {name for name, count in hidden.items() if extent(name)[2] <= count}
-        if unseen:
-            names = [name for name in names if name not in unseen]
+        extent, hidden = self.log.subject_extent, self.uncommitted().by_subject
+        uncommitted = {name for name, count in hidden.items() if extent(name)[2] <= count}
+        if uncommitted:
+            names = [name for name in names if name not in uncommitted]
         page = yield from sorted_page(names, offset, count_max)
         parts: list[dict[str, int]] = []
         for begin in range(0, len(page), COUNTED_AT_A_TIME):
@@ -119,18 +119,18 @@ class StreamView:
     def state(self) -> StreamState:
         """The visible state, without details."""
         log = self.log
-        unseen = self.unseen()
-        messages = log.messages - unseen.messages
+        uncommitted = self.uncommitted()
+        messages = log.messages - uncommitted.messages
         last = self.visible_sequence
         first = log.first_sequence if messages else last + 1
         return StreamState(
             messages=messages,
-            bytes=log.byte_count - unseen.byte_count,
+            bytes=log.byte_count - uncommitted.byte_count,
             first_seq=first if last or self.tells_first_sequence else 0,
             first_ts=format_time(log.index.timestamp_of(first) if messages else ZERO_TIME_NS),
             last_seq=last,
             last_ts=format_time(self.last_ns()),
-            num_subjects=log.subject_count - unseen.subjects_in(log),
+            num_subjects=log.subject_count - uncommitted.subjects_in(log),
             num_deleted=max(last - first + 1 - messages, 0) if messages else 0,
         )
 

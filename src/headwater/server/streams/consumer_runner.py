@@ -270,7 +270,7 @@ class ConsumerRunner:
 
     def published(self, subjects: Iterable[bytes]) -> None:
         """Deliver messages that became visible to the consumers that wait for them."""
-        for consumer in self._stream.consumers.hungry_for(subjects):
+        for consumer in self._stream.consumers.waiting_for(subjects):
             self.deliver(consumer)
         self.tell_events()
 
@@ -406,7 +406,7 @@ class ConsumerRunner:
         self.tell_events()
         consumers = self._stream.consumers
         if not consumer.is_gone:
-            consumers.note_hunger(consumer)
+            consumers.note_waiting(consumer)
             self._plan_timer(consumer)
         if consumers.has_unwritten:
             self._plan_flush()

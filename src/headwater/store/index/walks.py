@@ -82,7 +82,7 @@ def gathering_oldest(index: LogIndex, count: int, size: int) -> Work[list[int]]:
     return found
 
 
-def gathering_lasts(
+def gathering_last_per_subject(
     index: LogIndex, matching: SubjectFilter, up_to: int, count_max: int
 ) -> Work[list[int]]:
     """The last message of each matching subject at or before `up_to`, in order; the first so many.
@@ -90,7 +90,9 @@ def gathering_lasts(
     Few of them are found sooner than all, if no message is behind `up_to`.
     """
     if up_to < index.last_sequence:
-        return (yield from _gathering_lasts_before(index, matching, up_to + 1))[:count_max]
+        return (yield from _gathering_last_per_subject_before(index, matching, up_to + 1))[
+            :count_max
+        ]
     found: list[int] = []
     lasts = index.subjects.lasts
     for segment, begin, end in _stretches(index, index.first_sequence, index.next_sequence):
@@ -105,7 +107,9 @@ def gathering_lasts(
     return found[:count_max]
 
 
-def _gathering_lasts_before(index: LogIndex, matching: SubjectFilter, end: int) -> Work[list[int]]:
+def _gathering_last_per_subject_before(
+    index: LogIndex, matching: SubjectFilter, end: int
+) -> Work[list[int]]:
     """The last messages of subjects before a sequence, found from that sequence backwards."""
     found: list[int] = []
     is_known = bytearray(len(index.subjects.names))

@@ -21,7 +21,7 @@ from headwater.store.index.filter_cursor import FilterCursor
 from headwater.store.index.log_index import NO_SEQUENCE, LogIndex
 from headwater.store.index.ranges import RangeSet
 from headwater.store.index.subject_filter import SubjectFilter
-from headwater.store.index.walks import gathering_lasts
+from headwater.store.index.walks import gathering_last_per_subject
 from headwater.store.upkeep.log_sync import LogSync
 from headwater.subjects.grammar import has_wildcard
 
@@ -367,7 +367,7 @@ class MessageLog(ABC):
         if self.messages > COUNTED_AT_ONCE_MAX:
             yield from self.filter(patterns).counting(sequence)
 
-    def gathering_lasts(
+    def gathering_last_per_subject(
         self, patterns: Sequence[bytes], up_to: int, count_max: int = COUNT_MAX
     ) -> Work[list[int]]:
         """The last message of each matching subject, at or before `up_to`, in order; the first so
@@ -375,7 +375,7 @@ class MessageLog(ABC):
         yield from self.preparing(patterns)
         found = self._filter_once(patterns)
         found.refresh()
-        return (yield from gathering_lasts(self.index, found, up_to, count_max))
+        return (yield from gathering_last_per_subject(self.index, found, up_to, count_max))
 
     def gathering_names(self, pattern: bytes) -> Work[list[bytes]]:
         """The names of the subjects that match and have messages, in no order, some at a time."""

@@ -37,7 +37,7 @@ def taken_in(
             elif progress is not Progress.BUSY:
                 break
         else:
-            raise AssertionError("it never becomes hungry")
+            raise AssertionError("it never needs more input")
     reader.finish()
     assert log is not None
     return reader, log

@@ -55,35 +55,35 @@ def test_so_many_are_about_a_subject() -> None:
     assert [consumers.interested(each) for each in (b"S.a", b"S.b", b"S.c")] == [0, 1, 0]
 
 
-def hungry(driver: ConsumerDriver, *subjects: bytes) -> list[str]:
-    return [consumer.name for consumer in driver.stream.consumers.hungry_for(subjects)]
+def waiting(driver: ConsumerDriver, *subjects: bytes) -> list[str]:
+    return [consumer.name for consumer in driver.stream.consumers.waiting_for(subjects)]
 
 
-def test_only_who_waits_is_hungry_and_each_once() -> None:
+def test_only_who_waits_waits_and_each_once() -> None:
     driver = ConsumerDriver(Storage.MEMORY)
     driver.create("b", filter_subjects=("S.a", "S.b"))
     driver.create("a", filter_subject="S.a")
     driver.create("push", deliver_subject=DELIVER)
-    assert hungry(driver, b"S.a", b"S.b") == []
+    assert waiting(driver, b"S.a", b"S.b") == []
     driver.pull(1, name="b")
     driver.pull(1, name="a")
     driver.listen("push")
-    assert hungry(driver, b"S.a", b"S.b") == ["a", "b", "push"]
-    assert hungry(driver, b"S.b") == ["b", "push"]
+    assert waiting(driver, b"S.a", b"S.b") == ["a", "b", "push"]
+    assert waiting(driver, b"S.b") == ["b", "push"]
     driver.leave("push")
     driver.fill("S.a")
-    assert hungry(driver, b"S.a", b"S.b") == []
+    assert waiting(driver, b"S.a", b"S.b") == []
 
 
-def test_who_goes_or_changes_is_hungry_for_other_things() -> None:
+def test_who_goes_or_changes_waits_for_other_things() -> None:
     driver = ConsumerDriver(Storage.MEMORY)
     driver.create("a", filter_subject="S.a")
     driver.pull(1, name="a")
     driver.change("a", filter_subject="S.b")
-    assert hungry(driver, b"S.a") == []
-    assert hungry(driver, b"S.b") == ["a"]
+    assert waiting(driver, b"S.a") == []
+    assert waiting(driver, b"S.b") == ["a"]
     driver.drop("a")
-    assert hungry(driver, b"S.b") == []
+    assert waiting(driver, b"S.b") == []
 
 
 def test_a_record_that_says_it_twice_counts_once() -> None:

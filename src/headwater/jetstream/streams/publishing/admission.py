@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, final
 from headwater.jetstream import error_codes
 from headwater.jetstream import header_names as names
 from headwater.jetstream.errors import ApiError
-from headwater.jetstream.records import Passed, Published, Record
+from headwater.jetstream.records import Published, Record, Skipped
 from headwater.jetstream.streams.dedupe import ids_in
 from headwater.jetstream.streams.publishing import checks
 from headwater.jetstream.streams.publishing.checks import Control, DuplicateError, purges_of
@@ -308,8 +308,8 @@ class Admission:
     def _skip(self, subject: bytes, header: bytes, control: Control) -> int:
         """Assign a sequence to a message that no consumer is interested in."""
         self._end_record()
-        sequence = self.overlay.pass_by(control.get(names.MSG_ID, b""))
-        self._records.append(Passed(sequence, subject, header, self.now_ns))
+        sequence = self.overlay.skip_sequence(control.get(names.MSG_ID, b""))
+        self._records.append(Skipped(sequence, subject, header, self.now_ns))
         self.overlay.purge(purges_of(control, subject, sequence + 1, self._stream.config))
         return sequence
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import final
 
-from headwater.jetstream.records import Passed, Published, Record
+from headwater.jetstream.records import Published, Record, Skipped
 
 
 @final
@@ -100,7 +100,7 @@ class Decision:
     @property
     def has_messages(self) -> bool:
         """Whether the log has to be written."""
-        return any(isinstance(record, Published | Passed) for record in self.records)
+        return any(isinstance(record, Published | Skipped) for record in self.records)
 
     def reply(self, subject: bytes, payload: bytes, rests_on: int = 0) -> None:
         """Add a reply."""

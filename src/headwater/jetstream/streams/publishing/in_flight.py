@@ -1,7 +1,7 @@
 """Records in flight: appended to a stream's log, and not yet applied because the disk is not done.
 
 Two facts follow from them and are needed all the time: which messages of the log are not visible
-(`unseen`), and the content of the stream after all of them are applied (`forecast`). Both are
+(`uncommitted`), and the content of the stream after all of them are applied (`forecast`). Both are
 computed when they are first needed and updated record by record from then on, so that the cost of a
 turn depends on the turn, however much is in flight. When nothing is in flight they are dropped.
 
@@ -14,8 +14,8 @@ from typing import Final, final
 
 from headwater.jetstream import header_names as names
 from headwater.jetstream.config.stream_config import StreamConfig
-from headwater.jetstream.records import Passed, Published
-from headwater.jetstream.streams.limits import NOTHING_UNSEEN, Unseen
+from headwater.jetstream.records import Published, Skipped
+from headwater.jetstream.streams.limits import NOTHING_UNCOMMITTED, Uncommitted
 from headwater.jetstream.streams.publishing.checks import purges_of
 from headwater.jetstream.streams.publishing.forecast import Forecast, Purge
 from headwater.store.log.message_log import MessageLog
@@ -31,16 +31,16 @@ FORGOTTEN_MESSAGES_MIN: Final = 4096
 class InFlight:
     """The records in flight of one stream, oldest first."""
 
-    __slots__ = ("_forecast", "_foreseen", "_log", "_records", "_shown", "_unseen", "messages")
+    __slots__ = ("_forecast", "_foreseen", "_log", "_records", "_shown", "_uncommitted", "messages")
 
     def __init__(self, log: MessageLog) -> None:
         self._log = log
-        self._records: deque[Published | Passed] = deque()
+        self._records: deque[Published | Skipped] = deque()
         # The number of messages in the records, and the visible ones of the oldest record.
         self.messages = 0
         self._shown = 0
         # Computed when first needed; the forecast with the number of messages that it has seen.
-        self._unseen: Unseen | None = None
+        self._uncommitted: Uncommitted | None = None
         self._forecast: Forecast | None = None
         self._foreseen = 0
 
@@ -48,16 +48,16 @@ class InFlight:
         return len(self._records)
 
     @property
-    def oldest(self) -> Published | Passed | None:
+    def oldest(self) -> Published | Skipped | None:
         """The record that is applied next."""
         return self._records[0] if self._records else None
 
-    def add(self, record: Published | Passed, config: StreamConfig) -> None:
+    def add(self, record: Published | Skipped, config: StreamConfig) -> None:
         """Add a record that was appended to the log."""
         self._records.append(record)
         self.messages += _message_count(record)
-        if self._unseen is not None and isinstance(record, Published):
-            self._unseen.hide(self._log, record.first_sequence, record.batch.subjects)
+        if self._uncommitted is not None and isinstance(record, Published):
+            self._uncommitted.hide(self._log, record.first_sequence, record.batch.subjects)
         if self._forecast is not None:
             self._forecast.go_back(0)
             if isinstance(record, Published):
@@ -67,9 +67,9 @@ class InFlight:
     def show(self, count: int) -> None:
         """Note that `count` messages of the oldest record are visible now."""
         record = self._records[0]
-        if self._unseen is not None and isinstance(record, Published):
+        if self._uncommitted is not None and isinstance(record, Published):
             first = record.first_sequence + self._shown
-            self._unseen.show(self._log, first, record.batch.subjects[self._shown : count])
+            self._uncommitted.show(self._log, first, record.batch.subjects[self._shown : count])
         self._shown = count
 
     def remove_oldest(self) -> None:
@@ -80,7 +80,7 @@ class InFlight:
         self._shown = 0
         self.messages -= count
         if not self._records:
-            self._unseen = self._forecast = None
+            self._uncommitted = self._forecast = None
 
     def stream_changed(self) -> None:
         """Drop the forecast, because another change of the stream makes it wrong."""
@@ -88,19 +88,19 @@ class InFlight:
 
     # --- derived facts -------------------------------------------------------------------------
 
-    def unseen(self) -> Unseen:
+    def uncommitted(self) -> Uncommitted:
         """The messages that the log has and that are not yet visible."""
         if self.messages == self._shown:
-            return NOTHING_UNSEEN
-        if self._unseen is None:
-            self._unseen = Unseen()
+            return NOTHING_UNCOMMITTED
+        if self._uncommitted is None:
+            self._uncommitted = Uncommitted()
             shown = self._shown
             for record in self._records:
                 if isinstance(record, Published):
                     first, subjects = record.first_sequence + shown, record.batch.subjects[shown:]
-                    self._unseen.hide(self._log, first, subjects)
+                    self._uncommitted.hide(self._log, first, subjects)
                 shown = 0
-        return self._unseen
+        return self._uncommitted
 
     def forecast(self, config: StreamConfig) -> Forecast:
         """The content of the stream after all records are applied, for a turn to build on.
@@ -127,11 +127,11 @@ class InFlight:
         return forecast
 
     def _foresee(
-        self, forecast: Forecast, record: Published | Passed, config: StreamConfig
+        self, forecast: Forecast, record: Published | Skipped, config: StreamConfig
     ) -> None:
         """Add the effects of an appended record to a forecast."""
-        if isinstance(record, Passed):
-            forecast.purge(purges_of_passed(record, config))
+        if isinstance(record, Skipped):
+            forecast.purge(purges_of_skipped(record, config))
         else:
             roll_ups = dict(roll_ups_in(record, config))
             for position, subject in enumerate(record.batch.subjects):
@@ -156,11 +156,11 @@ def roll_ups_in(record: Published, config: StreamConfig) -> Iterator[tuple[int, 
                 yield position + 1, purges
 
 
-def purges_of_passed(record: Passed, config: StreamConfig) -> list[Purge]:
+def purges_of_skipped(record: Skipped, config: StreamConfig) -> list[Purge]:
     """The purges of a message that is not stored itself."""
     control = names.read_control_headers(record.header)
     return purges_of(control, record.subject, record.last_sequence + 1, config)
 
 
-def _message_count(record: Published | Passed) -> int:
+def _message_count(record: Published | Skipped) -> int:
     return len(record.batch.subjects) if isinstance(record, Published) else 0

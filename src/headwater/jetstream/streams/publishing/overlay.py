@@ -93,7 +93,7 @@ class Overlay:
 
     def add(self, subject: bytes, size: int, message_id: bytes) -> int:
         """Add a message. Returns its sequence."""
-        sequence = self.pass_by(message_id)
+        sequence = self.skip_sequence(message_id)
         self._lasts[subject] = sequence
         self.byte_count += size
         if self._forecast is not None:
@@ -113,7 +113,7 @@ class Overlay:
             for sequence, subject, size in zip(sequences, subjects, sizes, strict=True):
                 self._forecast.add(sequence, subject, size)
 
-    def pass_by(self, message_id: bytes) -> int:
+    def skip_sequence(self, message_id: bytes) -> int:
         """Assign a sequence to a message that is not stored. Returns the sequence."""
         sequence = self.next_sequence
         self.next_sequence = sequence + 1
