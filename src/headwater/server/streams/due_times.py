@@ -93,6 +93,10 @@ class DueTimes(Generic[T]):
         planned = self.planned.pop(item, None)
         if planned is not None:
             del self._by_number[planned[1]]
+            if self._delay_s_max < float("inf"):
+                # A timer with a longest delay would fire for the entry again and again.
+                self._heap.remove(planned)
+                heapify(self._heap)
             self._drop_stale()
 
     def stop(self) -> None:
@@ -106,12 +110,10 @@ class DueTimes(Generic[T]):
         self.planned.clear()
 
     def _drop_stale(self) -> None:
-        """Keep entries that do not count from filling the memory, and from setting the timer."""
+        """Keep entries that do not count from filling the memory."""
         if len(self._heap) > 2 * len(self.planned) + STALE_MAX:
             self._heap = [entry for entry in self._heap if entry[1] in self._by_number]
             heapify(self._heap)
-        while self._heap and self._heap[0][1] not in self._by_number:
-            heappop(self._heap)
 
     def _set_timer(self) -> None:
         due_ns = self._heap[0][0]
@@ -130,7 +132,6 @@ class DueTimes(Generic[T]):
             for item, work in self._pop_due(now_ns):
                 work(item, now_ns)
         finally:
-            self._drop_stale()
             if self._heap:
                 self._set_timer()
 

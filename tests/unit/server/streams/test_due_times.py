@@ -72,7 +72,7 @@ def test_an_item_that_is_planned_earlier_is_served_once_and_then() -> None:
     world.plan("a", 1)
     (timer,) = world.timers
     assert timer.delay_s == pytest.approx(1)
-    world.fire()
+    world.fire(2)
     assert world.served == ["a"]
     assert world.timers == []
 
@@ -161,14 +161,12 @@ def test_entries_that_do_not_count_do_not_pile_up() -> None:
     assert world.due.entries <= 2 * 2 + STALE_MAX
 
 
-def test_a_cancelled_item_sets_no_timer() -> None:
-    world = World()
-    world.plan("a", 1)
-    world.plan("b", 3)
+def test_a_timer_with_a_longest_delay_forgets_a_cancelled_item_at_once() -> None:
+    world = World(delay_s_max=1)
+    world.plan("a", 10_000)
     world.due.cancel("a")
     world.fire()
-    (timer,) = world.timers
-    assert timer.delay_s == pytest.approx(2)
+    assert (world.timers, world.due.entries) == ([], 0)
 
 
 def test_an_item_is_freed_before_its_time_once_it_is_cancelled() -> None:
