@@ -9,7 +9,7 @@ ROOT: Final = Path(__file__).resolve().parents[2]
 PACKAGE: Final = ROOT / "src" / "headwater"
 DOCUMENT: Final = ROOT / "docs" / "architecture.md"
 
-# A step of a walk: the file, and the names of what is called there, before two blanks and a remark.
+# A step of a walk: the file, and the names that are called there, before two blanks and a remark.
 STEP: Final = re.compile(r"^ *([a-z_]+/[\w/]+\.py)(?: +(\S+(?: \S+)*))?(?:  .*)?$")
 FOLDER: Final = re.compile(r"^ *([a-z_]+/[\w/]+/) ")
 

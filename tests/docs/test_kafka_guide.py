@@ -46,7 +46,7 @@ def test_an_option_that_is_not_there_would_be_noticed() -> None:
 
 
 def refusal(parser: type[SourceOptions | SinkOptions], options: Mapping[str, str]) -> str:
-    """Why the options are refused; nothing if they are not."""
+    """The error that refuses the options; an empty text if they are accepted."""
     try:
         parser.parse(options)
     except OptionError as error:

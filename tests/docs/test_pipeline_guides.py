@@ -1,4 +1,4 @@
-"""The how-to guides about Spark: what they name exists, and what exists is named."""
+"""The how-to guides about Spark: their commands parse, and all options and columns are named."""
 
 import dataclasses
 import re
@@ -24,7 +24,7 @@ def blocks(text: str, language: str) -> list[str]:
 
 
 def commands() -> list[str]:
-    """What stands behind a prompt, without remarks."""
+    """The commands behind the prompts of the guide, without their remarks."""
     lines = "\n".join(blocks(PIPELINE, "console")).splitlines()
     return [line[2:].partition("  #")[0] for line in lines if line.startswith("$ ")]
 
@@ -35,7 +35,7 @@ def named(text: str) -> set[str]:
 
 
 def known_options(parser: type[SourceOptions] | type[SinkOptions]) -> set[str]:
-    """As they are told to somebody who has written something else."""
+    """The options that the error for an unknown option lists."""
     with pytest.raises(OptionError) as caught:
         parser.parse({"0": ""})
     return set(str(caught.value).partition("known are ")[2].split(", "))
