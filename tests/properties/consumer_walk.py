@@ -2,10 +2,10 @@
 
 The twin is sets and dicts: which messages are in the stream, and of each consumer which were
 delivered how often, which are not acknowledged and when they are due, and where it is. After every
-step consumers, their counts and what is left in the stream have to agree with it, and the replica
-with the stream, however often it was killed and opened, and its journal written anew, in between.
+step consumers, their counts and the messages in the stream have to agree with it, and the replica
+with the stream, however often it was killed and opened, and its journal rewritten, in between.
 
-Who walks says what is chosen (`Choose`): a test by its dice, or hypothesis.
+The caller makes each choice (`Choose`): a test by its random numbers, or hypothesis.
 """
 
 from collections.abc import Sequence
@@ -22,17 +22,17 @@ from tests.kit.stream_driver import Publish
 SUBJECTS: Final = ("S.a", "S.b", "S.c")
 NAMES: Final = ("C", "D")
 FILTERS: Final = ((), ("S.a",), ("S.b",), ("S.a", "S.c"), ("S.>",), ("S.*",))
-# In a work queue no message is for two.
+# In a work queue no message is for two consumers.
 SHARES: Final = {"C": (("S.a",), ("S.b",)), "D": (("S.c",),)}
 ACK_WAIT_NS: Final = 2 * NS_PER_S
 NAK_DELAY_NS: Final = NS_PER_S // 2
 NAK_LATER: Final = b'-NAK {"delay": %d}' % NAK_DELAY_NS
 DONE: Final = (ACK, b"", b"+TERM")
 WORDS: Final = (ACK, ACK, b"", b"+TERM", NAK, NAK, NAK_LATER, PROGRESS)
-# So many rounds of waiting, pulling and acknowledging leave nothing.
+# After this number of rounds of waiting, pulling and acknowledging, no message is left.
 ROUNDS_MAX: Final = 30
 
-# What a new consumer may be.
+# The settings of a new consumer.
 CHOICES: Final[dict[str, tuple[Any, ...]]] = {
     "filter_subjects": FILTERS,
     "ack_policy": (*[AckPolicy.EXPLICIT] * 3, AckPolicy.ALL, AckPolicy.NONE),
@@ -44,7 +44,7 @@ CHOICES: Final[dict[str, tuple[Any, ...]]] = {
     "start": ("all", "all", "new", "ahead", "back"),
 }
 
-# What a pull may ask for besides.
+# The further fields of a pull request.
 PULLS: Final[tuple[dict[str, Any], ...]] = (
     {},
     {"no_wait": True},
@@ -62,7 +62,7 @@ class Choose(Protocol):
 
 
 class Twin:
-    """What one consumer should know."""
+    """The state that one consumer should have."""
 
     def __init__(self, config: ConsumerConfig) -> None:
         self.config = config
@@ -74,7 +74,7 @@ class Twin:
         self.deliveries: dict[int, int] = {}
         self.pending: set[int] = set()
         self.given_up: set[int] = set()
-        # When each that is pending was sent, as far as it matters, and which are due again.
+        # The time at which each pending message was sent, and the messages that are due again.
         self.sent_ns: dict[int, int] = {}
         self.ready: set[int] = set()
         self.floor = (0, 0)
@@ -84,7 +84,7 @@ class Twin:
         return any(matches(each.encode(), subject.encode()) for each in patterns)
 
     def to_come(self, stream: dict[int, str]) -> list[int]:
-        """What was never delivered, by looking at everything."""
+        """The messages that were never delivered, found by a look at every message."""
         return [each for each in stream if each >= self.position and self.is_about(stream[each])]
 
     def needs(self, sequence: int, subject: str) -> bool:
@@ -93,7 +93,7 @@ class Twin:
         return sequence >= self.position and self.is_about(subject)
 
     def pass_time(self, now_ns: int) -> None:
-        """What was not acknowledged in time is due again."""
+        """Make messages due again that were not acknowledged in time."""
         waits = self.config.backoff or (self.config.ack_wait,)
         for sequence in self.pending:
             wait_ns = waits[min(self.deliveries[sequence] - 1, len(waits) - 1)]
@@ -101,7 +101,7 @@ class Twin:
                 self.ready.add(sequence)
 
     def got(self, got: Got, stream: dict[int, str]) -> None:
-        """Something was delivered."""
+        """Check a delivery, and note it."""
         sequence = got.sequence
         self.pass_time(got.at_ns)
         assert stream.get(sequence) == got.subject, "only what is there is delivered"
@@ -124,7 +124,7 @@ class Twin:
         self.sent_ns[sequence] = got.at_ns
 
     def said(self, sequence: int, payload: bytes, now_ns: int) -> None:
-        """A receiver says of a message when it wants it again."""
+        """Note that a receiver has said when it wants a message again."""
         if sequence not in self.pending:
             return
         if payload == NAK:
@@ -136,7 +136,7 @@ class Twin:
             self.sent_ns[sequence] = now_ns
 
     def settle(self, sequences: set[int]) -> None:
-        """Nobody is interested in messages any more."""
+        """Forget messages that the consumer is done with."""
         self.pending -= sequences
         self.ready -= sequences
         self.given_up -= sequences
@@ -157,7 +157,7 @@ class Walk:
         self.driver = ConsumerDriver(storage, **config)
         self.stream: dict[int, str] = {}
         self.twins: dict[str, Twin] = {}
-        # What clients have and may still speak of, by consumer.
+        # The deliveries that clients may still acknowledge, by consumer.
         self.held: dict[str, list[Got]] = {}
         self._create("C")
         self.publish()
@@ -250,7 +250,7 @@ class Walk:
         filters = self.choose(SHARES[name] if is_queue else FILTERS)
         twin = self.twins[name]
         if filters != twin.filters:
-            # How far it has looked for the others only the consumer knows.
+            # Only the consumer knows how far it has passed over messages beside its old filters.
             place = self.driver.consumer(name).cursor.sequence
             assert not [each for each in twin.to_come(self.stream) if each < place]
             twin.position = max(twin.position, place)
@@ -307,7 +307,7 @@ class Walk:
         self._look()
 
     def _foresee(self, name: str, got: list[Got], words: list[bytes], now_ns: int) -> None:
-        """What explicit acknowledgements of one turn mean, one after the other."""
+        """Carry out the explicit acknowledgements of one turn in the twin, one after the other."""
         twin, state = self.twins[name], self.driver.consumer(name).state
         # The floor rises meanwhile, and a nak counts above it only.
         floor = Floor(state.floor_consumer, state.delivered_consumer, {**state.pending})
@@ -353,7 +353,7 @@ class Walk:
     # --- what has to hold ----------------------------------------------------------------------
 
     def _look(self) -> None:
-        """Take what was delivered, and what followed from it."""
+        """Take in the deliveries, and the messages that were given up or removed after them."""
         for got in self.driver.take():
             name = got.reply.split(b".")[3].decode()
             self.twins[name].got(got, self.stream)
@@ -369,7 +369,7 @@ class Walk:
         self._let_go()
 
     def _let_go(self) -> None:
-        """Without interest nothing stays."""
+        """Remove messages from the twin of an interest stream that no consumer needs."""
         if self.retention is Retention.INTEREST:
             twins = self.twins.values()
             subjects = self.stream.items()
@@ -407,8 +407,8 @@ class Walk:
         twin.floor = floor
 
     def arrive(self) -> None:
-        """Nothing is stuck: whoever goes on receiving and acknowledging gets everything."""
-        # What clients had they forget: it has to come again.
+        """No message is stuck: a client that keeps receiving and acknowledging gets all of them."""
+        # Clients forget the messages they had: these have to come again.
         self.held = {name: [] for name in self.twins}
         for name, twin in self.twins.items():
             for _ in range(ROUNDS_MAX):
@@ -439,7 +439,7 @@ class Walk:
 
 
 class Floor:
-    """The consumer's sequence below which nothing is pending, by looking at all that is."""
+    """The consumer sequence below which no message is pending, found by a look at all that are."""
 
     def __init__(self, sequence: int, delivered: int, pending: dict[int, int]) -> None:
         self.sequence = sequence

@@ -3,8 +3,8 @@ clients send, the server's books stay in order.
 
 Two servers with the same clients: one gets what a publisher sends in one read, so that repeated
 control lines become runs; the other gets it frame by frame within the same turn. Every receiver
-must read the same bytes. Which member of a queue group is chosen is up to dice, so of groups only
-how many messages all members got together is compared.
+must read the same bytes. Random numbers choose the member of a queue group, so of groups only the
+number of messages that all members got together is compared.
 """
 
 import re
@@ -97,7 +97,7 @@ def frames(draw: st.DrawFn) -> list[bytes]:
 
 @dataclass
 class Heard:
-    """What one client read: frame by frame but for queue groups, and those counted."""
+    """The frames that one client read: those of queue groups are counted, the others are kept."""
 
     alone: list[bytes] = field(default_factory=list)
     grouped: int = 0
@@ -120,7 +120,7 @@ def heard(peer: Peer, grouped_sids: set[bytes]) -> Heard:
 
 
 def play(clients: list[Guest], reads: list[bytes]) -> tuple[list[Heard], list[str]]:
-    """Let everybody join, feed the first one's reads, and listen to what all got."""
+    """Let all clients join, feed the reads of the first one, and return what each client got."""
     world = World(OPTIONS)
     peers = [guest.join(world) for guest in clients]
     for data in reads:

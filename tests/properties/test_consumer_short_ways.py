@@ -1,4 +1,4 @@
-"""What goes a short way between consumers and their clients ends where the long way does.
+"""The short ways between consumers and their clients end where the long ways do.
 
 Messages, requests and acknowledgements that come many at a time are handled at once where they are
 alike; each of these ways is compared with the one on which they are looked at one by one.
@@ -29,7 +29,7 @@ good_numbers = st.integers(1, 99).map(lambda number: b"%d" % number)
 
 @st.composite
 def ack_subjects(draw: st.DrawFn) -> bytes:
-    """Nearly always one that is as it should be."""
+    """Subjects of acknowledgements, nearly all of them valid."""
     if draw(st.integers(0, 9)):
         tokens = [b"S", b"C", b"1", draw(good_numbers), b"2", b"3", b"4"]
     else:
@@ -116,7 +116,7 @@ def test_messages_are_shared_as_one_by_one(waiting: list[PullRequest], count: in
 
 
 def step(window: FlowWindow, sizes: list[int], together: bool) -> tuple[int, list[int]]:
-    """Send as much as goes; how many, and after which the receiver was asked."""
+    """Send what the window takes; the number sent, and the numbers after which it asked."""
     sent, asked = 0, []
     while sent < len(sizes) and window.is_open:
         if together:
@@ -152,7 +152,7 @@ def test_a_window_is_filled_as_one_by_one(turns: list[tuple[list[int], str]]) ->
             if then == "confirm":
                 window.confirm(window.asked)
             elif then == "ask" and not window.asked:
-                # As heartbeats do, however little was sent.
+                # Heartbeats ask too, however little was sent.
                 window.ask()
         states = [
             [getattr(window, name) for name in FlowWindow.__slots__ if name != "_entropy"]

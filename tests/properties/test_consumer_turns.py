@@ -23,7 +23,7 @@ KILLED_STEPS: Final = 30
 
 T = TypeVar("T")
 
-# How likely each step is.
+# The relative probability of each step.
 WEIGHTS: Final = {
     "publish": 6,
     "receive": 8,
@@ -52,7 +52,7 @@ def test_a_walk_by_dice(seed: int) -> None:
 
 
 class ConsumerTurns(RuleBasedStateMachine):
-    """The same by hypothesis, which finds the shortest way to a failure."""
+    """A walk chosen by hypothesis, which finds the shortest way to a failure."""
 
     def _chosen_by(self, data: st.DataObject) -> Walk:
         self.walk.choose = lambda options: data.draw(st.sampled_from(options))
@@ -115,7 +115,7 @@ def test_turns_show_in_nothing_durable(
     said: list[tuple[int, bytes]],
     cuts: list[int],
 ) -> None:
-    """What is published and said together, and what one by one, comes to the same."""
+    """Publishes and acks leave equal streams, whether they come together or one by one."""
     if retention is Retention.WORKQUEUE:
         acks = AckPolicy.EXPLICIT
     dumps = []
@@ -124,7 +124,7 @@ def test_turns_show_in_nothing_durable(
         driver.create(ack_policy=acks)
         if retention is not Retention.WORKQUEUE:
             driver.create("other", filter_subject="S.b")
-        # Waits for just as many as there will be: whatever is said leaves nobody to be served.
+        # The pull asks for just the messages there will be: after them, no request waits.
         driver.pull(len(subjects))
         for part in parts([Publish(each, b"x") for each in subjects], sizes):
             driver.publish_together(part)
@@ -152,9 +152,9 @@ def parts(items: list[T], sizes: list[int]) -> list[list[T]]:
 
 @pytest.mark.parametrize("seed", range(KILLED_SEEDS))
 def test_what_a_kill_costs_is_delivered_again(seed: int) -> None:
-    """Of what is not in the journal yet nothing is known after a kill, and no message is missing.
+    """A kill loses the acks and deliveries that were not in the journal yet, and no message.
 
-    What left the stream stays away: its acknowledgement was written together with that.
+    A message that left the stream stays away: its acknowledgement was written with its removal.
     """
     dice = random.Random(seed)
     walk = Walk(dice.choice)
@@ -172,7 +172,7 @@ def test_what_a_kill_costs_is_delivered_again(seed: int) -> None:
 
 
 def receive_all(driver: ConsumerDriver, name: str) -> set[int]:
-    """Every message that a consumer delivers to who acknowledges all of them."""
+    """Every message that a consumer delivers to a client that acknowledges all of them."""
     found: set[int] = set()
     for _ in range(ROUNDS_MAX):
         if driver.consumer(name).push is not None:
@@ -187,6 +187,6 @@ def receive_all(driver: ConsumerDriver, name: str) -> set[int]:
 
 
 def unsettled_of(walk: Walk, name: str) -> set[int]:
-    """What a consumer still has to deliver, for the first time or again."""
+    """The messages that a consumer still has to deliver, for the first time or again."""
     twin = walk.twins[name]
     return twin.pending | {*twin.to_come(walk.stream)}

@@ -1,8 +1,8 @@
 """Direct reads that come many at a time get the answers they get one by one.
 
-Two servers with the same streams. One gets what a reader sends in one read: where that is nothing
-but the shortest of requests, they are answered together. The other gets it frame by frame, and its
-requests say `{}`, which asks for the same and is answered the long way.
+Two servers have the same streams. One gets all frames of a reader in one read: if these are only
+requests of the shortest form, they are answered together. The other gets them frame by frame, and
+its requests say `{}`, which asks for the same and is answered the long way.
 """
 
 import re
@@ -15,7 +15,7 @@ from tests.kit.world import Peer
 
 FRAME = re.compile(rb"(H?)MSG (\S+) \S+ (?:\d+ )?(\d+)\r\n")
 STREAMS = ("FILE", "MEMORY", "CLOSED", "ABSENT")
-# Nothing is stored under the third; the last two are patterns.
+# No message is stored under the third key; the last two are patterns.
 KEYS = ("a", "b", "never", "*", "a.>")
 
 reads = st.tuples(
@@ -24,7 +24,7 @@ reads = st.tuples(
     st.sampled_from(["a", "b", *KEYS]),
 )
 publishes = st.tuples(st.just("publish"), st.sampled_from(STREAMS[:2]), st.sampled_from("ab"))
-# What comes in one read, several of them in one turn of the loop.
+# The frames that come in one read; one turn of the loop has several reads.
 arrivals = st.one_of(
     st.lists(reads, min_size=1, max_size=6),
     st.lists(publishes, min_size=1, max_size=3),
@@ -34,7 +34,7 @@ turns = st.lists(st.lists(arrivals, min_size=1, max_size=4), min_size=1, max_siz
 
 
 def opened(listens: bool, verbose: bool) -> tuple[Peer, Peer]:
-    """A reader, and somebody who may listen to some of what it asks."""
+    """A reader, and a client that may listen to some of its requests."""
     world = StoredWorld().start()
     world.create("FILE", subjects=["file.>"], allow_direct=True)
     world.create("MEMORY", subjects=["memory.>"], allow_direct=True, storage="memory")
@@ -58,12 +58,12 @@ def frame(number: int, what: tuple[str, str, str], body: bytes) -> bytes:
 
 
 def answers(data: bytes) -> dict[bytes, list[bytes]]:
-    """What was answered, by who asked; the answers to two askers may come in any order."""
+    """The answers by reply subject, because answers on two subjects may come in any order."""
     found: dict[bytes, list[bytes]] = {b"refused": re.findall(rb"-ERR.*", data)}
     position = 0
     while match := FRAME.search(data, position):
         position = match.end() + int(match[3])
-        # Documents tell times and ids of their server.
+        # Documents have the times and ids of their server.
         if b"io.nats.jetstream.api" not in data[match.end() : position]:
             found.setdefault(match[2], []).append(match[1] + data[match.end() : position])
     return found

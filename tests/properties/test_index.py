@@ -24,7 +24,7 @@ Seen = tuple[list[object], list[list[object]]]
 
 
 class IndexAgainstList(RuleBasedStateMachine):
-    """What a list of subscriptions and `matches` would answer, the index answers."""
+    """The index answers as a list of subscriptions and `matches` would."""
 
     entries = Bundle("entries")
 

@@ -1,4 +1,4 @@
-"""Messages taken out of an index together leave what they leave one by one."""
+"""Messages removed from an index together leave the index that single removals leave."""
 
 from typing import Any
 

@@ -154,7 +154,7 @@ class IndexMachine(RuleBasedStateMachine):
 
     @rule(stem=tokens, count=st.integers(1, 12))
     def append_new(self, stem: bytes, count: int) -> None:
-        """Subjects that nobody has seen."""
+        """Subjects that the index has not seen yet."""
         self.fresh += count
         numbers = range(self.fresh - count, self.fresh)
         self.append([b"%s.%d.a" % (stem, number % 7 * 1000 + number) for number in numbers], 1)
@@ -214,7 +214,7 @@ class IndexMachine(RuleBasedStateMachine):
 
     @rule()
     def reload(self) -> None:
-        """As a log does that finds footers and no checkpoint."""
+        """Build the index as a log does that finds footers and no checkpoint."""
         names = self.index.subjects.names
         found = [decode_footer(each.encode(names, []), "x") for each in self.index.segments]
         self.index = LogIndex.loaded(
@@ -224,7 +224,7 @@ class IndexMachine(RuleBasedStateMachine):
 
     @rule()
     def restore(self) -> None:
-        """As a log does that finds a checkpoint."""
+        """Build the index as a log does that finds a checkpoint."""
         self.index.ensure_linked()
         before, table = self.index.subjects, SubjectTable()
         table.names, table.ids = before.names, before.ids
@@ -254,7 +254,7 @@ class IndexMachine(RuleBasedStateMachine):
 
     @rule(which=st.integers(0, HELD_MAX - 1), count=counts, gone=positions, kept=positions)
     def read_on(self, which: int, count: int, gone: float, kept: float) -> None:
-        """As a reader does: take some, remove some of them, and go on behind others."""
+        """Read on as a reader does: take messages, remove some of them, and go on behind others."""
         if which < len(self.cursors):
             held = self.cursors[which][1]
             taken = held.next_sequences(self.twin.last + 1, count)
@@ -268,7 +268,7 @@ class IndexMachine(RuleBasedStateMachine):
 
     @rule(which=st.integers(0, HELD_MAX - 1), position=positions)
     def ask_again(self, which: int, position: float) -> None:
-        """Of a filter that has seen other times."""
+        """Ask a filter that was made earlier, before other changes of the index."""
         if which < len(self.filters):
             self.compare(*self.filters[which], self.place(position))
 
@@ -299,7 +299,7 @@ class IndexMachine(RuleBasedStateMachine):
         end = begin + size
         found = asked.sequences_between(begin, end, count)
         assert found == self.twin.on(wanted, begin, end)[:count]
-        # As one gets them one by one.
+        # The sequences that single steps find.
         walked: list[int] = []
         at = asked.next(begin)
         while at and at < end and len(walked) < count:
@@ -392,7 +392,7 @@ class IndexMachine(RuleBasedStateMachine):
 
 
 class SmallLimitsMachine(IndexMachine):
-    """The same with limits that are reached all the time."""
+    """The machine with limits that are reached all the time."""
 
     limits = SmallLimits
 

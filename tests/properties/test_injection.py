@@ -398,7 +398,7 @@ HEADERS: Final = (
     *(value for name, value in vars(header_names).items() if name.isupper() and name[0] != "_"),
     *(SCHEDULED_ROLLUP, SCHEDULED_TTL, SOURCE, TARGET, TIME_ZONE),
 )
-# One of each that makes the others count.
+# For each group of headers, one set that gives the others of the group a meaning.
 MEANINGFUL: Final[tuple[dict[bytes, bytes], ...]] = (
     {},
     {header_names.SCHEDULE: b"@at 2020-01-01T00:00:00Z", TARGET: b"t.out"},

@@ -1,4 +1,4 @@
-"""Publishes that ask for nothing are let in all at once; nobody can tell that from one by one."""
+"""Publishes without conditions are accepted all at once, with the effect of single publishes."""
 
 from typing import Any
 from unittest.mock import patch
@@ -16,7 +16,7 @@ from tests.kit.stream_driver import Publish, StreamDriver
 
 BATCH_ID, SEQUENCE = "Nats-Batch-Id", "Nats-Batch-Sequence"
 
-# What a header block may be made of, sound or not.
+# The pieces of a header block, sound or not.
 PIECES = st.sampled_from(
     [
         *(b"NATS/1.0\r\n", b"NATS/1.0 404 x\r\n", b"\r\n", b"\r", b" ", b":", b"x", b"Own: y\r\n"),
@@ -56,14 +56,14 @@ PUBLISHES = st.builds(
     st.sampled_from([b"", b"x" * 40]),
     st.fixed_dictionaries({}, optional=HEADERS),
 )
-# The seconds before a turn, and what is published in it.
+# The seconds before a turn, and the publishes in it.
 TURNS = st.lists(
     st.tuples(st.integers(0, 3), st.lists(PUBLISHES, min_size=1, max_size=5)), max_size=6
 )
 CONFIGS = st.sampled_from(
     [{}, {"max_msgs": 3}, {"max_msg_size": 60}, {"duplicate_window": 0}, {"no_ack": True}]
 )
-# Refused, so that it leaves nothing behind; what comes with it is looked at one by one.
+# A publish that is refused and leaves nothing behind; the ones beside it are checked one by one.
 REFUSED = Publish("S.a", b"", {"Nats-Expected-Stream": "another"}, reply=None)
 
 
@@ -85,7 +85,7 @@ def test_all_at_once_is_as_one_by_one(
 
 
 IDS = st.sampled_from(["u", "v", "w", "x", "y", "z"])
-# What makes a message be looked at after all, and tells what is believed to be stored.
+# Headers that make the stream check a message by itself, against the messages believed stored.
 RULED: dict[str, st.SearchStrategy[str]] = {
     "Nats-TTL": st.sampled_from(["1s", "nonsense"]),
     "Nats-Rollup": st.just("sub"),
@@ -107,7 +107,7 @@ LOOKED_AT = st.sampled_from([*RULED]).flatmap(
 BATCHED = st.lists(PLAIN, min_size=1, max_size=4) | st.lists(
     PLAIN | LOOKED_AT, min_size=1, max_size=4
 )
-# How a batch ends, if it is committed, and what is published between it and the next.
+# A pause, the messages of a batch, its commit if there is one, and the publishes after it.
 BATCHES = st.lists(
     st.tuples(
         st.integers(0, 3),

@@ -76,7 +76,7 @@ def test_a_mutilated_stream_is_broken_where_the_plain_decoder_says(
     expected = decode_plainly(stream)
     decoded = decode(data.draw(cuts(stream)) if data else [stream])
     assert decoded.broken == expected.broken
-    # What came in the read that broke the protocol is given up with the connection.
+    # Messages in the read that broke the protocol are given up with the connection.
     assert decoded.messages == expected.messages[: len(decoded.messages)]
     assert decoded.controls == expected.controls[: len(decoded.controls)]
     if not expected.broken:

@@ -1,7 +1,7 @@
 """A log on disk and a log in memory answer as the obvious log does, whatever is done to them.
 
 Segments are small, so that they fill, empty and go all the time. The log on disk is closed and
-opened again, and killed and opened again, between any two steps, and written anew in parts while
+opened again, and killed and opened again, between any two steps, and rewritten in parts while
 all this goes on; once as it is, once compressed, and once compressed and encrypted.
 """
 
@@ -58,7 +58,7 @@ planted = st.builds(
 payloads = st.one_of(
     st.sampled_from([b"", b"x", b"\0" * 40, encode_skip(3, 9, 1)]), st.binary(max_size=120), planted
 )
-# Time passes by so much before something happens, and a message lives so long.
+# The time that passes before a step, and the time to live of a message.
 pauses_ns = st.integers(0, 10)
 lives_ns = st.sampled_from([0, 0, 0, 1, 5, 50, 10**6])
 messages = st.tuples(subjects, headers, payloads, pauses_ns, lives_ns)
@@ -66,7 +66,7 @@ positions = st.floats(0, 1.05)
 
 
 class LogMachine(RuleBasedStateMachine):
-    """Does everything three times."""
+    """Does every operation to a log on disk, a log in memory and the twin."""
 
     compresses = False
     cipher: Cipher | None = None
@@ -85,7 +85,7 @@ class LogMachine(RuleBasedStateMachine):
         self.compaction: Compaction | None = None
         self.checkpointing: CheckpointWriting | None = None
         self.rewriting: JournalRewriting | None = None
-        # How many entries there were when it was begun, and those that were to take their place.
+        # The number of entries when the rewriting began, and the entries that replace them.
         self.covered: tuple[int, list[tuple[int, bytes]]] | None = None
 
     @initialize(first_sequence=st.sampled_from([1, 1, 1, 5, 2**40]))
@@ -259,7 +259,7 @@ class LogMachine(RuleBasedStateMachine):
 
     @rule(keep=st.none() | st.integers(0, 3))
     def say_what_is_true(self, keep: int | None) -> None:
-        """Of what was journalled, from now on and at the moment when that is asked."""
+        """Name the journal entries to keep, from now on, whenever a rewriting asks for them."""
         if keep is None:
             self.file.caller_entries = None
             return
@@ -355,13 +355,13 @@ class LogMachine(RuleBasedStateMachine):
 
 
 class CompressedLogMachine(LogMachine):
-    """The same on a file system that compresses."""
+    """The logs on a file system that compresses."""
 
     compresses = True
 
 
 class EncryptedLogMachine(LogMachine):
-    """The same on a file system that encrypts as well."""
+    """The logs on a file system that compresses and encrypts."""
 
     compresses = True
     cipher = Cipher.CHACHA20_POLY1305

@@ -1,7 +1,7 @@
-"""How publishes fall into turns shows in nothing: not in the answers, not in the stream.
+"""Neither the answers nor the stream show how publishes were divided into turns.
 
-The same publishes go into three streams: one by one, all in one turn, and in turns whose records
-wait for the disk while the next ones are decided.
+Three streams get equal publishes: one by one, all in one turn, and in turns whose records wait for
+the disk while the next ones are decided.
 """
 
 from collections.abc import Iterator
@@ -105,7 +105,7 @@ def texts(answers: list[Answer]) -> list[str]:
 
 @contextmanager
 def few_are_many() -> Iterator[None]:
-    """Have streams do with few messages whatever they do with very many."""
+    """Let streams handle few messages as they handle very many."""
     with ExitStack() as stack:
         for module in (removal, memory, message_log):
             stack.enter_context(patch.object(module, "PURGED_AT_A_TIME", 1))
@@ -195,7 +195,7 @@ def take(driver: StreamDriver, step: str, what: Any) -> None:
     if step == "publish" and what:
         driver.publish_together(what)
     elif step == "look" and what:
-        # What is not stored then leaves nothing behind.
+        # Decided records that are not stored leave nothing behind.
         driver.stream.decide(incoming_of(what), driver.now_ns)
     elif step == "release":
         driver.release_oldest()
@@ -208,7 +208,7 @@ def take(driver: StreamDriver, step: str, what: Any) -> None:
 
 
 def figures(driver: StreamDriver, in_flight: InFlight) -> dict[str, Any]:
-    """All that can be asked of what is in flight."""
+    """All figures that records in flight can be asked for."""
     log, config = driver.stream.log, driver.stream.config
     subjects = [subject.encode() for subject in (*SUBJECTS, "S.t")]
     uncommitted, forecast = in_flight.uncommitted(), in_flight.forecast(config)
