@@ -23,7 +23,6 @@ UNREAD: Final = (
     "tests/robustness",
     "tests/simulation",
     "tests/spark",
-    "tests/unit",
 )
 
 NAMELESS_BEGINNING: Final = re.compile(

@@ -1,4 +1,4 @@
-"""Three kinds of error, and assertions that can not be switched off."""
+"""Three kinds of error, and assertions that cannot be switched off."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Long work is done some at a time, and as a whole where nobody waits."""
+"""Long work is done in slices, and as a whole where no client waits."""
 
 import pytest
 

@@ -25,7 +25,7 @@ def _ctrl_c_is_heard() -> None:
 
 @pytest.fixture(scope="session", params=SERVER_COMMANDS)
 def kind(request: pytest.FixtureRequest) -> str:
-    """Which server."""
+    """The kind of server."""
     return str(request.param)
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from headwater.go.cron import Cron, CronError
 from headwater.go.times import format_time_in
 
-# When the schedules of the table below had fired.
+# The time at which the schedules of the table below had fired.
 FIRED_S = 1_794_719_892
 SECOND = 10**9
 DAY_S = 86_400
@@ -47,7 +47,7 @@ def test_patterns_that_nats_server_refuses(pattern: str) -> None:
         Cron.parse(pattern).next_after(FIRED_S, UTC)
 
 
-# Clocks are put forward or back at most of these; what a nonexistent time becomes was recorded.
+# Clocks are put forward or back at most of these; results for nonexistent times were recorded.
 @pytest.mark.parametrize(
     ("zone", "pattern", "following"),
     [

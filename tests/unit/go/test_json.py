@@ -350,7 +350,7 @@ def test_times_keep_their_clock() -> None:
 
 
 class Flat(msgspec.Struct, frozen=True, kw_only=True):
-    """What a request for a message looks like."""
+    """A struct with fields like those of a request for a message."""
 
     a: Uint64 = 0
     b: Int64 = 0
@@ -361,7 +361,7 @@ class Flat(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Quick(Flat, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The same, but read by msgspec where it can."""
+    """The fields of `Flat`, read by msgspec where it can."""
 
     go_name: ClassVar[str] = "Flat"
 

@@ -1,4 +1,4 @@
-"""Dice of the operating system."""
+"""Random bytes of the operating system."""
 
 from headwater.runtime.entropy import SystemEntropy
 

@@ -56,7 +56,7 @@ def test_append_creates_and_goes_on_where_it_was(files: SystemFiles, tmp_path: P
     for text in (b"one\n", b"two\n"):
         file = files.open_append(str(path))
         file.write(text)
-        # Seen by others before it is closed.
+        # Other readers see the text before the file is closed.
         assert path.read_bytes().endswith(text)
         file.close()
     assert path.read_bytes() == b"one\ntwo\n"

@@ -1,5 +1,5 @@
-"""What only a real operating system can show. The rules of the port itself are tested for the real
-and the simulated disk together, in tests/unit/testing/test_disk_port.py.
+"""Behaviour that only a real operating system can show. The rules of the port itself are tested
+for the real and the simulated disk together, in tests/unit/testing/test_disk_port.py.
 """
 
 import errno

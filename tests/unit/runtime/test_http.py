@@ -13,7 +13,7 @@ Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 def echo(target: str) -> HttpResponse:
-    """An answer that shows what was asked."""
+    """An answer that repeats its request."""
     return HttpResponse(200, "text/plain", target.encode(), (("X-Extra", "yes"),))
 
 
@@ -41,7 +41,7 @@ def talk(script: Callable[[Streams], Awaitable[None]]) -> None:
 
 
 def all_of(data: bytes, *, half_close: bool = True) -> list[h11.Event]:
-    """What a client reads in answer to `data` until the server closes the connection."""
+    """The events that a client reads in answer to `data` until the server closes the connection."""
     received = bytearray()
 
     async def script(streams: Streams) -> None:
@@ -238,7 +238,7 @@ class Transport(asyncio.Transport):
         return self.closed
 
     def get_write_buffer_size(self) -> int:
-        """Nothing has been taken by the system yet."""
+        """The number of bytes written: the system has taken none of them yet."""
         return len(self.written)
 
     def abort(self) -> None:

@@ -10,7 +10,7 @@ from headwater.runtime.loop_adapters import LoopNetwork, LoopScheduler
 
 
 class Echo(asyncio.Protocol):
-    """Sends everything back."""
+    """A connection that sends back all bytes it gets."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
@@ -33,7 +33,7 @@ class TestNetwork:
             listener.close()
             with pytest.raises(ConnectionRefusedError):
                 await asyncio.open_connection("127.0.0.1", listener.port)
-            # Those already accepted go on.
+            # Connections that were accepted before go on.
             writer.write(b"again")
             echoed += await reader.readexactly(5)
             writer.close()

@@ -1,4 +1,4 @@
-"""When a server process looks for garbage, and when it gives memory back."""
+"""The times at which a server process looks for garbage and gives memory back."""
 
 import gc
 import weakref
@@ -47,7 +47,7 @@ class Life:
         return Look(self.now_s, self.cpu_s, self.rss_bytes, self.is_alone)
 
     def after(self, cpu_s: float = 0.0, grown_bytes: int = 0) -> Step:
-        """A second with so much work and growth, and what it leads to."""
+        """Let a second with this work and growth pass; returns the step that the policy takes."""
         self.now_s += LOOK_S
         self.cpu_s += cpu_s
         self.rss_bytes += grown_bytes

@@ -1,4 +1,4 @@
-"""A bound on open files, which nobody who uses a file can tell."""
+"""A bound on open files, which the users of a file do not notice."""
 
 import asyncio
 import errno
@@ -339,7 +339,7 @@ def test_a_search_among_files_that_are_all_dirty_ends() -> None:
     files = bounded(SimDisk())
     held = [files.create(f"/{number}") for number in range(3 * LOOKED_AT_MAX)]
     clean = made(files, "clean")
-    # One search looks at so many, and the next one goes on behind them.
+    # One search looks at a bounded number of files, and the next one goes on behind them.
     for number in range(8):
         files.create(f"/more-{number}")
     assert clean.file is None
@@ -352,7 +352,7 @@ def test_one_search_closes_several_files_where_many_may_be_open() -> None:
     assert files.open_count == 4 * OPEN_PER_CLOSED
     made(files, "one more")
     assert files.open_count == 4 * OPEN_PER_CLOSED - 4 + 1
-    # Those that were not used for the longest time.
+    # The files that were not used for the longest time are closed.
     assert [file.file is None for file in held[:5]] == [True] * 4 + [False]
 
 

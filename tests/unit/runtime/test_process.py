@@ -1,4 +1,4 @@
-"""What the operating system knows of this process."""
+"""Figures of the operating system about this process."""
 
 from headwater.runtime.process import SystemProcess
 

@@ -1,7 +1,7 @@
 """Logs are kept in order while they are used: less room, shorter journals, quicker starts.
 
-What is done off the loop is done when the test says so, so that anything can happen before it,
-during it, and between it and its end on the loop.
+Work off the loop is done when the test says so, so that anything can happen before it, during it,
+and between it and its end on the loop.
 """
 
 import errno
@@ -132,7 +132,7 @@ def used_world(disk: SimDisk | None = None, modes: dict[str, SyncMode] = STREAMS
 
 
 def settle(store: Store) -> None:
-    """All that was done so far is promised to be there."""
+    """Make all changes so far durable."""
     store.flush()
     store.commit()
     store.sync()
@@ -148,7 +148,7 @@ def messages_of(log: FileLog) -> list[StoredMessage]:
 
 
 def dump_of(log: FileLog) -> Dump:
-    """Everything anybody can ask of a log."""
+    """All answers of a log."""
     messages = messages_of(log)
     for message in messages:
         assert log.get(message.sequence) == message
@@ -167,7 +167,7 @@ def dump_of(log: FileLog) -> Dump:
 
 
 def about_messages(dump: Dump) -> Dump:
-    """All but what a log that may have lost an end goes on with."""
+    """The answers without those that change when a log may have lost its end."""
     return {key: value for key, value in dump.items() if key not in ("state", "deleted", "lost")}
 
 
@@ -316,7 +316,7 @@ def test_much_that_is_still_true_is_not_written_anew_all_the_time() -> None:
     write(2 * SHORT_CALLER_BYTES)
     for _ in range(9):
         write(SHORT_CALLER_BYTES)
-    # Each time when more than four times as much as was kept has come to it.
+    # The journal is rewritten when more than four times the bytes kept were added to it.
     assert [at for at, is_anew in enumerate(times) if is_anew] == [0, 5]
     assert log.journal.caller_bytes_rewritten == SHORT_CALLER_BYTES + ENTRY_BYTES
 
@@ -344,7 +344,7 @@ def test_what_was_done_once_is_not_done_again(opened_by: str) -> None:
         assert [log.compactions.worthwhile() for log in world.store.logs.values()] == [[]] * len(
             STREAMS
         )
-        # There is no checkpoint then.
+        # Logs that are opened by footers have no checkpoint yet.
         assert bool(world.run()) == (opened_by == "footers")
     before = world.disk.operations
     assert [world.pass_time() for _ in range(30)] == [LOOK_S] * 30
@@ -392,7 +392,7 @@ def test_what_was_in_vain_is_not_tried_again_at_once() -> None:
     log = world.begin("erased")
     wanting = log.compactions.worthwhile()
     for sequence in (12, 8):
-        # In the segment that is just being written anew.
+        # The message is in the segment that is just being compacted.
         assert log.delete([sequence], erase=True)
         while world.is_busy:
             world.step()
@@ -420,7 +420,7 @@ def test_what_can_not_be_written_is_told_and_the_others_are_kept_up() -> None:
     for name in ("always", "async"):
         assert room_of(world.disk, name, CHECKPOINT_FILE) > 0
     assert unfinished(world.disk) == []
-    # Later it is tried again, but not before.
+    # Upkeep tries again after its rest, and not before.
     world.disk.heal()
     waited_s = 0.0
     while not world.is_busy:
@@ -462,7 +462,7 @@ def test_every_operation_fails_in_turn() -> None:
             if not fault.strikes:
                 break
             struck, other = world.store.logs["struck"], world.store.logs["other"]
-            # A file that can not be removed is of no use, and removed when the log is opened.
+            # A file that cannot be removed is of no use, and removed when the log is opened.
             assert world.problems or operation == "remove"
             offline += bool(struck.offline)
             given_up += not struck.offline
@@ -494,7 +494,7 @@ def test_a_stream_may_be_removed_in_the_middle_of_it() -> None:
         (name,) = {path.split("/")[3] for path in unfinished(world.disk)} or {"always"}
         world.store.remove_stream(name)
         assert not [path for path in world.disk.files() if f"/{name}/" in path]
-        # One of the same name, to which what was begun does not belong.
+        # The unfinished work does not belong to the new stream of the same name.
         append(world.store.create_stream(name, mode=STREAMS[name]), 3)
         expected = dumps_of(world.store)
         world.run()
@@ -585,7 +585,7 @@ def keep_up_while_used(world: UpkeepWorld, promised: Promised) -> None:
 
 
 def check_survivor(disk: SimDisk, promised: Promised, how: str) -> None:
-    """What was promised is there, and what came after it is whole or not there at all."""
+    """Promised messages are there, and later ones are whole or not there at all."""
     # Work may be found half done: by chance also a footer, or a segment that was just begun. Then
     # sequences behind the end are named as lost, because they may have been given out; `lost` below
     # says that none of those promised is among them.
@@ -611,8 +611,8 @@ def check_survivor(disk: SimDisk, promised: Promised, how: str) -> None:
     assert unfinished(disk) == []
 
 
-# How the machine stops, at which operation first, and how many further on again; the sweep in
-# tests/robustness has all of them at each.
+# The way the machine stops, the first operation at which it does, and the distance to the next;
+# the sweep in tests/robustness has every way at every operation.
 STOPS: list[tuple[str, int, int]] = [("strict", 0, 2), ("random", 1, 2), ("kill", 0, 3)]
 
 

@@ -1,4 +1,4 @@
-"""Counting what is left of things that have ended, with the collector switched off.
+"""Counting the objects that ended rounds leave behind, with the collector switched off.
 
 An object that ends breaks its cycles, so that reference counts free it. A cycle that is not broken
 shows here as one object more for each round.
@@ -62,7 +62,7 @@ def _growth(before: Counter[str], after: Counter[str]) -> dict[str, int]:
     return {
         name: count
         for name, count in (after - before).items()
-        # Fewer are not one of every other round. Of closures a few may wait for their turn.
+        # Fewer objects are not one of every other round. A few closures may wait for their turn.
         if (name in _BUILTINS and count >= ROUNDS)
         or (name.startswith("headwater.") and not name.startswith(_KEPT) and count >= ROUNDS // 2)
     }

@@ -9,7 +9,7 @@ from headwater.testing.files import MemoryAppendFile, MemoryFiles
 
 
 class SteppingClock:
-    """A second passes with every look."""
+    """A clock that is a second later each time it is read."""
 
     def __init__(self) -> None:
         self._seconds = 1_700_000_000

@@ -1,4 +1,4 @@
-"""A reload of a whole server: what it does to clients, accounts and limits."""
+"""A reload of a whole server: its effects on clients, accounts and limits."""
 
 from dataclasses import replace
 
@@ -32,7 +32,7 @@ class TestReload:
         alice = world.modern(user="alice", password="pa")
         bob = world.modern(user="bob", password="pb")
         self.reload(world, users=(ALICE,))
-        # Without a word, like one who has moved to another account.
+        # The client gets no error, like a client whose user has moved to another account.
         assert bob.take() == b""
         assert (bob.reason, bob.connection.ended) == ("Client Closed", "closed")
         assert alice.ask(b"PING\r\n").startswith(b"PONG")

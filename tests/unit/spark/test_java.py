@@ -1,4 +1,4 @@
-"""Which Java Spark gets, shown with scripts that answer as Javas do."""
+"""The choice of a Java for Spark, shown with scripts that answer as Javas do."""
 
 import importlib.util
 import os
@@ -45,7 +45,7 @@ for argument do echo "<$argument>"; done
 
 
 def environment(tmp_path: Path, *on_path: Path, home: Path | None = None) -> dict[str, str]:
-    """What `java_home` is told; the scripts themselves need `cat`."""
+    """The environment that `java_home` is given; the scripts themselves need `cat`."""
     given = {"PATH": os.pathsep.join(str(each / "bin") for each in on_path)}
     given["XDG_CACHE_HOME"] = str(tmp_path / "cache")
     return given | ({} if home is None else {"JAVA_HOME": str(home)})

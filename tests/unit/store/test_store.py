@@ -50,12 +50,12 @@ def opened(disk: SimDisk, encoding: Encoding | None = None) -> Store:
 
 @dataclass
 class Witness:
-    """What a client was told, and every sequence that it may have seen given out."""
+    """The confirmations that a client got, and every sequence that it may have seen."""
 
     created: list[str] = field(default_factory=list)
     confirmed: dict[str, int] = field(default_factory=dict)
     deleted: dict[str, set[int]] = field(default_factory=dict)
-    # Asked for and not yet confirmed: both outcomes are right.
+    # Deletions that are requested and not yet confirmed: both outcomes are right.
     doomed: dict[str, set[int]] = field(default_factory=dict)
     given: dict[str, dict[int, bytes]] = field(default_factory=dict)
     unseen: dict[str, dict[int, bytes]] = field(default_factory=dict)

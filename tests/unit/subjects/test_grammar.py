@@ -1,4 +1,4 @@
-"""What a subject is, by example. tests/properties/test_grammar.py has the general statements."""
+"""Subjects by example. tests/properties/test_grammar.py has the general statements."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Who listens to what: the shape of answers, the bounds of the cache, and what stays behind."""
+"""The index of subscriptions: the shape of answers, the bounds of the cache, no leftovers."""
 
 import tracemalloc
 

@@ -40,7 +40,7 @@ def disk_with(
 
 
 def unsynced_disk() -> SimDisk:
-    """One file that was written to since, and one whose name is new."""
+    """A disk with a file that was written to after its sync, and a file with an unsynced name."""
     disk, file = disk_with(b"synced ")
     file.write(b"written")
     disk.create("/new").close()
@@ -48,7 +48,7 @@ def unsynced_disk() -> SimDisk:
 
 
 def every_operation(disk: SimDisk) -> None:
-    """One of each kind."""
+    """Do one operation of each kind."""
     disk.make_folder("/a")
     file = disk.create("/a/f")
     file.write(b"0123456789")

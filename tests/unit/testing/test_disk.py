@@ -1,4 +1,4 @@
-"""Faults of the simulated disk that strike while it runs, and what can be seen from outside."""
+"""Faults of the simulated disk that strike while it runs, and views of it from outside."""
 
 import errno
 from typing import Final

@@ -1,7 +1,7 @@
-"""What a power loss may leave, told once more by twins too dumb to be wrong.
+"""The outcomes of a power loss, told once more by twins too dumb to be wrong.
 
-The twins keep every state a page, a size or a name has had since it was synced. What the simulated
-disk leaves must be made of those states; and whatever the disk does, what was synced and not
+The twins keep every state a page, a size or a name has had since it was synced. The simulated disk
+must leave files made of those states; and whatever the disk does, bytes that were synced and not
 touched since must be there.
 """
 
@@ -32,7 +32,7 @@ class DumbFile:
         self.sizes = {0}
         self.states: dict[int, list[bytes]] = {}
         self.given_up: set[int] = set()
-        # What must be there after a power loss, whatever else is.
+        # The bytes that must be there after any power loss, by position.
         self.certain: dict[int, int] = {}
 
     def become(self, data: bytes) -> None:
@@ -119,7 +119,7 @@ def apply(disk: SimDisk, twin: DumbFile, operations: Sequence[tuple[object, ...]
         try:
             getattr(file, str(name))(*arguments)
         except OSError:
-            # Past the end; nothing has happened.
+            # The operation was past the end, and changed nothing.
             continue
         getattr(twin, str(name))(*arguments)
         assert file.read(0, file.size) == twin.data
@@ -146,7 +146,7 @@ def test_a_power_loss_leaves_only_what_is_possible(
         assert twin.allows(outcome), survivor.history()
         for index, byte in twin.certain.items():
             assert outcome[index : index + 1] == bytes([byte]), survivor.history()
-        # What came back has come to stay.
+        # Bytes that came back stay: a second power loss changes nothing.
         survivor.power_loss("strict")
         assert survivor.dump()["/f"] == outcome
 

@@ -1,4 +1,4 @@
-"""The end of a process and of a machine: what it takes, and that a seed repeats it."""
+"""The end of a process and of a machine: the bytes it takes, and the seed that repeats it."""
 
 from collections.abc import Callable
 from typing import Final
@@ -232,7 +232,7 @@ def test_a_file_moved_between_folders_has_a_name_at_any_time() -> None:
         survivor.power_loss()
         found.add(tuple(survivor.files()))
     assert found == {("/a/f",), ("/b/f",), ("/a/f", "/b/f")}
-    # Its folder of origin can not forget it before the other one knows it.
+    # Its folder of origin cannot forget the file before the other one knows it.
     disk.sync_folder("/a")
     disk.power_loss("strict")
     assert disk.dump() == {"/b/f": b"data"}

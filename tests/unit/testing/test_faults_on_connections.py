@@ -14,7 +14,7 @@ WRITE_BYTES_MAX = 3000
 
 @dataclass
 class Record:
-    """What one end of a connection wrote and read."""
+    """The bytes that one end of a connection wrote and read."""
 
     sent: bytearray = field(default_factory=bytearray)
     received: bytearray = field(default_factory=bytearray)

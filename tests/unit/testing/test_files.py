@@ -11,7 +11,7 @@ from headwater.testing.files import MemoryFiles
 
 @pytest.fixture(params=["memory", "system"])
 def files_and_root(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Files, str]:
-    """The same rules for both kinds: whoever breaks one, the tests agree on which."""
+    """Files of each kind: the tests hold both to one set of rules."""
     if request.param == "system":
         return SystemFiles(), str(tmp_path)
     files = MemoryFiles()

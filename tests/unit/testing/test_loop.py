@@ -17,7 +17,7 @@ Program = Callable[[Log], Coroutine[Any, Any, None]]
 
 
 async def callbacks_in_order(log: Log) -> None:
-    """First in, first out; what a callback schedules comes after what was scheduled before."""
+    """First in, first out: callbacks of a callback come after those that were scheduled before."""
     loop = asyncio.get_running_loop()
     loop.call_soon(log.append, "first")
     loop.call_soon(lambda: loop.call_soon(log.append, "third"))
@@ -73,7 +73,7 @@ async def queues_and_locks(log: Log) -> None:
 
 
 async def cancellation(log: Log) -> None:
-    """A cancelled task runs its `finally` before whoever cancelled it goes on."""
+    """A cancelled task runs its `finally` before the task that cancelled it goes on."""
 
     async def stubborn() -> None:
         try:
@@ -320,7 +320,7 @@ def test_sets_of_tasks_iterate_the_same_in_every_run() -> None:
         await asyncio.wait(tasks)
         return order
 
-    # What lives meanwhile moves the addresses by which asyncio's own tasks would hash.
+    # Other live objects move the addresses by which asyncio's own tasks would hash.
     ballast = []
     orders = []
     for size in range(5):
@@ -348,7 +348,7 @@ def test_nothing_runs_after_the_end() -> None:
         try:
             await asyncio.sleep(10)
         finally:
-            # What a program does on its way out meets a loop that no longer runs.
+            # A program that cleans up on its way out meets a loop that no longer runs.
             log.append("closed")
             asyncio.get_running_loop().call_soon(log.append, "never")
 

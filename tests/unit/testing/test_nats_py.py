@@ -1,4 +1,4 @@
-"""Real nats-py clients live in the world, on its clock and its dice."""
+"""Real nats-py clients live in the world, on its clock and its random numbers."""
 
 import asyncio
 import datetime
@@ -19,7 +19,7 @@ from headwater.testing import World
 from headwater.testing.nats_py import nats_modules
 from tests.unit.testing.nats_stand_in import StandIn, connect
 
-# Whatever a module could read a clock or throw dice with, and that the kit must have replaced.
+# All that a module could read a clock or draw random numbers with: the kit must have replaced it.
 WILD: tuple[object, ...] = (
     time, time.time, time.monotonic, time.perf_counter, time.time_ns, time.monotonic_ns,
     random, random.random, random.shuffle, random.choice, random.randint,

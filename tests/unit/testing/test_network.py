@@ -53,7 +53,7 @@ class Pair:
         return self
 
     def received(self) -> tuple[bytes, bytes]:
-        """What arrived there and back."""
+        """The bytes that arrived at the server and at the client."""
         return bytes(self.server.received), bytes(self.client.received)
 
     @property

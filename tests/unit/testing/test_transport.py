@@ -15,7 +15,7 @@ Program = Callable[[Log], Coroutine[Any, Any, None]]
 
 
 class Recorder(asyncio.Protocol):
-    """Writes down what it is told."""
+    """A protocol that writes down its calls."""
 
     def __init__(self, name: str, log: Log, *, keep_open: bool = False) -> None:
         self.name = name
@@ -68,13 +68,13 @@ async def joined(log: Log, **server_options: Any) -> tuple[Recorder, Recorder]:
     _, client = await loop.create_connection(lambda: Recorder("client", log), "127.0.0.1", port)
     far = await accepted
     server.close()
-    # Who of the two hears first that they are connected is nobody's promise.
+    # Either of the two ends may be told first that they are connected.
     log[:] = sorted(log)
     return client, far
 
 
 def forget_flow_control(log: Log) -> None:
-    """How much a kernel takes before it says stop is its own affair."""
+    """Remove the calls of flow control: each kernel has a limit of its own."""
     log[:] = [line for line in log if not line.endswith(("pause", "resume"))]
 
 

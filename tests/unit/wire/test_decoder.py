@@ -99,7 +99,7 @@ REFUSED = [
     (b"PUB foo 2\r\nab\rx", "Unknown Protocol Operation"),
     (b"PUB foo 2\r\nab\n", "Unknown Protocol Operation"),
     (b"PUB foo 0\r\nx", "Unknown Protocol Operation"),
-    # Arguments that make no sense are closed on without a word.
+    # Senseless arguments close the connection without an error.
     (b"PUB foo\r\n", ""),
     (b"PUB \r\n", ""),
     (b"PUB foo bar baz 1\r\n", ""),
@@ -503,7 +503,7 @@ _LINES = st.builds(
 def test_the_short_ways_of_a_publish_are_the_long_one(
     given: list[tuple[bytes, bool]], max_control_line: int
 ) -> None:
-    """Also where a line, or sizes as in it, were met before."""
+    """The ways agree also if a line, or its sizes, were met before."""
     lines = PublishLines()
 
     def outcome(parse: Callable[[bytes], object], line: bytes) -> object:

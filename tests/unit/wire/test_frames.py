@@ -1,4 +1,4 @@
-"""What a server says, byte for byte."""
+"""The frames of a server, byte for byte."""
 
 from itertools import repeat
 

@@ -1,4 +1,4 @@
-"""What servers send, decoded whole, byte by byte and with more behind it, and cut anywhere."""
+"""Frames of servers, decoded whole, byte by byte and with more behind them, and cut anywhere."""
 
 import itertools
 

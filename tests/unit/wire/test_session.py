@@ -1,4 +1,4 @@
-"""The states of a connection: which follows which, and what is performed in each."""
+"""The states of a connection: their order, and the operations performed in each."""
 
 from itertools import product
 

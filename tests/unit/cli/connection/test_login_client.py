@@ -1,4 +1,4 @@
-"""How commands connect: TLS or nothing, each way to log in, and no secret in what they say."""
+"""Connections of commands: TLS or nothing, each way to log in, and no secret in any output."""
 
 import asyncio
 import json
@@ -178,7 +178,7 @@ def test_no_way_to_log_in_is_tried_without_the_tls_asked_for(
 
 
 def test_a_connection_that_comes_back_without_tls_is_refused(tmp_path: Path) -> None:
-    """Neither credentials nor the messages that wait to be sent go to whoever took the port."""
+    """Neither credentials nor waiting messages go to another program that took the port."""
     authority = Authority(tmp_path)
     cert, key = authority.issue("server")
     config = (
@@ -314,7 +314,7 @@ def test_a_failure_of_tls_names_the_option_that_helps(
 def test_a_certificate_that_the_server_does_not_trust_ends_the_command(
     verifying: ServerProcess, certificates: Mapping[str, str], command: Command
 ) -> None:
-    """Whether the alert or the end of the connection is seen first is for the network to say."""
+    """The network decides whether the alert or the end of the connection is seen first."""
     options = "--tlsca {ca} --tlscert {other_cert} --tlskey {other_key}".format(**certificates)
     url = f"tls://127.0.0.1:{verifying.port}"
     ended = command("pub", "a", "x", "-s", url, *options.split())

@@ -1,4 +1,4 @@
-"""Messages that a consumer delivered and nobody read: `consumer next` and `sub` give them back."""
+"""Delivered messages that were not shown: `consumer next` and `sub` give them back."""
 
 import json
 import os
@@ -19,7 +19,7 @@ from headwater.cli.shell.pipe_reader import PipeReader
 from tests.kit.command_line import HEADWATER, JETSTREAM_SERVERS, PATIENCE_S, Call, Ended, Tool
 from tests.unit.cli.consumers.consumer_calls import ask, run_with_statuses, sequences_of
 
-# More than one request asks for.
+# More messages than one request asks for.
 MESSAGES: Final = 700
 FLAVOURS: Final = pytest.mark.parametrize(
     "flags", [(), ("--deliver-subject", "{}_to")], ids=["pull", "push"]
@@ -28,7 +28,7 @@ FLAVOURS: Final = pytest.mark.parametrize(
 
 @pytest.fixture(scope="module", params=JETSTREAM_SERVERS)
 def kind(request: pytest.FixtureRequest) -> str:
-    """Which server."""
+    """The kind of server."""
     return str(request.param)
 
 

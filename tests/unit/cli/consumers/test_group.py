@@ -21,7 +21,7 @@ FAR_FUTURE: Final = "2200-01-01T00:00:00Z"
 
 @pytest.fixture(scope="module", params=JETSTREAM_SERVERS)
 def kind(request: pytest.FixtureRequest) -> str:
-    """Which server."""
+    """The kind of server."""
     return str(request.param)
 
 

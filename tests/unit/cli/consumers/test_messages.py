@@ -44,17 +44,17 @@ from tests.unit.cli.consumers.consumer_calls import (
 )
 
 MESSAGES: Final = 10
-# More than fits the first window of flow control.
+# More messages than fit the first window of flow control.
 LARGE_BODY: Final = b"x" * 4096
 LARGE_MESSAGES: Final = 1500
 NEVER_AGAIN: Final = ("--ack-wait", "1h")
-# For what must not take as long: a failure instead of a test without an end.
+# A bound for commands that should end sooner: the test fails instead of hanging.
 AT_MOST: Final = ("--wait", f"{PATIENCE_S}s")
 
 
 @pytest.fixture(scope="module", params=JETSTREAM_SERVERS)
 def kind(request: pytest.FixtureRequest) -> str:
-    """Which server."""
+    """The kind of server."""
     return str(request.param)
 
 
@@ -93,7 +93,7 @@ def fill(url: str, stream: str, numbers: range) -> None:
 
 
 def state_of(consumer: Call, stream: str) -> tuple[int, int, int]:
-    """What the server counts: pending, not acknowledged, and the acknowledged sequence."""
+    """The server's counts: pending, not acknowledged, and the acknowledged sequence."""
     info = json.loads(consumer("info", stream, "C", "--json").out)
     return info["num_pending"], info["num_ack_pending"], info["ack_floor"]["stream_seq"]
 
@@ -315,7 +315,7 @@ def test_ctrl_c_ends_the_wait(jetstream: str, consumer: Call, made: Callable[...
 
 
 def following(stream: str, kind: str) -> str:
-    """What `sub` says once it has found the consumer."""
+    """The line that `sub` prints once it has found the consumer."""
     return f"Following consumer C of stream {stream} ({kind})\n"
 
 
@@ -420,7 +420,7 @@ def test_following_outlives_the_server(kind: str, tmp_path: Path) -> None:
         port = url.rpartition(":")[2]
         with serving(kind, "-js", "-sd", str(tmp_path), "-p", port):
             ask(url, ("S", b"after"))
-            # What was not confirmed as acknowledged may come twice.
+            # A message whose acknowledgement was not confirmed may come twice.
             line = running.line()
             assert (running.line() if line == "before\n" else line) == "after\n"
             running.process.kill()
@@ -443,7 +443,7 @@ def test_what_arrived_and_was_not_shown_is_given_back(
                 await receiver.show_message(await incoming.next(PATIENCE_S))
                 while (await api.consumer(stream, "C"))["num_pending"]:
                     await session.flush()
-                # All have been sent before the last answer; the client hands them on.
+                # All messages were sent before the last answer; the client hands them on.
                 for _ in range(MESSAGES):
                     await asyncio.sleep(0)
 
@@ -566,7 +566,7 @@ def test_a_stored_header_called_status_is_no_status(
 
 
 def acknowledge(url: str, subject: str, patience_s: float) -> CommandFailed:
-    """How acknowledging a message at `subject` fails."""
+    """The failure of an acknowledgement of a message at `subject`."""
 
     async def scenario() -> CommandFailed:
         async with Session(Target((url,), PATIENCE_S), print) as session:

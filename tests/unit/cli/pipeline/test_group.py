@@ -69,7 +69,7 @@ def test_every_option_says_what_it_is_for(name: str) -> None:
 
 
 def settings_of(options: JobOptions, *words: str) -> object:
-    """What the job is given for these words."""
+    """The settings that the job is given for these words."""
 
     @click.command()
     @options
@@ -102,7 +102,7 @@ def test_the_help_has_the_defaults_of_the_settings() -> None:
     out = " ".join(Tool().run("pipeline", "archive", "--help").out.split())
     for default in ("delta", "date", "10s", "7d"):
         assert f"[default {default}]" in out
-    # The settings have none: it depends on two of them.
+    # The settings have no default for it: it depends on two of them.
     assert "[default 500,000; with --follow, for each second of --every]" in out
 
 

@@ -1,4 +1,4 @@
-"""The lines of jobs at work: what a job reports is what a person sees."""
+"""The lines of jobs at work: a person sees the figures that a job reports."""
 
 import threading
 from io import StringIO

@@ -1,4 +1,4 @@
-"""What carries the pipeline's commands: jobs in threads, a clean stop, and how results look."""
+"""The runner of the pipeline's commands: jobs in threads, a clean stop, and printed results."""
 
 import json
 import os
@@ -67,7 +67,7 @@ class Session:
 
 @dataclass(frozen=True)
 class Settings:
-    """Of a job that does what the test says."""
+    """The settings of a job whose work is a function of the test."""
 
     work: Callable[[Session, Progress], Any]
     follow: bool = False

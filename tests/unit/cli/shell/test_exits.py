@@ -1,4 +1,4 @@
-"""How failures are reported: as text or as a document, and never with the credentials of a URL."""
+"""Failures are reported as text or as a document, and never with the credentials of a URL."""
 
 import json
 from collections.abc import Callable
@@ -71,7 +71,7 @@ def test_a_mistake_in_the_command_line_is_told_without_the_credentials_of_a_url(
         (f"nats://app:p@{SECRET}@a", "nats://a"),
         (f"nats://app:p,{SECRET}@a", "nats://a"),
         (f"nats://app:p/{SECRET}?#@a", "nats://a"),
-        # Of a list the last host is left.
+        # The last host of a list is left.
         (f"nats://app:{SECRET}@a,nats://app:{SECRET}@b", "nats://b"),
         ("nats://a:1, nats://b", "nats://a:1, nats://b"),
     ],

@@ -1,4 +1,4 @@
-"""What is pure in the command line: durations, templates, and how things look."""
+"""The pure functions of the command line: durations, templates, and the forms of output."""
 
 import json
 

@@ -29,7 +29,7 @@ from tests.kit.terminal import in_terminal
 SEGMENT_BYTES_MAX = 2000
 BATCH = 5
 CHEAP = StretchingCost(10, 8, 1)
-# Twenty of them fill a segment.
+# Twenty messages fill a segment.
 MESSAGE_BYTES = RECORD_BYTES + len("o.1") + 60
 SECOND_RECORD = HEADER_BYTES + MESSAGE_BYTES
 THIRD_RECORD = SECOND_RECORD + MESSAGE_BYTES
@@ -88,7 +88,7 @@ def crashed(tmp_path: Path) -> Path:
 
 
 class Told:
-    """How a command ended and what it wrote."""
+    """The exit code of a command, and its output."""
 
     def __init__(self, code: int, out: str, err: str) -> None:
         self.code = code
@@ -446,7 +446,7 @@ def test_inspect_points_to_verify_where_it_finds_damage(command: Command, folder
 def test_what_is_told_is_what_a_server_then_finds(
     tmp_path: Path, folder: Path, crashed: Path, seed: int
 ) -> None:
-    """Any byte of any file, changed or cut off: same messages, same losses."""
+    """`verify` and a server agree on messages and losses, whatever byte is changed or cut off."""
     dice = random.Random(seed)
     for number in range(6):
         damaged = tmp_path / f"damaged-{number}"
@@ -591,7 +591,7 @@ def test_strict_refuses_a_store_in_use(command: Command, tmp_path: Path) -> None
     assert command("verify", tmp_path / "store", "--strict").code == 0
 
 
-# --- what can not be opened ---------------------------------------------------------------------
+# --- folders that cannot be opened --------------------------------------------------------------
 
 
 def test_what_is_no_store_is_refused_with_advice(command: Command, tmp_path: Path) -> None:

@@ -35,7 +35,7 @@ MESSAGE_BYTES: Final = 1000
 
 @pytest.fixture(scope="module", params=JETSTREAM_SERVERS)
 def streams_of(request: pytest.FixtureRequest) -> str:
-    """Which server has the streams."""
+    """The kind of server that has the streams."""
     return str(request.param)
 
 
@@ -98,7 +98,7 @@ def filled(jetstream: str, stream: Callable[..., Ended]) -> str:
 
 
 def info_of(stream: Callable[..., Ended], name: str) -> dict[str, Any]:
-    """What there is to compare of a stream."""
+    """The configuration and state of a stream, to be compared."""
     info = json.loads(stream("info", name, "--json", "--deleted", "--subjects").out)
     return {"config": info["config"], "state": info["state"]}
 
@@ -173,7 +173,7 @@ def test_consumers_can_be_left_out(
 def test_consumers_that_a_backup_tells_of_and_does_not_have_are_missed(
     stream: Callable[..., Ended], filled: str, tmp_path: Path
 ) -> None:
-    """So it is with those that the `nats` tool makes without consumers."""
+    """Backups that the `nats` tool makes without consumers are like that."""
     stream("backup", filled, tmp_path, "--no-consumers")
     described = json.loads((tmp_path / META_FILE).read_text())
     described["state"]["consumer_count"] = 1
@@ -453,7 +453,7 @@ def test_pieces_on_their_way_to_a_server_are_bounded_and_in_order(
         received.extend(piece.data)
         waiting.append(piece)
         most = max(most, len(waiting))
-        # Whole windows at a time: one that is not full to the end would wait for ever.
+        # Whole windows are answered at a time: a window that never fills would wait for ever.
         if len(waiting) == RESTORE_CHUNKS_IN_FLIGHT_MAX or number == pieces:
             while waiting:
                 await waiting.pop(0).respond(b"")

@@ -30,7 +30,7 @@ from tests.kit.terminal import at_terminal
 
 @pytest.fixture(scope="module", params=JETSTREAM_SERVERS)
 def kind(request: pytest.FixtureRequest) -> str:
-    """Which server."""
+    """The kind of server."""
     return str(request.param)
 
 

@@ -118,7 +118,7 @@ def test_silence_ends_in_a_timeout_that_names_the_subject(
 
 
 def test_a_late_answer_is_nobodys(login: Login) -> None:
-    """Neither that of the next request, nor on the next connection, nor a delivery."""
+    """A late answer is neither that of a later request, nor a delivery, on any connection."""
     with Connection(login) as slow, Connection(login) as connection:
         slow.subscribe("slow")
         settle(slow)
@@ -357,7 +357,7 @@ def test_tls_with_the_certificates_of_both_sides(tmp_path: Path) -> None:
             Connection(replace(good, tls_ca=stranger.path))
         with pytest.raises(LoginError, match=r"option tlsCert: .* wants the certificate"):
             Connection(replace(good, tls_cert=None, tls_key=None))
-        # Whether we hear why the server closes depends on who is faster.
+        # The client may see the end of the connection before it reads the reason.
         with pytest.raises((RefusedError, UnreachableError), match="see tlsCert and tlsKey"):
             Connection(replace(good, tls_cert=other_cert, tls_key=other_key))
 
@@ -450,7 +450,7 @@ def test_what_is_not_permitted_is_said_with_its_subject(program: Program, tmp_pa
             connection.subscribe("closed")
             with pytest.raises(RefusedError, match=r"Subscription to .closed"):
                 connection.receive(WAIT_S_MAX)
-            # A refusal of one thing is not the end of the connection.
+            # A refused subscription does not end the connection.
             connection.subscribe("open")
             connection.send(publish_frame(b"open", b"", b"", b"x"))
             assert take(connection, 1).payloads == [b"x"]
@@ -522,7 +522,7 @@ def test_a_server_that_dies_in_mid_request(program: Program, tmp_path: Path) -> 
 def test_what_may_be_repeated_is_repeated_on_a_restarted_server(
     program: Program, how: signal.Signals, tmp_path: Path
 ) -> None:
-    """Killed, stopped, or put into lame-duck mode: the same answer, a little later."""
+    """A client gets its answer a little later if the server is killed, stopped or a lame duck."""
     config = 'lame_duck_duration: "30s"\nlame_duck_grace_period: "1s"\n'
     with contextlib.ExitStack() as stack:
         first = stack.enter_context(running(program, tmp_path / "first", config))
@@ -544,7 +544,7 @@ def test_what_may_be_repeated_is_repeated_on_a_restarted_server(
             nonlocal tries
             tries += 1
             if tries > 1:
-                # The server may be there before the one that answers on it.
+                # The server may be there before the client that answers on it.
                 assert restarted.wait(WAIT_S_MAX)
             return connection.request("echo", b"once more")
 

@@ -1,4 +1,4 @@
-"""A connection and a peer that plays a part: what real servers say seldom, and what none should."""
+"""A connection and a scripted peer: frames that servers send seldom, and some none should."""
 
 import contextlib
 from collections.abc import Iterator

@@ -15,7 +15,7 @@ from tests.kit.stream_servers import KINDS, Message, Server
 
 MESSAGES = 50
 WAIT_S_MAX = 20.0
-# Each is answered by the origin or by the mirror, as it falls out.
+# Each read is answered by the origin or by the mirror, at random.
 READS = 20
 
 
@@ -91,7 +91,7 @@ def answer_of(connection: Connection, stream: str) -> bytes:
         b"x\r\n",
         b"NATS/1.0 200",
         b"NATS/1.0 204 EOB",
-        # Well-formed, and easily taken for something else.
+        # Well-formed blocks that are easily taken for something else.
         b"\r\n\r\n",
         b"NATS/1.0\r\nNats-Stream: other\r\nNats-Subject: other\r\n\r\n",
         b"NATS/1.0\r\nA: Nats-Stream: other\r\n\r\n",

@@ -1,4 +1,4 @@
-"""What breaks under a read: it goes on behind the last message it has yielded, or says why not."""
+"""A broken range read goes on behind the last message it has yielded, or says why it cannot."""
 
 import itertools
 from collections.abc import Callable, Iterator
@@ -15,7 +15,7 @@ from headwater.client.link.ranges import CHUNK_ROWS
 from tests.kit.stream_servers import KINDS, Message, Server
 
 STREAM = "LOG"
-# More than can be on its way when the first chunk has been yielded.
+# More messages than can be on their way when the first chunk has been yielded.
 COUNT = 4 * CHUNK_ROWS
 # Gets are slow, and give chunks by their size: these have few messages to a chunk.
 LARGE_COUNT = 40
@@ -128,7 +128,7 @@ def test_a_server_that_does_not_come_back_ends_the_read(server: Server) -> None:
 
 
 def test_messages_that_grow_suddenly_do_not_break_the_read(tmp_path: Path) -> None:
-    """What was asked for by the size of small messages may be more than the server will buffer."""
+    """A request sized for small messages may ask for more bytes than the server will buffer."""
     for kind in KINDS:
         server = Server(kind, tmp_path / kind, "max_pending: 8MB\n")
         try:

@@ -346,7 +346,7 @@ def test_a_wrong_file_is_named_by_its_option(tmp_path: Path) -> None:
         (Login(api_prefix="a.b"), "a.b.", "a.b.$KV.b.k", "apiPrefix='a.b'"),
         (Login(api_prefix="a.b."), "a.b.", "a.b.$KV.b.k", "apiPrefix='a.b.'"),
         (Login(api_prefix="x" * 256), f"{'x' * 256}.", f"{'x' * 256}.$KV.b.k", None),
-        # The plain prefix is no other place.
+        # The default prefix is not another place.
         (Login(api_prefix="$JS.API"), "$JS.API.", "$KV.b.k", "apiPrefix='$JS.API'"),
     ],
 )

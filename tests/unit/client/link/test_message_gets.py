@@ -1,4 +1,4 @@
-"""Single gets: answers that are no messages, and subjects that JSON can not say."""
+"""Single gets: answers that are no messages, and subjects that JSON cannot express."""
 
 from collections.abc import Iterator
 from pathlib import Path

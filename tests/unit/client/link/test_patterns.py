@@ -1,4 +1,4 @@
-"""Which patterns a server can be given, and matching where it can not."""
+"""The patterns that a server can be given, and matching by the client where it cannot."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""The consumer API: replies to the byte, pages, and what is told when the store fails."""
+"""The consumer API: replies to the byte, pages, and the errors of a failing store."""
 
 import json
 
@@ -183,9 +183,9 @@ def test_reset_not_below_a_start_time() -> None:
     assert told["error"]["description"] == "invalid reset: below start time"
 
 
-# --- which stream it is -------------------------------------------------------------------------
+# --- the identity of a stream -------------------------------------------------------------------
 
-# What nats-server makes of the time the stream was made.
+# The identity that nats-server derives from the creation time of the stream.
 IDENTITY = "Nats-Stream-Identity: 7cbqSBBM"
 SERVERS_OWN = create_body(direct=True, deliver_subject="d")
 

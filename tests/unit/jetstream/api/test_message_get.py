@@ -1,4 +1,4 @@
-"""Reads: what is visible, in every form; and for who says what he has seen, nothing older."""
+"""Reads return visible messages, in every form, and nothing older than the reader has seen."""
 
 import json
 from collections.abc import Sequence
@@ -40,7 +40,7 @@ def direct(driver: StreamDriver, **request: Any) -> list[tuple[bytes, bytes]]:
 
 
 def sequences(replies: Sequence[tuple[bytes, bytes] | None]) -> list[int]:
-    """Of the messages among replies."""
+    """The sequences of the messages among replies."""
     found = [value_of(reply[0], b"Nats-Sequence") for reply in replies if reply]
     return [int(each) for each in found if each]
 
@@ -181,7 +181,7 @@ def test_bounds_that_leave_nothing(drive: Drive) -> None:
 
 
 def test_a_bound_that_is_still_to_come(drive: Drive) -> None:
-    """As in nats-server it depends on where the stream is kept."""
+    """The reply depends on the storage of the stream, as in nats-server."""
     driver = drive()
     driver.fill("S.a")
     replies = direct(driver, multi_last=ALL, up_to_seq=9)

@@ -100,7 +100,7 @@ def test_a_subject_of_a_configuration_fits_into_a_control_line(place: str) -> No
     check_sizes(CONFIGURATIONS[place](LONGEST))
     expected = (10052, f"subject is too long, maximum allowed is {SUBJECT_BYTES_MAX}")
     assert refusal(CONFIGURATIONS[place](TOO_LONG)) == expected
-    # It is bytes that count.
+    # The limit counts bytes, not characters.
     assert refusal(CONFIGURATIONS[place]("\u00e9" * (SUBJECT_BYTES_MAX // 2 + 1))) == expected
 
 
@@ -176,7 +176,7 @@ def test_a_direct_read_with_a_long_subject_is_a_bad_request() -> None:
 
 # --- nothing is forgotten ------------------------------------------------------------------------
 
-# Texts that are no subjects: names, and what has bounds of its own.
+# Texts that are no subjects: names, and fields with bounds of their own.
 NO_SUBJECTS = {
     "name",
     "description",

@@ -49,7 +49,7 @@ def test_what_is_left_open_is_filled_in() -> None:
     (one,) = admitted(ApiWorld(server_max_ack_pending=7), found("C"))
     config = one.config
     assert (config.max_ack_pending, config.max_deliver, config.ack_wait) == (7, -1, 30 * 10**9)
-    # Nobody asked for it: so nothing is put into the metadata.
+    # No client requested the consumer, so the server adds nothing to its metadata.
     assert config.metadata == {}
 
 

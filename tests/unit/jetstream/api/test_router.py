@@ -1,4 +1,4 @@
-"""Which subjects are calls, and how a required level is read."""
+"""The subjects that are calls, and the required levels in them."""
 
 import pytest
 

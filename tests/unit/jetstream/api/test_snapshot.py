@@ -90,7 +90,7 @@ def test_a_chunk_of_many_small_pieces_takes_several_turns() -> None:
 def test_any_pieces_windows_and_acknowledgements(
     pieces: list[bytes], chunk: int, window: int, acknowledged: list[bool]
 ) -> None:
-    """What arrives is what was there, and no more is on the way than the window says."""
+    """All bytes of the snapshot arrive, and no more than a window of them is in flight."""
     one = sender(*pieces, chunk=chunk, window=window)
     in_flight_max = max((window or 8 * 1024 * 1024) // chunk, 1)
     in_flight = 0
@@ -132,7 +132,7 @@ def test_acknowledgements_without_chunks_do_not_widen_the_window() -> None:
 
 @given(st.integers(0, 12))
 def test_without_acknowledgements_it_is_given_up(answered: int) -> None:
-    """Wherever whoever asked goes away."""
+    """The client may go away after any number of acknowledgements."""
     one = sender(bytes(20 * 1024), chunk=1024, window=2048)
     now_ns = 0
     for _ in range(answered):

@@ -133,7 +133,7 @@ def test_what_is_given_up_stays_given_up() -> None:
 
     state = back(one).consumers.find("C").state
 
-    # That there was no second time is not told: nats-server says there was one.
+    # A missing second delivery is not in the backup: nats-server reports one.
     assert (state.pending, state.redelivered) == ({}, {1: 1, 2: 1})
 
 
@@ -175,7 +175,7 @@ def test_a_stream_by_interest_keeps_what_somebody_needs() -> None:
 
 
 def test_a_floor_below_the_first_message_is_raised_to_it() -> None:
-    """Else nats-server would take it for older than the stream, and begin anew."""
+    """Else nats-server would take the consumer for older than the stream, and start it over."""
     one = driver(max_msgs=4)
     one.create("C", filter_subject="S.1")
     one.create("D")
@@ -204,7 +204,7 @@ def test_what_happens_after_the_end_of_a_backup_is_not_in_it() -> None:
 
     state = stream.consumers.find("C").state
     assert (state.delivered_stream, state.floor_stream, state.pending) == (7, 7, {})
-    # Nothing of it was delivered: it waits for a message that was not there yet.
+    # The consumer has delivered nothing: it waits for a message that was not there yet.
     assert stream.consumers.find("AHEAD").state.delivered_stream == 8
 
 
@@ -270,7 +270,7 @@ def test_whatever_has_happened(done: list[tuple[str, int]], retention: Retention
     expected = one.consumer().dump()
     redelivered = expected["redelivered"]
     assert isinstance(redelivered, list)
-    # What is below the first message nobody needs to know any more.
+    # Positions below the first message do not matter any more.
     floor = max(one.consumer().state.floor_stream, one.stream.log.first_sequence - 1)
     delivered = max(one.consumer().state.delivered_stream, floor)
     expected["redelivered"] = [(sequence, max(count, 1)) for sequence, count in redelivered]
@@ -287,7 +287,7 @@ def test_whatever_has_happened(done: list[tuple[str, int]], retention: Retention
 def state(
     delivered: tuple[int, int] = (0, 0), floor: tuple[int, int] = (0, 0), **rest: object
 ) -> Document:
-    """How far a consumer is, as a document has it."""
+    """The delivered sequences and the ack floor of a consumer, as in a document."""
     return {
         "delivered": dict(zip(("consumer_seq", "stream_seq"), delivered, strict=True)),
         "ack_floor": dict(zip(("consumer_seq", "stream_seq"), floor, strict=True)),
@@ -359,7 +359,7 @@ def test_without_acknowledgements_nothing_is_pending() -> None:
 
 
 def test_a_consumer_that_begins_later_than_the_backup_ends_waits_for_it() -> None:
-    """nats-server says of it no more than where the backup ends."""
+    """The state that nats-server writes for the consumer has only the end of the backup."""
     config = {"deliver_policy": "by_start_sequence", "opt_start_seq": 100}
     document = {"config": config, "state": state((0, 12), (0, 12))}
     assert decode_consumer("C", json.dumps(document).encode()).start_sequence == 100
@@ -428,7 +428,7 @@ def test_a_state_of_every_part() -> None:
     found = decode_state(data)
     assert (found.floor, found.delivered) == (Place(2, 5), Place(9, 20))
     assert found.pending == {6: Pending(5, 990 * 10**9), 20: Pending(9, 1005 * 10**9)}
-    # One that was given up is below the floor.
+    # A message that was given up is below the floor.
     assert found.redelivered == {6: 4, 3: 1}
 
 
@@ -519,7 +519,7 @@ documents = st.fixed_dictionaries(
 
 
 def check_usable(found: BackedUpConsumer) -> None:
-    """What was not refused makes a consumer that works, and backs up again."""
+    """A document that was not refused makes a consumer that works, and can be backed up again."""
     one = driver(6)
     one.stream.consumers.adopt(found.entries(found.config, 1))
     one.stream.recover(one.now_ns)

@@ -175,7 +175,7 @@ def test_an_index_that_counts_other_messages_is_noticed() -> None:
 
 
 def plain(title: str) -> bytes:
-    """What is in a recorded backup."""
+    """The uncompressed bytes of a recorded backup."""
     reader = S2Reader()
     reader.feed(base64.b64decode(RECORDED_BACKUPS[title]["backup"]))
     found = b""

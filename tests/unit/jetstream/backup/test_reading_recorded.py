@@ -65,14 +65,14 @@ def restored(title: str) -> Stream:
 
 
 def figures(info: Document) -> Document:
-    """What of a consumer does not depend on the moment, or on the server."""
+    """The fields of a consumer's info that depend neither on the moment nor on the server."""
     config = info["config"]
-    # That it goes on under the name it was given is said by a restored one.
+    # A restored consumer reports the name that it was given also in its configuration.
     config.setdefault("name", info["name"])
     for place in ("delivered", "ack_floor"):
         info[place].pop("last_active", None)
     if config.get("max_deliver") == 1:
-        # Nobody is told of it any more.
+        # Later deliveries are not reported any more.
         info["num_redelivered"] = 0
     kept = ("config", "delivered", "ack_floor", "num_ack_pending", "num_redelivered", "num_pending")
     return {key: info[key] for key in kept}
@@ -87,7 +87,7 @@ def test_consumers_come_back_as_they_were(title: str) -> None:
     }
     expected = {info["name"]: figures(info) for info in BACKUPS[title]["consumers"]}
     if not title.startswith("2.15"):
-        # Those in memory are left out.
+        # Consumers in memory are left out.
         del expected["MEMORY"]
     if title.startswith(FORGETFUL):
         for name in GIVEN_UP:
@@ -98,7 +98,7 @@ def test_consumers_come_back_as_they_were(title: str) -> None:
 
 @pytest.mark.parametrize("title", OBSERVED)
 def test_what_is_not_acknowledged_comes_back(title: str) -> None:
-    """As nats-server has it, with the time at which it was stored; before 2.15 in seconds."""
+    """Pending messages have the time at which they were stored; before 2.15 in seconds."""
     consumers = restored(title).consumers
     stored_ns = {
         message["seq"]: parse_time(message["time"]) for message in BACKUPS[title]["messages"]
@@ -126,7 +126,7 @@ def test_files_tell_when_a_consumer_was_made_and_archives_do_not(title: str) -> 
 
     for consumer in restored(title).consumers:
         expected_ns = NOW_NS if title.startswith("2.15") else created[consumer.name]
-        # Old servers write it down a moment after they have said it.
+        # Old servers write the time down a moment after they have reported it.
         assert abs(consumer.created_ns - expected_ns) < NS_PER_S
 
 
@@ -142,7 +142,7 @@ def test_cut_short_anywhere_it_is_refused(title: str) -> None:
 
 @pytest.mark.parametrize("title", [title for title in BACKUPS if "PLAIN" in title])
 def test_one_wrong_bit_anywhere_is_noticed_or_harmless(title: str) -> None:
-    """Only bits of what is skipped may be wrong without notice."""
+    """Only bits of skipped bytes may be wrong without notice."""
     recorded = BACKUPS[title]
     data = base64.b64decode(recorded["backup"])
 

@@ -1,4 +1,4 @@
-"""S2 frames: every kind of element, every way to cut them, and everything that is none."""
+"""S2 frames: every kind of element, every way to cut them, and bytes that are no frames."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""What is written out comes back, whatever was in the log and however the bytes are cut."""
+"""A backup restores every message of the log, however its bytes are cut."""
 
 from random import Random
 from typing import Final

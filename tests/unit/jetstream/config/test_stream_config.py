@@ -21,7 +21,7 @@ from headwater.jetstream.config.stream_config import (
     with_server_metadata,
 )
 
-# What replies to clients without our settings may contain; clients that are strict know no more.
+# The keys that replies may contain without our settings; strict clients know no others.
 # fmt: off
 ALWAYS = [
     "name", "retention", "max_consumers", "max_msgs", "max_bytes", "max_age",

@@ -1,4 +1,4 @@
-"""Which streams listen to which subjects: the kept tree against comparing each with each."""
+"""The streams that listen to a subject: the kept tree against comparing each with each."""
 
 import pytest
 from hypothesis import given

@@ -1,7 +1,7 @@
 """Streams with consumers for tests: in memory and on disk, each with a shadow.
 
 When a test ends, stream and shadow are compared; on disk also after a restart, after the journal
-was written anew, and after one more restart.
+was rewritten, and after one more restart.
 """
 
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""What receivers say of messages, and what comes of it."""
+"""The acknowledgements of receivers, and their effects."""
 
 import pytest
 
@@ -13,7 +13,7 @@ from tests.unit.jetstream.consumers.conftest import Consume
 
 @pytest.fixture
 def driver(consume: Consume) -> ConsumerDriver:
-    """One with an explicit consumer and five messages."""
+    """A stream with an explicit consumer and five messages."""
     made = consume()
     made.create()
     made.fill(*["S.a"] * 5)
@@ -68,7 +68,7 @@ def test_acks_of_a_turn_are_one_record(driver: ConsumerDriver) -> None:
 
 
 def test_acks_in_any_order_outlive_a_restart(consume: Consume) -> None:
-    """5, 1 and 7 are not 5 to 7."""
+    """Acks of 5, 1 and 7 are not taken for acks of 5 to 7."""
     driver = consume()
     driver.create()
     driver.fill(*["S.a"] * 8)

@@ -1,4 +1,4 @@
-"""Records of consumers as entries of a journal, and what is not one."""
+"""Records of consumers as entries of a journal, and entries that are no records."""
 
 from contextlib import suppress
 from typing import Any
@@ -62,7 +62,7 @@ RECORDS: list[ConsumerRecord] = [
 
 
 def values_of(record: ConsumerRecord) -> dict[str, Any]:
-    """What a record says. Of messages that were sent again or done with the order says nothing."""
+    """The values of a record. The order of redelivered and of settled messages does not matter."""
     values = {name: getattr(record, name) for name in record.__slots__}
     if isinstance(record, Postponed):
         return values
@@ -139,7 +139,7 @@ def test_what_is_kept_comes_back() -> None:
     assert codec.decode_kept(body) == 2**63
 
 
-# --- what is none ---------------------------------------------------------------------------------
+# --- bytes that are no record ---------------------------------------------------------------------
 
 encode = msgspec.msgpack.encode
 BAD: dict[str, tuple[int, bytes]] = {

@@ -194,7 +194,7 @@ def test_entries_behind_a_new_journal_go_on_from_it(consume: Consume) -> None:
 
 
 def written(driver: ConsumerDriver, *entries: tuple[int, bytes]) -> ConsumerDriver:
-    """The same stream, killed, with these entries in its journal at the end."""
+    """The stream after a kill, with these entries at the end of its journal."""
     driver.stream.consumers.flush()
     driver.stream.log.write_entries(entries)
     driver.kill()
@@ -203,7 +203,7 @@ def written(driver: ConsumerDriver, *entries: tuple[int, bytes]) -> ConsumerDriv
 
 @pytest.fixture
 def driver() -> ConsumerDriver:
-    """One on disk that has delivered 1 to 3 of 5 messages."""
+    """A stream on disk whose consumer has delivered 1 to 3 of 5 messages."""
     made = ConsumerDriver(Storage.FILE)
     made.create()
     made.fill(*["S.a"] * 5)
@@ -231,7 +231,7 @@ def test_entries_of_nobody_are_passed_over(driver: ConsumerDriver) -> None:
 
 
 def test_who_was_made_again_is_another(driver: ConsumerDriver) -> None:
-    """Also where it can not be read that the first one was deleted."""
+    """A consumer starts over also if the deletion of the first one cannot be read."""
     config = driver.consumer().config
     written(driver, codec.encode(ConsumerCreated("C", config, driver.now_ns, 1)))
     assert driver.figures() == ((0, 0), (0, 0))
@@ -252,7 +252,7 @@ def test_what_followed_from_messages_that_went_is_told_by_the_journal(
 
 
 def test_pending_messages_that_are_not_there_are_settled(driver: ConsumerDriver) -> None:
-    """A kill between the deletion and what follows from it."""
+    """The process is killed between a deletion and its effects on consumers."""
     driver.stream.consumers.flush()
     driver.delete(1)
     driver.kill()
@@ -296,7 +296,7 @@ POWER_LOSSES: list[tuple[Mode, int]] = [
 
 @pytest.mark.parametrize(("mode", "seed"), POWER_LOSSES)
 def test_after_a_power_loss_everything_new_is_delivered(mode: Mode, seed: int) -> None:
-    """A consumer does not believe to have delivered what the stream has lost."""
+    """A consumer does not take messages for delivered that the stream has lost."""
     driver = ConsumerDriver(Storage.FILE)
     driver.create()
     driver.fill("S.a")

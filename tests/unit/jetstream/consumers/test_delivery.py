@@ -1,4 +1,4 @@
-"""Which messages are sent, with what, and what is sent again."""
+"""The messages that are sent, their reply subjects and counts, and redeliveries."""
 
 from typing import Any
 
@@ -198,7 +198,7 @@ def test_a_start_beyond_the_end_is_waited_for(consume: Consume) -> None:
 
 @pytest.fixture
 def lasts(consume: Consume) -> ConsumerDriver:
-    """One that begins with the last messages of four subjects: 2, 3, 5, 6."""
+    """A stream whose consumer begins with the last messages of four subjects: 2, 3, 5, 6."""
     driver = consume()
     driver.fill("S.a", "S.a", "S.b", "S.c", "S.c", "S.d")
     driver.create(deliver_policy=DeliverPolicy.LAST_PER_SUBJECT, filter_subject="S.>")

@@ -1,4 +1,4 @@
-"""A consumer as a whole: what clients are told of it, what changes, when it ends."""
+"""A consumer as a whole: the info for clients, changes, and its end."""
 
 import pytest
 
@@ -91,7 +91,7 @@ def test_what_nobody_sees_is_not_pending(consume: Consume) -> None:
 
 
 def test_another_filter_is_for_what_is_to_come(consume: Consume) -> None:
-    """What it has looked at and passed over is not looked at again, also after a restart."""
+    """Messages that the consumer has passed over are not looked at again, also after a restart."""
     driver = consume()
     driver.create(filter_subject="S.a")
     driver.fill("S.a", "S.b", "S.a", "S.b")
@@ -262,7 +262,7 @@ def test_one_that_nobody_ever_listened_to_goes_too(consume: Consume) -> None:
 
 
 def test_records_about_what_is_not_there_do_no_harm() -> None:
-    """As a journal may have them, of which a part can not be read."""
+    """A journal may have such records if a part of it cannot be read."""
     driver = ConsumerDriver(Storage.MEMORY)
     driver.create()
     driver.fill("S.a", "S.a")

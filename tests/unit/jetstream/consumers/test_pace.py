@@ -1,4 +1,4 @@
-"""How fast a consumer delivers."""
+"""The pace at which a consumer delivers."""
 
 from headwater.base.clock import NS_PER_S
 from headwater.jetstream.config.consumer_config import ConsumerConfig, ReplayPolicy

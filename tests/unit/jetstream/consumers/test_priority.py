@@ -1,4 +1,4 @@
-"""Priority groups: which of several who wait is served."""
+"""Priority groups: the choice between several waiting clients."""
 
 from typing import Any
 
@@ -97,7 +97,7 @@ def test_the_smaller_number_is_served_first(consume: Consume) -> None:
 
 @pytest.fixture
 def pinned(consume: Consume) -> ConsumerDriver:
-    """One with six messages whose first client is pinned and got one."""
+    """A stream with six messages; the first client of its consumer is pinned and got one."""
     driver = consume()
     driver.create(**PINNED)
     driver.fill(*["S.a"] * 6)

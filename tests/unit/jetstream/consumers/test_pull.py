@@ -1,4 +1,4 @@
-"""Clients that ask for messages: what they may ask for, in which order they get it, how it ends."""
+"""Pull requests: their fields, the order in which they are served, and their ends."""
 
 from typing import Any
 
@@ -279,7 +279,7 @@ def test_what_others_wait_for_is_not_there(consume: Consume) -> None:
 
 
 def test_a_long_answer_is_not_cut_off(consume: Consume) -> None:
-    """What is left for the next turn is there, whatever else falls due."""
+    """A request keeps its messages of the next turn, whatever else falls due."""
     driver = consume()
     driver.create(max_ack_pending=-1)
     driver.fill(*["S.a"] * 1500)

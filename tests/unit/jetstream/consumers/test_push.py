@@ -15,7 +15,7 @@ from tests.unit.jetstream.consumers.conftest import Consume
 
 PUSH: dict[str, Any] = {"deliver_subject": DELIVER}
 FLOW = {**PUSH, "flow_control": True, "idle_heartbeat": 5 * NS_PER_S}
-# So many of these are more than half a window.
+# A quarter of a window.
 LARGE = b"x" * (WINDOW_BYTES_MIN // 4)
 
 
@@ -186,18 +186,18 @@ def test_a_window_grows_to_its_limit() -> None:
     answers=st.lists(st.booleans(), max_size=12),
 )
 def test_many_at_once_are_counted_as_one_by_one(sizes: list[int], answers: list[bool]) -> None:
-    """Asked, closed and opened after the same messages, whoever answers when."""
+    """The window asks, closes and opens after the same messages, whenever answers come."""
     ways = []
     for is_together in (False, True):
         flow, answering, asked_at, sent = window(), iter(answers), [], 0
         while sent < len(sizes):
             if not flow.is_open:
-                # Now it has to be answered.
+                # Now the question has to be answered.
                 assert flow.confirm(flow.asked)
             elif flow.asked and next(answering, False):
                 flow.confirm(flow.asked)
             if is_together:
-                # What is taken together ends where it is asked or answered, one by one.
+                # Messages are counted together up to a question; while it is open, one by one.
                 count = flow.sent_all(sizes[sent : sent + 1] if flow.asked else sizes[sent:])
                 sent += count
                 is_due = flow.is_due
@@ -221,7 +221,7 @@ def test_what_is_beyond_the_window_is_not_taken_together() -> None:
 
 @pytest.fixture
 def flow(consume: Consume) -> ConsumerDriver:
-    """One that pushes large messages with flow control, and has stopped."""
+    """A stream whose consumer pushes large messages with flow control, and has stopped."""
     driver = consume(max_msg_size=-1)
     driver.create(**FLOW)
     for _ in range(12):

@@ -1,4 +1,4 @@
-"""When messages that were sent and not acknowledged are due again."""
+"""The times at which sent and not acknowledged messages are due again."""
 
 import pytest
 

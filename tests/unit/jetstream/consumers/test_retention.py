@@ -1,4 +1,4 @@
-"""When messages leave a stream because they were consumed."""
+"""Messages leave a stream because they were consumed."""
 
 from collections.abc import Callable
 
@@ -17,7 +17,7 @@ from tests.unit.jetstream.consumers.conftest import Consume
 
 
 def interested(**counts: int) -> Callable[[bytes], int]:
-    """So many consumers are about each subject."""
+    """The number of consumers that are about a subject."""
     return lambda subject: counts.get(subject.decode(), 0)
 
 
@@ -77,7 +77,7 @@ def test_removal_by_ack_is_no_termination(queue: ConsumerDriver) -> None:
 
 
 def test_an_ack_and_what_it_removes_are_one_entry(queue: ConsumerDriver) -> None:
-    """However the process is killed, both are there or none."""
+    """After a kill, the ack and the removal are both in the journal, or neither is."""
     queue.ack(*queue.pull(2))
     if queue.is_on_disk:
         assert not queue.stream.consumers.has_unwritten
@@ -135,7 +135,7 @@ def test_limits_and_deletions_hold_too(consume: Consume) -> None:
 
 
 def test_a_filter_that_changes_costs_no_message(consume: Consume) -> None:
-    """What nobody delivered was not acknowledged, whatever was delivered behind it."""
+    """A message that was not delivered was not acknowledged, whatever was delivered behind it."""
     driver = consume(retention=Retention.WORKQUEUE)
     driver.create(filter_subject="S.b")
     driver.fill("S.a", "S.b", "S.a", "S.b")
@@ -353,7 +353,7 @@ def test_what_an_unreadable_consumer_needed_is_kept(shared: ConsumerDriver) -> N
     assert shared.stream.consumers.findings
     assert shared.sequences == [1, 3]
     shared.leave_shadow()
-    # Also when nothing is left of what could not be read; what comes later goes as always.
+    # The message stays also when the unreadable entry is gone; later messages go as always.
     shared.rewrite_journal()
     shared.restart()
     assert not shared.stream.consumers.findings
@@ -364,7 +364,7 @@ def test_what_an_unreadable_consumer_needed_is_kept(shared: ConsumerDriver) -> N
 
 
 def test_where_no_consumer_is_left_everything_is_kept(consume: Consume) -> None:
-    """Who knows why."""
+    """The stream does not know why its consumers are missing."""
     driver = consume(retention=Retention.INTEREST)
     driver.create(mem_storage=True)
     driver.fill("S.a", "S.a")

@@ -1,4 +1,4 @@
-"""What a consumer remembers: delivered, acknowledged, and what is between the two."""
+"""The state of a consumer: delivered messages, acknowledged ones, and those in between."""
 
 from collections.abc import Callable
 from typing import Any
@@ -19,7 +19,7 @@ def floor(state: ConsumerState) -> tuple[int, int]:
 
 @pytest.fixture
 def state() -> ConsumerState:
-    """One that has delivered the messages 1, 3, 6 and 7."""
+    """The state of a consumer that has delivered the messages 1, 3, 6 and 7."""
     found = ConsumerState(AckPolicy.EXPLICIT, 1)
     found.deliver((), [1, 3, 6, 7], 100)
     return found
@@ -148,7 +148,7 @@ def test_what_was_given_up_can_still_be_acknowledged(state: ConsumerState) -> No
 
 
 def test_given_up_and_kept_come_to_the_same_floor() -> None:
-    """Whether it was read back meanwhile does not show."""
+    """A state that was read back meanwhile has the same floor."""
     states = []
     for is_read_back in (False, True):
         state = ConsumerState(AckPolicy.EXPLICIT, 1)

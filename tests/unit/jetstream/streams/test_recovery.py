@@ -1,4 +1,4 @@
-"""What is left of an atomic batch after a crash: all of it, or nothing."""
+"""After a crash an atomic batch is there as a whole, or not at all."""
 
 import pytest
 
@@ -40,7 +40,7 @@ def log_of(*headers: bytes, moments_ns: list[int] | None = None) -> MemoryLog:
         ([member(1), LAST], []),
         ([member(1), LAST, member(1, "c")], [3]),
         ([member(1), PLAIN], []),
-        # Numbers that do not lead back to the first are of no batch.
+        # Messages whose numbers do not lead back to the first one are of no batch.
         ([PLAIN, member(2)], []),
         ([member(1), member(3)], []),
         ([member(1, "a"), member(2, "b")], []),

@@ -1,4 +1,4 @@
-"""What follows from messages that were stored when a process died, follows when they come back.
+"""The effects of messages that were stored when a process died follow when they come back.
 
 Between the log and the effect of a record lies the disk. A process that dies there leaves messages
 whose limits and roll-ups nobody has carried out: readers must never find out, and neither must a
@@ -29,7 +29,7 @@ def on(letters: str, **headers: str) -> list[Publish]:
 
 
 class Scene(NamedTuple):
-    """What a stream has, what was in flight when it died, and what there is to be afterwards."""
+    """The messages of a stream, those in flight when it died, and the sequences left afterwards."""
 
     config: dict[str, Any]
     before: list[Publish]
@@ -90,7 +90,7 @@ def test_a_roll_up_that_counts_as_a_duplicate_was_carried_out(roll_up: dict[str,
 
 
 def test_a_roll_up_is_found_again_however_much_came_after_it() -> None:
-    """Where the machine falls, messages may be on the disk and the journal not."""
+    """After a power loss, messages may be on the disk while the journal is not."""
     driver = StreamDriver(Storage.FILE, BatchLimits(messages_max=1), allow_rollup_hdrs=True)
     driver.fill("S.a")
     driver.hold()
@@ -114,7 +114,7 @@ def test_only_what_may_not_have_been_carried_out_is_looked_at() -> None:
 
 
 def test_limits_that_were_written_down_hold_after_a_crash() -> None:
-    """The settings are durable before what they make go is gone."""
+    """The settings are durable before the messages beyond their limits are removed."""
     driver = StreamDriver(Storage.FILE)
     driver.fill("S.a", "S.a", "S.b")
     fault = driver.disk.fail("write", JOURNAL, code=ENOSPC, times=None)

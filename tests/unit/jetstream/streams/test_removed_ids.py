@@ -23,7 +23,7 @@ def publish(driver: StreamDriver, message_id: str, subject: str = "S.a", **heade
 
 
 def rewritten(driver: StreamDriver) -> None:
-    """Have the journal written anew, as upkeep does now and then."""
+    """Rewrite the journal, as upkeep does now and then."""
     log = driver.stream.log
     assert isinstance(log, FileLog)
     work = log.begin_journal_rewrite()

@@ -1,4 +1,4 @@
-"""A stream takes messages in, shows them when they may be seen, and lets go of what limits say."""
+"""A stream stores messages, shows them when they may be seen, and removes those over its limits."""
 
 from typing import Any
 
@@ -104,7 +104,7 @@ def test_nothing_is_visible_or_answered_before_it_is_applied(drive: Drive) -> No
 
 
 def test_limits_count_what_is_visible(drive: Drive) -> None:
-    """What is in the log and not visible yet pushes nothing out."""
+    """A message that is in the log and not visible yet pushes nothing out."""
     driver = drive(max_msgs=2)
     driver.fill("S.a", "S.b")
     driver.hold()
@@ -115,7 +115,7 @@ def test_limits_count_what_is_visible(drive: Drive) -> None:
 
 
 def test_what_a_request_removes_is_there_until_its_turn_comes(drive: Drive) -> None:
-    """However far the disk is behind, limits find what a stream has that is never behind."""
+    """Limits find the same messages in a stream whose disk is behind as in any other."""
     driver = drive(max_msgs=5)
     driver.fill(*["S.a"] * 5)
     driver.hold()
@@ -208,7 +208,7 @@ def test_each_subject_keeps_its_last_messages(drive: Drive) -> None:
 def test_a_large_message_pushes_the_first_out_before_a_small_one_replaces_it(
     drive: Drive,
 ) -> None:
-    """Also if both come in one turn."""
+    """The large message pushes the first out also if both come in one turn."""
     driver = drive(max_bytes=400, max_msgs_per_subject=1)
     messages = [Publish("S.a", b"x" * 100), Publish("S.b", b"x" * 300), Publish("S.b", b"x")]
     driver.publish_together(messages)
@@ -319,7 +319,7 @@ def test_a_transform_gives_the_stored_subject(drive: Drive) -> None:
 
 
 def test_a_drawn_subject_is_the_same_on_the_replica(drive: Drive) -> None:
-    """The dice are thrown once: what they showed is in the record."""
+    """The random number is drawn once: the record has the subject that it led to."""
     transform = SubjectTransformConfig(src="S.*", dest="T.{{random(1000000)}}")
     driver = drive(subject_transform=transform)
     for _ in range(5):
@@ -414,7 +414,7 @@ def test_a_subject_that_becomes_too_long_is_refused(drive: Drive) -> None:
 
 
 def test_so_is_one_that_came_so(drive: Drive) -> None:
-    """Where control lines may be longer than clients know."""
+    """The limit of control lines may be above the length of subjects that clients accept."""
     driver = drive()
     fits = "S." + "b" * (SUBJECT_BYTES_MAX - len("S."))
     answers = driver.publish_together([Publish(name) for name in ("S.a", fits, fits + "b")])

@@ -135,7 +135,7 @@ class TestStandIn:
             ({"nkey": "U"}, "guest"),
             ({"jwt": "x"}, "guest"),
             ({"user": "me", "password": "secret"}, "me"),
-            # Whoever presents credentials is judged by them.
+            # A client that presents credentials is judged by them.
             ({"user": "me", "password": "wrong"}, None),
             ({"user": "me"}, None),
             ({"auth_token": "x"}, None),

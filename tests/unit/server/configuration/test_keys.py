@@ -1,4 +1,4 @@
-"""What configuration keys do. Expected texts were taken from `nats-server -t`, version 2.15.1."""
+"""Effects of configuration keys. Expected texts are those of `nats-server -t`, version 2.15.1."""
 
 import pytest
 
@@ -28,7 +28,7 @@ def options(text: str) -> Options:
 
 
 def complaints(text: str) -> str:
-    """All that is wrong with `text`, without the name of the file."""
+    """All errors in `text`, without the name of the file."""
     with pytest.raises(ConfigError) as caught:
         load(text)
     return str(caught.value).replace("x.conf:", "").rstrip("\n")
@@ -409,7 +409,7 @@ class TestAuthorization:
                 Permissions(publish=SubjectPermission(None, ("a",))),
             ),
             ("allow_responses: false", Permissions()),
-            # Whoever may only respond may not publish anything else, wherever it is written.
+            # A user who may only respond may not publish anything else, wherever that is written.
             (
                 "allow_responses: true",
                 Permissions(SubjectPermission(()), allow_responses=ResponsePermission(1, 120.0)),
@@ -441,7 +441,7 @@ class TestAuthorization:
         assert found.users[0].permissions == expected
 
     def test_old_style_permissions_are_checked_with_a_place(self) -> None:
-        # nats-server says the same without saying where.
+        # nats-server reports this error without its place.
         text = 'authorization { users: [{user: a, permissions: {publish: "a b" } }] }'
         assert complaints(text) == '1:48: subject "a b" is not a valid subject'
 

@@ -1,4 +1,4 @@
-"""What a running server takes over from a changed configuration."""
+"""The settings that a running server takes over from a changed configuration."""
 
 from dataclasses import fields, replace
 from typing import Any

@@ -9,7 +9,7 @@ from tests.kit.world import World
 
 
 def closed(world: World, lines: bytes = b"", **fields: object) -> None:
-    """A connection has come, said something and gone."""
+    """Let a client connect, send these lines and leave."""
     peer = world.modern(**fields)
     peer.send(lines)
     peer.connection.leave()
@@ -32,7 +32,7 @@ def test_the_oldest_go_when_the_bytes_of_all_are_too_many(monkeypatch: pytest.Mo
     world = World()
     closed(world, b"SUB s 1\r\n", name="n" * 1000)
     (record,) = world.node.roster.closed
-    # As many bytes as three of them have.
+    # The bytes of three records.
     monkeypatch.setattr(closed_clients, "CLOSED_BYTES_MAX", 3 * record.size_bytes)
     for _ in range(2):
         closed(world, b"SUB s 1\r\n", name="n" * 1000)

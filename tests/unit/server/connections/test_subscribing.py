@@ -56,7 +56,7 @@ class TestSubscribing:
         peer = make_world(max_subscriptions=2).modern()
         full = b"-ERR 'maximum subscriptions exceeded'\r\n"
         assert peer.ask(b"SUB a 1\r\nSUB b 2\r\n") == b""
-        # Also for a sid that is in use.
+        # The limit also refuses a sid that is in use.
         assert peer.ask(b"SUB c 3\r\nSUB a 1\r\n") == full * 2
         assert peer.ask(b"UNSUB 1\r\nSUB c 3\r\n") == b""
         assert peer.reason == ""

@@ -1,4 +1,4 @@
-"""Accounts: which there are, and that they come and go with the options."""
+"""Accounts come and go with the options, and do not hear each other."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""From a publish to what every receiver reads."""
+"""The way of a publish to the bytes that every receiver reads."""
 
 import pytest
 
@@ -645,7 +645,7 @@ class TestWhatIsDoneLast:
 
 
 class TestMessagesOfAStream:
-    """They arrive under their own subjects, wherever their receiver listens."""
+    """Messages arrive under their own subjects, whatever subject their receiver listens to."""
 
     SENT = ([b"s.a", b"s.b"], [b"r.1", b"r.2"], [b"", HEADERS], [b"one", b"two"])
     RECEIVED = b"MSG s.a 1 r.1 3\r\none\r\n" + b"HMSG s.b 1 r.2 %d %d\r\n%btwo\r\n" % (
@@ -689,7 +689,7 @@ class TestMessagesOfAStream:
 
 
 class TestReplies:
-    """Whoever shares a turn gets his own, in order, however they lie beside each other."""
+    """Receivers that share a turn each get their own replies in order, however these are mixed."""
 
     @pytest.mark.parametrize("neighbours", [1, 3, 40, 100])
     def test_go_to_whom_they_are_for(self, world: World, neighbours: int) -> None:

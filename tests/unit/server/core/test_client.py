@@ -1,4 +1,4 @@
-"""What a client's state says about how it is served."""
+"""The state of a client, and the ways in which it is served."""
 
 import pytest
 
@@ -14,7 +14,7 @@ from tests.unit.server.conftest import MakeWorld
 
 
 class TestTheShortWay:
-    """Publishes and deliveries skip every check only where none could matter."""
+    """Publishes and deliveries skip all checks only if no check could matter."""
 
     @pytest.mark.parametrize(
         ("fields", "guarded"),
@@ -69,7 +69,7 @@ class TestTheShortWay:
         [
             (Permissions(publish=SubjectPermission(deny=("x",))), [True, True]),
             (Permissions(subscribe=SubjectPermission(deny=("x",))), [True, True]),
-            # Nothing that is denied can reach the first.
+            # No denied message can reach the first subscription.
             (Permissions(subscribe=SubjectPermission(deny=("foo.x",))), [True, False]),
             (Permissions(SubjectPermission(allow=()), None, ResponsePermission()), [False, False]),
         ],

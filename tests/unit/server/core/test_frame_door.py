@@ -1,7 +1,7 @@
 """Messages and rules of an older version never become frames that nobody sent.
 
 Older versions took blanks and line ends in some subjects that came in JSON documents and headers.
-Such a subject is put on the disk here as they did, past the rules of today.
+These tests put a subject of that kind on the disk as they did, past the rules of today.
 """
 
 from typing import Final

@@ -1,4 +1,4 @@
-"""Who may publish and subscribe to what; nats-server's rules, one by one."""
+"""Permissions to publish and subscribe: nats-server's rules, one by one."""
 
 import pytest
 
@@ -129,7 +129,7 @@ class TestSubscribe:
             (("foo",), b"foo", None, False),
             (("foo",), b"foo", b"q", False),
             (("foo.>",), b"foo.bar", None, False),
-            # A wider subscription is let in; what it may not see is filtered at delivery.
+            # A wider subscription is let in; denied messages are filtered at delivery.
             (("foo.bar",), b"foo.*", None, True),
             (("foo.bar",), b">", None, True),
             (("foo.*",), b"foo.*", None, False),
@@ -161,7 +161,7 @@ class TestSubscribe:
         assert not rules.filters_deliveries
         assert rules.may_subscribe(subject, queue)
         assert rules.filters_deliveries is filters
-        # Once on, another subscription does not turn it off.
+        # Another subscription does not turn the filter off again.
         assert rules.may_subscribe(b"quite.different", None)
         assert rules.filters_deliveries is filters
 
@@ -199,7 +199,7 @@ class TestResponses:
         rules.delivered_reply(b"r", 5 * NS_PER_S)
         assert rules.may_publish(b"r", 7 * NS_PER_S)
         assert not rules.may_publish(b"r", 7 * NS_PER_S + 1)
-        # Too late is forgotten, not suspended.
+        # A permission that has expired is forgotten, not suspended.
         assert not rules.may_publish(b"r", 6 * NS_PER_S)
 
     def test_a_negative_time_is_for_ever(self) -> None:

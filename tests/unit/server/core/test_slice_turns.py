@@ -1,4 +1,4 @@
-"""Of all who have long work, one has a slice in each turn of the loop."""
+"""Of all long tasks, one has a slice in each turn of the loop."""
 
 from collections.abc import Callable
 

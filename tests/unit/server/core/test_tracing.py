@@ -1,4 +1,4 @@
-"""What a trace shows of a client's protocol, and what it never shows."""
+"""The lines that a trace shows of a client's protocol, and the secrets it never shows."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Acknowledgements from the broker to consumers: whose they are, and how they are answered."""
+"""Acknowledgements from the broker to consumers: their senders, and the answers."""
 
 from errno import EIO
 from typing import Any, Final
@@ -349,7 +349,7 @@ def test_an_account_does_not_acknowledge_for_another() -> None:
 
 
 def test_an_ack_can_not_be_answered_to_another_ack(world: ConsumerWorld) -> None:
-    """So no client makes the server acknowledge in its place."""
+    """A client cannot make the server acknowledge in its place."""
     first, second = got(world, 2)
     told = world.caller.ask(ack_line(first.reply, reply=second.reply))
     assert b"Permissions Violation for Publish with Reply" in told

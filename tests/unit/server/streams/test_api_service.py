@@ -1,4 +1,4 @@
-"""The API of streams in a server: what replies may say, who is told, and what streams may use."""
+"""The API of streams in a server: keys of replies, advisories, and limits of accounts."""
 
 import json
 from typing import Any, Final
@@ -13,8 +13,8 @@ from tests.kit.world import Peer
 
 API: Final = "$JS.API."
 
-# What the strictest of clients knows (nats-jetstream with `strict=True`): any other key would be an
-# error to it. Replies carry no other while our own settings are unset.
+# The keys that the strictest client knows (nats-jetstream with `strict=True`): any other key would
+# be an error to it. Replies carry no other while our own settings are unset.
 CONFIG_KEYS: Final = frozenset(
     [
         "name",
@@ -167,7 +167,7 @@ def test_our_own_settings_are_in_replies_once_they_are_set(stored: StoredWorld) 
 
 
 def frames_of(peer: Peer) -> list[tuple[str, dict[str, Any]]]:
-    """What a peer that only listens has got: subjects and documents."""
+    """The subjects and documents of the messages that a listening peer has got."""
     lines = peer.take().split(b"\r\n")
     heads = [line for line in lines if line.startswith(b"MSG ")]
     bodies = [line for line in lines if line.startswith(b"{")]

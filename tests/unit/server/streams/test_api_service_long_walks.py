@@ -274,7 +274,7 @@ def test_roll_ups_and_publishes_that_one_commit_makes_sure_take_effect_in_order(
 def test_a_publish_that_rolled_up_is_acknowledged_though_the_stream_is_deleted(
     storage: str,
 ) -> None:
-    # With a limit it is counted what nobody sees yet.
+    # A stream with a limit counts its messages that are not visible yet.
     limited = {**ROLLED_UP.config, "max_msgs": 1000}
     world = begun(ROLLED_UP._replace(config=limited), storage)
     other = asker(world)

@@ -1,4 +1,4 @@
-"""A read waits a little for what its reader has seen, and is then told that it is not there."""
+"""A read waits a little for the sequence its reader has seen, and is then refused."""
 
 import json
 from functools import partial

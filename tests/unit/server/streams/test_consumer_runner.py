@@ -1,4 +1,4 @@
-"""Consumers between broker, clock and disk: who gets what, when, and what is left of them."""
+"""Consumers between broker, clock and disk: deliveries, their times, and clean ends."""
 
 import gc
 import json
@@ -35,7 +35,7 @@ from tests.kit.world import Peer
 JOURNAL: Final = "*/%24G%2FS/journal*"
 SEGMENT: Final = "*/%24G%2FS/segment*"
 MIB: Final = 1 << 20
-# What one client may have unread in these tests; a quarter of it is where consumers wait for it.
+# The bytes that one client may leave unread in these tests; consumers wait at a quarter of them.
 MAX_PENDING: Final = 8 * MIB
 PAYLOAD: Final = b"p" * 5000
 
@@ -150,7 +150,7 @@ def fill(world: ConsumerWorld, messages: int = 4000) -> None:
 
 
 def read_all(world: ConsumerWorld, peer: Peer) -> list[int]:
-    """What a peer gets that begins to read."""
+    """The messages that a peer gets after it begins to read."""
     peer.connection.start_reading()
     world.advance(1)
     return numbers(world.taken(peer))
@@ -235,7 +235,7 @@ def test_heartbeats_and_ends_come_also_while_messages_are_waited_with() -> None:
 
 
 def test_a_consumer_sends_a_bounded_part_in_a_turn(world: ConsumerWorld) -> None:
-    """Between two parts of one, others get theirs."""
+    """Between two parts of one consumer, other consumers send theirs."""
     for _ in range(5):
         world.publish(1000)
     both = receiver(world, "a", "b")
@@ -281,7 +281,7 @@ def test_pushing_begins_when_somebody_listens_to_just_that_subject(world: Consum
     exact.send(b"SUB push.here 1\r\n")
     assert is_bound(world)
     assert numbers(world.taken(exact)) == [1, 2]
-    # Once it pushes, all who listen get it.
+    # Once the consumer pushes, every listener gets the messages.
     assert sorted(numbers(world.taken(wide))) == [1, 1, 2, 2]
 
 
@@ -344,7 +344,7 @@ def test_where_messages_are_pushed_to_can_be_changed(world: ConsumerWorld) -> No
 
 
 def test_a_consumer_of_the_same_name_has_nothing_of_the_one_before(world: ConsumerWorld) -> None:
-    """What was planned for the one that is gone does not happen to the other."""
+    """Deliveries planned for the deleted consumer do not happen to the new one."""
     receiver(world, "old")
     for _ in range(3):
         world.publish(1000)
@@ -474,7 +474,7 @@ def test_those_who_wait_are_told_that_the_server_ends(world: ConsumerWorld) -> N
 
 
 def test_consumers_leave_nothing_behind(world: ConsumerWorld) -> None:
-    """No timer, watcher or subscription, nor themselves."""
+    """Deleted consumers leave no timer, watcher or subscription, nor themselves."""
     peer = receiver(world, "push")
 
     def cycle() -> None:
@@ -668,7 +668,7 @@ def test_a_message_that_can_not_be_read_costs_neither_client_nor_process(
 
 
 def test_a_journal_is_written_anew_while_consumers_work(world: ConsumerWorld) -> None:
-    """What happens while it is written is in the new one too."""
+    """Changes that are made during the rewriting are in the new journal too."""
     for name, policy in (("C", "explicit"), ("D", "all"), ("E", "explicit")):
         world.consumer(name, ack_policy=policy)
 

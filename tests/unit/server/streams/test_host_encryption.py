@@ -1,4 +1,4 @@
-"""Files under a key, and compressed files: what is on the disk and who can open it."""
+"""Files under a key, and compressed files: their bytes on the disk, and the keys to open them."""
 
 import pytest
 
@@ -88,7 +88,7 @@ def test_what_was_there_before_the_key_stays_readable_and_is_warned_about() -> N
 
 
 def segment_bytes(world: StoredWorld) -> int:
-    """What the messages of a stream take on the disk."""
+    """The bytes that the messages of a stream take on the disk."""
     files = world.disk.dump()
     return sum(len(data) for path, data in files.items() if "segment-" in path)
 

@@ -1,4 +1,4 @@
-"""How streams come back when a server starts."""
+"""Streams come back when a server starts."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from tests.kit.stored_world import StoredWorld
 
 
 def test_the_configuration_of_each_stream_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It takes longer to read than the log of a small stream takes to open."""
+    """Reading a configuration takes longer than opening the log of a small stream."""
     world = StoredWorld().start()
     for name in ("A", "B", "C"):
         world.create(name, compression="s2")

@@ -40,7 +40,7 @@ def test_others_have_their_turn_in_between() -> None:
     world.settle()
     before = bytes(reader.connection.received).partition(b"PONG")[0]
     assert before.count(b"HMSG inbox") <= SLICE_REPLIES_MAX
-    # And the end of the batch.
+    # One more message is the end of the batch.
     assert received(reader) == COUNT + 1
 
 

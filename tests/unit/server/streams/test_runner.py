@@ -1,4 +1,4 @@
-"""A stream between broker, disk and clock: who is answered what, and when.
+"""A stream between broker, disk and clock: the answers to clients, and their times.
 
 The disk does what a test says, and a sync takes until `finish_checks`: between the two lies what
 these rules are about.
@@ -43,7 +43,7 @@ def world() -> StreamWorld:
 
 
 def unsynced(**config: Any) -> StreamWorld:
-    """A stream S for which none does."""
+    """A stream S for which no ack waits for the disk."""
     made = StreamWorld(Options(jetstream=streaming()))
     made.create("S", subjects=["s.>"], **config)
     return made
@@ -104,7 +104,7 @@ def test_a_change_that_is_made_and_not_sure_when_the_disk_fails_is_told(
 
 
 def test_a_change_that_fails_leaves_no_publish_behind_it_acknowledged(world: StreamWorld) -> None:
-    """What is written while a stream fails is in no commit any more: nobody may be told it is."""
+    """Publishes written while a stream fails are in no commit: none may be acknowledged."""
     world.publish("s.a")
     purge = world.call("STREAM.PURGE.S")
     behind = world.publish("s.a")
@@ -119,7 +119,7 @@ def test_messages_are_visible_also_where_what_should_go_because_of_them_can_not(
     world.publish("s.a")
     world.disk.fail("write", JOURNAL, code=ENOSPC, times=None)
     batch = {"Nats_Batch_Id": "b", "Nats_Batch_Sequence": "1", "Nats_Batch_Commit": "1"}
-    # Two records in one turn, and the first can not make room.
+    # Two records in one turn, and the first cannot make room.
     publishes = [world.push("s.a", b"x"), world.push("s.a", b"x", **batch)]
     world.settle()
     assert [world.answers[number]["seq"] for number in publishes] == [2, 3]
@@ -129,12 +129,12 @@ def test_messages_are_visible_also_where_what_should_go_because_of_them_can_not(
 
 
 def test_of_one_turn_only_that_fails_which_is_not_stored() -> None:
-    """Who is told that it failed tries again, and would have his message twice."""
+    """A client that is told of a failure publishes again, and its message would be stored twice."""
     world = unsynced(allow_atomic=True)
     world.publish("s.a", Nats_Msg_Id="old")
     batch = {"Nats_Batch_Id": "b", "Nats_Batch_Sequence": "1", "Nats_Batch_Commit": "1"}
     world.disk.fail("write", SEGMENT, code=ENOSPC, skip=1, times=None)
-    # Two records: what is before the batch, and the batch with what follows it.
+    # Two records: the messages before the batch, and the batch with the messages behind it.
     publishes = [
         world.push("s.a", b"x"),
         world.push("s.a", b"x", Nats_Msg_Id="old"),
@@ -218,7 +218,7 @@ def test_what_is_published_after_a_purge_begins_where_that_says(world: StreamWor
 
 
 def test_publishes_and_changes_happen_in_the_order_in_which_they_came(world: StreamWorld) -> None:
-    """However often they have to wait for each other and for the disk."""
+    """The order holds however often publishes and changes wait for each other and for the disk."""
     publishes, purges = [], []
     for count in (1, 2, 3, 4):
         publishes += [world.publish("s.a") for _ in range(count)]
@@ -292,7 +292,7 @@ def test_a_change_whose_answer_waits_is_told_too(world: StreamWorld) -> None:
 
 
 def test_a_stream_may_go_because_of_a_message_of_another(world: StreamWorld) -> None:
-    """The commit goes on to all others when one that it tells of removes a stream."""
+    """A commit goes on to all other streams when a message of one of them removes a stream."""
     world.create("T", subjects=["t"])
     world.create("U", subjects=["u"])
     dest = "$JS.API.STREAM.DELETE.T"
@@ -419,7 +419,7 @@ def test_a_stream_that_comes_back_and_can_not_be_written_is_told() -> None:
     world.create("T", subjects=["t"])
     stream = _stream(world, "S")
     world.publish("s.a")
-    # As a crash leaves it: stored, and what follows from it not carried out.
+    # A crash leaves the message stored, and its effects not carried out.
     stream.log.append(Batch([b"s.a"], [b""], [b"x"], [world.clock.wall_ns()]))
     world.disk.kill()
     world.disk.fail("write", JOURNAL, code=EIO, times=None)

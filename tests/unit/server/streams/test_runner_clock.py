@@ -74,7 +74,7 @@ def test_none_ends_early_when_the_clock_is_set_back(world: StreamWorld) -> None:
 def test_what_came_while_the_clock_was_ahead_keeps_nothing_else_from_ending_together(
     world: StreamWorld,
 ) -> None:
-    """A message behind one of tomorrow would be too old before that, and stay behind it."""
+    """A message stored behind one of tomorrow would expire before that one, and yet stay."""
     set_clock(world, DAY_AND_HOUR_S)
     world.publish("age")
     world.publish("ttl")

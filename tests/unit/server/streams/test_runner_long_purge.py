@@ -1,4 +1,4 @@
-"""A purge that takes long: the stream is held, nobody sees half of it, and others go on.
+"""A purge that takes long: the stream is held, no client sees half of it, and others go on.
 
 Slices are so small here that a purge of some messages takes many turns.
 """
@@ -102,7 +102,7 @@ def test_later_requests_of_the_stream_wait_and_see_all_of_it(
 def test_what_tells_of_all_streams_tells_the_state_before(
     world: StoredWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # So that the list fits into a slice, however small that is here.
+    # The list has to fit into a slice, however small that is here.
     monkeypatch.setattr(long_details, "DOCUMENT_UNITS", 0)
     monkeypatch.setattr(long_details, "DOCUMENT_BYTES_PER_UNIT", 1 << 30)
     other = asker(world)
@@ -254,6 +254,6 @@ def test_publishes_that_wait_are_bounded(size: int, is_refused: bool) -> None:
     assert ("error" in told) == is_refused
     if is_refused:
         assert (told["error"]["code"], told["error"]["err_code"]) == (429, 10167)
-    # A publish that comes afterwards is judged anew.
+    # A publish that comes afterwards is judged again.
     other.send(b"PUB s inbox 1\r\nx\r\n")
     assert "error" not in replies(other)[0]

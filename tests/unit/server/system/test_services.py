@@ -1,4 +1,4 @@
-"""What a server answers and announces on `$SYS.>`, and to whom.
+"""The answers and announcements of a server on `$SYS.>`, and their receivers.
 
 Documents were read off nats-server 2.15.1 under the same traffic.
 """

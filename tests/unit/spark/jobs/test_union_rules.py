@@ -1,4 +1,4 @@
-"""Where the archive ends and the stream goes on, and what is refused."""
+"""The sequence at which the stream goes on behind the archive, and the refused unions."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -36,7 +36,7 @@ def stream(first: int, last: int, **config: Any) -> StreamInfo:
     ("first", "last"),
     [
         (1, 200),  # all there still
-        (101, 200),  # what is archived has expired
+        (101, 200),  # the archived messages have expired
         (50, 100),  # nothing new
         (101, 100),  # nothing at all any more
     ],

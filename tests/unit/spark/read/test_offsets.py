@@ -1,4 +1,4 @@
-"""Offsets: what a checkpoint keeps, and what counts as a loss after it."""
+"""Offsets: the fields that a checkpoint keeps, and the losses that are found after it."""
 
 import json
 from dataclasses import replace
@@ -99,7 +99,7 @@ class TestLoss:
             (at(5), info(1, 10)),
             (at(5), info(5, 10)),
             (at(11), info(1, 10)),
-            # All read, then purged.
+            # All messages were read, then purged.
             (at(11), info(11, 10)),
         ],
     )

@@ -1,4 +1,4 @@
-"""Where batches end and how they are cut, against counts of a stream made up here."""
+"""The ends of batches and their partitions, planned with the counts of a made-up stream."""
 
 import bisect
 import itertools
@@ -217,7 +217,7 @@ def test_a_limit_is_shared_by_what_follows() -> None:
     assert left == Limit(6, 70, may_exceed=False)
     assert left.after(0, 0) == left
     assert left.after(6, 1).is_spent
-    # One message that was larger than all of it.
+    # One message was larger than the whole limit.
     assert left.after(1, 1000) == Limit(5, 0, may_exceed=False)
     assert left.after(1, 1000).is_spent
     assert Limit(messages=1, bytes=1).after(0, 0).may_exceed

@@ -1,4 +1,4 @@
-"""Claims to partitions: who may write, who has to stop, and what is known to be written."""
+"""Claims to partitions: the attempt that may write, those that stop, and the rows written."""
 
 import secrets
 from collections.abc import Callable, Iterator
@@ -295,7 +295,7 @@ class Time:
         return self.s
 
     def pause(self, for_s: float) -> None:
-        """What `during` has for this pause is done in it."""
+        """Let the time pass, and call the function that `during` has for this pause."""
         self.s += for_s
         self._pauses += 1
         self.during.get(self._pauses, lambda: None)()

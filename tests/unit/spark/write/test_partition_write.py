@@ -56,8 +56,8 @@ def server(shared: Server) -> Iterator[Server]:
     shared.create_bucket(BUCKET)
     yield shared
     for name in (f"KV_{BUCKET}", STREAM):
-        # nats-server deletes files in its own time: a stream that is made anew at once may find
-        # what the last one had.
+        # nats-server deletes files in its own time: a stream that is made again at once may find
+        # the messages of the last one.
         shared.purge(name)
         shared.delete_stream(name)
 

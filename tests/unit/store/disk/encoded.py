@@ -109,7 +109,7 @@ def is_destroyed(raw: bytes, block: Block) -> bool:
 
 
 def operations_of(disk: SimDisk, work: Callable[[], object]) -> list[str]:
-    """What a piece of work does to the disk."""
+    """The disk operations of a piece of work."""
     before = disk.operations
     work()
     lines = [line.split() for line in disk.history(1000).splitlines()]

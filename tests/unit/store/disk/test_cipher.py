@@ -1,4 +1,4 @@
-"""Encryption at rest: who can read what, and that nothing altered is ever taken for sound."""
+"""Encryption at rest: only the right key reads a file, and no altered byte is taken for sound."""
 
 import hashlib
 import hmac
@@ -70,7 +70,7 @@ def file_key(cipher: Cipher = Cipher.AES_GCM, seed: int = 1) -> FileKey:
 
 
 def with_checksum(envelope: bytes) -> bytes:
-    """What someone who alters an envelope on purpose would write."""
+    """The envelope with a right checksum, as someone who alters it on purpose would write it."""
     body = envelope[:-4]
     return body + struct.pack("<I", zlib.crc32(body))
 
@@ -389,7 +389,7 @@ def test_every_bit_flipped_in_an_envelope_is_refused(cipher: Cipher) -> None:
     key = server_key(cipher=cipher)
     envelope = key.wrap(StreamKey(bytes(32)), CONTEXT, dice())
     for flipped in every_bit_flip(envelope):
-        # By accident, and by someone who puts the checksum right.
+        # An alteration by accident, and one by someone who puts the checksum right.
         with pytest.raises((DamagedEnvelopeError, UnknownCipherError)):
             key.unwrap(flipped, CONTEXT)
         if with_checksum(flipped) != envelope:
@@ -538,7 +538,7 @@ def test_a_block_cut_anywhere_or_made_longer_is_refused(cipher: Cipher) -> None:
 
 @ciphers
 def test_blocks_that_change_places_are_refused(cipher: Cipher) -> None:
-    """Even with their headers, even of equal size, even with equal content."""
+    """Moved blocks are refused even with their headers, with equal sizes and equal content."""
     key, entropy = file_key(cipher), dice(2)
     first = key.encrypt(BLOCK, 64, HEADER, entropy)
     second = key.encrypt(BLOCK, 64 + len(first), HEADER, entropy)
@@ -564,7 +564,7 @@ def test_a_block_of_another_file_of_the_stream_is_refused(cipher: Cipher) -> Non
 
 @ciphers
 def test_what_is_written_twice_at_one_place_never_repeats_a_nonce(cipher: Cipher) -> None:
-    """A tail lost in a crash and written again, by a server that remembers nothing of it."""
+    """A server that remembers nothing of it writes a tail again that was lost in a crash."""
     stream, entropy = StreamKey(bytes(32)), dice()
     salt = stream.new_file_key(cipher, IDENTITY, entropy).salt
     written = [

@@ -1,4 +1,4 @@
-"""Compression of blocks: what comes back is what went in, and nothing can make it more."""
+"""Compression of blocks: they come back as they were, and damage cannot make them larger."""
 
 import tracemalloc
 

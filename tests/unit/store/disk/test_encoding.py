@@ -137,7 +137,7 @@ def test_a_cut_behind_what_was_changed_cuts_the_file() -> None:
     file.write(b"more")
     assert operations_of(disk, lambda: file.truncate(300)) == ["truncate", "sync"]
     assert content(disk) == b"new" + WHOLE[3:]
-    # Back to where a block was that is replaced by now: cutting the file would bring it back.
+    # The new end is in a block that is replaced by now: cutting the file would bring it back.
     file.overwrite(250, b"new")
     file.truncate(200)
     assert shape(disk)[-1] == (CUTS, 200, 0)
@@ -234,7 +234,7 @@ def test_a_block_that_is_replaced_while_it_is_read_is_read_anew() -> None:
 
 
 class MeddledFile(SimFile):
-    """Lets something happen between a reader's decision to read something and its doing so."""
+    """Calls a function between a reader's decision to read bytes and the read itself."""
 
     __slots__ = ("_at", "meddle")
 
@@ -405,7 +405,7 @@ def test_a_damaged_end_is_cut_and_written_behind(encoding: str, size: int) -> No
     file.write(b"more")
     assert file.read(0, 1000) == whole[:size] + b"more"
     assert content(disk, encoding) == whole[:size] + b"more"
-    # What may still be of use to somebody stays.
+    # Damaged bytes stay: they may still be of use.
     assert disk.dump()[PATH][last.place :].startswith(damaged)
 
 
@@ -421,7 +421,7 @@ def test_a_damaged_block_can_be_cut_but_not_overwritten(encoding: str) -> None:
     file.write(b"more")
     assert file.read(0, 1000) == WHOLE[:100] + bytes(50) + b"more"
     assert content(disk, encoding) == WHOLE[:100] + bytes(50) + b"more"
-    # What may still be of use to somebody stays.
+    # Damaged bytes stay: they may still be of use.
     raw = disk.dump()[PATH]
     assert [is_destroyed(raw, block) for block in blocks_of(raw)[1:3]] == [False, True]
 
@@ -437,7 +437,7 @@ def test_damage_before_a_torn_block_is_noticed() -> None:
     file = opened(disk)
     assert file.size > 200
     assert file.read(0, 1000) == WHOLE[:200] + bytes(file.size - 200)
-    # What is written now is where the torn block would have gone on, and is none of it.
+    # The new blocks take the place of the rest of the torn block, and are no part of it.
     file.truncate(200)
     for number in range(3):
         file.write(noise(10 + number, 50))
@@ -447,7 +447,7 @@ def test_damage_before_a_torn_block_is_noticed() -> None:
 def test_what_a_damaged_cut_has_cut_off_is_not_destroyed() -> None:
     disk = SimDisk()
     file = three_blocks(disk)
-    # Dies when the cut is on the disk and nothing is destroyed yet; goes on, and dies again.
+    # The server dies when the cut is on the disk and nothing is destroyed yet, and later again.
     disk.crash_at(disk.operations + 4)
     with pytest.raises(PowerLost):
         file.truncate(150)

@@ -1,7 +1,7 @@
 """Encoded files are never half changed.
 
-The process dies, the disk fails and the power goes at every operation, beside a twin that says what
-may be found then.
+The process dies, the disk fails and the power goes at every operation, beside a twin that knows the
+bytes that may be found then.
 """
 
 import errno
@@ -38,12 +38,12 @@ from tests.unit.store.disk.encoded import (
     three_blocks,
 )
 
-# Small ones, so that a block lies on several.
+# Pages are small, so that a block lies on several.
 PAGE_BYTES = 64
 
 
 class Twin:
-    """What an encoded file should be, and what may be found of it when it is stopped.
+    """The expected bytes of an encoded file, and those that may be found when it is stopped.
 
     Does everything to the file that it does to itself. Bytes below `durable` must be there.
     """
@@ -52,19 +52,19 @@ class Twin:
 
     def __init__(self) -> None:
         self._count = 0
-        # What is written, also by the operation that is under way.
+        # The written bytes, also those of the operation that is under way.
         self.data = bytearray()
         self.durable = 0
         # The size before a write that is under way.
         self.written = 0
-        # Where blocks begin.
+        # The positions at which blocks begin.
         self.starts: list[int] = []
         # An overwrite that is under way: for each block where its new bytes go, and these.
         self.changes: list[tuple[int, bytes]] = []
         # A cut that is under way, and whether it is made by a block.
         self.cut: int | None = None
         self.cuts_by_block = False
-        # What was overwritten and must not be in the file any more.
+        # Bytes that were overwritten and must not be in the file any more.
         self.erased: list[bytes] = []
 
     def begin(self, disk: SimDisk, encoding: str) -> None:
@@ -109,7 +109,7 @@ class Twin:
     # --- afterwards -----------------------------------------------------------------------------
 
     def with_changes(self, found: bytes) -> bytes:
-        """The data, with what an overwrite under way has made of it already, block by block."""
+        """The data, with the blocks that an overwrite under way has changed already."""
         data = bytearray(self.data)
         for at, part in self.changes:
             if found[at : at + len(part)] == part:
@@ -117,7 +117,10 @@ class Twin:
         return bytes(data)
 
     def check_after_kill(self, found: bytes) -> int:
-        """All that was written is there; of a write under way, whole blocks. Returns its size."""
+        """Check that all written bytes are there, and whole blocks of a write under way.
+
+        Returns the size found.
+        """
         data = self.with_changes(found)
         sizes = {self.written, *self.starts, len(data)} - set(range(self.written))
         if self.cut is not None:
@@ -126,7 +129,10 @@ class Twin:
         return len(found)
 
     def check_after_power_loss(self, found: bytes) -> int:
-        """What was durable is there, and nothing is there that never was. Returns its size."""
+        """Check that durable bytes are there, and no byte that was never written.
+
+        Returns the size found.
+        """
         data = self.with_changes(found)
         kept = self.durable if self.cut is None else min(self.durable, self.cut)
         assert found[:kept] == data[:kept]
@@ -174,7 +180,7 @@ def run(disk: SimDisk, encoding: str, twin: Twin) -> None:
     twin.sync()
 
 
-# Behind the creation of the file.
+# Crashes begin behind the operations that create the file.
 FIRST_POINT = 4
 
 
@@ -188,7 +194,7 @@ FATES: tuple[tuple[Mode, int], ...] = (("strict", 0), *(("random", seed) for see
 
 
 def stopped_at(number: int, moment: Moment, encoding: str, seed: int = 0) -> tuple[SimDisk, Twin]:
-    """The disk of a machine that stopped at an operation, and what should be on it."""
+    """The disk of a machine that stopped at an operation, and the twin of its file."""
     leftovers = LEFTOVERS[number % len(LEFTOVERS)]
     disk = SimDisk(1000 * number + seed, page_bytes=PAGE_BYTES, leftovers=leftovers)
     disk.crash_at(number, moment)
@@ -199,7 +205,7 @@ def stopped_at(number: int, moment: Moment, encoding: str, seed: int = 0) -> tup
 
 
 def go_on(disk: SimDisk, encoding: str, kept: int, twin: Twin) -> None:
-    """What those above do: cut what is not sound, write on, and find it all again."""
+    """Go on as the users of a file do: cut the unsound end, write, and find all bytes again."""
     file = opened(disk, encoding)
     before = file.read(0, kept)
     file.truncate(kept)
@@ -317,8 +323,8 @@ def test_of_a_large_write_that_is_torn_whole_blocks_are_there() -> None:
 
 
 def test_a_cut_that_was_given_up_does_not_come_back() -> None:
-    # The header of the cut is on the disk and its bytes are not. What is written in their place is
-    # so long that it ends where the cut would have, and something follows there, on another page.
+    # The header of the cut is on the disk and its bytes are not. The block written in their place
+    # ends where the cut would have, and one more block follows there, on another page.
     disk = SimDisk(page_bytes=600)
     file = three_blocks(disk, "encrypted")
     disk.crash_at(disk.operations + 2, "before")
@@ -351,7 +357,7 @@ def test_a_failed_write_leaves_what_was_there(encoding: str, change: str, kept_s
         assert file.size == len(WHOLE)
         assert file.read(0, len(WHOLE)) == WHOLE
         assert content(disk, encoding) == WHOLE
-        # Cutting it back needs no room, and then it goes on as if nothing had been.
+        # Cutting the file back needs no room, and the work then succeeds as if it had not failed.
         file.truncate(len(WHOLE))
         work(file)
         assert file.read(0, 1000) == new
@@ -372,7 +378,7 @@ def test_where_a_sync_failed_nothing_is_destroyed(encoding: str, change: str, sk
     at_once = disk.clone()
     at_once.power_loss("strict")
     assert content(at_once, encoding) == WHOLE
-    # The next process sees what the failed sync gave up, and no sync tells it so.
+    # The next process sees the bytes that the failed sync gave up, and no sync tells it so.
     disk.kill()
     opened(disk, encoding).sync()
     found = content(disk, encoding)
@@ -387,7 +393,7 @@ SEGMENT_BYTES_MAX = 1000
 
 
 def use_log(disk: SimDisk, encoding: str, given: dict[int, bytes]) -> None:
-    """Grow and erase; `given` is what there is, without what is about to go."""
+    """Append and erase messages; `given` has the messages that are not about to go."""
     log = create_log(
         files_on(disk, encoding), FOLDER, SeededEntropy(Random(1)), b"", 1, SEGMENT_BYTES_MAX
     )
@@ -415,7 +421,7 @@ def test_a_log_whose_process_dies_loses_nothing_and_finds_no_damage(encoding: st
             files_on(disk, encoding), FOLDER, SeededEntropy(Random(2)), False, SEGMENT_BYTES_MAX
         )
         assert list(log.lost) == []
-        # A segment that has not got its header yet.
+        # A segment may not have its header yet.
         assert {found.kind for found in log.findings.reported} <= {"unreadable"}
         for sequence, payload in given.items():
             message = log.get(sequence)

@@ -1,4 +1,4 @@
-"""What is written can be read back, and what was changed since is refused.
+"""Written records can be read back, and changed ones are refused.
 
 Every kind of bytes on disk is taken three ways: as it is, with each single bit flipped, and torn at
 every byte.
@@ -60,7 +60,7 @@ def message(sequence: int = 7, payload: bytes = b"payload") -> bytes:
 
 
 def flipped(data: bytes) -> Iterator[bytes]:
-    """The same bytes with one bit of each position flipped in turn."""
+    """The data with one bit flipped, for each bit in turn."""
     for position in range(len(data)):
         for bit in range(8):
             yield data[:position] + bytes([data[position] ^ 1 << bit]) + data[position + 1 :]
@@ -264,7 +264,7 @@ def test_noise_is_no_record(data: bytes, offset: int) -> None:
 
 @kinds
 def test_sizes_that_do_not_fit_the_record_are_refused(data: bytes) -> None:
-    # With the right checksum: whatever wrote it, no field may point outside.
+    # No field may point outside, even if the checksum is right.
     body = bytearray(data[8:])
     body[20:24] = (len(data)).to_bytes(4, "little")
     crc = crc32(bytes(body), len(data)).to_bytes(4, "little")
@@ -319,7 +319,7 @@ def test_there_may_be_no_further_record() -> None:
 
 
 def test_a_record_inside_the_payload_of_a_damaged_one_is_not_taken_for_one() -> None:
-    # Whoever publishes the bytes of a record must not be able to put a message into the log.
+    # A client that publishes the bytes of a record must not be able to put a message into the log.
     outer = message(7, payload=b"begin " + message(8, b"planted") + b" end")
     damaged = outer[:-1] + b"!"
     sound = message(8, b"real")

@@ -151,7 +151,7 @@ def test_a_bit_flipped_in_every_byte_costs_one_entry() -> None:
             hit = len([at for at in starts() if at <= offset]) - 1
             found = read_entries(bytes(damaged))
             assert told(found) == ENTRIES[:hit] + ENTRIES[hit + 1 :]
-            # What is behind it shows that it is damage. At the end it may be half a write.
+            # Entries behind it show that it is damage. At the end it may be half a write.
             assert found.is_damaged is (hit < len(ENTRIES) - 1)
             if found.is_damaged:
                 assert found.sound_count == hit

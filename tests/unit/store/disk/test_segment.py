@@ -1,4 +1,4 @@
-"""One segment file: what is written is read, also around damage, and only its own."""
+"""One segment file: its own records are read back, also around damage, and no others."""
 
 import errno
 
@@ -85,7 +85,7 @@ def test_a_segment_is_opened_as_it_was_written() -> None:
     assert [again.read_record(offset).sequence for offset in offsets] == [  # type: ignore[union-attr]
         10, 11, 12, 13, 14,
     ]  # fmt: skip
-    # Whoever wrote it may have been killed before it was synced.
+    # The process that wrote it may have been killed before it was synced.
     assert not again.is_synced
 
 

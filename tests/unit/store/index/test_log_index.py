@@ -1,4 +1,4 @@
-"""What the index of a log promises about lookups: right answers, and how much is read for them.
+"""The index of a log promises right answers to lookups, and a bound on the positions examined.
 
 Cost is counted, not timed: `examined` of a segment is how many of its positions were looked at.
 """
@@ -236,7 +236,7 @@ def test_the_next_of_a_rare_subject_is_found_by_its_first_and_last() -> None:
 
 
 def test_the_next_of_many_rare_subjects_is_looked_for_in_one_block() -> None:
-    """Too many to look at each, and in a few blocks only."""
+    """The rare subjects are too many to look at each, and in a few blocks only."""
     rare = [b"rare.%d" % number for number in range(2000)]
     crowd = [b"many.%d" % (number % 50) for number in range(BLOCKS * BLOCK_POSITIONS)]
     index = index_of(rare, crowd, [*crowd, *rare, *crowd])
@@ -256,7 +256,7 @@ def test_how_many_are_pending_is_known_by_looking_at_one_block(patterns: list[by
     index.delete(500)
     kept = SubjectFilter(index, patterns)
     kept.pending(1)
-    # From the last position of a block, which is the most that has to be looked at.
+    # The last position of a block costs the longest look.
     place = 3 * BLOCK_POSITIONS
     names = index.subjects.names
     expected = sum(
@@ -327,7 +327,7 @@ def test_a_cursor_looks_at_every_message_about_once() -> None:
         seen, left = seen + 1, left - 1
         assert cursor.pending() == left
     assert (seen, left) == (expected, 0)
-    # Once to find what is next, once to count what was passed.
+    # One look finds the next message, one counts the messages that were passed.
     assert examined(index) - before <= 2.2 * index.messages
 
 
@@ -523,7 +523,7 @@ def test_a_place_that_moves_over_what_it_took_does_not_look_at_what_is_between()
     index.delete(taken[5])
     before = examined(index)
     cursor.move(taken[4] + 1)
-    # Five and one more that is gone.
+    # Five messages were passed, and one more is gone.
     assert cursor.pending() == left - 6
     cursor.move(taken[5] + 1)
     assert cursor.pending() == left - 6
@@ -533,7 +533,7 @@ def test_a_place_that_moves_over_what_it_took_does_not_look_at_what_is_between()
 def test_after_many_removals_only_blocks_that_lost_something_are_counted_anew(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    # Else blocks are counted by who is in them, and not looked at.
+    # Else blocks are counted by the ids in them, and not looked at.
     monkeypatch.setattr(subject_filter, "IDS_IN_SET_MAX", 100)
     pattern = b"many.*"
     index = sparse_index()
@@ -547,7 +547,7 @@ def test_after_many_removals_only_blocks_that_lost_something_are_counted_anew(
         index.delete(sequence)
     before = examined(index)
     assert kept.pending(1) == whole - lost
-    # And the last blocks, which are not full.
+    # The last block of each segment is not full, and looked at as well.
     assert examined(index) - before <= (3 + len(index.segments)) * BLOCK_POSITIONS
     assert kept.pending(1) == whole - lost
 

@@ -1,4 +1,4 @@
-"""How many messages are to come is known without looking through the log."""
+"""The number of pending messages is known without a look through the log."""
 
 from collections.abc import Callable
 from typing import Any
@@ -48,7 +48,7 @@ def _note(
 
 
 def scanned(log: MemoryLog, sequence: int) -> int:
-    """The same by looking at every message."""
+    """The number of pending messages, found by a look at every message."""
     last = log.last_sequence + 1
     there = [each for each in range(sequence, last) if log.index.has(each)]
     return sum(log.subject_of(each).startswith(b"a.") for each in there)

@@ -1,9 +1,9 @@
-"""What a caller journals together with a removal is there together with it, whatever happens.
+"""A caller's entry that is journalled with a removal is there together with it after any crash.
 
 The caller here acknowledges messages: each is removed, and the entry names it. So after any crash
 the messages that are not there are those that the entries name: neither one removed without being
-acknowledged, nor one acknowledged and still there. The journal is written anew meanwhile, and the
-caller says in few words what is still true.
+acknowledged, nor one acknowledged and still there. The journal is rewritten meanwhile, and the
+caller replaces its entries by a snapshot.
 """
 
 from random import Random
@@ -25,7 +25,7 @@ from headwater.testing.entropy import SeededEntropy
 FOLDER = "/stream"
 PATH = f"{FOLDER}/{JOURNAL_FILE}"
 SEGMENT_BYTES_MAX = 400
-# Small ones, so that the journal has several of them.
+# Pages are small, so that the journal has several.
 PAGE_BYTES = 128
 
 ACKNOWLEDGED = CALLER_KINDS
@@ -47,7 +47,7 @@ def acknowledge(log: MessageLog, sequences: list[int]) -> int:
 
 
 def acknowledged(entries: list[Entry]) -> set[int]:
-    """Everything the entries name; a snapshot replaces what was said before it."""
+    """All sequences that the entries name; a snapshot replaces the entries before it."""
     found: set[int] = set()
     for entry in entries:
         if entry.kind == SNAPSHOT:
@@ -209,7 +209,7 @@ def test_damage_costs_all_of_it(bit: int) -> None:
 
 
 def test_behind_damage_a_removal_stands_alone_but_not_after_a_power_loss() -> None:
-    """Bytes that rot must not bring back what was deleted; what the power tore was not promised."""
+    """Damage must not bring back deleted messages; entries torn by a power loss may be lost."""
     disk = SimDisk()
     log = created(disk)
     append(log, 6)
@@ -266,7 +266,7 @@ def compact(log: FileLog) -> None:
 def check_survivor(disk: SimDisk, machine_fell: bool) -> None:
     log = reopened(disk, machine_fell)
     check_agreement(log)
-    # And it goes on from there, with what it was told and nothing else.
+    # The log goes on from there, with its entries and nothing else.
     append(log, 2)
     acknowledge(log, [log.last_sequence])
     before = acknowledged(log.entries) | {log.last_sequence}
@@ -315,6 +315,6 @@ def test_a_crash_at_every_operation_leaves_both_or_none(moment: Moment, mode: Mo
 
 @pytest.mark.parametrize("mode", ["strict", None])
 def test_a_crash_between_removing_and_erasing_leaves_both_or_none(mode: Mode | None) -> None:
-    """Not in the middle of a record that is written over: that is damage to what was there."""
+    """No crash is in the middle of an overwritten record: that would damage the old record."""
     for number in POINTS_ERASING:
         crash(number, "before", mode, erases=True)

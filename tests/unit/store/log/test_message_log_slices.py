@@ -1,4 +1,4 @@
-"""Long work on a log is done some at a time, with the same result as at once.
+"""Long work on a log is done in slices, with the result of work that is done at once.
 
 Work is counted, not timed: a step says how much it did.
 """
@@ -84,7 +84,7 @@ def test_many_subjects_are_compared_some_at_a_time() -> None:
     steps = steps_of(log.preparing((b"s.*.a",)))
     assert sum(steps) == len(MANY)
     assert max(steps) <= STEP_UNITS_MAX
-    # And then it is known.
+    # The matching subjects are known then.
     assert steps_of(log.preparing((b"s.*.a",))) == []
     assert log.filter((b"s.*.a",)).subject_count() == (len(MANY) + 1) // 2
 
@@ -234,7 +234,7 @@ def test_no_checkpoint_tells_of_half_of_it(monkeypatch: pytest.MonkeyPatch) -> N
     while log.messages == 9:
         next(work)
     assert log.is_deleting
-    # As a server does that ends in the middle of it.
+    # A server that ends in the middle of the work closes the log.
     log.close()
     assert open_log(disk, FOLDER, SeededEntropy(Random(2))).messages == 2
 
@@ -282,7 +282,7 @@ def test_a_crash_while_everything_goes_leaves_all_or_nothing_and_says_of_nothing
         disk.crash_at(disk.operations + crash)
         try:
             at_once(log.deleting([*range(1, 10)]))
-            # It needs no more operations than that.
+            # The deletion needs fewer operations than that.
             break
         except PowerLost:
             pass

@@ -1,4 +1,4 @@
-"""A start after the server was killed: what it costs for each stream, and what it leaves to do."""
+"""A start after the server was killed: its cost for each stream, and the work left to do."""
 
 from headwater.runtime.fsync import SyncDriver
 from headwater.store.log.message_log import Batch
@@ -68,7 +68,7 @@ def test_the_first_sync_after_a_kill_comes_at_once_and_covers_streams_nobody_wri
 
 
 def test_a_segment_that_is_written_anew_waits_for_entries_of_before_the_kill() -> None:
-    """Else the power could take what a caller said of a message, and leave the message gone."""
+    """Else a power loss could take a caller's entry about a message, and leave the message gone."""
     disk = SimDisk()
     store = opened(disk, SyncMode.INTERVAL)
     log = store.create_stream("s")

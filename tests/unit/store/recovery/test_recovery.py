@@ -67,7 +67,7 @@ ROWS = {row.found: row for row in rows()}
 
 @dataclass
 class Outcome:
-    """What opening did, in the words of the table."""
+    """The outcome of opening a log, in the words of the table."""
 
     reported: set[str] = field(default_factory=set)
     sets_aside: bool = False
@@ -81,7 +81,7 @@ SCENARIOS: dict[str, list[Scenario]] = {}
 
 
 def scenario(found: str) -> Callable[[Scenario], Scenario]:
-    """A way to bring about what a row is about; a row may have several."""
+    """A scenario that brings about the state of a row; a row may have several."""
 
     def register(function: Scenario) -> Scenario:
         SCENARIOS.setdefault(found, []).append(function)
@@ -344,7 +344,7 @@ def an_entry_is_damaged_and_the_machine_fell() -> Outcome:
     disk = killed()
     extend(disk, JOURNAL, joint_removal(LAST))
     disk.flip_bit(JOURNAL, HEADER_BYTES + 10, 1)
-    # Of a machine that did not fall a removal stands alone.
+    # A removal stands alone if the machine did not fall.
     assert open_log(disk.clone(), FOLDER, entropy()).get(5) is None
     return outcome_of(disk, machine_fell=True)
 
@@ -456,7 +456,7 @@ def a_message_is_damaged_that_a_footer_knows() -> Outcome:
 @scenario("erased message that nothing else calls deleted")
 def an_erased_message() -> Outcome:
     disk, log = written()
-    # All that says that it is deleted is its record.
+    # Only its record says that the message is deleted.
     log.segments.erase([3])
     log.sync()
     outcome = judged(log, disk, reserved=0)
@@ -567,7 +567,7 @@ def store_outcome(disk: SimDisk, boot_id: str = "boot 1", streams: str = "ab") -
 def half_a_frame() -> Outcome:
     disk = used(power_lost=True)
     path = ahead(disk)
-    # As the beginning of the next write.
+    # The bytes look like the beginning of the next write.
     extend(disk, path, disk.dump()[path][HEADER_BYTES : HEADER_BYTES + 40])
     return store_outcome(disk, "boot 2")
 

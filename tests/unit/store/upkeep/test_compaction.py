@@ -1,4 +1,4 @@
-"""Segments written anew: the same answers from fewer bytes, whatever happens meanwhile."""
+"""Compacted segments give the same answers from fewer bytes, whatever happens meanwhile."""
 
 from random import Random
 

@@ -1,4 +1,4 @@
-"""A journal written anew says the same in fewer words, whatever is journalled meanwhile."""
+"""A rewritten journal holds the same facts in fewer entries, whatever is journalled meanwhile."""
 
 from random import Random
 
@@ -42,7 +42,7 @@ callers = st.tuples(st.sampled_from([CALLER_KINDS, 301]), st.binary(max_size=4))
 
 
 def facts_of(entries: list[Entry]) -> tuple[set[int], set[int], list[tuple[int, bytes]]]:
-    """What is deleted, what is lost, and what callers wrote: sequence by sequence."""
+    """The deleted sequences, the lost ones, and the entries of callers."""
     gone: dict[int, set[int]] = {DELETED: set(), LOST: set()}
     written = []
     for entry in entries:
@@ -216,7 +216,7 @@ def test_entries_on_the_disk_do_not_speak_of_messages_that_are_not(by_callers: b
     assert again.findings.reported == []
 
 
-# --- with the help of who wrote it ----------------------------------------------------------------
+# --- with the help of the caller ------------------------------------------------------------------
 
 COUNTED = CALLER_KINDS
 TOTAL = CALLER_KINDS + 1
@@ -313,11 +313,11 @@ def test_how_much_callers_wrote_is_counted_from_the_last_time_on() -> None:
     assert (log.journal.caller_bytes, log.journal.caller_bytes_rewritten) == (2 * one, anew)
     disk.kill()
     again = reopened(disk)
-    # What of that was true the last time is not known in this life.
+    # This process does not know which of these entries the last rewriting kept.
     assert (again.journal.caller_bytes, again.journal.caller_bytes_rewritten) == (anew + 2 * one, 0)
     again.journal_rewrites.start_over([(COUNTED, b"8")], again.lost)
     assert (again.journal.caller_bytes, again.journal.caller_bytes_rewritten) == (0, one)
-    # Kept as it is, where nobody says what is true.
+    # The entries are kept as they are if no caller names those to keep.
     rewritten(again)
     assert (again.journal.caller_bytes, again.journal.caller_bytes_rewritten) == (0, one)
     again.write_entries([(COUNTED, b"9")])

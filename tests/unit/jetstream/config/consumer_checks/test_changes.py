@@ -1,4 +1,4 @@
-"""What consumers of a work queue have is theirs alone, and what a change leaves behind."""
+"""Consumers of a work queue share no messages, and a change keeps the rest of a configuration."""
 
 from typing import NamedTuple
 
@@ -46,7 +46,7 @@ def among(stream: StreamConfig, *others: ConsumerConfig) -> ConsumerSurroundings
 
 
 def refusal(config: ConsumerConfig, around: ConsumerSurroundings) -> int:
-    """The code of why a stream can not have another consumer; 0 if it can."""
+    """The code of the error that refuses another consumer of a stream; 0 if it is accepted."""
     try:
         check_addition(config, around)
     except ApiError as error:

@@ -18,7 +18,7 @@ INVALID = error_codes.STREAM_INVALID_CONFIG.err_code
 
 
 def refusal(filters: tuple[str, ...]) -> int:
-    """The code of what is wrong with filters; 0 if nothing is."""
+    """The code of the error that refuses filters; 0 if they are accepted."""
     try:
         check_filters(ConsumerConfig(filter_subjects=filters))
     except ApiError as error:
@@ -27,7 +27,7 @@ def refusal(filters: tuple[str, ...]) -> int:
 
 
 def expected_refusal(filters: list[str]) -> int:
-    """The same, each compared with each."""
+    """The code expected from a comparison of each filter with each other one."""
     for position, subject in enumerate(filters):
         if not is_valid_subject(subject):
             return INVALID

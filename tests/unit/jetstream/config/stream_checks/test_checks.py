@@ -47,7 +47,7 @@ def request_of(document: Document) -> StreamRequest:
 
 
 def surroundings_of(streams: list[Document], limits: dict[str, Any]) -> Surroundings:
-    """What an account looks like after the streams were created one after the other."""
+    """An account after the streams were created one after the other."""
     configs: dict[str, StreamConfig] = {}
     surroundings = Surroundings(streams=configs, **limits)
     for document in streams:

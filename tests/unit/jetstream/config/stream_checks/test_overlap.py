@@ -1,4 +1,4 @@
-"""Which subjects collide: nats-server's rules, and the tree against comparing each with each."""
+"""Collisions of subjects: nats-server's rules, and the tree against comparing each with each."""
 
 import pytest
 from hypothesis import given
@@ -36,7 +36,7 @@ from headwater.jetstream.errors import ApiError
         ("*a", "b", False),
         (">a.*", "b.*", True),
         (">a.*", "b.c", False),
-        # What is no subject collides with nothing but itself.
+        # A text that is no subject collides with nothing but itself.
         ("a.", "a.*", False),
         ("a.", "a.", True),
         ("", "*", False),

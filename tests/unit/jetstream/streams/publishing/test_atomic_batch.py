@@ -1,4 +1,4 @@
-"""Atomic batches: all of it or nothing, whatever ends it."""
+"""Atomic batches are stored whole or not at all, whatever ends them."""
 
 import pytest
 
@@ -41,7 +41,7 @@ def test_a_commit_may_be_left_out_of_the_batch(drive: Drive) -> None:
 
 
 def test_a_batch_is_one_record(drive: Drive) -> None:
-    """Only so can a failing disk not store half of it."""
+    """A failing disk cannot store half of one record."""
     driver = drive(allow_atomic=True, allow_rollup_hdrs=True)
     driver.fill("S.a", "S.b")
     driver.hold()
@@ -110,7 +110,7 @@ PLAIN = [
     Publish("S.b", b"2", member(2)),
     Publish("S.a", b"3", member(3, "1", Nats_Msg_Id="q")),
 ]
-"""A batch that asks for nothing, and is not looked at message by message."""
+"""A batch without conditions, which is not checked message by message."""
 
 
 @pytest.mark.parametrize(
@@ -282,7 +282,7 @@ def test_open_batches_may_hold_so_many_bytes_and_no_more(drive: Drive) -> None:
     assert send(driver, member(1, batch="b")).text == ""
     assert send(driver, member(2, batch="a")).error == 10210
     assert driver.abandoned == [(b"a", "large")]
-    # What it held is free again, and so is what a commit has stored.
+    # The room of the abandoned batch is free again, and so is that of a committed one.
     assert send(driver, member(2, batch="b", commit="eob")).document["count"] == 1
     assert room.take_bytes(2 * size)
     assert not room.take_bytes(1)

@@ -1,4 +1,4 @@
-"""What keeps a message out, and which of several reasons is told."""
+"""The reasons to refuse a message, and the one that is told if there are several."""
 
 import pytest
 

@@ -18,14 +18,14 @@ START, APPEND, COMMIT, COMMIT_WITHOUT, PING = Operation
 
 
 class Publisher:
-    """Who publishes one batch."""
+    """A publisher of one batch."""
 
     def __init__(self, driver: StreamDriver, batch: str = "b", flow: int = 100, gap: str = "fail"):
         self._driver = driver
         self._words = f"{batch}.{flow}.{gap}"
 
     def send(self, number: int, operation: Operation, body: bytes = b"x", **headers: str) -> str:
-        """Publish a message; returns what is answered, one answer a line."""
+        """Publish a message; returns the answers, one on each line."""
         reply = f"inbox.{self._words}.{number}.{operation}.$FI".encode()
         named = {name.replace("_", "-"): value for name, value in headers.items()}
         answers = self._driver.publish_together([Publish("S.a", body, named, reply)])

@@ -1,4 +1,4 @@
-"""How long a message lives: what `Nats-TTL` says, as nats-server 2.15 understood it."""
+"""The time to live of a message: values of `Nats-TTL`, as nats-server 2.15 understood them."""
 
 import pytest
 from hypothesis import given

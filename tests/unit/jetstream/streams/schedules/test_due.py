@@ -1,4 +1,4 @@
-"""What happens in a stream when time passes."""
+"""A stream over time: messages expire, markers are written, schedules fire."""
 
 import pytest
 
@@ -62,7 +62,7 @@ def test_a_shorter_age_holds_at_once(drive: Drive) -> None:
 
 
 def test_a_message_that_never_goes_is_looked_at_once(drive: Drive) -> None:
-    """It would otherwise be due again and again."""
+    """The message would otherwise be due again and again."""
     driver = drive(allow_msg_ttl=True, max_age=10 * NS_PER_S)
     driver.publish("S.a", Nats_TTL="never")
     driver.advance(5)

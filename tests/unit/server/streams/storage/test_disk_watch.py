@@ -1,4 +1,4 @@
-"""A full disk: who is refused, what still works, and that all goes on when there is room."""
+"""A full disk: refused requests, requests that still work, and the way back to normal."""
 
 import json
 from errno import ENOSPC
@@ -33,7 +33,7 @@ def world(request: pytest.FixtureRequest) -> StreamWorld:
 
 
 def fill(world: StreamWorld, left_bytes: int = 0) -> None:
-    """Leave so much room, also for whoever has kept some."""
+    """Leave this much free room on the disk, beside the reserve of the server."""
     world.disk.capacity_bytes = world.disk.used_bytes + left_bytes
 
 

@@ -1,4 +1,4 @@
-"""What JetStream takes of the machine, and why it would not start."""
+"""The resources that JetStream takes of the machine, and the reasons not to start."""
 
 import errno
 from typing import Any

@@ -1,4 +1,4 @@
-"""What the archive job and the union read refuse before any Spark starts."""
+"""The settings that the archive job and the union read refuse before any Spark starts."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""Which batch may follow what is committed."""
+"""The batches that may follow the committed ones."""
 
 import pytest
 
@@ -37,7 +37,7 @@ def test_a_new_query_goes_on_where_the_record_ends() -> None:
         (Record(3, 401), commit(4, 501, 601)),  # leaves a gap
         (Record(None, 401), commit(7, 301, 501)),  # another query's checkpoint
         (Record(3, 401), commit(3, 301, 391)),  # the same number, another batch
-        (Record(3, 401), commit(2, 201, 411)),  # an old checkpoint, planned anew
+        (Record(3, 401), commit(2, 201, 411)),  # an old checkpoint, planned again
     ],
 )
 def test_a_batch_that_does_not_join_is_refused(record: Record, offered: BatchCommit) -> None:

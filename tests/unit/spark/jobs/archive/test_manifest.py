@@ -1,4 +1,4 @@
-"""What two runs into one archive must agree on."""
+"""The settings that two runs into one archive must agree on."""
 
 from dataclasses import replace
 from pathlib import Path

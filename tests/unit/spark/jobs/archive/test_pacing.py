@@ -1,4 +1,4 @@
-"""When messages of a replay are due: a schedule without a clock."""
+"""The due times of the messages of a replay: a schedule without a clock."""
 
 import pytest
 from hypothesis import given
@@ -32,7 +32,7 @@ def test_the_schedule_is_absolute() -> None:
 
 
 def test_order_comes_before_time() -> None:
-    """The clock of the server was set back by an hour: what follows is due at once."""
+    """The clock of the server was set back by an hour: the messages behind are due at once."""
     pace = Pace(1.0, ANCHOR)
     ahead = START + 60 * NS_PER_S
     assert pace.ready([STORED + 60 * NS_PER_S], 0, ahead) == 1
@@ -71,7 +71,7 @@ def test_a_speed_that_should_have_been_refused(speed: float) -> None:
 def test_all_are_published_in_order_and_none_before_its_time(
     speed: float, offsets_ns: list[int], waits_ns: list[int]
 ) -> None:
-    """However long the pauses are in which nobody looks, up to the end."""
+    """The pauses between two looks may have any length, up to the end."""
     stored = [STORED + each for each in offsets_ns]
     pace = Pace(speed, ANCHOR)
     now_ns, done = START, 0

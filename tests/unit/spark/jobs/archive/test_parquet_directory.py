@@ -1,4 +1,4 @@
-"""The record of an archive of plain Parquet files: its names, and what a crash may leave."""
+"""The record of an archive of plain Parquet files: its names, and the leftovers of a crash."""
 
 from pathlib import Path
 
@@ -24,7 +24,7 @@ def log(tmp_path: Path) -> ParquetDirectory:
 
 
 def draft(root: Path, token: str, batch: int, task: int = 0, number: int = 0) -> DataFile:
-    """A file as a task leaves it; what is in it does not matter here."""
+    """A file as a task leaves it; its content does not matter here."""
     name = f"part-{batch:010d}-{task:05d}-{number:04d}-{RUN}-{task}"
     path = root / DRAFTS.path(f"token_2={token}", name)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -42,7 +42,7 @@ def names(log: ParquetDirectory) -> list[str]:
 
 
 def visible(root: Path) -> list[str]:
-    """What a plain reader of the directory sees."""
+    """The files that a plain reader of the directory sees."""
     return sorted(path.name for path in root.rglob("*.parquet"))
 
 

@@ -1,4 +1,4 @@
-"""By what an archive is divided, and how its directories spell it."""
+"""The columns by which an archive is divided, and the names of its directories."""
 
 import pytest
 from hypothesis import given

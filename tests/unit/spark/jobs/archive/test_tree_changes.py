@@ -1,4 +1,4 @@
-"""Files come and go in one step, for whoever lists a tree and knows nothing else."""
+"""Files come and go in one step, for a reader that lists a tree and knows nothing else."""
 
 import os
 import shutil

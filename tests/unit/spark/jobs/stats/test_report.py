@@ -51,7 +51,7 @@ EMPTY = Figures(
 
 
 class Page(HTMLParser):
-    """What a browser would find: balanced tags, tables as rows of texts, what it would load."""
+    """The page as a browser finds it: balanced tags, tables as rows of texts, resources to load."""
 
     VOID = frozenset({"meta", "br", "img"})
 
