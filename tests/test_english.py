@@ -21,7 +21,6 @@ ROOT: Final = Path(__file__).resolve().parent.parent
 UNREAD: Final = (
     "tests/interop",
     "tests/robustness",
-    "tests/simulation",
     "tests/spark",
 )
 

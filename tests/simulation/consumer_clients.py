@@ -1,8 +1,8 @@
 """Client programs that consume a stream, each on a host of its own: they die and come back.
 
-They do what programs do: pull or have pushed, work, acknowledge in all the ways there are. How
-they behave is thrown with dice, until they are told to be calm: then they acknowledge at once and
-wait until it is answered.
+The programs pull messages or have them pushed, work, and acknowledge in every way the protocol has.
+Random numbers decide their behaviour until `Moments.is_calm` is set: from then on they acknowledge
+at once and wait for the answer.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ STREAM = "S"
 NO_RESPONDERS = "503"
 
 FAILURES = (nats.errors.Error, OSError, TimeoutError)
-# What becomes of a message, and how often.
+# The possible outcomes of a message at a worker, with their weights.
 FATES = {
     "double": 12,
     "plain": 2,
@@ -44,9 +44,9 @@ FATES = {
 
 @dataclass
 class Moments:
-    """What has just happened, for whoever wants to strike at the worst of times."""
+    """Events that were just seen, so that a fault can strike at the worst moment."""
 
-    # Whether clients are to do as well as they can.
+    # Whether clients acknowledge every message at once.
     is_calm: bool = False
     sent: asyncio.Event = field(default_factory=asyncio.Event)
     seen: asyncio.Event = field(default_factory=asyncio.Event)
@@ -70,7 +70,7 @@ class Worker(ABC):
         self.host.spawn(self.boot())
 
     async def boot(self) -> None:
-        """What the program does."""
+        """The main program of the host, from its connection on."""
         self.dice = self.world.dice("worker", self.host.name, self.host.boots)
         self.messages: asyncio.Queue[Msg] = asyncio.Queue()
         client = await connected()
@@ -173,7 +173,7 @@ class PullWorker(Worker):
             await self._work_on(client, asked, batch)
 
     async def _work_on(self, client: NatsClient, asked: str, batch: int) -> None:
-        """Work on what was asked for, until that is all or there is no more."""
+        """Work on the messages of a pull, until its batch is complete or no more come."""
         while batch:
             try:
                 message = await asyncio.wait_for(self.messages.get(), PULL_S + 0.2)
@@ -229,7 +229,7 @@ class PushWorker(Worker):
 class OrderedReader(Worker):
     """Reads everything in order, by consumers that it makes as it needs them.
 
-    What it has got to it remembers across its own deaths.
+    The last sequence it has read survives its crashes.
     """
 
     last: int = 0

@@ -1,12 +1,12 @@
-"""What clients of a stream's consumers saw and said, and whether it can all be true.
+"""The deliveries and acks that clients of consumers saw and sent, and the check of them.
 
 The rules are those of the consistency contract for one server, stated against times and sequences
-alone; nothing in this module knows how a server works. What may have happened to the messages
-themselves is judged by `StreamLedger`, for which every delivery is a sighting.
+alone; nothing in this module knows how a server works. `StreamLedger` judges the fate of the
+messages themselves; it takes every delivery as a sighting.
 
 An acknowledgement that was answered is as durable as an acknowledged message is: a crash may cost
-it only as far as the stream's row of the contract allows. One that nobody confirmed may have been
-made or not.
+it only as far as the stream's row of the contract allows. An acknowledgement without an answer may
+have been carried out or not.
 """
 
 from collections import defaultdict
@@ -26,7 +26,7 @@ AckPolicy = Literal["explicit", "all", "none"]
 
 @dataclass(frozen=True)
 class Rules:
-    """What a consumer was asked to do."""
+    """The configuration of a consumer, as far as the checks need it."""
 
     name: str
     acks: AckPolicy = "explicit"
@@ -74,7 +74,7 @@ class Delay:
 
 @dataclass(frozen=True)
 class Look:
-    """What a consumer told of itself when it was asked at a time."""
+    """The state of a consumer in the answer to an info request."""
 
     consumer: str
     at_s: float
@@ -107,7 +107,7 @@ class ConsumerLedger(StreamLedger):
     creations_s: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
     # When clients died.
     deaths_s: list[float] = field(default_factory=list)
-    # What clients are done with, by consumer, as far as they said so.
+    # The sequences that clients are done with, by consumer, as far as they acknowledged them.
     _said: dict[str, set[int]] = field(default_factory=dict)
 
     def got(self, delivery: Delivery) -> None:
@@ -115,7 +115,7 @@ class ConsumerLedger(StreamLedger):
         self.saw(delivery.sequence, delivery.identity, delivery.at_s, delivery.consumer)
 
     def check(self, final: dict[int, str], now_s: float) -> None:
-        """Hold everything seen against what is in the stream at the end, when all is drained."""
+        """Check all observations against the contents of the stream at the end, after draining."""
         for rules in self.rules.values():
             told = self.deliveries if rules.acks == "none" else self.acks
             self._said[rules.name] = {e.sequence for e in told if e.consumer == rules.name}
@@ -220,7 +220,7 @@ class ConsumerLedger(StreamLedger):
                 raise Violation(f"left: {identity} at {sequence}, though all are done with it")
 
     def _check_order_without_acks(self) -> None:
-        """Who reads in order gets everything once."""
+        """A consumer without acks delivers every message once, in order."""
         for rules in self.rules.values():
             if rules.acks == "none":
                 got = [each.sequence for each in self.deliveries if each.consumer == rules.name]
@@ -272,7 +272,7 @@ class ConsumerLedger(StreamLedger):
                     raise Violation(f"paused: {delivery} during {pause}")
 
     def _check_delays(self) -> None:
-        """What was asked for later does not come before, if nobody else asks for it."""
+        """A NAK's delay keeps its message back, unless another NAK of the message ends sooner."""
         for delay in self.delays:
             about = (delay.consumer, delay.sequence)
             deliveries = [
@@ -283,7 +283,7 @@ class ConsumerLedger(StreamLedger):
             if (
                 delay.done_s == inf
                 or any(other.until_s < delay.until_s for other in others)
-                # That it was delivered may be forgotten: then it has still to come.
+                # A crash may forget the delivery: the message is then still to be delivered.
                 or any(got_s <= crash.at_s <= delay.done_s for crash in self.crashes)
                 or self._is_forgotten(delay.done_s, inf)
             ):

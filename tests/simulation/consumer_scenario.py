@@ -1,8 +1,8 @@
 """Writers and consumers of one stream while clients die, and the server is killed or loses power.
 
-What kind of stream it is and which consumers it has, a `Layout` says, drawn with the run's dice.
+A `Layout` holds the kind of the stream and its consumers, drawn from the random numbers of the run.
 When all faults are over, everything has to be delivered and acknowledged within a time that no
-client could need: what takes longer is stuck.
+client could need: a consumer that takes longer is stuck.
 """
 
 import asyncio
@@ -200,7 +200,7 @@ class ConsumerScenario:
         client = await connected()
         await self._create(client)
         if self.durability.promise.power_s:
-            # What is there to consume with is there for sure.
+            # From here on no power loss can take the stream and its consumers away.
             await asyncio.sleep(self.durability.promise.power_s)
         self._install_workers(world)
         self.writing = len(WRITERS)
@@ -332,7 +332,7 @@ class ConsumerScenario:
             world.restart(name)
 
     async def _worst_moment(self, dice: random.Random) -> None:
-        """When a message is on its way in, on its way out, or is being acknowledged."""
+        """Wait until a message is on its way in, on its way out, or is being acknowledged."""
         moments = self.moments
         moment = dice.choice((None, moments.sent, moments.seen, moments.acked, moments.acked))
         if moment is None:
@@ -342,7 +342,7 @@ class ConsumerScenario:
             await asyncio.wait_for(moment.wait(), ANSWER_S)
         await asyncio.sleep(dice.uniform(0, ROUND_TRIP_S))
 
-    # --- who looks, pauses and purges ----------------------------------------------------------
+    # --- the operator: looks, pauses and purges ------------------------------------------------
 
     async def _operate(self, world: World) -> None:
         dice = world.dice("operator")
@@ -366,7 +366,7 @@ class ConsumerScenario:
         await client.close()
 
     async def _delete_idler(self, client: NatsClient) -> None:
-        """Until it is gone: that it was before may be lost."""
+        """Delete the idle consumer until it is gone: a crash may lose an earlier deletion."""
         while self.layout.has_idler:
             try:
                 await asked(client, f"CONSUMER.DELETE.{STREAM}.{IDLER.name}")
@@ -385,7 +385,7 @@ class ConsumerScenario:
         return found
 
     async def _count(self, world: World, client: NatsClient, rules: Rules) -> None:
-        """Where nothing changes meanwhile, count the messages that a consumer has to deliver."""
+        """Count the messages that a consumer has to deliver, if nothing changes meanwhile."""
         before = await self._look(world, client, rules)
         state_before = await asked(client, f"STREAM.INFO.{STREAM}")
         contents = await self._contents(client)
@@ -464,7 +464,7 @@ class ConsumerScenario:
             await asyncio.sleep(0.1)
 
     async def _check_the_dead_keep_nothing(self, world: World, client: NatsClient) -> None:
-        """What a client has taken with it comes to others in time, what it waited for at once."""
+        """Messages of a dead client are redelivered in time; its waiting pull takes no others."""
         plans = [
             plan
             for plan in self.layout.plans
@@ -499,7 +499,7 @@ class ConsumerScenario:
         self._check_came(rules.name, held, died_s, died_s + ACK_WAIT_S + PROBE_S)
 
     def _check_came(self, consumer: str, identity: str, after_s: float, until_s: float) -> None:
-        """Whether a message has come to somebody in time."""
+        """Check that a message was delivered in time. Raises Violation."""
         came_s = [
             each.at_s
             for each in self.ledger.deliveries
@@ -563,7 +563,7 @@ def run_scenario(world: World, scenario: ConsumerScenario) -> None:
 
 
 def broken_promise(defect: Defect, patch: pytest.MonkeyPatch) -> bool:
-    """Whether a seed finds what a defect does."""
+    """Whether a seed finds the violation that a defect causes."""
     defect.plant(patch)
     for seed in range(1, SEEDS_FOR_DEFECTS + 1):
         world = World(seed, virtual_s_max=VIRTUAL_S_MAX)
@@ -578,7 +578,7 @@ def broken_promise(defect: Defect, patch: pytest.MonkeyPatch) -> bool:
 
 
 def run_quietly(defect: Defect, patch: pytest.MonkeyPatch) -> None:
-    """The same without any faults: everything is well."""
+    """Run the scenario with a defect but without any faults: every check passes."""
     defect.plant(patch)
     for seed in range(1, SEEDS_WITHOUT_FAULTS + 1):
         world = World(seed, virtual_s_max=VIRTUAL_S_MAX)
@@ -588,11 +588,11 @@ def run_quietly(defect: Defect, patch: pytest.MonkeyPatch) -> None:
 
 
 class Refused(Exception):
-    """The server says that it can not do what it was asked."""
+    """The server answered an API request with an error."""
 
 
 async def asked(client: NatsClient, call: str, body: object = None) -> dict[str, Any]:
-    """Call the API. Raises Refused, and what nats-py does."""
+    """Call the API. Raises Refused, and the errors of nats-py."""
     payload = b"" if body is None else json.dumps(body).encode()
     reply = await client.request(f"$JS.API.{call}", payload, timeout=ANSWER_S)
     document: dict[str, Any] = json.loads(reply.data)

@@ -72,7 +72,7 @@ class Participant:
         self.host.spawn(self.boot())
 
     async def boot(self) -> None:
-        """What the program does when its host starts."""
+        """The main program of the host, run when the host starts."""
         raise NotImplementedError
 
     async def settled(self) -> bool:

@@ -1,11 +1,11 @@
-"""What writers and readers of a stream saw, and whether it can all be true.
+"""The observations of a stream's writers and readers, and the check of them.
 
 The rules are those of the consistency contract for one server. They are stated here against times
 and sequences alone; nothing in this module knows how a server works.
 
 A message may be missing at the end for two reasons: a crash has cost it, as far as its row of the
-contract allows that, or it was let go. Whether it may have been let go is judged by what was asked
-for, answered or not: limits, messages that take the place of others, requests, and its own time.
+contract allows that, or the server removed it. A removal has to have a cause among those that
+clients asked for, answered or not: limits, roll-ups, requests, and the message's own TTL.
 """
 
 from collections import Counter
@@ -17,7 +17,7 @@ from typing import Literal
 CrashMode = Literal["kill", "power"]
 
 IN_FLIGHT_S = 0.05
-"""How long bytes may be on their way."""
+"""The longest time that bytes may be on their way."""
 
 
 class Violation(AssertionError):
@@ -26,7 +26,7 @@ class Violation(AssertionError):
 
 @dataclass(frozen=True)
 class Promise:
-    """What a stream may lose: what was seen less than so long before a crash."""
+    """The messages that a stream may lose: those seen less than so long before a crash."""
 
     kill_s: float
     power_s: float
@@ -81,7 +81,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Limits:
-    """How much a stream keeps; 0 for all of it."""
+    """The limits of a stream; 0 for none."""
 
     messages: int = 0
     per_subject: int = 0
@@ -211,7 +211,7 @@ class StreamLedger:
                         raise Violation(f"not rolled up: {before} by {identity} at {sequence}")
 
     def _check_requests(self, final: dict[int, str]) -> None:
-        """What was there when somebody asked for it to go, and is told that it went, stays gone."""
+        """A message that an answered request removed stays removed."""
         for request in self.requests:
             if any(crash.may_cost(request.done_s, self.promise) for crash in self.crashes):
                 continue

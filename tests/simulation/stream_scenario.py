@@ -1,6 +1,6 @@
 """Writers and readers of one stream while its server is killed, loses power, and loses its disk.
 
-A stream may also let messages go, in every way there is: which of them a run has, the dice say.
+A stream may also remove messages, in every way there is: random numbers choose those of a run.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ from tests.simulation.stream_ledger import (
 )
 
 FLUSH_S = 0.1
-"""How long an async stream may keep a message in memory, with room for a busy server."""
+"""The longest time that an async stream keeps a message in memory, with room for a busy server."""
 ANSWER_S = 1.0
 ROUND_TRIP_S = 0.004
 WRITERS = 3
@@ -40,7 +40,7 @@ MESSAGES_PER_WRITER = 25
 CRASHES = 3
 BATCH_SIZE = 3
 REPEATED = 0.1
-"""How often a writer repeats what he has published before."""
+"""The probability that a writer repeats a message it has published before."""
 STREAM = "S"
 TTL_S = 2
 LIMITS = {"messages": 30, "keys": 4}
@@ -100,7 +100,7 @@ class StreamScenario:
         chosen = {name: LIMITS[name] for name in LIMITS if name in self.features}
         limits = Limits(chosen.get("messages", 0), chosen.get("keys", 0))
         self.ledger = StreamLedger(self.durability.promise, limits)
-        # What the description of the stream was to be: said, and answered.
+        # The descriptions that the stream was to get, each with whether that was answered.
         self.descriptions: list[tuple[str, bool]] = [("", True)]
         self.seen = asyncio.Event()
         self.sent = asyncio.Event()
@@ -177,7 +177,7 @@ class StreamScenario:
                 await self._check_counts()
 
     async def _check_counts(self) -> None:
-        """What is there after a crash keeps to the limits at once, not when the next one comes."""
+        """The stream keeps its limits right after a crash, not only from the next message on."""
         client = await connected()
         body = json.dumps({"subjects_filter": ">"}).encode()
         with contextlib.suppress(*FAILURES):
@@ -198,7 +198,7 @@ class StreamScenario:
         await asyncio.sleep(dice.uniform(0, 1.0))
         return since_s
 
-    # --- who asks for messages to go -----------------------------------------------------------
+    # --- the operator: requests that remove messages -------------------------------------------
 
     async def _operate(self, world: World) -> None:
         if "requests" not in self.features:
@@ -275,7 +275,7 @@ class StreamScenario:
             name = f"w{number}-{position}"
             mine = [each for each in self.wishes if subject_of(each) == subject_of(name)]
             if mine and dice.random() < REPEATED:
-                # Somebody who is not sure, or has forgotten.
+                # A writer that does not know whether it has published the message.
                 await self._publish_until_acked(world, client, dice.choice(mine))
             if self.durability.has_batches and dice.random() < 0.2:
                 await self._publish_batch(world, client, name)
@@ -310,13 +310,13 @@ class StreamScenario:
             return
 
     def _wishes(self, world: World, name: str) -> dict[str, str]:
-        """What a message asks for besides being stored."""
+        """The headers by which a message asks for more than being stored."""
         dice = world.dice("wishes", name)
         if "roll-ups" in self.features and dice.random() < 0.1:
             self.ledger.roll_ups.add(name)
             return {"Nats-Rollup": "sub"}
         if "times" in self.features and dice.random() < 0.3:
-            # It may be stored and never be heard of.
+            # The message may be stored although its ack never arrives.
             self.ledger.goes_s[name] = inf
             return {"Nats-TTL": str(TTL_S)}
         return {}
@@ -326,7 +326,7 @@ class StreamScenario:
         return "disk" in self.features and code == STORE_FAILED
 
     async def _publish_batch(self, world: World, client: NatsClient, name: str) -> None:
-        """Once, whatever comes of it."""
+        """Publish a batch once, whether it succeeds or not."""
         identities = [f"{name}.{position}" for position in range(1, BATCH_SIZE + 1)]
         self.ledger.sent.update(dict.fromkeys(identities, world.loop.now_s()))
         self.ledger.batches[name] = identities
@@ -391,7 +391,7 @@ class StreamScenario:
 
 
 def features_of(world: World) -> frozenset[str]:
-    """What else a run has: half of them nothing, the others some of it."""
+    """The features of a run: none for half of the runs, up to three for the others."""
     dice = world.dice("features")
     count = dice.choice((0, 0, 0, 1, 2, 3))
     return frozenset(dice.sample(FEATURES, count))

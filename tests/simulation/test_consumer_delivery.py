@@ -1,7 +1,7 @@
-"""What consumers promise while clients and the server crash, many seeds.
+"""The promises of consumers while clients and the server crash, many seeds.
 
-What is promised, by the durability level of the stream; what a crash may cost is a message or an
-answer that was heard within the window of the row (`sync_interval` for 2 s here):
+A crash may cost messages and answers that were received within a window before it. The window
+depends on the durability of the stream (`sync_interval` is 2 s here):
 
 | stream                | kill of the server            | power loss of the server             |
 |-----------------------|-------------------------------|--------------------------------------|
@@ -12,21 +12,21 @@ answer that was heard within the window of the row (`sync_interval` for 2 s here
 |                       |   flush window                |                                      |
 
 "Answered" are publishes by their acks, acknowledgements and NAKs that were sent as requests (double
-acks), and pauses. What was answered and is not lost by the row holds:
+acks), and pauses. Answers that their row does not allow to be lost hold:
 
 * every message comes to every consumer that is about it, again and again until it is acknowledged;
 * it does not come again after its acknowledgement was answered: with message ids and double acks
   it is processed once;
-* nor before the delay is over that a NAK asked for, nor during a pause;
-* the ack floor does not move back in one life of the server, and after a restart it is not below
-  what was answered;
-* a message that was delivered is as durable as one whose publisher has his ack;
-* a consumer that has lost the end of its stream goes on with what is published after it.
+* it does not come before the delay of its NAK is over, nor during a pause;
+* the ack floor does not move back while the server runs, and after a restart it is not below the
+  acknowledgements that were answered;
+* a message that was delivered is as durable as one whose publisher has its ack;
+* a consumer that has lost the end of its stream goes on with the messages published after it.
 
-Always, whatever is lost: no client that dies keeps a message for longer than `ack_wait`, or at all
-where it only waited for one; `num_pending` is what a scan of the stream counts; no sequence is
-given to two messages. What was never answered may have happened or not, and deliveries that were
-not yet recorded may be repeated with the same delivery count.
+Always, whatever is lost: no client that dies keeps a message for longer than `ack_wait`, and the
+waiting pull of a dead client takes no message; `num_pending` is the count of a scan of the stream;
+no sequence is given to two messages. Requests that were never answered may have been carried out or
+not, and deliveries that were not yet recorded may be repeated with the same delivery count.
 """
 
 import pytest

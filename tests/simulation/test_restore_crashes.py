@@ -119,7 +119,7 @@ CONFIGS: list[tuple[str, bool, Document]] = [
 
 
 async def crash_in_a_restore(world: World, sync_always: bool, config: Document) -> None:
-    """At a moment drawn by lot; and what was answered with a stream is there for good."""
+    """Crash at a random moment of a restore; a restore that was answered is durable."""
     scene = RestoreWorld(world, sync_always, config)
     dice = world.dice("crash")
     client = await scene.start()

@@ -73,7 +73,7 @@ class Scene:
         return data, chunk
 
     async def ending(self) -> Document:
-        """What is told at the end."""
+        """The advisory of a snapshot's end."""
         found: Document = json.loads((await self.endings.get()).data)
         return found
 

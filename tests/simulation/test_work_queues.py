@@ -1,9 +1,9 @@
 """Work queues with four workers that crash, on a server that does, many seeds.
 
-What consumers promise in general is in `test_consumer_delivery`. Here, besides: a message leaves
-the stream by its acknowledgement and not before, and both are remembered or neither. So nothing is
-lost that nobody has worked on, nothing is left in the stream that somebody has, and nothing comes
-again whose acknowledgement was answered.
+The promises of consumers in general are in `test_consumer_delivery`. A work queue promises more: a
+message leaves the stream by its acknowledgement and not before, and a restart remembers both or
+neither. So no message is lost that nobody has worked on, no message is left that a worker has
+acknowledged, and no message comes again whose acknowledgement was answered.
 """
 
 import pytest
