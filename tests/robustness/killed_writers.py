@@ -10,7 +10,7 @@ from headwater.testing.entropy import SeededEntropy, labelled_dice
 
 SEGMENT_BYTES_MAX: Final = 20_000
 
-# What is said: a word, and what it is about.
+# A line of a writer's report: a word, and the numbers it is about.
 Said = tuple[str, int, int]
 
 

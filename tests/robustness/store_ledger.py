@@ -1,7 +1,7 @@
 """Promises of a store about its logs, and whether a store opened later keeps them.
 
-A ledger is kept beside the store, by whoever uses it, and survives every crash. It knows for each
-sequence what may be read there, what must be, and what must not be any more.
+The user of a store keeps a ledger beside it, which survives every crash. For each sequence it knows
+the payloads that may be read, whether one must be there, and whether none may be there any more.
 """
 
 from headwater.store.log.file_log import FileLog
@@ -38,10 +38,10 @@ class LogLedger:
 
     def __init__(self, mode: SyncMode) -> None:
         self.mode = mode
-        # What may be read at a sequence. Two payloads only while it is not certain which.
+        # The payloads that may be read at a sequence: two only while either may be stored.
         self.allowed: dict[int, set[bytes]] = {}
         self.given: dict[int, bytes] = {}
-        # The last sequence of which it was said that it is on the disk.
+        # The last sequence that the log reported as synced.
         self.synced = 0
         # Sequences that somebody asked to remove, and those that are removed for good.
         self.going: set[int] = set()

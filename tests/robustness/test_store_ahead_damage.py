@@ -1,8 +1,8 @@
-"""Damage to what all streams share: the write-ahead files and the store file.
+"""Damage to the files that all streams share: the write-ahead files and the store file.
 
-The power goes when much of what was confirmed is in the write-ahead file and nowhere else, and then
-a bit of that file is flipped, every byte in turn. What is read is right, what was confirmed and is
-missing is said to be lost, and no sequence is given out twice.
+The power goes when many confirmed messages are in the write-ahead file and nowhere else, and then a
+bit of that file is flipped, every byte in turn. Every message that is read is right, every missing
+message that was confirmed is reported as lost, and no sequence is given out twice.
 """
 
 from collections.abc import Callable
@@ -24,7 +24,7 @@ STORE_FILE = f"{FOLDER}/store.hw"
 STREAMS = ("a", "b")
 CALLER_KIND = 300
 SEGMENT_BYTES_MAX = 600
-# What one damaged frame may cost.
+# The most messages that one damaged frame may cost.
 FRAME_MESSAGES_MAX = 1
 
 
@@ -40,7 +40,7 @@ def opened(disk: SimDisk, boot_id: str) -> Store:
 
 
 class Told:
-    """What two streams were told; everything is confirmed before the machine stops."""
+    """The operations on two streams; all of them are confirmed before the machine stops."""
 
     def __init__(self) -> None:
         self.given: dict[str, dict[int, bytes]] = {name: {} for name in STREAMS}
@@ -110,7 +110,7 @@ FILES = [
 
 
 def check(disk: SimDisk, told: Told, boot_id: str, goes_on: bool = True) -> Store:
-    """What is there is right, and what is not there is lost; then the streams go on."""
+    """Every message is right or reported as lost; then the streams go on."""
     store = opened(disk, boot_id)
     journal_is_whole = True
     for log in store.logs.values():
@@ -349,7 +349,7 @@ def test_a_stream_that_can_not_be_read_does_not_keep_the_others_from_it() -> Non
     store = opened(survivor, "boot 2")
     assert list(store.logs) == ["b"]
     assert "stream.hw" in store.unreadable["a"]
-    # What was confirmed of it is kept, for whoever restores that file.
+    # The confirmed messages of the stream are kept, for an operator who restores that file.
     assert [found.kind for found in store.findings.reported] == ["unreadable", "unreadable"]
     assert any("/set-aside/ahead" in name for name in survivor.files())
     check_stream(store.logs["b"], told, "b", is_whole=True)

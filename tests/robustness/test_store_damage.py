@@ -83,7 +83,7 @@ def reopened(disk: SimDisk) -> FileLog:
 
 
 def reopened_or_refused(disk: SimDisk) -> FileLog | str:
-    """The log, or why it can not be opened."""
+    """The log, or the error that keeps it from being opened."""
     try:
         return reopened(disk)
     except StoreError as error:
@@ -106,12 +106,12 @@ def read_everything(log: FileLog) -> dict[int, StoredMessage]:
 
 
 def check(log: FileLog, disk: SimDisk) -> None:
-    """What is there is right, what is not there is said to be lost, and the log goes on."""
+    """Every message is right or reported as lost, and the log goes on."""
     journal_is_whole = not [found for found in log.findings.reported if "journal" in found.detail]
     found = read_everything(log)
     for sequence, message in found.items():
         assert message == stored(sequence)
-        # Only the journal says what was deleted. If it is damaged, and says so, that comes back.
+        # Only the journal has the deletions. If it is reported as damaged, deleted messages return.
         assert sequence in LIVE or (sequence in DELETED and not journal_is_whole)
     for sequence in LIVE:
         assert sequence in found or sequence in log.lost, f"{sequence} is a silent hole"
@@ -237,7 +237,7 @@ def test_a_file_that_is_gone(life: str, path: str) -> None:
             reopened(survivor)
         return
     log = reopened(survivor)
-    # A last segment that is gone without a trace can not be told from one that never was.
+    # A last segment that is gone without a trace cannot be told from one that never was.
     if path != max(name for name in [*survivor.files(), path] if "segment" in name):
         check(log, survivor)
 
@@ -291,7 +291,7 @@ def test_a_file_that_can_not_be_read_at_all(life: str, path: str) -> None:
         survivor.heal(fault)
         assert sorted(read_everything(reopened(survivor))) == LIVE
         return
-    # It was not needed, or not yet: what is in it can not be read, all else can.
+    # The file was not needed to open the log: only its own messages cannot be read.
     for sequence in LIVE:
         if path.endswith(segment_name(log.index.segment_of(sequence).first_sequence)):
             with pytest.raises(StoreError, match="Input/output error"):
@@ -302,7 +302,7 @@ def test_a_file_that_can_not_be_read_at_all(life: str, path: str) -> None:
     assert sorted(read_everything(log)) == LIVE
 
 
-# --- what is known to be gone stays gone --------------------------------------------------------
+# --- messages known to be gone stay gone --------------------------------------------------------
 
 
 def without_footers(disk: SimDisk) -> None:

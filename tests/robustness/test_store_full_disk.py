@@ -2,8 +2,8 @@
 is left of it, it can be tried again; else the log goes offline and says why.
 
 Every operation on the disk of a workload fails in turn, with no room or an error of the disk, with
-none or some of its bytes written. What the log answers afterwards is what it answered before the
-call that failed, or what that call was to bring about; never something in between.
+none or some of its bytes written. The log's answers afterwards are those from before the failed
+call, or those that the call was to bring about; never something in between.
 """
 
 import errno
@@ -48,7 +48,7 @@ def reopened(disk: SimDisk) -> FileLog:
     return open_log(disk, FOLDER, entropy(), segment_bytes_max=SEGMENT_BYTES_MAX)
 
 
-# What is done to the log, and to its twin once it has succeeded.
+# The steps on the log, each with the one for its twin once the log's has succeeded.
 STEPS: list[tuple[Step, Callable[[Twin], object]]] = [
     (lambda log: log.append(batch(1, 3)), lambda twin: twin.append(batch(1, 3))),
     (lambda log: log.append(batch(4, 4)), lambda twin: twin.append(batch(4, 4))),
@@ -129,7 +129,7 @@ def test_every_operation_fails_in_turn(
             assert (code, operation) == (errno.ENOSPC, "write"), "nobody was told"
         else:
             check_offline(log, failure, was, twin)
-        # The disk is whole again, and the server is started anew.
+        # The disk is whole again, and the server is started again.
         disk.heal()
         disk.kill()
         log = reopened(disk)

@@ -1,8 +1,8 @@
-"""Disks that fail what a store does beside appending: trimming, compacting, creating, removing.
+"""Disk failures in a store's other work than appending: trimming, compacting, creating, removing.
 
 Every operation on the disk fails in turn, with no room or an error, with none or some of its bytes
-written, once or from then on. Reads go on as if nothing had happened, what can not be written any
-more says so, and after a restart, or a power loss, everything that was confirmed is there.
+written, once or from then on. Reads go on as if nothing had happened, a log that cannot be written
+any more says so, and after a restart, or a power loss, all that was confirmed is there.
 """
 
 import errno
@@ -23,7 +23,7 @@ FOLDER = "/data"
 SEGMENT_BYTES_MAX = 500
 MODES = {"a": SyncMode.ALWAYS, "b": SyncMode.ALWAYS, "plain": SyncMode.INTERVAL}
 DISK_ERRORS = r"No space left|Input/output error"
-# Once with nothing written, once with as much as the dice say, and from then on.
+# Failures once with nothing written, once with a random part written, and from then on.
 FAULTS: tuple[tuple[int, int | None, int | None], ...] = (
     (errno.ENOSPC, 0, 1),
     (errno.EIO, None, 1),
@@ -138,7 +138,8 @@ def test_every_operation_of_a_trim_fails_in_turn() -> None:
         outcomes.add(frozenset(offline))
         assert "plain" not in offline, "it has nothing to do with it"
         check_restarts(disk, expected)
-    # Nobody if old files can not be removed, one whose own file fails, all by the one they share.
+    # No stream goes offline if old files cannot be removed, one if its own file fails, both if the
+    # file they share does.
     assert outcomes == {frozenset(), frozenset("a"), frozenset("b"), frozenset("ab")}
 
 
@@ -218,7 +219,7 @@ def test_one_stream_that_can_not_be_synced_does_not_keep_the_others_from_it() ->
 
 
 def compact(store: Store) -> None:
-    """One segment of each stream, given up if it can not be written."""
+    """Compact one segment of each stream; the work is abandoned if it cannot be written."""
     problems = []
     for log in store.logs.values():
         work = log.compactions.begin(log.compactions.worthwhile()[0])

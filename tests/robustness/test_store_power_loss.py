@@ -2,8 +2,8 @@
 
 The workload has streams of every sync mode, with segments so small that they fill, are sealed and
 go all the time. It is stopped before and during each operation that changes the disk (after one is
-before the next, with more promised), and each time the disk keeps what was synced and nothing else,
-or whatever else a seed says. The same happens to stores of compressed and of encrypted files.
+before the next, with more promised), and each time the disk keeps the synced bytes and nothing
+else, or a random part of the rest. Stores of compressed and of encrypted files are stopped as well.
 """
 
 from collections.abc import Callable, Iterator
@@ -33,8 +33,8 @@ ENCODINGS = {
 PARTS = 3
 MOMENTS: tuple[Moment, ...] = ("before", "during", "after")
 MODES_OF_LOSS: tuple[Mode, ...] = ("strict", "random")
-# What becomes of the disk at each point. Encoded files add blocks to what is written and no rules
-# to recovery, so that they need fewer throws of the dice; test_encoding has crashes of their own.
+# The fates of the disk at each point. Encoded files add blocks to the written bytes and no rules to
+# recovery, so that they need fewer random fates; test_encoding has crashes of their own.
 FATES: dict[tuple[str, Moment], tuple[tuple[Mode, int], ...]] = {
     ("plain", "before"): (("strict", 0),),
     ("plain", "during"): (("random", 2),),
@@ -101,7 +101,7 @@ def shrink(store: Store, workload: Workload) -> None:
 
 
 def keep_up(store: Store, workload: Workload) -> None:
-    """Segments and journals are written anew, and checkpoints, while the streams are used."""
+    """Segments and journals are rewritten, and checkpoints written, while the streams are used."""
     for name, log in store.logs.items():
         oldest = log.index.segments[0]
         live = [at for at in range(oldest.first_sequence, oldest.next_sequence) if log.get(at)]
@@ -160,7 +160,7 @@ def check_opened(disk: SimDisk, workload: Workload, encoding: str, boot_id: str)
     workload.check(store)
     for name, log in store.logs.items():
         ledger = workload.ledgers[name]
-        # What is there now has to stay, through a restart of the process.
+        # The messages that are there now have to stay, through a restart of the process.
         ledger.given = {at: body for at, body in ledger.given.items() if log.get(at) is not None}
         ledger.entries = len(log.entries)
         before = log.last_sequence
