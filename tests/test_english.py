@@ -20,7 +20,6 @@ ROOT: Final = Path(__file__).resolve().parent.parent
 # The folders whose sentences were not read again yet. A folder leaves this list for good.
 UNREAD: Final = (
     "tests/interop",
-    "tests/spark",
 )
 
 NAMELESS_BEGINNING: Final = re.compile(

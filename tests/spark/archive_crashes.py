@@ -50,7 +50,7 @@ _PROJECT: Final = Path(__file__).resolve().parents[2]
 
 @dataclass(frozen=True)
 class Place:
-    """Where a run works."""
+    """The folders and the format of a run's archive."""
 
     root: Path
     checkpoint: Path

@@ -30,7 +30,7 @@ _SPARK_HOME: Final = Path(pyspark.__file__).parent
 
 @dataclass(frozen=True)
 class Cluster:
-    """Where jobs are sent to, and where the workers keep the logs of their executors."""
+    """The address of the master, and the folder in which workers keep the logs of executors."""
 
     master: str
     work: Path

@@ -31,7 +31,7 @@ SPARK_CONFIG: Final = {
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """Two tasks at a time, each tried up to four times."""
-    # Where Spark makes a folder for each table of its catalog.
+    # Spark makes a folder here for each table of its catalog.
     warehouse = {"spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse"))}
     config = SPARK_CONFIG | warehouse
     running = session("local[2,4]", app_name="tests", driver_memory="1g", config=config)

@@ -46,7 +46,7 @@ def run(spark: SparkSession, url: str, folder: Path) -> int:
 
 
 def subject(stream: str) -> Column:
-    """Where the copy of a message goes: it tells which message it is a copy of."""
+    """The subject of a message's copy, which ends with the sequence of the original."""
     return F.concat(F.lit(f"{stream}."), "sequence").alias("subject")
 
 

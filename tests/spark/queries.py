@@ -48,12 +48,12 @@ class Run:
         return sorted(row.sequence for row in written.collect())
 
     def offsets(self) -> list[dict[str, Any]]:
-        """What the checkpoint holds, batch by batch."""
+        """The offsets in the checkpoint, batch by batch."""
         files = sorted((self.directory / "checkpoint" / "offsets").glob("[0-9]*"), key=_number)
         return [json.loads(file.read_text().splitlines()[-1]) for file in files]
 
     def forget_commit(self, batch: int) -> None:
-        """As if Spark had died in the middle of this batch, before the sink had it."""
+        """Remove a batch's commits, as if Spark had died before the sink had the batch."""
         for log in ("checkpoint/commits", "out/_spark_metadata"):
             for name in (str(batch), f".{batch}.crc"):
                 (self.directory / log / name).unlink(missing_ok=True)

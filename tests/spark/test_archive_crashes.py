@@ -102,7 +102,7 @@ def test_after_a_crash_at_any_effect_a_parquet_archive_is_completed(
 
     points = 0
     for killed in crash_points(place, share + 1, SHARES):
-        # What the crash left is right already, as far as it goes.
+        # The archive that the crash left is a correct beginning of the expected one.
         if is_archive(killed):
             partial = archived(killed)
             assert partial == EXPECTED[: len(partial)]

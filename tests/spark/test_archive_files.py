@@ -1,4 +1,4 @@
-"""How messages become files of an archive."""
+"""The files of an archive that messages are written to."""
 
 from pathlib import Path
 

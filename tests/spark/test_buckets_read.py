@@ -63,7 +63,7 @@ def test_filters_name_keys_or_whole_subjects(spark: SparkSession, server: Server
 
 
 class TestLatestEntries:
-    """What a bucket loses to its reader while it reads."""
+    """Entries that a bucket replaces while a reader reads it."""
 
     def columns(self, *entries: tuple[int, bytes]) -> Columns:
         revisions = [revision for revision, _ in entries]
@@ -92,7 +92,7 @@ class TestLatestEntries:
         assert found.sequences == [1, 3]
 
     def test_what_is_missing_is_looked_for_behind_the_head(self) -> None:
-        """And so is all there is, if nobody has counted."""
+        """All entries are looked for there if the number of planned ones is unknown."""
         bucket = {(1, 3): [(1, b"a")], (11, 20): [(15, b"a"), (20, b"c")], (21, 20): []}
         for count in (2, None):
 
@@ -149,7 +149,7 @@ def test_operations_and_keys() -> None:
     assert operation_of(header_block({"Trace": ["x"]})) == "put"
     assert operation_of(DELETE) == "delete"
     assert operation_of(PURGE) == "purge"
-    # What a server writes by itself when an entry ends.
+    # The markers that a server writes by itself when an entry ends.
     assert operation_of(header_block({"Nats-Marker-Reason": ["MaxAge"]})) == "purge"
     assert operation_of(header_block({"Nats-Marker-Reason": ["Remove"]})) == "delete"
     assert key_of(b"$KV.users.a.b") == b"a.b"

@@ -17,7 +17,7 @@ from tests.spark.pipeline_program import BATCH, COPY, SOURCE
 
 ROOT = Path(__file__).resolve().parents[2]
 
-# Two names, so that they are two workers for whoever counts hosts.
+# Two names, so that Spark counts two hosts.
 HOSTS = (LOOPBACK, "localhost")
 MESSAGES = [
     Message(f"{SOURCE}.{number % 7}", bytes([number % 256]) * (number % 50), header)

@@ -1,4 +1,4 @@
-"""What a compaction merges, and that nobody notices but by the number of files."""
+"""The files that a compaction merges; readers see no other change than the number of files."""
 
 import os
 from pathlib import Path

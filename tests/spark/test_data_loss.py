@@ -1,4 +1,4 @@
-"""What is gone before it was read: found, and either a failure or a report."""
+"""Messages that are gone before they were read: found, and either a failure or a report."""
 
 from collections.abc import Callable
 from pathlib import Path

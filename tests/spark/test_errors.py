@@ -1,4 +1,4 @@
-"""What is wrong is said in one line that names the option, before any job runs."""
+"""Errors are reported in one line that names the option, before any job runs."""
 
 import re
 from collections.abc import Callable
@@ -28,7 +28,7 @@ def line_of(error: PySparkException) -> str:
 
 
 def refusal_of_load(spark: SparkSession, **options: str) -> str:
-    """What `load` says, the same for batches and streams."""
+    """The error of `load`, which is equal for batches and streams."""
     lines = []
     readers: list[DataFrameReader | DataStreamReader] = [spark.read, spark.readStream]
     for reader in readers:
@@ -40,7 +40,7 @@ def refusal_of_load(spark: SparkSession, **options: str) -> str:
 
 
 def jobs_run(spark: SparkSession, action: Callable[[], object]) -> int:
-    """How many jobs an action starts."""
+    """The number of jobs that an action starts."""
     context = spark.sparkContext
     context.setJobGroup("errors", "errors")
     try:

@@ -32,7 +32,7 @@ PATIENCE_S: Final = 300
 
 @dataclass(frozen=True)
 class Ended:
-    """What a command left behind."""
+    """The exit code and the output of a command that has ended."""
 
     code: int
     out: str
@@ -245,7 +245,7 @@ def test_lost_messages_are_told_in_a_line(headwater_server: Server, call: Call) 
 
 
 def seen_until_stopped(words: Sequence[str], folder: Path, mark: bytes) -> tuple[int, str]:
-    """What a person sees of a command, who presses Ctrl-C on seeing `mark`; and the exit code."""
+    """Run a command in a terminal and press Ctrl-C once it shows `mark`: exit code and output."""
     ours, theirs = pty.openpty()
     seen = b""
     with (
@@ -257,7 +257,7 @@ def seen_until_stopped(words: Sequence[str], folder: Path, mark: bytes) -> tuple
             stdout=theirs,
             stderr=theirs,
             env={**os.environ, "TERM": "xterm-256color", "COLUMNS": "120"},
-            # Ctrl-C goes to all processes of the terminal's job: this one and what it starts.
+            # Ctrl-C goes to all processes of the terminal's job: this one and its children.
             start_new_session=True,
         ) as process,
     ):
@@ -319,7 +319,7 @@ def test_the_file_of_the_guide_runs(
     prepare(server)
     (text,) = blocks("pipeline.md", "toml")
     assert GUIDE_URL in text
-    # What runs is the Spark of the tests, not one that the file could choose.
+    # The jobs run on the Spark of the tests, not on one that the file could choose.
     text = text.replace(GUIDE_URL, server.url).replace('master = "local[*]"', "")
     (tmp_path / "pipelines.toml").write_text(text)
     refused = call("check", "pipelines.toml")

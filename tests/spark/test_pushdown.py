@@ -54,11 +54,11 @@ NOON_NS = int(NOON.timestamp()) * 10**9
         ([StringStartsWith(("subject",), "a.b")], Narrowing(patterns=("a.>",))),
         ([StringStartsWith(("subject",), "a")], Narrowing()),
         ([StringStartsWith(("subject",), "a."), EqualTo(("subject",), "c")], NOTHING),
-        # Wildcards in a row's text are plain characters; what is no subject cannot be asked for.
+        # Wildcards in a row's text are plain characters; an invalid subject cannot be asked for.
         ([EqualTo(("subject",), "a.*")], Narrowing()),
         ([EqualTo(("subject",), "a\\xff")], Narrowing()),
         ([EqualTo(("subject",), "a b")], Narrowing()),
-        # What is not understood narrows nothing.
+        # Filters that are not understood narrow nothing.
         ([Not(EqualTo(("sequence",), 5)), IsNotNull(("sequence",))], Narrowing()),
         ([EqualTo(("headers", "x"), "y"), EqualTo(("data",), b"")], Narrowing()),
     ],

@@ -62,7 +62,7 @@ spark.stop()
 def test_without_java_python_or_host_name_spark_starts_and_stays_quiet(tmp_path: Path) -> None:
     tools = tmp_path / "tools"
     tools.mkdir()
-    # No java and no python3 on the path; what the scripts of Spark themselves call is there.
+    # No java and no python3 on the path; the tools that Spark's own scripts call are there.
     for name in ("bash", "sh", "cat", "dirname", "basename", "chmod", "env", "ls", "mkdir"):
         (tools / name).symlink_to(f"/bin/{name}")
     done = run_in_a_new_process(tmp_path, SMOKE, PATH=str(tools))
@@ -76,7 +76,7 @@ def test_without_java_python_or_host_name_spark_starts_and_stays_quiet(tmp_path:
     }
     # Java itself remarks on the flags that Spark gives to it, before any of our settings count.
     assert [line for line in done.stderr.splitlines() if not line.startswith("WARNING: ")] == []
-    # What Spark leaves behind in the folder of its user: what was asked for, and our cache.
+    # Spark leaves only the requested output and our cache in the folder of its user.
     assert sorted(each.name for each in tmp_path.iterdir()) == [".cache", "out", "tools"]
 
 

@@ -50,7 +50,7 @@ def messages(count: int) -> list[Row]:
 
 
 def spread(values: Iterable[float]) -> Distribution | None:
-    """By rank, as it is defined."""
+    """The distribution of values, computed by rank as its definition says."""
     ordered = sorted(values)
     if not ordered:
         return None

@@ -174,7 +174,7 @@ def test_what_does_not_match_makes_no_batches(server: Server) -> None:
     start = planner.offset
     assert planner.next() == []
     assert planner.offset == start
-    # What was seen to hold nothing for us may go.
+    # Sequences that were seen to have no match may be purged.
     server.purge("s", seq=40)
     assert planner.next() == []
     server.publish([("s.b", b"")])

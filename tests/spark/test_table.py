@@ -260,7 +260,7 @@ def test_a_table_follows_its_bucket_until_it_is_stopped(tables: Tables) -> None:
     result = table(tables.spark, settings, steps)
     first = {"a": "1", "b": "2"}
     assert seen == [first, {"a": "3", "b": "2", "c": "4"}, {"a": "3", "c": "4"}, *[{"a": "3"}] * 2]
-    # Where nothing has happened nothing is written.
+    # Without new entries no version is written.
     assert versions[-1] == versions[-2]
     assert (result.entries, result.revision, result.keys, result.behind) == (5, 5, 1, 0)
     assert "2 keys, lag 0" in steps.notes
@@ -273,7 +273,7 @@ class Killed(Exception):
 def test_a_run_that_was_killed_is_completed(
     own_tables: Tables, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Before each commit of a run in turn, and the bucket forgets everything in between."""
+    """A run is killed before each of its commits, and the bucket forgets everything in between."""
     server = own_tables.server
     server.create_bucket("b")
     server.publish([put("a", "1"), put("b", "2")])
@@ -293,7 +293,7 @@ def test_a_run_that_was_killed_is_completed(
         with pytest.raises(Killed):
             own_tables.run()
         monkeypatch.undo()
-        # What is there is a whole table, of before.
+        # The table is the whole one from before the run.
         assert own_tables.latest() == {"a": "1", "b": "2"}
         assert max(row[1] for row in own_tables.history()) == revision
     result = own_tables.run()

@@ -23,7 +23,7 @@ from tests.spark.sweep.hook.sitecustomize import ORDERS
 ROOT: Final = Path(__file__).resolve().parents[3]
 HOOK: Final = Path(__file__).resolve().parent / "hook"
 RUNS_MAX: Final = 5
-"""How often a job is told again; one strike costs at most one run, and a driver another."""
+"""The most runs of a job; one strike costs at most one run, and the death of a driver another."""
 
 LOOK_S: Final = 0.1
 
@@ -34,7 +34,7 @@ Victim: TypeAlias = Literal["worker", "driver", "server", "outage", "task", "run
 
 @dataclass(frozen=True)
 class Strike:
-    """Where it strikes, in which passing, and whom."""
+    """A fault: its point in the code, the call at which it happens, and its victim."""
 
     point: str
     when: Literal["before", "after"]
@@ -75,17 +75,17 @@ class Program:
 
     @property
     def passings(self) -> int:
-        """How often anybody has come by the point."""
+        """The number of calls of the point so far, over all processes."""
         path = self.folder / "passings"
         return path.stat().st_size if path.exists() else 0
 
     @property
     def have_met(self) -> bool:
-        """Whether a second attempt has come to where the first was held up."""
+        """Whether a second attempt has come to the point at which the first is held up."""
         return (self.folder / "met").exists()
 
     def run(self, job: dict[str, str]) -> list[str]:
-        """Tell the job until it is through; what ended it the times before."""
+        """Run the job until it succeeds. Returns the failures of the runs before."""
         failures: list[str] = []
         while (failed := self._told(job)) != "":
             failures.append(failed)
@@ -101,7 +101,7 @@ class Program:
         raise AssertionError(failed)
 
     def _told(self, job: dict[str, str]) -> str:
-        """What ended the job, nothing if it is through."""
+        """Run the job once. Returns its failure, an empty text if it succeeded."""
         process = self._running()
         assert process.stdin is not None
         assert process.stdout is not None

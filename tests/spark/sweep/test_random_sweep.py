@@ -1,4 +1,4 @@
-"""The sink writes every message once, whatever a seed strikes, cuts anew and rolls back.
+"""The sink writes every message once, whatever a seed strikes, partitions again and rolls back.
 
 Each seed is a few runs of one query, with messages published in between. Before a run the
 checkpoint may be replaced by an older copy, the run has a number of partitions of its own, and
@@ -50,7 +50,7 @@ def random_strike(dice: random.Random) -> Strike:
 
 
 class Copy:
-    """A query from one stream into another, and what it was given to copy."""
+    """A query from one stream into another, and the messages it was given to copy."""
 
     def __init__(self, server: Server, folder: Path, name: str) -> None:
         self._server = server
@@ -74,7 +74,7 @@ class Copy:
         return job | {"source": self._source, "target": self._target, "cuts": str(cut)}
 
     def roll_back(self, dice: random.Random) -> None:
-        """An older copy of the checkpoint, and the newest one kept."""
+        """Replace the checkpoint by an older copy, and keep the newest one."""
         shutil.rmtree(self._newest, ignore_errors=True)
         shutil.copytree(self._checkpoint, self._newest)
         planned = sum(file.name.isdigit() for file in (self._newest / "offsets").iterdir())

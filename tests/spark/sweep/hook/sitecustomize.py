@@ -2,19 +2,19 @@
 
 Python imports this module at the start of every process that has its folder on the path: the
 program of the sweep, Spark's planners and Spark's workers. When one of the modules in POINTS is
-imported, its functions are wrapped; a wrapped function asks before and after whether this is the
-moment, which a file says that the test rewrites from case to case.
+imported, its functions are wrapped; a wrapped function checks before and after its work whether to
+strike. A file, which the test rewrites from case to case, holds the order:
 
     {"point": "headwater.spark.write.markers:commit", "when": "before", "nth": 2,
      "victim": "driver"}
 
 The n-th passing is counted over all processes, by the length of a file that each of them appends
-a byte to; whoever makes it n long strikes, and nobody after it. The victim `run` is the exception:
-all that come by after the n-th in the same run of the query fail too, so that Spark gives the run
-up, though its process lives on. The victim `outage` is the server, which stays away for a while,
-as whoever starts it again has to see to. The victim `attempt` is the first
-at a task: it is held up until a second attempt at the same task, which Spark starts because the
-first is slow, comes to the same point. Second attempts do not count as passings then.
+a byte to; the process that makes it n long strikes, and no process after it. The victim `run` is
+the exception: all processes that pass after the n-th in the same run of the query fail too, so that
+Spark gives the run up, though its process lives on. The victim `outage` is the server, which stays
+away for a while: the test starts it again later. The victim `attempt` is the first at a task: it is
+held up until a second attempt at the same task, which Spark starts because the first is slow, comes
+to the same point. Second attempts do not count as passings then.
 
 It must not know: pytest, or anything else that is not in the standard library; Spark only in a
 task, which has loaded it.
@@ -65,7 +65,7 @@ POINTS = {
 
 
 class StruckError(Exception):
-    """What a task fails with when it is the task's turn to fail."""
+    """The error of a task that is the victim of a strike."""
 
 
 def pass_by(point: str, when: str) -> None:
@@ -143,17 +143,17 @@ def this_run() -> str:
 
 
 def is_second_attempt() -> bool:
-    """Or a later one; not if this is no task at all, but a process of the driver's."""
+    """Whether this is the second or a later attempt at a task; a driver's process has no task."""
     return this_task() is not None and this_task().attemptNumber() > 0
 
 
 def task_name() -> str:
-    """The same for all attempts at a task."""
+    """The name of a task, which all attempts at it share."""
     return f"{this_task().stageId()}.{this_task().partitionId()}"
 
 
 def this_task() -> Any:
-    """What Spark says of the task that this process has in hand, None if it has none."""
+    """Spark's context of the task that this process runs, None if it runs none."""
     return sys.modules["pyspark"].TaskContext.get()
 
 
