@@ -19,7 +19,6 @@ ROOT: Final = Path(__file__).resolve().parent.parent
 
 # The folders whose sentences were not read again yet. A folder leaves this list for good.
 UNREAD: Final = (
-    "tests/interop",
 )
 
 NAMELESS_BEGINNING: Final = re.compile(

@@ -1,9 +1,9 @@
 """Headwater beside nats-server: one script runs against both, all a client can see is compared.
 
-How a case travels:
+The path of a case:
 
     cases/*.py      a script with a rule id; its docstring states the rule
-    session.py      what a script may do: dial, speak, ask over HTTP, signal, start processes
+    session.py      the actions of a script: dial, speak, ask over HTTP, signal, start processes
     differential.py runs the script on both servers
     observation.py  compares the two trees; masks.py lists what may differ, each with a predicate
 

@@ -1,10 +1,10 @@
 """Consumers as a client meets them: made, asked for messages, listened to, and acknowledged.
 
-What a consumer delivers is opened up to the tree that is compared, its reply subject taken apart:
-the time in it becomes a `moment`, so that everything else in it is compared.
+A delivery is opened up to the tree that is compared, its reply subject taken apart: the time in it
+becomes a `moment`, so that everything else in it is compared.
 
-A pull is told from others by where its replies go, a message from its origin only by the
-subscription it came through. So each receiver has a connection of its own, or, for one pull at a
+Pulls are told apart by their reply subjects, messages only by the subscription they came through.
+So each receiver has a connection of its own, or, for one pull at a
 time, a subscription of its own on the connection of the client.
 
 Must not know: which server it talks to, or what any server ought to answer.
@@ -152,7 +152,7 @@ class Delivery:
 
     @property
     def seen(self) -> Observation:
-        """What is compared."""
+        """The tree that is compared."""
         tree: Reply = {"subject": self.subject, **self.tree}
         if self.reply:
             tree["reply"] = taken_apart(self.reply)
@@ -160,7 +160,7 @@ class Delivery:
 
 
 def delivery(frame: Frame) -> Delivery:
-    """A MSG or HMSG as what it is."""
+    """The delivery of a MSG or HMSG frame."""
     text = str(frame)
     assert text.startswith(_MESSAGE), f"no message: {text!r}"
     line = text.split("\r\n", 1)[0].split(" ")
@@ -216,21 +216,21 @@ class Receiver:
         )
 
     def next(self) -> Delivery:
-        """What comes next; silence for too long fails the script."""
+        """The next delivery; silence for too long fails the script."""
         return _next_delivery(self.wire)
 
     def take(self, count: int) -> list[Delivery]:
         return [self.next() for _ in range(count)]
 
     def until_status(self) -> list[Delivery]:
-        """All that comes, up to and with the next status."""
+        """All deliveries up to and with the next status."""
         received = [self.next()]
         while not received[-1].is_status:
             received.append(self.next())
         return received
 
     def arrived(self) -> list[Delivery]:
-        """What the server sent before it answered a PING: it may have more in its queues."""
+        """The deliveries before the answer to a PING: the server may have more in its queues."""
         return [delivery(frame) for frame in self.wire.exchange() if _is_message(frame)]
 
     def leave(self) -> None:

@@ -45,7 +45,7 @@ class ServerPool:
 
 
 def observe(case: Case, program: Program, pool: ServerPool) -> Observation:
-    """What the script sees of this program."""
+    """The observation of the script with this program."""
     if case.setup is None:
         with Session(program, None, pool.new_directory()) as session:
             return case.script(session)

@@ -33,7 +33,7 @@ EVENTS = "$JS.EVENT.ADVISORY."
 INBOX = "_INBOX.js."
 NO_REPLY = "no reply"
 WAIT_S_MAX = 5.0
-"""How long a state is asked for that a script waits for. Only a wrong server ever takes so long."""
+"""The longest time that a script waits for a state. Only a wrong server ever takes so long."""
 
 ZERO_TIME = "0001-01-01T00:00:00Z"
 _CLOCK_KEYS = frozenset(
@@ -43,7 +43,7 @@ _CLOCK_HEADERS = frozenset(("Nats-Time-Stamp",))
 _NUID = re.compile(r"[0-9A-Za-z]{22}")
 
 RESOURCES = "max_memory_store: 256MB, max_file_store: 1GB"
-"""Named, because without them a server takes what its machine has."""
+"""Limits for every server, because its defaults depend on its machine."""
 
 
 def with_jetstream(settings: str = RESOURCES, rest: str = "") -> Setup:
@@ -204,7 +204,7 @@ class JetStreamClient:
         """Whether files of a deleted stream are left.
 
         The oracle moves them aside and removes them in the background. Meanwhile a second stream
-        of that name can not be deleted, and a third would find its messages.
+        of that name cannot be deleted, and a third would find its messages.
         """
         if self._directory is None:
             return False
@@ -288,7 +288,7 @@ def publish_operation(
 
 
 def subject_of(frame: Frame) -> str:
-    """Where a message was sent; empty for any other frame."""
+    """The subject of a message; empty for any other frame."""
     if not isinstance(frame, str) or not frame.startswith(("MSG ", "HMSG ")):
         return ""
     return frame.split(" ", 2)[1]
@@ -346,7 +346,7 @@ def _moment_or(key: str, value: Any) -> Any:
 
 
 class VersionMask(Mask):
-    """The version in a stream's metadata: its key has a dot, which dotted paths can not say."""
+    """The version in a stream's metadata: its key has a dot, which dotted paths cannot express."""
 
     def covers(self, path: Path) -> bool:
         return path[-2:] == ("metadata", "_nats.ver")

@@ -1,4 +1,4 @@
-"""What is in a stream, and more ways to put it there and to read it than one request at a time.
+"""The contents of a stream, and more ways to write and read them than one request at a time.
 
 Contents are read by sequence, through the one call that every stream answers; a header block is
 kept as text, byte for byte, because streams promise to keep it so.
@@ -41,7 +41,7 @@ def with_stream(session: Session, name: str, **config: object) -> JetStreamClien
 
 
 def new_stream(client: JetStreamClient, name: str, **config: object) -> None:
-    """A stream made anew, whatever an earlier run left under its name."""
+    """A new stream, whatever an earlier run left under its name."""
     client.api(f"STREAM.DELETE.{name}")
     reply = client.create(name, **config)
     assert "error" not in reply, reply

@@ -1,4 +1,4 @@
-"""What a script may do with the server in front of it.
+"""The actions of a script on the server in front of it.
 
 A session belongs to one run of one script against one server. Connections opened through it are
 closed, and waited for, when the script ends, so that scripts sharing a server do not meet.
@@ -28,7 +28,7 @@ from tests.kit.wire_client import Frame, WireClient
 HOST = "127.0.0.1"
 HTTP_S_MAX = 5.0
 HTTP_ATTEMPTS_MAX = 2000
-"""How often a page is asked for until it shows what a script waits for; each takes under 1 ms."""
+"""The most requests of a page that a script waits for to change; each takes under 1 ms."""
 
 
 class Session:
@@ -79,7 +79,7 @@ class Session:
         return client
 
     def handshake(self, **options: object) -> list[Frame]:
-        """What a new connection hears in answer to CONNECT and PING, its first INFO left out."""
+        """The frames that answer CONNECT and PING on a new connection, its first INFO left out."""
         client = self.dial()
         client.frame()
         return client.exchange(connect_line(**options))

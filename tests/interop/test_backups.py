@@ -20,7 +20,7 @@ Document = dict[str, Any]
 
 SETUP: Final = Setup(config='jetstream: {store_dir: "store"}')
 CHUNK_BYTES: Final = 32 * 1024
-# What a server says of itself, or of the moment; and what restoring sets anew in both servers.
+# Facts of one server or of the moment, and those that restoring sets again in both servers.
 OF_THE_MOMENT: Final = ("created", "ts", "cluster")
 
 STREAMS: Final[dict[str, Document]] = {

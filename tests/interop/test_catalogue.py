@@ -7,7 +7,7 @@ from tests.interop.cases import all_cases
 from tests.interop.masks import MASKS
 
 CASES_MIN = 120
-"""What the differential harness of core NATS was asked to have at least."""
+"""The least number of cases that the differential harness of core NATS is to have."""
 
 CASES = all_cases()
 

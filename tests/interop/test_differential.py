@@ -25,9 +25,9 @@ PROGRAMS = {program.name: program for program in (ORACLE, HEADWATER)}
 SUBJECT = PROGRAMS[os.environ.get("INTEROP_SUBJECT", HEADWATER.name)]
 
 
-# nats-server does not do everything in the same order twice, least of all on a busy machine: where
-# it differs from the subject, or a script can not finish with it, it is looked at again, and the
-# subject has to be seen as it is once. The subject itself has one chance.
+# nats-server does not do everything in the same order twice, least of all on a busy machine: if it
+# differs from the subject, or a script cannot finish with it, it is observed again, and the subject
+# has to match one of these observations. The subject itself is observed once.
 ORACLE_LOOKS_MAX = 3
 
 
@@ -47,7 +47,7 @@ def test_subject_is_seen_as_the_oracle_is(case: Case, servers: ServerPool) -> No
 
 
 def report_of(case: Case, oracle: Observation, subject: Observation) -> str:
-    """What is wrong with a case, by one look at the oracle; empty if nothing is."""
+    """The differences of a case, by one observation of the oracle; empty if there are none."""
     if unused_masks(oracle, case.masks):
         return "a mask of this case names nothing"
     if case.text and not contains_text(oracle, case.text):

@@ -1,7 +1,7 @@
 """The harness against itself: it is quiet where there is nothing to find, and loud where there is.
 
-A proxy in front of the oracle plays a server that is almost right. What it changes on the way has
-to come out as a difference, through the same path that real differences take.
+A proxy in front of the oracle plays a server that is almost right. Every change it makes on the way
+has to come out as a difference, through the same path that real differences take.
 """
 
 import contextlib

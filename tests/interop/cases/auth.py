@@ -1,4 +1,4 @@
-"""Who may connect: user and password, token, bcrypt, no_auth_user, and the time a client has."""
+"""Authentication: user and password, token, bcrypt, no_auth_user, and the time a client has."""
 
 from tests.interop.case import Catalogue
 from tests.interop.observation import Observation

@@ -161,7 +161,7 @@ def server_name_with_spaces(session: Session) -> Observation:
 
 @catalogue.case("cli.port.out-of-range")
 def port_out_of_range(session: Session) -> Observation:
-    """A port past 65535 can not be listened on."""
+    """A port past 65535 cannot be listened on."""
     done = session.run("-a", "127.0.0.1", "-p", "70000")
     stderr = done["stderr"]
     assert isinstance(stderr, list)
@@ -170,7 +170,7 @@ def port_out_of_range(session: Session) -> Observation:
 
 @catalogue.case("cli.address.not-ours")
 def address_not_ours(session: Session) -> Observation:
-    """An address that can not be bound is a fatal error that names it."""
+    """An address that cannot be bound is a fatal error that names it."""
     done = session.run("-a", "203.0.113.1", "-p", "4299")
     stderr = done["stderr"]
     assert isinstance(stderr, list)

@@ -50,7 +50,7 @@ def wrong_type(session: Session) -> Observation:
 
 @catalogue.case("config.error.bad-duration")
 def bad_duration(session: Session) -> Observation:
-    """A duration that is none is refused."""
+    """A malformed duration is refused."""
     return refused(session, 'write_deadline: "soon"\n')
 
 
@@ -173,7 +173,7 @@ def user_in_two_accounts(session: Session) -> Observation:
 
 @catalogue.case("config.error.reserved-account")
 def reserved_account(session: Session) -> Observation:
-    """`$G` can not be defined: it is always there."""
+    """`$G` cannot be defined: it is always there."""
     return refused(session, "accounts { $G { users: [{user: u}] } }\n")
 
 

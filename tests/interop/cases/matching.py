@@ -59,7 +59,7 @@ def unsub_of_overlap(session: Session) -> Observation:
 
 @catalogue.case("core.match.interest-changes-between-publishes")
 def interest_changes(session: Session) -> Observation:
-    """A subject published before is routed anew when interest in it changes."""
+    """A subject published before is routed again when interest in it changes."""
     publisher, reader = session.connect(), session.connect()
     seen = []
     for change in ("", "SUB a.> 1\r\n", "SUB *.b 2\r\n", "UNSUB 1\r\n", "UNSUB 2\r\n"):

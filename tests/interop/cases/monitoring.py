@@ -151,7 +151,7 @@ def subsz_paging(session: Session) -> Observation:
 
 @catalogue.case("monitor.subsz.bad-options", text="Error decoding boolean for 'subs'")
 def subsz_bad_options(session: Session) -> Observation:
-    """Options that can not be read are refused with their name."""
+    """Options that cannot be read are refused with their name."""
     return {
         query: session.get(f"/subsz?{query}") for query in ("subs=detail", "limit=x", "offset=x")
     }
@@ -159,7 +159,7 @@ def subsz_bad_options(session: Session) -> Observation:
 
 @catalogue.case("monitor.subsz.account")
 def subsz_account(session: Session) -> Observation:
-    """`acc` picks the subscriptions of one account; of one that is not there, none."""
+    """`acc` picks the subscriptions of one account; an unknown account has none."""
     session.connect().exchange("SUB only.here 1\r\n")
     pages = {
         account: session.get(f"/subsz?subs=1&test=only.here&acc={account}")
@@ -183,7 +183,7 @@ def healthz_jetstream(session: Session) -> Observation:
 
 @catalogue.case("monitor.healthz.bad-option", text="Error decoding boolean for 'details'")
 def healthz_bad_option(session: Session) -> Observation:
-    """Options of /healthz that can not be read are refused."""
+    """Options of /healthz that cannot be read are refused."""
     return session.get("/healthz?details=maybe")
 
 

@@ -171,7 +171,7 @@ def any_state(session: Session) -> Observation:
 
 @catalogue.case("monitor.connz.state-bad", text="Error decoding state for dead")
 def bad_state(session: Session) -> Observation:
-    """A state that is none is refused by name."""
+    """An unknown state is refused by name."""
     return session.get("/connz?state=dead")
 
 
@@ -197,7 +197,7 @@ def paging(session: Session) -> Observation:
 
 @catalogue.case("monitor.connz.bad-number", text="Error decoding int for 'limit'")
 def bad_number(session: Session) -> Observation:
-    """Numbers that are none are refused with the name of the option."""
+    """Malformed numbers are refused with the name of the option."""
     queries = ("limit=x", "offset=1.5", "cid=-1", "cid=x", "limit=99999999999999999999")
     return {query: session.get(f"/connz?{query}") for query in queries}
 
@@ -232,7 +232,7 @@ def sorting_of_the_moment(session: Session) -> Observation:
 
 @catalogue.case("monitor.connz.sort-bad", text="invalid sorting option: height")
 def bad_sort(session: Session) -> Observation:
-    """An order that is none is refused by name."""
+    """An unknown order is refused by name."""
     return session.get("/connz?sort=height")
 
 

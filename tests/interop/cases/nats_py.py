@@ -160,7 +160,7 @@ def unsubscribe_max(session: Session) -> Observation:
     masks=(Mask("client_id", is_positive, "counts all connections"),),
 )
 def server_facts(session: Session) -> Observation:
-    """What the client tells its user about the server."""
+    """The facts about the server that the client tells its user."""
 
     async def script() -> Observation:
         client = await connect(session, [])

@@ -39,7 +39,7 @@ def leading_space(session: Session) -> Observation:
 
 @catalogue.case("core.op.work-before-the-error-counts")
 def work_before_the_error(session: Session) -> Observation:
-    """What stood before the bad word in the same packet has been done and answered."""
+    """Operations before the bad word in the same packet have been done and answered."""
     client = session.connect()
     return client.until_closed("SUB foo 1\r\nPUB foo 2\r\nhi\r\nPING\r\nnope\r\n")
 

@@ -1,4 +1,4 @@
-"""What a user may publish and subscribe to. A refusal is an error; the connection lives."""
+"""The subjects a user may publish and subscribe to. A refusal is an error; the connection lives."""
 
 from tests.interop.case import Catalogue
 from tests.interop.observation import Observation
@@ -46,7 +46,7 @@ def publish(*subjects: str) -> str:
 
 
 def heard(session: Session, speaker: WireClient, data: str) -> Observation:
-    """What the speaker is told, and what reaches a user who may hear everything."""
+    """The answer to the speaker, and the messages to a user who may hear everything."""
     listener = as_user(session, "god")
     listener.exchange("SUB > 1\r\n")
     return {"told": speaker.exchange(data), "delivered": listener.exchange()}
@@ -78,7 +78,7 @@ def publish_allow_list(session: Session) -> Observation:
 
 @catalogue.case("perm.publish.deny-over-allow")
 def publish_deny_over_allow(session: Session) -> Observation:
-    """What is denied is denied, also inside the allow list."""
+    """A denied subject is denied, also inside the allow list."""
     subjects = ("a.b", "a.secret", "a.x", "a.x.y", "z")
     return heard(session, as_user(session, "denied"), publish(*subjects))
 
@@ -149,7 +149,7 @@ def subscribe_allow_covers(session: Session) -> Observation:
 
 @catalogue.case("perm.subscribe.deny-over-allow")
 def subscribe_deny_over_allow(session: Session) -> Observation:
-    """A denied subject can not be subscribed to by name, though the allow list covers it."""
+    """A denied subject cannot be subscribed to by name, though the allow list covers it."""
     return as_user(session, "reader").exchange("SUB a.secret 1\r\n")
 
 

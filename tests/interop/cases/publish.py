@@ -75,7 +75,7 @@ def leading_zeros(session: Session) -> Observation:
 
 @catalogue.case("core.pub.one-byte-at-a-time")
 def one_byte_at_a_time(session: Session) -> Observation:
-    """How the bytes are cut into packets does not matter."""
+    """The division of the bytes into packets does not matter."""
     client = subscriber(session)
     for byte in "PUB foo back 5\r\nhe\r\no\r\n":
         client.send(byte)

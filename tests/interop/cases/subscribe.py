@@ -198,7 +198,7 @@ def max_zero(session: Session) -> Observation:
 
 @catalogue.case("core.unsub.max.not-a-number")
 def max_not_a_number(session: Session) -> Observation:
-    """A number that is none is taken as minus one: the subscription ends at once."""
+    """A malformed number is taken as minus one: the subscription ends at once."""
     return session.connect().exchange("SUB foo 1\r\nUNSUB 1 x\r\n" + publish("foo", "a"))
 
 

@@ -162,7 +162,7 @@ def max_stream_bytes(session: Session) -> Observation:
     text="insufficient storage resources available",
 )
 def storage_reserved(session: Session) -> Observation:
-    """What streams reserve on disk stays within the account's limit."""
+    """The bytes that streams reserve on disk stay within the account's limit."""
     js = jetstream(session, **login("small"))
     return {
         "past": js.create("PAST", max_bytes=1001),
@@ -181,7 +181,7 @@ def storage_reserved(session: Session) -> Observation:
     text="insufficient memory resources available",
 )
 def memory_reserved(session: Session) -> Observation:
-    """What streams reserve in memory stays within the account's limit."""
+    """The bytes that streams reserve in memory stay within the account's limit."""
     js = jetstream(session, **login("small"))
     return {
         "past": js.create("PAST", max_bytes=1001, storage="memory"),
@@ -197,7 +197,7 @@ def memory_reserved(session: Session) -> Observation:
     text="maximum consumers limit reached",
 )
 def max_consumers(session: Session) -> Observation:
-    """A stream can not allow more consumers than its account may have."""
+    """A stream cannot allow more consumers than its account may have."""
     js = tight(session)
     return {
         "past": js.create("CONSUMED", max_bytes=KILOBYTE, max_consumers=2),
@@ -207,7 +207,7 @@ def max_consumers(session: Session) -> Observation:
 
 @catalogue.case("js.account.server-reserved", setup=SMALL, own_server=True)
 def server_reserved(session: Session) -> Observation:
-    """What streams reserve stays within what the server has, whatever the account may have."""
+    """The reservations of streams stay within the server's limits, whatever the account's are."""
     js = jetstream(session)
     return {
         "file past": js.create("PAST", max_bytes=3 * 1024 * 1024),
@@ -292,7 +292,7 @@ def purge_account(session: Session) -> Observation:
 
 @catalogue.case("js.account.reserved-first", setup=ACCOUNTS, own_server=True)
 def reserved_first(session: Session) -> Observation:
-    """What an account has left is looked at after the configuration and before other streams."""
+    """The room left in an account is checked after the configuration and before other streams."""
     js = jetstream(session, **login("small"))
     js.create("HELD", max_bytes=600)
     return {

@@ -287,7 +287,7 @@ def interest_without_consumers(session: Session) -> Observation:
 
 @catalogue.case("js.publish.interest-checks-headers")
 def interest_checks_headers(session: Session) -> Observation:
-    """What an interest stream does not store it checks all the same, and remembers its id."""
+    """An interest stream checks the messages it does not store, too, and remembers their ids."""
     js = with_stream(session, "CURIOUS", retention="interest")
     return [
         js.ack_text("CURIOUS", headers={"Nats-Msg-Id": "a"}),

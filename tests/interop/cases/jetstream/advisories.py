@@ -19,7 +19,7 @@ catalogue = Catalogue(JETSTREAM)
 STREAMS = f"{EVENTS}STREAM.>"
 AUDIT = f"{EVENTS}API"
 DELETES_MAX = 50
-"""How often a stream is deleted until it is told; once is nearly always enough."""
+"""The most deletions of a stream until an advisory comes; one is nearly always enough."""
 
 
 @catalogue.case("js.advisory.stream-actions", own_server=True)
@@ -72,7 +72,7 @@ def create_again(session: Session) -> Observation:
 
 @catalogue.case("js.advisory.refused", own_server=True)
 def refused(session: Session) -> Observation:
-    """What is refused is not told as an action."""
+    """A refused request causes no advisory of an action."""
     js = jetstream(session)
     watch = js.watch(session, STREAMS)
     js.create("REFUSED", max_age=1)
@@ -150,7 +150,7 @@ def audit_client(session: Session) -> Observation:
 
 @catalogue.case("js.advisory.audit-user", setup=ACCOUNTS, own_server=True)
 def audit_user(session: Session) -> Observation:
-    """Where there are users, the client is described by its user and account too."""
+    """On a server with users, the client is described by its user and account too."""
     js = jetstream(session, **login("plain"))
     watch = js.watch(session, AUDIT, **login("plain"))
     js.api("STREAM.NAMES")

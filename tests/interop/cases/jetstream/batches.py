@@ -362,7 +362,7 @@ def rollup(session: Session) -> Observation:
 
 @catalogue.case("js.batch.refused-at-commit")
 def refused_at_commit(session: Session) -> Observation:
-    """What a plain publish is refused for a batch is refused for, at its commit."""
+    """A batch is refused at its commit for all that a plain publish is refused for."""
     js = atomic(session, "BATCHBAD")
     bad = {
         "Nats-Expected-Stream": "OTHER",
@@ -378,7 +378,7 @@ def refused_at_commit(session: Session) -> Observation:
 
 @catalogue.case("js.batch.ttl")
 def ttl(session: Session) -> Observation:
-    """A TTL that can not be read is invalid in a batch, and disabled where TTLs are."""
+    """A TTL that cannot be read is invalid in a batch, or disabled if the stream has no TTLs."""
     js = atomic(session, "BATCHTTL")
     seen = pair(js, "BATCHTTL", {"Nats-TTL": "soon"}, {})
     js.update("BATCHTTL", allow_atomic=True, allow_msg_ttl=True)

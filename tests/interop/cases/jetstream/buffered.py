@@ -1,8 +1,8 @@
 """Publishes that a stream takes in before it answers: `max_buffered_msgs` and `max_buffered_size`.
 
-How fast a server stores decides how many publishes of a flood it refuses. Compared are the answers
-themselves, and that the two numbers add up; a publish that is larger than all the room there is is
-refused however fast the server is.
+The speed of a server decides how many publishes of a flood it refuses. The scripts compare the
+answers themselves, and that the two numbers add up; a publish that is larger than the whole buffer
+is refused by a server of any speed.
 """
 
 import re

@@ -1,7 +1,8 @@
 """Acknowledgements: every kind, what each does to a consumer's counts, and when it is answered.
 
-An ack with a reply subject is answered when it was handled; that is how scripts wait for one. What
-is never answered is told by a later ack, as a consumer takes acks one after another.
+An ack with a reply subject is answered when it was handled; that is how scripts wait for one. To
+know that an ack without an answer was handled they wait for a later one, as a consumer takes acks
+one after another.
 """
 
 import hashlib
@@ -335,7 +336,7 @@ def other_account(session: Session) -> Observation:
 
 @catalogue.case("js.consumer-ack.progress")
 def progress(session: Session) -> Observation:
-    """`+WPI` starts the wait for the ack anew, is answered, and acknowledges nothing."""
+    """`+WPI` starts the wait for the ack again, is answered, and acknowledges nothing."""
     js = supplied(session, "CACK-WPI", "a", ack_wait=4 * SHORT_NS)
     message = fetch(js, "CACK-WPI", "C")[0]
     pause = fetch(js, "CACK-WPI", "C", expires=2 * SHORT_NS)
@@ -354,7 +355,7 @@ def progress(session: Session) -> Observation:
 
 @catalogue.case("js.consumer-ack.progress-late")
 def progress_late(session: Session) -> Observation:
-    """`+WPI` of what was acked is answered and brings nothing back."""
+    """`+WPI` of an acked message is answered and brings nothing back."""
     js = supplied(session, "CACK-WPILATE", "a", "b")
     message = fetch(js, "CACK-WPILATE", "C")[0]
     ack(js, message)
@@ -445,7 +446,7 @@ def nak_delay_first(session: Session) -> Observation:
 
 @catalogue.case("js.consumer-ack.nak-delay-none")
 def nak_delay_none(session: Session) -> Observation:
-    """What can not be read as a delay makes a plain `-NAK`, a number without a unit too."""
+    """A `-NAK` whose delay cannot be read is a plain one; a number without a unit is no delay."""
     js = supplied(session, "CACK-NODELAY", "a")
     shown: list[Observation] = []
     for body in (
@@ -522,7 +523,7 @@ def ack_next(session: Session) -> Observation:
 
 @catalogue.case("js.consumer-ack.next-bodies")
 def ack_next_bodies(session: Session) -> Observation:
-    """What follows `+NXT` is the body of the pull, in all its forms."""
+    """The text after `+NXT` is the body of the pull, in all its forms."""
     js = supplied(session, "CACK-NEXTBODY", *"abcdefgh")
     one = puller(session, "CACK-NEXTBODY")
     one.pull("CACK-NEXTBODY", "C")

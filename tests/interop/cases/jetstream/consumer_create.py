@@ -1,6 +1,6 @@
-"""CONSUMER.CREATE: the forms of the call, the defaults it fills in, and where a consumer starts.
+"""CONSUMER.CREATE: the forms of the call, the defaults it fills in, and a consumer's start.
 
-What a form of the call forbids stands here; what a configuration breaks, in its own module.
+The errors of a form of the call are here; those of a configuration have a module of their own.
 """
 
 import re
@@ -38,7 +38,7 @@ def made(session: Session, stream: str, **config: object) -> Observation:
 
 @catalogue.case("js.consumer.default.server-limits", setup=LIMITED_SERVER)
 def server_limits(session: Session) -> Observation:
-    """What a server limits is the default, too: acks pending, and the batch of a pull."""
+    """The limits of a server are the defaults, too: acks pending, and the batch of a pull."""
     js = with_stream(session, "MADE-SERVER")
     return {
         "pull": create_consumer(js, "MADE-SERVER", "A", ack_policy="explicit"),
@@ -156,7 +156,7 @@ def again(session: Session) -> Observation:
 
 
 def started(session: Session, stream: str, **config: object) -> Observation:
-    """Where a consumer of six messages on four subjects starts, and what it brings first."""
+    """The deliveries of a consumer of six messages on four subjects, its state before and after."""
     js = with_stream(session, stream)
     js.fill(*(f"{stream}.{word}" for word in ("a", "b", "a", "c", "b", "d")))
     js.api(f"STREAM.MSG.DELETE.{stream}", {"seq": 1})
@@ -301,7 +301,7 @@ def sourcing_work_queue(session: Session) -> Observation:
 
 @catalogue.case("js.consumer.direct.identity", text="consumer's stream identity does not match: ")
 def identity(session: Session) -> Observation:
-    """Who names another identity of the stream is told its own, if the consumer is direct."""
+    """A request that names another stream identity is told the right one, for direct consumers."""
     js = with_stream(session, "IDENTIFIED")
     header = {IDENTITY: "another"}
     config = {"direct": True, "deliver_subject": "identified.out"}

@@ -92,7 +92,7 @@ def large(js: JetStreamClient, stream: str, count: int) -> None:
 
 
 class Window:
-    """What came until the consumer stalled or ran dry: how many messages before each request.
+    """The deliveries until a consumer stalled or ran dry: the message count before each request.
 
     `answered` is the request that was answered last: heartbeats that name it were sent before.
     """
@@ -118,7 +118,7 @@ class Window:
 
     @property
     def request(self) -> str:
-        """Where the last request wants its answer."""
+        """The reply subject of the last request."""
         return self.requests[-1].reply
 
     @property
@@ -145,7 +145,7 @@ def flowing(session: Session, stream: str, count: int) -> tuple[JetStreamClient,
 
 
 def after_answer(js: JetStreamClient, inbox: Listener, window: Window) -> Window:
-    """What comes when the last request is answered."""
+    """Answer the last request. Returns the deliveries that follow."""
     js.send_only(window.request)
     return Window(inbox, window.request)
 
@@ -155,7 +155,7 @@ def after_answer(js: JetStreamClient, inbox: Listener, window: Window) -> Window
 
 @catalogue.case("js.heartbeat.empty")
 def empty(session: Session) -> Observation:
-    """Where there is nothing to send the heartbeat has zeros."""
+    """Without messages to send, the heartbeat has zeros."""
     _, inbox = pushed(session, "BEATEMPTY")
     return [each.seen for each in inbox.take(2)]
 
@@ -171,7 +171,7 @@ def position(session: Session) -> Observation:
 
 @catalogue.case("js.heartbeat.redelivery")
 def redelivery(session: Session) -> Observation:
-    """What comes again counts for the consumer's sequence, not for the stream's."""
+    """A redelivery counts for the consumer's sequence, not for the stream's."""
     js, inbox = pushed(session, "BEATAGAIN", *("BEATAGAIN",) * 2)
     received = messages(inbox, 2)
     ack(js, received[0], body="-NAK")
@@ -180,7 +180,7 @@ def redelivery(session: Session) -> Observation:
 
 @catalogue.case("js.heartbeat.filter")
 def filtered(session: Session) -> Observation:
-    """A heartbeat counts what the filter passed over as seen; INFO does not."""
+    """A heartbeat counts messages that the filter skipped as seen; INFO does not."""
     js, inbox = pushed(
         session, "BEATFILTER", "BEATFILTER.a", *("BEATFILTER.b",) * 3, filter_subject="BEATFILTER.a"
     )
@@ -295,7 +295,7 @@ def other_answer(session: Session) -> Observation:
 
 @catalogue.case("js.flow.answer-payload")
 def answer_payload(session: Session) -> Observation:
-    """What an answer holds does not matter."""
+    """The payload and the headers of an answer do not matter."""
     js, inbox = flowing(session, "FLOWPAYLOAD", 100)
     window = Window(inbox)
     js.send_only(window.request, "anything", {"A": "1"})
@@ -304,7 +304,7 @@ def answer_payload(session: Session) -> Observation:
 
 @catalogue.case("js.flow.headers-only")
 def headers_only(session: Session) -> Observation:
-    """What is not sent does not count."""
+    """Payloads that are not sent do not count."""
     js = with_stream(session, "FLOWHEAD", storage="memory")
     large(js, "FLOWHEAD", 100)
     inbox = listener(session, target("FLOWHEAD"))
@@ -360,7 +360,7 @@ def ordered_without_name(session: Session) -> Observation:
 
 @catalogue.case("js.ordered.gap")
 def ordered_gap(session: Session) -> Observation:
-    """Where messages were deleted the consumer's sequence has no gap."""
+    """Deleted messages leave no gap in the consumer's sequence."""
     js = with_stream(session, "ORDEREDGAP")
     js.fill(*("ORDEREDGAP",) * 5)
     for seq in (2, 3):

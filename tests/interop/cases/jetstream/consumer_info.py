@@ -40,7 +40,7 @@ def filled(session: Session, stream: str, **config: object) -> JetStreamClient:
 
 @catalogue.case("js.consumer.info.delivered")
 def delivered(session: Session) -> Observation:
-    """What was delivered is told with its time; it is pending until it is acknowledged."""
+    """INFO has the last delivery with its time; a message is pending until it is acknowledged."""
     js = filled(session, "INFO-DELIVERED")
     fetch(js, "INFO-DELIVERED", "C", 2)
     return consumer_info(js, "INFO-DELIVERED", "C")
@@ -60,7 +60,7 @@ def acked(session: Session) -> Observation:
 
 @catalogue.case("js.consumer.info.acked-all")
 def acked_all(session: Session) -> Observation:
-    """Where an ack is for all before it, the floor is at it."""
+    """If an ack is for all messages before it, the floor is at its message."""
     js = filled(session, "INFO-ACKED-ALL", ack_policy="all")
     messages = fetch(js, "INFO-ACKED-ALL", "C", 3)
     ack(js, messages[1])
@@ -69,7 +69,7 @@ def acked_all(session: Session) -> Observation:
 
 @catalogue.case("js.consumer.info.unacked")
 def unacked(session: Session) -> Observation:
-    """Without acks the floor goes with what is delivered."""
+    """Without acks the floor is at the last delivery."""
     js = filled(session, "INFO-UNACKED", ack_policy="none")
     fetch(js, "INFO-UNACKED", "C", 3)
     return consumer_info(js, "INFO-UNACKED", "C")
@@ -114,7 +114,7 @@ def with_filter(session: Session) -> Observation:
 
 @catalogue.case("js.consumer.info.published")
 def published(session: Session) -> Observation:
-    """What is published is pending for those whose filter matches it."""
+    """A published message is pending for the consumers whose filter matches it."""
     js = with_stream(session, "INFO-PUBLISHED")
     new_durable(js, "INFO-PUBLISHED", "ALL")
     new_durable(js, "INFO-PUBLISHED", "SOME", filter_subject="INFO-PUBLISHED.a")
@@ -168,7 +168,7 @@ def push_bound_group(session: Session) -> Observation:
 
 @catalogue.case("js.consumer.info.push-bound-wildcard")
 def push_bound_wildcard(session: Session) -> Observation:
-    """Who listens with a wildcard binds no push, neither one that is there nor a later one."""
+    """A wildcard subscription binds no push consumer, neither an earlier nor a later one."""
     js = with_stream(session, "INFO-WILDCARD")
     before = new_durable(js, "INFO-WILDCARD", "BEFORE", deliver_subject="info.wildcard.before")
     receiver(session, "info.wildcard.*")
@@ -212,7 +212,7 @@ def deleted_pending(session: Session) -> Observation:
 
 @catalogue.case("js.consumer.info.expired-pending")
 def expired_pending(session: Session) -> Observation:
-    """What a limit of the stream pushed out is not pending any more."""
+    """A message that a limit of the stream pushed out is not pending any more."""
     js = with_stream(session, "INFO-EXPIRED", max_msgs=2)
     new_durable(js, "INFO-EXPIRED", "C")
     js.fill(*(f"INFO-EXPIRED.{word}" for word in "abcd"))
@@ -532,7 +532,7 @@ def restart_paused(session: Session) -> Observation:
 
 @catalogue.case("js.consumer.restart.deleted", own_server=True)
 def restart_deleted(session: Session) -> Observation:
-    """A consumer that was deleted does not come back; its name begins anew."""
+    """A deleted consumer does not come back; a new one of its name begins at the start."""
     js = filled(session, "RESTARTED")
     fetch(js, "RESTARTED", "C", 3)
     delete_consumer(js, "RESTARTED", "C")

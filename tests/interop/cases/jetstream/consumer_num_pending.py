@@ -1,4 +1,4 @@
-"""How many messages a consumer has before it, exactly, whatever happens to the stream.
+"""The exact number of messages that a consumer has before it, whatever happens to the stream.
 
 The oracle counts a publish a moment after its ack. So a script waits for the count that a scan
 of the stream gives, and only then goes on; a count that never comes is shown as it is.
@@ -66,7 +66,7 @@ def publish(session: Session) -> Observation:
 
 @catalogue.case("js.pending.redelivery")
 def redelivery(session: Session) -> Observation:
-    """What is refused is not pending again."""
+    """A message with a NAK is not pending again."""
     js = counting(session, "PENDNAK", "a", "b")
     ack(js, *fetch(js, "PENDNAK", "C"), body="-NAK")
     before = progress_of(js, "PENDNAK")
@@ -76,7 +76,7 @@ def redelivery(session: Session) -> Observation:
 
 @catalogue.case("js.pending.filter")
 def filtered(session: Session) -> Observation:
-    """Only what matches is counted; wildcards match as they do in subscriptions."""
+    """Only matching messages are counted; wildcards match as they do in subscriptions."""
     names = ("a", "a.1", "a.2", "b.1", "a.1.x")
     js = counting(session, "PENDFILTER", *names)
     filters = ("a", "a.*", "a.>", "*.1", ">", "c")
@@ -92,7 +92,7 @@ def filtered(session: Session) -> Observation:
 
 @catalogue.case("js.pending.filters")
 def several_filters(session: Session) -> Observation:
-    """What matches several filters' subjects is counted once each."""
+    """Messages that match one of several filters are counted once each."""
     names = ("a", "b.1", "b.2", "c", "d")
     filters = [f"PENDFILTERS.{each}" for each in ("a", "b.*", "d")]
     js = counting(session, "PENDFILTERS", *names, filter_subjects=filters)
@@ -120,7 +120,7 @@ def last_per_subject(session: Session) -> Observation:
 
 @catalogue.case("js.pending.start")
 def start(session: Session) -> Observation:
-    """What is before the start of a consumer is not counted."""
+    """Messages before the start of a consumer are not counted."""
     js = counting(session, "PENDSTART", *"abcdef")
     starts = ({"opt_start_seq": 4}, {"opt_start_seq": 6}, {"opt_start_seq": 1})
     return [
@@ -200,7 +200,7 @@ def rollup(session: Session) -> Observation:
 
 @catalogue.case("js.pending.subject-limit")
 def subject_limit(session: Session) -> Observation:
-    """What the limit of a subject takes is not pending."""
+    """A message that the limit of a subject removes is not pending."""
     js = with_stream(session, "PENDSUB", max_msgs_per_subject=2)
     add(js, "PENDSUB", *"aabb")
     new_durable(js, "PENDSUB", "C")
@@ -211,7 +211,7 @@ def subject_limit(session: Session) -> Observation:
 
 @catalogue.case("js.pending.max-msgs")
 def max_msgs(session: Session) -> Observation:
-    """What the limit of the stream takes is not pending."""
+    """A message that the limit of the stream removes is not pending."""
     js = with_stream(session, "PENDMAX", max_msgs=3)
     new_durable(js, "PENDMAX", "C")
     add(js, "PENDMAX", *"abcde")
@@ -221,7 +221,7 @@ def max_msgs(session: Session) -> Observation:
 
 @catalogue.case("js.pending.max-msgs-update")
 def max_msgs_update(session: Session) -> Observation:
-    """What a lower limit takes is not pending."""
+    """A message that a lower limit removes is not pending."""
     js = counting(session, "PENDLOWER", *"abcde")
     js.update("PENDLOWER", max_msgs=2)
     pending(js, "PENDLOWER", 2)
@@ -230,7 +230,7 @@ def max_msgs_update(session: Session) -> Observation:
 
 @catalogue.case("js.pending.age")
 def age(session: Session) -> Observation:
-    """What has grown too old is not pending."""
+    """A message that has grown too old is not pending."""
     js = with_stream(session, "PENDAGE", max_age=SECOND_NS)
     new_durable(js, "PENDAGE", "C")
     add(js, "PENDAGE", *"abc")
@@ -240,7 +240,7 @@ def age(session: Session) -> Observation:
 
 @catalogue.case("js.pending.ttl")
 def ttl(session: Session) -> Observation:
-    """What its own time to live takes is not pending."""
+    """A message that its own time to live removes is not pending."""
     js = with_stream(session, "PENDTTL", allow_msg_ttl=True)
     new_durable(js, "PENDTTL", "C")
     add(js, "PENDTTL", "a")
@@ -254,7 +254,7 @@ def ttl(session: Session) -> Observation:
 
 @catalogue.case("js.pending.filter-update")
 def filter_update(session: Session) -> Observation:
-    """A change of filters counts anew what has not been sent."""
+    """After a change of filters, the messages that have not been sent are counted again."""
     js = counting(session, "PENDNEW", *"abcabc", filter_subject="PENDNEW.a")
     fetch(js, "PENDNEW", "C")
     counts = []
@@ -325,7 +325,7 @@ def jsz(session: Session) -> Observation:
 
 
 def _consumers_on(session: Session, path: str) -> Observation:
-    """What the page tells of consumers, by name, and how many it counts."""
+    """The consumers on the page, by name, and the number that it counts."""
     page = session.get(path)["jsz"]
     stream = page["account_details"][0]["stream_detail"][0]
     details = {each["name"]: shown(with_moments(each)) for each in stream["consumer_detail"]}
@@ -334,7 +334,7 @@ def _consumers_on(session: Session, path: str) -> Observation:
 
 @catalogue.case("js.pending.made")
 def made(session: Session) -> Observation:
-    """The reply to who makes a consumer tells what it has before it."""
+    """The reply to the creation of a consumer has the count of messages before it."""
     js = counting(session, "PENDMADE", *"abab")
     config = {"durable_name": "D", "ack_policy": "explicit", "filter_subject": "PENDMADE.b"}
     first = create_consumer(js, "PENDMADE", "D", **config)

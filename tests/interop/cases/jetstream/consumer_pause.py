@@ -52,7 +52,7 @@ def filled(session: Session, stream: str, **config: object) -> JetStreamClient:
 
 
 def sequences(messages: list[Delivery]) -> Observation:
-    """What came, by subject and sequence: how much is still to come depends on when it is asked."""
+    """The deliveries by subject and sequence, without the pending count, which depends on time."""
     return [[message.subject, *message.reply.split(".")[4:7]] for message in messages]
 
 
@@ -195,7 +195,7 @@ def unpin_request(session: Session) -> Observation:
     "js.consumer.unpin.info", masks=(PIN, Mask("**.headers.0.1", is_nuid, "drawn for each pin"))
 )
 def unpin_info(session: Session) -> Observation:
-    """Who is pinned is told until it is unpinned; the next who asks is pinned anew."""
+    """INFO has the pinned client until it is unpinned; the next pull gets a new pin."""
     js = filled(session, "UNPIN-INFO", **PINNED)
     before = consumer_info(js, "UNPIN-INFO", "C")
     (message,) = fetch(js, "UNPIN-INFO", "C", group="g", expires=4 * SECOND_NS)
@@ -248,7 +248,7 @@ def reset_to_sequence(session: Session) -> Observation:
 
 @catalogue.case("js.consumer.reset.error.not-allowed", text="invalid reset: not allowed")
 def reset_not_allowed(session: Session) -> Observation:
-    """Where the start depends on what there was, a reset goes to the floor of acks only."""
+    """A consumer whose start depends on the stream's contents resets to the ack floor only."""
     js = with_stream(session, "RESET-POLICIES")
     js.fill(*(f"RESET-POLICIES.{word}" for word in "abac"))
     told = {}

@@ -1,6 +1,6 @@
-"""Priority groups: who of those who pull is served when a consumer makes a difference.
+"""Priority groups: the pulls that are served, if a consumer serves some before others.
 
-What a server draws for a pinned client is compared by where it is repeated, not by its value.
+The id that a server draws for a pinned client is compared by its places, not by its value.
 """
 
 from tests.interop.case import Catalogue
@@ -281,7 +281,7 @@ def pin_unknown(session: Session) -> Observation:
 
 @catalogue.case("js.priority.pin-in-line")
 def pin_in_line(session: Session) -> Observation:
-    """The one pinned is served in its turn and before all who are not, whoever came first."""
+    """The pinned client is served in its turn and before all others, even if they pulled first."""
     js = grouped(session, "PRIO-LINE", "pinned_client", "a")
     _, pin = pinned(js, "PRIO-LINE")
     other = asked(session, js, "PRIO-LINE", "other", 1)
@@ -294,7 +294,7 @@ def pin_in_line(session: Session) -> Observation:
 
 @catalogue.case("js.priority.pin-plain-pull")
 def pin_plain_pull(session: Session) -> Observation:
-    """Where nobody is pinned a pull that is no object is served, its pin empty; it pins none."""
+    """With no client pinned, a pull that is no object is served with an empty pin; it pins none."""
     js = grouped(session, "PRIO-BARE", "pinned_client", "a", "b")
     one = puller(session, "PRIO-BARE")
     one.pull("PRIO-BARE", "C")
@@ -311,7 +311,7 @@ def pin_too_large(session: Session) -> Observation:
 
 @catalogue.case("js.priority.unpin")
 def unpin(session: Session) -> Observation:
-    """The one pinned can be unpinned; the next pull served is pinned anew."""
+    """The pinned client can be unpinned; the next pull served gets a new pin."""
     js = grouped(session, "PRIO-UNPIN", "pinned_client", "a", "b")
     _, first = pinned(js, "PRIO-UNPIN")
     reply = js.api("CONSUMER.UNPIN.PRIO-UNPIN.C", {"group": "g"})
@@ -367,7 +367,7 @@ def pin_timeout(session: Session) -> Observation:
 
 @catalogue.case("js.priority.pin-survives", masks=(PINNED_CLIENT_ID,))
 def pin_survives(session: Session) -> Observation:
-    """Who is pinned stays pinned when gone: others wait until the time is over."""
+    """A pinned client stays pinned when it is gone: others wait until the time is over."""
     js = grouped(session, "PRIO-STAYS", "pinned_client", "a", "b")
     gone = puller(session, "PRIO-STAYS", "gone")
     gone.pull("PRIO-STAYS", "C", {"group": "g", "batch": 1, "expires": LONG_NS})
@@ -380,7 +380,7 @@ def pin_survives(session: Session) -> Observation:
 
 @catalogue.case("js.priority.pin-redelivery")
 def pin_redelivery(session: Session) -> Observation:
-    """What the one pinned refused comes again to the one pinned, with the pin."""
+    """A message that the pinned client refused comes to it again, with the pin."""
     js = grouped(session, "PRIO-AGAIN", "pinned_client", "a", "b")
     message, pin = pinned(js, "PRIO-AGAIN")
     ack(js, message, body="-NAK")
@@ -389,7 +389,7 @@ def pin_redelivery(session: Session) -> Observation:
 
 @catalogue.case("js.priority.prioritized")
 def prioritized(session: Session) -> Observation:
-    """Pulls are served by their priority, the lowest number first, whoever came first."""
+    """Pulls are served by their priority, the lowest number first, in whatever order they came."""
     js = grouped(session, "PRIO-SORTED", "prioritized")
     low = asked(session, js, "PRIO-SORTED", "low", 1, priority=5, batch=2)
     high = asked(session, js, "PRIO-SORTED", "high", 2, priority=1, batch=2)

@@ -98,7 +98,7 @@ def waits(js: JetStreamClient, stream: str, count: int = 1) -> None:
 
 
 def payloads(deliveries: list[Delivery]) -> list[str]:
-    """What was delivered, in short: the payload of a message, or the text of a status."""
+    """The deliveries in short: the payload of a message, or the text of a status."""
     return [each.tree["status"] if each.is_status else each.tree["data"] for each in deliveries]
 
 
@@ -202,7 +202,7 @@ def domain(session: Session) -> Observation:
 def asked_with(
     session: Session, js: JetStreamClient, stream: str, count: int, *bodies: Body
 ) -> Observation:
-    """What fresh consumers of three messages deliver for these bodies, each so many, and then."""
+    """The deliveries of fresh consumers, so many for each of these bodies, and their states."""
     shown: list[Observation] = []
     for number, body in enumerate(bodies):
         name = f"C{number}"
@@ -272,7 +272,7 @@ def json_nulls(session: Session) -> Observation:
 
 @catalogue.case("js.pull.bad-json", text="400 Bad Request - unexpected end of JSON input")
 def bad_json(session: Session) -> Observation:
-    """An object that can not be read is refused with what is wrong with it, and nothing waits."""
+    """An object that cannot be read is refused with its error, and no pull waits."""
     js = supplied(session, "PULL-BAD", "a")
     bodies = ("{", '{"batch":1', '{"batch":1}x', "{batch:1}", '{"batch"}', "{,}", "{]")
     return [js.request(f"{NEXT}PULL-BAD.C", body) for body in bodies] + [state(js, "PULL-BAD")]
@@ -569,7 +569,7 @@ def deliver_last_per_subject(session: Session) -> Observation:
 
 @catalogue.case("js.pull.deliver-last-per-subject-during")
 def deliver_last_per_subject_during(session: Session) -> Observation:
-    """What is stored while the last of each subject is delivered comes after them."""
+    """Messages stored while the last of each subject is delivered come after them."""
     js = supplied(
         session,
         "PULL-DURING",
@@ -584,7 +584,7 @@ def deliver_last_per_subject_during(session: Session) -> Observation:
 
 @catalogue.case("js.pull.deleted-skipped")
 def deleted_skipped(session: Session) -> Observation:
-    """What was deleted before it was delivered is passed over and not pending."""
+    """A message that was deleted before its delivery is skipped and not pending."""
     js = supplied(session, "PULL-DELETED", *"abcd")
     for seq in (1, 3):
         js.api("STREAM.MSG.DELETE.PULL-DELETED", {"seq": seq})
@@ -594,7 +594,7 @@ def deleted_skipped(session: Session) -> Observation:
 
 @catalogue.case("js.pull.ack-none")
 def ack_none(session: Session) -> Observation:
-    """A consumer that wants no acks counts as acked what it delivered."""
+    """A consumer that wants no acks counts its deliveries as acked."""
     js = supplied(session, "PULL-NOACK", "a", "b", "c", ack_policy="none")
     return [seen(fetch(js, "PULL-NOACK", "C", 2)), state(js, "PULL-NOACK")]
 

@@ -136,7 +136,7 @@ def timeout(session: Session) -> Observation:
 
 @catalogue.case("js.pull-status.timeout-rest")
 def timeout_rest(session: Session) -> Observation:
-    """What a pull that runs out was served is taken off what it still wanted, bytes too."""
+    """A pull that runs out reports its rest: messages and bytes served are subtracted."""
     js = supplied(session, "STATUS-REST", "a", "b")
     new_durable(js, "STATUS-REST", "D")
     sizes = [message_bytes(each) for each in fetch(js, "STATUS-REST", "D", 2)]

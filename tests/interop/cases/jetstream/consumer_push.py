@@ -33,9 +33,9 @@ from tests.kit.wire_client import WireClient
 
 HEARTBEAT_NS = 200 * MILLISECOND_NS
 SHORT_NS = 500 * MILLISECOND_NS
-"""What a script waits for to pass."""
+"""A time that scripts wait for."""
 LONG_NS = 60 * SECOND_NS
-"""What no script waits for."""
+"""A time longer than any script waits."""
 BEATS_MAX = 50
 """Heartbeats a script hears while it waits for something else; only a wrong server sends more."""
 
@@ -45,7 +45,7 @@ catalogue = Catalogue(JETSTREAM)
 
 
 class Listener(Receiver):
-    """A receiver that misses nothing: what comes before its SUB is answered is kept."""
+    """A receiver that misses nothing: deliveries before the answer to its SUB are kept."""
 
     def __init__(self, wire: WireClient, subject: str, queue: str = "") -> None:
         self.wire = wire
@@ -68,7 +68,7 @@ def listener(session: Session, subject: str, queue: str = "") -> Listener:
 
 
 def target(stream: str) -> str:
-    """Where the consumers of a stream push to."""
+    """The deliver subject of the consumers of a stream."""
     return f"to.{stream}"
 
 
@@ -125,7 +125,7 @@ def pass_time(session: Session, *, beats: int) -> None:
 
 
 def progress(info: Reply) -> Observation:
-    """How far a consumer is, without its configuration; or the error."""
+    """The progress of a consumer, without its configuration; or the error."""
     if "error" in info:
         return info
     pairs = {
@@ -162,7 +162,7 @@ def message(session: Session) -> Observation:
 
 @catalogue.case("js.push.backlog")
 def backlog(session: Session) -> Observation:
-    """What is there already comes at once, in order, each telling how many follow."""
+    """Stored messages come at once, in order, each with the number of those that follow."""
     _, inbox = pushed(session, "PUSHBACK", *("PUSHBACK.a", "PUSHBACK.b") * 10)
     return seen(until_idle(inbox))
 
@@ -236,7 +236,7 @@ def deleted(session: Session) -> Observation:
 
 @catalogue.case("js.push.pull-refused")
 def pull_refused(session: Session) -> Observation:
-    """A push consumer has no messages for who pulls."""
+    """A pull from a push consumer gets no messages."""
     pushed(session, "PUSHPULL", "PUSHPULL")
     puller = listener(session, "pull.PUSHPULL")
     puller.pull("PUSHPULL", "C", {"batch": 1, "no_wait": True})
@@ -332,7 +332,7 @@ def one_of_two_left(session: Session) -> Observation:
 
 @catalogue.case("js.push.interest.redelivered-first")
 def redelivered_first(session: Session) -> Observation:
-    """What was not acked in time while nobody listened comes first to the next listener."""
+    """Messages not acked in time while nobody listened come first to the next listener."""
     js, inbox = pushed(session, "PUSHAGAIN", "PUSHAGAIN.a", ack_wait=SHORT_NS)
     messages(inbox, 1)
     inbox.leave()
@@ -377,7 +377,7 @@ def group_other(session: Session) -> Observation:
 
 @catalogue.case("js.push.group.all-hear")
 def group_all_hear(session: Session) -> Observation:
-    """What is sent for a deliver group is heard by plain subscriptions and other queues too."""
+    """Messages for a deliver group reach plain subscriptions and other queues too."""
     js = with_stream(session, "PUSHHEAR")
     subject = target("PUSHHEAR")
     listeners = [listener(session, subject, queue) for queue in ("", "others", "workers")]
@@ -447,7 +447,7 @@ def durable_threshold(session: Session) -> Observation:
 
 @catalogue.case("js.push.ack.wait")
 def ack_wait(session: Session) -> Observation:
-    """What is not acked in time comes again, counted as one more delivery."""
+    """A message not acked in time comes again, counted as one more delivery."""
     js, inbox = pushed(session, "PUSHWAIT", "PUSHWAIT.a", "PUSHWAIT.b", ack_wait=SHORT_NS)
     first = messages(inbox, 2)
     ack(js, first[0])
@@ -458,7 +458,7 @@ def ack_wait(session: Session) -> Observation:
 
 @catalogue.case("js.push.ack.nak")
 def nak(session: Session) -> Observation:
-    """What is refused comes again at once, behind what was sent since."""
+    """A message with a NAK comes again at once, behind the messages sent since."""
     js, inbox = pushed(session, "PUSHNAK", "PUSHNAK.a", "PUSHNAK.b")
     first = messages(inbox, 2)
     ack(js, first[0], body="-NAK")
@@ -467,7 +467,7 @@ def nak(session: Session) -> Observation:
 
 @catalogue.case("js.push.ack.term")
 def term(session: Session) -> Observation:
-    """What is terminated does not come again."""
+    """A terminated message does not come again."""
     js, inbox = pushed(session, "PUSHTERM", "PUSHTERM.a", "PUSHTERM.b")
     received = messages(inbox, 2)
     ack(js, received[0], body="+TERM no more")
@@ -538,7 +538,7 @@ def max_pending(session: Session) -> Observation:
 
 @catalogue.case("js.push.max-pending.redelivery")
 def max_pending_redelivery(session: Session) -> Observation:
-    """What comes again needs no room."""
+    """A redelivery needs no room within `max_ack_pending`."""
     js, inbox = pushed(session, "PUSHFULL", *("PUSHFULL",) * 3, max_ack_pending=1)
     first = until_idle(inbox)
     ack(js, first[0], body="-NAK")
@@ -549,7 +549,7 @@ def max_pending_redelivery(session: Session) -> Observation:
 
 
 def update(js: JetStreamClient, stream: str, **config: object) -> Reply:
-    """Change the consumer `pushed` made; what is not named stays as it made it."""
+    """Change the consumer that `pushed` made; fields that are not named stay as they are."""
     chosen = {
         "durable_name": "C",
         "ack_policy": "explicit",
@@ -576,7 +576,7 @@ def update_max_pending(session: Session) -> Observation:
 
 @catalogue.case("js.push.update.bound")
 def update_bound(session: Session) -> Observation:
-    """The deliver subject can not be changed while somebody listens, a wildcard included."""
+    """The deliver subject cannot be changed while somebody listens, a wildcard included."""
     js, inbox = pushed(session, "PUSHBOUND")
     refused = update(js, "PUSHBOUND", deliver_subject="to.elsewhere")
     inbox.leave()
@@ -588,7 +588,7 @@ def update_bound(session: Session) -> Observation:
 
 @catalogue.case("js.push.update.deliver-subject")
 def update_deliver_subject(session: Session) -> Observation:
-    """What was sent and not acked comes again at once when the deliver subject changes."""
+    """Messages sent and not acked come again at once when the deliver subject changes."""
     js, inbox = pushed(session, "PUSHMOVE", *("PUSHMOVE",) * 3)
     received = messages(inbox, 3)
     ack(js, received[1])
@@ -631,7 +631,7 @@ def update_headers_only(session: Session) -> Observation:
 
 @catalogue.case("js.push.update.refused")
 def update_refused(session: Session) -> Observation:
-    """What a push consumer can not become: one that is pulled, or with another heartbeat."""
+    """A push consumer cannot become a pull consumer, nor get another heartbeat."""
     js, _ = pushed(session, "PUSHREFUSE")
     return [
         update(js, "PUSHREFUSE", deliver_subject=""),

@@ -41,7 +41,7 @@ catalogue = Catalogue(JETSTREAM)
 
 @catalogue.case("js.redelivery.ack-wait")
 def ack_wait(session: Session) -> Observation:
-    """What is not acked in time is delivered again, to a pull that waits for it."""
+    """A message not acked in time is delivered again, to a pull that waits for it."""
     js = supplied(session, "AGAIN-WAIT", "a", ack_wait=ACK_WAIT_NS)
     since = time.monotonic()
     first = fetch(js, "AGAIN-WAIT", "C")
@@ -65,7 +65,7 @@ def no_pull(session: Session) -> Observation:
 
 @catalogue.case("js.redelivery.counted")
 def counted(session: Session) -> Observation:
-    """Each delivery has its own consumer sequence and count; pending ones are not counted anew."""
+    """Each delivery has its own consumer sequence and count; a message is pending once only."""
     js = supplied(session, "AGAIN-COUNT", "a", "b", ack_wait=ACK_WAIT_NS)
     replies = [fetch(js, "AGAIN-COUNT", "C")[0].reply]
     for _ in range(3):
@@ -76,7 +76,7 @@ def counted(session: Session) -> Observation:
 
 @catalogue.case("js.redelivery.before-new")
 def before_new(session: Session) -> Observation:
-    """What ran out of time comes in the order of the stream, and before what is new."""
+    """Messages whose ack wait ran out come in the order of the stream, and before new ones."""
     js = supplied(session, "AGAIN-SORTED", *"abcde", ack_wait=ACK_WAIT_NS)
     came = fetch(js, "AGAIN-SORTED", "C", 3)
     ack(js, came[1])
@@ -86,7 +86,7 @@ def before_new(session: Session) -> Observation:
 
 @catalogue.case("js.redelivery.nak-order")
 def nak_order(session: Session) -> Observation:
-    """What is refused comes again in the order it was refused, and before what is new."""
+    """Messages with a NAK come again in the order of the NAKs, and before new ones."""
     js = supplied(session, "AGAIN-NAKS", *"abcde")
     came = fetch(js, "AGAIN-NAKS", "C", 3)
     for index in (2, 0, 1):
@@ -96,7 +96,7 @@ def nak_order(session: Session) -> Observation:
 
 @catalogue.case("js.redelivery.in-turn")
 def in_turn(session: Session) -> Observation:
-    """What comes again goes to whoever pulls next, not to the one it went to before."""
+    """A redelivery goes to the next pull in line, not to the client of the first delivery."""
     js = supplied(session, "AGAIN-OTHER", "a", "b")
     one, other = puller(session, "AGAIN-OTHER", "one"), puller(session, "AGAIN-OTHER", "other")
     one.pull("AGAIN-OTHER", "C", "2")
@@ -111,7 +111,7 @@ def in_turn(session: Session) -> Observation:
 
 @catalogue.case("js.redelivery.client-gone")
 def client_gone(session: Session) -> Observation:
-    """What a client took with it when it left comes to another after the wait."""
+    """The unacked messages of a client that left come to another after the ack wait."""
     js = supplied(session, "AGAIN-DIED", "a", ack_wait=ACK_WAIT_NS)
     gone = puller(session, "AGAIN-DIED", "gone")
     gone.pull("AGAIN-DIED", "C")
@@ -372,7 +372,7 @@ def purged_below(session: Session) -> Observation:
 
 @catalogue.case("js.redelivery.restart", own_server=True)
 def restart(session: Session) -> Observation:
-    """What was delivered, acked, awaited and delivered again is known after a restart."""
+    """Deliveries, acks, awaited acks and redeliveries are known after a restart."""
     js = supplied(session, "AGAIN-RESTART", *"abcde")
     came = fetch(js, "AGAIN-RESTART", "C", 4)
     ack(js, came[0])
@@ -390,7 +390,7 @@ def restart(session: Session) -> Observation:
 
 @catalogue.case("js.redelivery.restart-again", own_server=True)
 def restart_again(session: Session) -> Observation:
-    """What was awaited before a restart comes again after it, counted on."""
+    """Messages awaiting an ack before a restart come again after it, and their counts go on."""
     js = supplied(session, "AGAIN-AFTER", "a", "b", ack_wait=2 * SECOND_NS)
     ack(js, *fetch(js, "AGAIN-AFTER", "C"), body="-NAK")
     fetch(js, "AGAIN-AFTER", "C", 2)
@@ -402,7 +402,7 @@ def restart_again(session: Session) -> Observation:
 
 @catalogue.case("js.redelivery.two-consumers")
 def two_consumers(session: Session) -> Observation:
-    """What one consumer delivers again is no affair of another."""
+    """The redeliveries of one consumer do not concern another."""
     js = supplied(session, "AGAIN-BOTH", "a", "b")
     new_durable(js, "AGAIN-BOTH", "D")
     ack(js, *fetch(js, "AGAIN-BOTH", "C"), body="-NAK")

@@ -1,6 +1,7 @@
-"""Where a consumer begins, and at what pace it replays what is there.
+"""The start of a consumer, and the pace at which it replays the stored messages.
 
-Each start is told twice: by the consumer as it was made, before anybody listens, and by what comes.
+Each start is shown twice: by the state of the new consumer, before anybody listens, and by its
+deliveries.
 """
 
 import time
@@ -41,14 +42,14 @@ def filled(session: Session, stream: str, *names: str, **stream_config: object) 
 def started(
     session: Session, js: JetStreamClient, stream: str, **config: object
 ) -> tuple[Observation, Listener]:
-    """How a new consumer stands before it sends, and the listener it then sends to."""
+    """The progress of a new consumer before it sends, and the listener it then sends to."""
     chosen = {"idle_heartbeat": HEARTBEAT_NS, "deliver_subject": target(stream), **config}
     made = new_durable(js, stream, "C", **chosen)
     return progress(made), listener(session, target(stream))
 
 
 def played(session: Session, js: JetStreamClient, stream: str, **config: object) -> Observation:
-    """How a new consumer stands before it sends, and all it sends."""
+    """The progress of a new consumer before it sends, and all its deliveries."""
     before, inbox = started(session, js, stream, **config)
     return [before, seen(until_idle(inbox))]
 
@@ -91,7 +92,7 @@ def start_last_filters(session: Session) -> Observation:
 
 @catalogue.case("js.start.last-unmatched")
 def start_last_unmatched(session: Session) -> Observation:
-    """Where nothing matches, last begins with the first that will."""
+    """Without a matching message, last begins with the first one that comes."""
     js = filled(session, "STARTLASTU", *"abc")
     filter_subject = "STARTLASTU.z"
     before, inbox = started(
@@ -103,7 +104,7 @@ def start_last_unmatched(session: Session) -> Observation:
 
 @catalogue.case("js.start.last-deleted")
 def start_last_deleted(session: Session) -> Observation:
-    """Where the last message was deleted, last waits for the next one."""
+    """If the last message was deleted, last waits for the next one."""
     js = filled(session, "STARTLASTD", *"abc")
     js.api("STREAM.MSG.DELETE.STARTLASTD", {"seq": 3})
     before, inbox = started(session, js, "STARTLASTD", deliver_policy="last")
@@ -114,7 +115,7 @@ def start_last_deleted(session: Session) -> Observation:
 
 @catalogue.case("js.start.new")
 def start_new(session: Session) -> Observation:
-    """New begins with what comes."""
+    """New begins with the next message that comes."""
     js = filled(session, "STARTNEW", *"abc")
     before, inbox = started(session, js, "STARTNEW", deliver_policy="new")
     silent = seen(until_idle(inbox))
@@ -185,7 +186,7 @@ def per_subject_filters(session: Session) -> Observation:
 
 @catalogue.case("js.start.per-subject-limited")
 def per_subject_limited(session: Session) -> Observation:
-    """Where a stream keeps one message per subject, that is all there is to send."""
+    """Of a stream that keeps one message per subject, all messages are sent."""
     js = filled(session, "STARTPERL", *"abacab", max_msgs_per_subject=1)
     return played(
         session, js, "STARTPERL", deliver_policy="last_per_subject", filter_subject="STARTPERL.*"
@@ -194,7 +195,7 @@ def per_subject_limited(session: Session) -> Observation:
 
 @catalogue.case("js.start.per-subject-replaced")
 def per_subject_replaced(session: Session) -> Observation:
-    """What is replaced before it was sent is sent all the same, and then what replaced it."""
+    """A message replaced before it was sent is sent all the same, and then its replacement."""
     js = filled(session, "STARTPERR", *"ab")
     config = {"deliver_policy": "last_per_subject", "filter_subject": "STARTPERR.*"}
     new_durable(js, "STARTPERR", "C", deliver_subject=target("STARTPERR"), **config)
@@ -228,7 +229,7 @@ def by_sequence_below(session: Session) -> Observation:
 def by_sequence_ahead(session: Session) -> Observation:
     """A sequence that has not come yet is waited for.
 
-    How many follow is left out: the oracle counts those before the start among them.
+    The number of messages that follow is left out: the oracle includes those before the start.
     """
     js = filled(session, "STARTSEQA", *"ab")
     config = {"deliver_policy": "by_start_sequence", "opt_start_seq": 5}

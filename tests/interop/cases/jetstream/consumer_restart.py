@@ -1,4 +1,4 @@
-"""What consumers remember when their server was stopped and started again on the same files."""
+"""The memory of consumers after their server was stopped and started on the same files."""
 
 from collections.abc import Callable
 
@@ -45,7 +45,7 @@ def filled(session: Session, count: int = 0, **config: object) -> JetStreamClien
 
 
 def after(session: Session, look: Callable[[Session, JetStreamClient], Observation]) -> Observation:
-    """What is seen when the server was stopped and started again."""
+    """The observation of `look` after the server was stopped and started again."""
     with restarted(session, JETSTREAM) as later:
         return look(later, jetstream(later))
 
@@ -54,12 +54,12 @@ def info_after(session: Session, consumer: str = "C") -> Observation:
     return after(session, lambda _, js: consumer_info(js, S, consumer))
 
 
-# --- where a consumer was -----------------------------------------------------------------------
+# --- the position of a consumer -----------------------------------------------------------------
 
 
 @catalogue.case("js.restart.position", own_server=True)
 def position(session: Session) -> Observation:
-    """What was sent, what was acked and what is to come is remembered; when it was is not."""
+    """Deliveries, acks and the messages to come are remembered; the times of them are not."""
     js = filled(session, 6)
     new_durable(js, S, "C", ack_wait=LONG_NS, metadata={"k": "v"})
     received = fetch(js, S, "C", 4)
@@ -84,7 +84,7 @@ def acked_after(session: Session) -> Observation:
 
 @catalogue.case("js.restart.goes-on", own_server=True)
 def goes_on(session: Session) -> Observation:
-    """Who asks next gets the next message, with the next sequence of the consumer."""
+    """The next pull gets the next message, with the next sequence of the consumer."""
     js = filled(session, 4)
     new_durable(js, S, "C", ack_wait=LONG_NS)
     fetch(js, S, "C", 2)
@@ -93,7 +93,7 @@ def goes_on(session: Session) -> Observation:
 
 @catalogue.case("js.restart.redelivery", own_server=True)
 def redelivery(session: Session) -> Observation:
-    """What was sent before and not acked in time comes again after."""
+    """A message sent before the restart and not acked in time comes again after it."""
     js = filled(session, 2)
     new_durable(js, S, "C", ack_wait=2 * SECOND_NS)
     received = fetch(js, S, "C", 2)
@@ -103,7 +103,7 @@ def redelivery(session: Session) -> Observation:
 
 @catalogue.case("js.restart.delivery-count", own_server=True)
 def delivery_count(session: Session) -> Observation:
-    """How often a message was sent is remembered."""
+    """The delivery count of a message is remembered."""
     js = filled(session, 1)
     new_durable(js, S, "C", ack_wait=LONG_NS)
     for _ in range(2):
@@ -120,7 +120,7 @@ def delivery_count(session: Session) -> Observation:
 
 @catalogue.case("js.restart.max-deliver", own_server=True)
 def max_deliver(session: Session) -> Observation:
-    """What was sent as often as is allowed is not sent again."""
+    """A message sent as often as is allowed is not sent again."""
     js = filled(session, 2)
     new_durable(js, S, "C", ack_wait=SHORT_NS, max_deliver=1)
     fetch(js, S, "C")
@@ -130,7 +130,7 @@ def max_deliver(session: Session) -> Observation:
 
 @catalogue.case("js.restart.ack-none", own_server=True)
 def ack_none(session: Session) -> Observation:
-    """A consumer without acks remembers what it sent."""
+    """A consumer without acks remembers its deliveries."""
     js = filled(session, 3)
     new_durable(js, S, "C", ack_policy="none")
     fetch(js, S, "C", 2)
@@ -155,7 +155,7 @@ def ack_all(session: Session) -> Observation:
 
 @catalogue.case("js.restart.start", own_server=True)
 def start(session: Session) -> Observation:
-    """Where a consumer begins that has sent nothing yet is remembered."""
+    """The start of a consumer that has sent nothing yet is remembered."""
     js = filled(session, 3)
     new_durable(js, S, "NEW", deliver_policy="new")
     new_durable(js, S, "LAST", deliver_policy="last")
@@ -269,7 +269,7 @@ def paused(session: Session) -> Observation:
 
 @catalogue.case("js.restart.interest", own_server=True)
 def interest(session: Session) -> Observation:
-    """What all acked stays gone, what one has not acked stays, and goes with its ack."""
+    """A message acked by all stays gone; one that misses an ack stays, and goes with that ack."""
     js = filled(session, retention="interest")
     for name in ("C", "D"):
         new_durable(js, S, name, ack_wait=LONG_NS)

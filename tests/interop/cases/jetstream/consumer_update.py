@@ -51,13 +51,13 @@ def delivers_elsewhere(session: Session) -> Observation:
 
 
 def standing(reply: Reply) -> Observation:
-    """What an update may not touch, and what it may."""
+    """The counts of a consumer: those that an update may not touch, and one that it may."""
     return {key: reply[key] for key in ("delivered", "ack_floor", "num_ack_pending", "num_pending")}
 
 
 @catalogue.case("js.consumer.update.filter-pending")
 def filter_pending(session: Session) -> Observation:
-    """Another filter counts anew what is to come; what was delivered stays delivered."""
+    """After a change of filter the messages to come are counted again; delivered ones stay so."""
     js = with_stream(session, "UPDATE-FILTER")
     js.fill(*(f"UPDATE-FILTER.{word}" for word in "abab"))
     new_durable(js, "UPDATE-FILTER", "C")

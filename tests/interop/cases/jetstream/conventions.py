@@ -1,4 +1,4 @@
-"""What all calls of the API have in common: subjects, replies, levels, domains, and being off."""
+"""Rules that all calls of the API share: subjects, replies, levels, domains, and being off."""
 
 from tests.interop.case import Catalogue
 from tests.interop.jetstream import API, DOMAIN, JETSTREAM, SYNC_ALWAYS, JetStreamClient, jetstream

@@ -89,7 +89,7 @@ def again_after_update(session: Session) -> Observation:
 
 @catalogue.case("js.create.after-delete")
 def after_delete(session: Session) -> Observation:
-    """A name is free again once its stream is deleted, and sequences start anew."""
+    """A name is free again once its stream is deleted, and sequences start again."""
     js = jetstream(session, "REBORN")
     js.create("REBORN")
     js.fill("REBORN", "REBORN")
@@ -99,7 +99,7 @@ def after_delete(session: Session) -> Observation:
 
 @catalogue.case("js.create.stores-earlier-nothing")
 def stores_nothing_earlier(session: Session) -> Observation:
-    """A stream stores what is published from its creation on."""
+    """A stream stores the messages published from its creation on."""
     js = jetstream(session, "FROM-NOW")
     before = js.publish("FROM-NOW", "early")
     js.create("FROM-NOW")

@@ -37,7 +37,7 @@ def headers(session: Session) -> Observation:
 
 @catalogue.case("js.direct.headers-malformed")
 def headers_malformed(session: Session) -> Observation:
-    """What was stored as headers and is none loses its last two bytes before the others."""
+    """A malformed header block loses its last two bytes; the server's headers follow it."""
     js = readable(session, "READODD")
     ack_of_block(js, "READODD.a", "hello", "x")
     frame = js.request_frame("$JS.API.DIRECT.GET.READODD", {"seq": 1, "no_hdr": False})

@@ -55,7 +55,7 @@ def last_sequence_after_removal(session: Session) -> Observation:
 
 @catalogue.case("js.expected.last-sequence-no-number")
 def last_sequence_no_number(session: Session) -> Observation:
-    """What is no number of digits only matches no sequence; an empty value expects nothing."""
+    """A value that is not all digits matches no sequence; an empty value expects nothing."""
     js = with_stream(session, "EXPNAN")
     js.fill("EXPNAN")
     return [js.ack_text("EXPNAN", headers={LAST: text}) for text in (*NO_NUMBERS, "")]
@@ -104,7 +104,7 @@ def subject_sequence_no_number(session: Session) -> Observation:
 
 @catalogue.case("js.expected.subject-sequence-after-removal")
 def subject_sequence_after_removal(session: Session) -> Observation:
-    """What counts is the last message of the subject that is still there."""
+    """The last message of the subject that is still there counts."""
     js = with_stream(session, "EXPSUBJGONE")
     js.fill("EXPSUBJGONE.a", "EXPSUBJGONE.a")
     js.api("STREAM.MSG.DELETE.EXPSUBJGONE", {"seq": 2})
@@ -150,7 +150,7 @@ def subject_sequence_of_wildcard(session: Session) -> Observation:
 
 @catalogue.case("js.expected.subject-sequence-of-malformed")
 def subject_sequence_of_malformed(session: Session) -> Observation:
-    """A subject that can not be one has no messages."""
+    """A malformed subject has no messages."""
     js = with_stream(session, "EXPODD")
     js.fill("EXPODD.a")
     subjects = ("EXPODD..a", "EXPODD.", ".", "EXPODD.> .a", "EXPODD.>.a")

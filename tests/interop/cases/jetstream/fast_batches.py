@@ -48,7 +48,7 @@ class FastBatch:
         self._js.wire.send(publish_operation(self._subject, payload.encode(), named, reply))
 
     def answers(self) -> list[Frame]:
-        """What was said so far: the ack of a publish without headers or batch comes last."""
+        """The frames so far; a publish without headers or batch is sent, whose ack comes last."""
         fence = f"PUB {self._subject} fence 0\r\n\r\n"
         self._js.wire.send(f"SUB fence 8\r\n{fence}")
         seen: list[Frame] = []
@@ -59,7 +59,7 @@ class FastBatch:
 
 
 def fast(session: Session, name: str, **config: object) -> JetStreamClient:
-    """A client that hears what fast batches into its new stream are answered."""
+    """A client that receives the answers to fast batches into its new stream."""
     js = with_stream(session, name, **{"allow_batched": True, **config})
     js.wire.exchange("SUB fast.> 7\r\n")
     return js
@@ -121,7 +121,7 @@ def flow(session: Session) -> Observation:
 
 @catalogue.case("js.fast.flow-values")
 def flow_values(session: Session) -> Observation:
-    """What is no flow is ten; the server gives at most five hundred."""
+    """A value that is no flow counts as ten; the server gives at most five hundred."""
     js = fast(session, "FASTFLOWS")
     seen: list[Observation] = []
     for asked in ("0", "-5", "x", "1", "500", "501", "65535", "70000"):
@@ -199,7 +199,7 @@ def gap_fail(session: Session) -> Observation:
 
 @catalogue.case("js.fast.gap-ok")
 def gap_ok(session: Session) -> Observation:
-    """Where gaps are allowed they are told and the batch goes on; its count is its last number."""
+    """Gaps that are allowed are reported and the batch goes on; its count is its last number."""
     js = fast(session, "FASTGAPOK")
     publisher = FastBatch(js, "FASTGAPOK", gap="ok")
     publisher.send(1, START, "one")

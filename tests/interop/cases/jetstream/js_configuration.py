@@ -32,7 +32,7 @@ def refused(session: Session, config: str, *flags: str) -> Observation:
 
 
 def refused_somewhere(session: Session, config: str) -> Observation:
-    """The same without where in the file it was."""
+    """The end of a start with this configuration, without the place in the file."""
     return PLACE.sub("", str(refused(session, config)))
 
 
@@ -235,7 +235,7 @@ add_refusal(
     "js.config.account.system", text="Not allowed to enable JetStream on the system account"
 )
 def system_account(session: Session) -> Observation:
-    """The system account can not have streams."""
+    """The system account cannot have streams."""
     config = (
         'jetstream { store_dir: "store" }\nsystem_account: S\n'
         "accounts { S { jetstream: enabled, users: [ { user: s, password: x } ] } }\n"
@@ -245,7 +245,7 @@ def system_account(session: Session) -> Observation:
 
 @catalogue.case("js.config.account.promised-memory", text="insufficient memory resources")
 def promised_memory(session: Session) -> Observation:
-    """Accounts can not be promised more memory than there is, together."""
+    """Accounts cannot be promised more memory than there is, together."""
     config = (
         'jetstream { store_dir: "store", max_mem: 1000, max_file: 1000 }\n'
         "accounts {\n A { jetstream { max_mem: 600 } }\n B { jetstream { max_mem: 600 } }\n}\n"
@@ -255,7 +255,7 @@ def promised_memory(session: Session) -> Observation:
 
 @catalogue.case("js.config.account.promised-storage", text="insufficient storage resources")
 def promised_storage(session: Session) -> Observation:
-    """Nor more of the disk."""
+    """Accounts cannot be promised more of the disk than there is, together."""
     config = (
         'jetstream { store_dir: "store", max_mem: 1000, max_file: 1000 }\n'
         "accounts { A { jetstream { max_file: 2000 } } }\n"
@@ -295,22 +295,22 @@ def account_switches(session: Session) -> Observation:
     own_server=True,
 )
 def no_account_named(session: Session) -> Observation:
-    """Where there are accounts and none is given JetStream, none has it."""
+    """If accounts are configured and none is given JetStream, none has it."""
     jsz = session.get("/jsz?accounts=1")["jsz"]
     return {"total": jsz["total"], "info": jetstream(session, **login("a")).api("INFO")}
 
 
-# --- what starts ---------------------------------------------------------------------------------
+# --- configurations that start -------------------------------------------------------------------
 
 
 def seen(session: Session) -> dict[str, Any]:
-    """What a started server tells of its JetStream."""
+    """The JetStream settings on the page of a started server."""
     jsz = session.get("/jsz")["jsz"]
     return {key: jsz.get(key) for key in ("config", "limits", "disabled")}
 
 
 def logged(session: Session) -> list[str]:
-    """The lines about JetStream of a start; the picture and times are nobody's business."""
+    """The log lines of a start that are about JetStream, without the picture and times."""
     lines = [line for line in session.server.log if line.level in ("INF", "WRN")]
     begin = next(at for at, line in enumerate(lines) if line.text == "Starting JetStream")
     wanted = re.compile(r"  \w+( \w+)?: |.*Temporary|-----")
@@ -396,7 +396,7 @@ def flags(session: Session) -> Observation:
     masks=MACHINE,
 )
 def flag_over_file(session: Session) -> Observation:
-    """The flag switches on what the file switches off."""
+    """The flag switches JetStream on if the file switches it off."""
     return seen(session)
 
 
@@ -406,7 +406,7 @@ def flag_over_file(session: Session) -> Observation:
     own_server=True,
 )
 def flag_off(session: Session) -> Observation:
-    """And off what the file switches on."""
+    """The flag switches JetStream off if the file switches it on."""
     return seen(session)
 
 
@@ -425,7 +425,7 @@ def store_dir_twice(session: Session) -> Observation:
     own_server=True,
 )
 def banner(session: Session) -> Observation:
-    """What a start logs: limits, folder, domain, cipher, level."""
+    """The log of a start: limits, folder, domain, cipher, level."""
     return logged(session)
 
 
@@ -435,7 +435,7 @@ def banner(session: Session) -> Observation:
     own_server=True,
 )
 def banner_lax(session: Session) -> Observation:
-    """Small limits, requests that are not strict, and the cipher nobody chose."""
+    """The log of a start with small limits, lax requests, and the default cipher."""
     return logged(session)
 
 
@@ -470,7 +470,7 @@ BEFORE = LISTENING + 'jetstream { store_dir: "store", max_mem: 1000, max_file: 1
 
 
 def reloaded(session: Session, config: str) -> dict[str, Observation]:
-    """What the log says of a reload, and what is in force then."""
+    """The log line of a reload, and the configuration in force then."""
     server = session.server
     before = len(server.log)
     server.rewrite_config(LISTENING + config)
@@ -505,7 +505,7 @@ for name, text in RELOADS.items():
     own_server=True,
 )
 def reload_dynamic(session: Session) -> Observation:
-    """Limits chosen by the machine can not be set while it runs."""
+    """Limits chosen by the machine cannot be set while the server runs."""
     return reloaded(session, 'jetstream { store_dir: "store", max_mem: 1000 }\n')["said"]
 
 

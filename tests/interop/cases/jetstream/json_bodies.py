@@ -213,7 +213,7 @@ def repeated_field(session: Session) -> Observation:
 
 @catalogue.case("js.json.each-api")
 def each_api(session: Session) -> Observation:
-    """What is no JSON is refused where a body is needed, and passed over where it is optional."""
+    """A body that is no JSON is refused by calls that need one, and ignored if it is optional."""
     js = jetstream(session, "GARBAGE")
     js.create("GARBAGE")
     js.fill("GARBAGE")

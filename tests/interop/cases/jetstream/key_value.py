@@ -137,7 +137,7 @@ def keys_by_info(session: Session) -> Observation:
 
 @catalogue.case("js.kv.message-delete-denied")
 def message_delete_denied(session: Session) -> Observation:
-    """Single messages of a bucket can not be deleted."""
+    """Single messages of a bucket cannot be deleted."""
     js = bucket(session, "deny")
     js.fill("$KV.deny.a")
     return js.api("STREAM.MSG.DELETE.KV_deny", {"seq": 1})

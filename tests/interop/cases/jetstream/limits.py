@@ -1,6 +1,6 @@
 """Limits where the storage, the retention or the permissions of a stream could matter.
 
-What a publish meets at each limit is in `publish_limits`.
+The answers to a publish at each limit are in `publish_limits`.
 """
 
 from tests.interop.case import Catalogue
@@ -142,7 +142,7 @@ def workqueue_discard_new(session: Session) -> Observation:
 
 @catalogue.case("js.limits.interest.discard-new")
 def interest_discard_new(session: Session) -> Observation:
-    """What is not kept for want of interest fills no stream."""
+    """Messages that are not kept for want of interest fill no stream."""
     js = limited(session, "INTEREST-NEW", retention="interest", max_msgs=1, discard="new")
     return {"acks": acks(js, *("INTEREST-NEW",) * 3), "state": js.state("INTEREST-NEW")}
 

@@ -110,7 +110,7 @@ def jsz_fresh(session: Session) -> Observation:
 
 @catalogue.case("js.monitor.jsz.settings", setup=LIMITED, own_server=True)
 def jsz_settings(session: Session) -> Observation:
-    """What the block sets is shown, durations in nanoseconds."""
+    """The page shows the settings of the block, durations in nanoseconds."""
     return page(session, "/jsz")
 
 
@@ -238,7 +238,7 @@ def jsz_deleted_stream(session: Session) -> Observation:
 
 @catalogue.case("js.monitor.jsz.bad-options", text="Error decoding")
 def jsz_bad_options(session: Session) -> Observation:
-    """Options that can not be read are refused by name, the first one of them."""
+    """Options that cannot be read are refused by name, the first one of them."""
     queries = (
         "accounts=x",
         "streams=2",
@@ -320,7 +320,7 @@ def healthz_ok(session: Session) -> Observation:
 def healthz_empty(session: Session) -> Observation:
     """An account that never had a stream on disk is not there.
 
-    One that had has a folder that the oracle removes when it gets to it, or not at all.
+    An account that had a stream has a folder, which the oracle removes sooner or later or never.
     """
     queries = ("", "account=$G", "account=$G&stream=DISK", "account=$G&details=1")
     return {query: session.get(f"/healthz?{query}") for query in queries}
@@ -328,7 +328,7 @@ def healthz_empty(session: Session) -> Observation:
 
 @catalogue.case("js.monitor.healthz.not-found", own_server=True, text='account "NOPE" not found')
 def healthz_not_found(session: Session) -> Observation:
-    """What is asked about and not there is told: account, stream, consumer."""
+    """The page says which of account, stream and consumer is not there."""
     filled(session)
     queries = (
         "account=NOPE",
@@ -353,7 +353,7 @@ def healthz_memory(session: Session) -> Observation:
 
 @catalogue.case("js.monitor.healthz.only-before-names", text="must not be empty")
 def healthz_only_before_names(session: Session) -> Observation:
-    """What asks about less than streams does not look at names; names have to be whole."""
+    """A check of less than streams ignores names; a stream needs its account, a consumer both."""
     queries = (
         "js-enabled-only=1&account=NOPE",
         "js-server-only=1&account=NOPE&stream=NOPE",

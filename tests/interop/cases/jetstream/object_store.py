@@ -94,7 +94,7 @@ def descriptions(session: Session) -> Observation:
 
 @catalogue.case("js.object.seal")
 def seal(session: Session) -> Observation:
-    """A sealed store takes no chunks, and can not be purged."""
+    """A sealed store takes no chunks, and cannot be purged."""
     js = store(session, "seal")
     js.fill("$O.seal.C.x")
     js.update("OBJ_seal", subjects=["$O.seal.C.>", "$O.seal.M.>"], discard="new", sealed=True)
@@ -160,7 +160,7 @@ def client_delete(session: Session) -> Observation:
 
 @catalogue.case("js.object.client-update")
 def client_update(session: Session) -> Observation:
-    """nats-py describes an object anew; what is not there it can not describe."""
+    """nats-py changes the description of an object, but not of one that is missing."""
 
     async def script() -> Observation:
         client = await connect(session, [])

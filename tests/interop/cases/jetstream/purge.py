@@ -137,7 +137,7 @@ def keep(session: Session) -> Observation:
 
 @catalogue.case("js.purge.keep-with-gaps")
 def keep_with_gaps(session: Session) -> Observation:
-    """What is kept is counted in messages, not in sequences."""
+    """The messages to keep are counted as messages, not as sequences."""
     js = nine(session, "PURGE-KEEP-GAPS")
     for one in (6, 8):
         js.api("STREAM.MSG.DELETE.PURGE-KEEP-GAPS", {"seq": one})
@@ -218,7 +218,7 @@ def sealed(session: Session) -> Observation:
 
 @catalogue.case("js.purge.usage", own_server=True)
 def usage(session: Session) -> Observation:
-    """What is purged is given back to the account."""
+    """The bytes of purged messages are given back to the account."""
     js = nine(session, "PURGE-USAGE")
     before = js.api("INFO")["storage"]
     js.api("STREAM.PURGE.PURGE-USAGE", {"keep": 1})

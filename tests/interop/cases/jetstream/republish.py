@@ -97,7 +97,7 @@ def mapping(session: Session) -> Observation:
 
 @catalogue.case("js.republish.refused-is-not")
 def refused_is_not(session: Session) -> Observation:
-    """What is refused or a duplicate is not republished."""
+    """A message that is refused or a duplicate is not republished."""
     js = republishing(session, "AGAINNOT")
     watch = js.watch(session, "again.AGAINNOT.>")
     js.ack_text("AGAINNOT.a", "one", {"Nats-Msg-Id": "x"})

@@ -44,19 +44,19 @@ def interested(
 
 
 def kept(js: JetStreamClient, stream: str) -> Observation:
-    """What is left in a stream: its sequences, first and last among them."""
+    """The first and last sequence of a stream, and the sequences of all its messages."""
     state = js.state(stream)
     sequences = [message["seq"] for message in contents(js, stream)]
     return {"first": state["first_seq"], "last": state["last_seq"], "kept": sequences}
 
 
 def kept_in_time(js: JetStreamClient, stream: str, count: int) -> Observation:
-    """What is left once so many messages are."""
+    """The sequences of a stream, once it has so many messages."""
     state_in_time(js, stream, messages=count)
     return kept(js, stream)
 
 
-# --- who wants a message ------------------------------------------------------------------------
+# --- interest in a message ----------------------------------------------------------------------
 
 
 @catalogue.case("js.interest.nobody")
@@ -69,7 +69,7 @@ def nobody(session: Session) -> Observation:
 
 @catalogue.case("js.interest.nobody-after")
 def nobody_after(session: Session) -> Observation:
-    """What nobody wants takes a sequence behind what somebody does."""
+    """A message that no consumer wants takes a sequence behind those that are kept."""
     js = interested(session, "INTAFTER", "C", config={"filter_subject": "INTAFTER.a"})
     js.fill("INTAFTER.a", "INTAFTER.b", "INTAFTER.b", "INTAFTER.a", "INTAFTER.b")
     return [kept(js, "INTAFTER"), js.state("INTAFTER")]
@@ -77,7 +77,7 @@ def nobody_after(session: Session) -> Observation:
 
 @catalogue.case("js.interest.nobody-dedupe")
 def nobody_dedupe(session: Session) -> Observation:
-    """The id of what is not kept is remembered."""
+    """The id of a message that is not kept is remembered."""
     js = interested(session, "INTDEDUPE")
     return [
         js.ack_text("INTDEDUPE", "x", {"Nats-Msg-Id": "a"}),
@@ -87,7 +87,7 @@ def nobody_dedupe(session: Session) -> Observation:
 
 @catalogue.case("js.interest.nobody-expected")
 def nobody_expected(session: Session) -> Observation:
-    """What is not kept counts for the last sequence that a publisher expects."""
+    """A message that is not kept counts for the last sequence that a publisher expects."""
     js = interested(session, "INTEXPECT")
     js.fill("INTEXPECT.a")
     return [
@@ -146,7 +146,7 @@ def ack_all(session: Session) -> Observation:
 
 @catalogue.case("js.interest.ack-all-two")
 def ack_all_two(session: Session) -> Observation:
-    """What another consumer has not acked stays behind an ack of all."""
+    """A message that another consumer has not acked outlasts an ack of all."""
     js = interested(session, "INTALLTWO", "C", config={"ack_policy": "all"})
     new_durable(js, "INTALLTWO", "D")
     js.fill(*("INTALLTWO",) * 4)
@@ -157,7 +157,7 @@ def ack_all_two(session: Session) -> Observation:
 
 @catalogue.case("js.interest.ack-none")
 def ack_none(session: Session) -> Observation:
-    """A consumer without acks has had what was sent to it."""
+    """A message sent to a consumer without acks counts as acked by it."""
     js = interested(session, "INTNONE", "C", config={})
     inbox = listener(session, target("INTNONE"))
     config = {"deliver_subject": target("INTNONE"), "ack_policy": "none"}
@@ -171,7 +171,7 @@ def ack_none(session: Session) -> Observation:
 
 @catalogue.case("js.interest.ack-none-alone")
 def ack_none_alone(session: Session) -> Observation:
-    """What is sent to a consumer without acks goes, if nobody else wants it."""
+    """A message sent to a consumer without acks goes, if no other consumer wants it."""
     js = interested(session, "INTALONE", config={})
     config = {"deliver_subject": target("INTALONE"), "ack_policy": "none"}
     create_consumer(js, "INTALONE", "D", **config)
@@ -184,7 +184,7 @@ def ack_none_alone(session: Session) -> Observation:
 
 @catalogue.case("js.interest.nak")
 def refused(session: Session) -> Observation:
-    """What is refused stays, and what is terminated goes."""
+    """A message with a NAK stays, and a terminated one goes."""
     js = interested(session, "INTNAK", "C")
     js.fill("INTNAK.a", "INTNAK.b")
     received = fetch(js, "INTNAK", "C", 2)
@@ -196,7 +196,7 @@ def refused(session: Session) -> Observation:
 
 @catalogue.case("js.interest.max-deliver")
 def max_deliver(session: Session) -> Observation:
-    """What was sent as often as is allowed stays, whatever else is acked."""
+    """A message sent as often as is allowed stays, whatever else is acked."""
     js = interested(session, "INTMAX")
     inbox = listener(session, target("INTMAX"))
     config = {
@@ -266,7 +266,7 @@ def late_new(session: Session) -> Observation:
 
 @catalogue.case("js.interest.filter-update")
 def filter_update(session: Session) -> Observation:
-    """What nobody wants after a change of filters goes with it."""
+    """A message that no consumer wants after a change of filters goes with the change."""
     js = interested(session, "INTUPDATE", "C", config={"filter_subject": "INTUPDATE.a"})
     new_durable(js, "INTUPDATE", "D", filter_subject="INTUPDATE.b")
     js.fill(*(f"INTUPDATE.{name}" for name in "abab"))
@@ -279,7 +279,7 @@ def filter_update(session: Session) -> Observation:
 
 @catalogue.case("js.interest.deleted")
 def deleted(session: Session) -> Observation:
-    """What only a deleted consumer wanted goes with it."""
+    """Messages that only a deleted consumer wanted go with it."""
     js = interested(session, "INTDELETE", "C", "D")
     js.fill(*("INTDELETE",) * 4)
     received = fetch(js, "INTDELETE", "D", 2)
@@ -301,7 +301,7 @@ def deleted_last(session: Session) -> Observation:
 
 @catalogue.case("js.interest.ephemeral")
 def ephemeral(session: Session) -> Observation:
-    """What only an ephemeral wanted goes when it leaves."""
+    """Messages that only an ephemeral wanted go when it leaves."""
     js = interested(session, "INTEPH", "C", config={"filter_subject": "INTEPH.a"})
     inbox = listener(session, target("INTEPH"))
     config = {"deliver_subject": target("INTEPH"), "ack_policy": "explicit"}
@@ -317,7 +317,7 @@ def ephemeral(session: Session) -> Observation:
 
 @catalogue.case("js.interest.max-msgs")
 def max_msgs(session: Session) -> Observation:
-    """Limits hold whoever wants a message."""
+    """Limits also remove messages that a consumer wants."""
     js = interested(session, "INTLIMIT", "C", max_msgs=3)
     js.fill(*("INTLIMIT",) * 5)
     consumer_info_when(js, "INTLIMIT", "C", num_pending=3)
@@ -326,7 +326,7 @@ def max_msgs(session: Session) -> Observation:
 
 @catalogue.case("js.interest.discard-new")
 def discard_new(session: Session) -> Observation:
-    """Where new ones are refused when full, an ack makes room."""
+    """In a full stream that discards new messages, an ack makes room."""
     js = interested(session, "INTFULL", "C", max_msgs=2, discard="new")
     acks = [js.ack_text("INTFULL", "x") for _ in range(3)]
     ack(js, *fetch(js, "INTFULL", "C"))
@@ -335,7 +335,7 @@ def discard_new(session: Session) -> Observation:
 
 @catalogue.case("js.interest.discard-new-nobody")
 def discard_new_nobody(session: Session) -> Observation:
-    """What nobody wants is not refused where it is not kept."""
+    """A message that no consumer wants is not kept, and so a full stream does not refuse it."""
     js = interested(
         session,
         "INTFULLNOT",

@@ -44,15 +44,15 @@ def queue(
 
 
 def sequences(deliveries: list[Delivery]) -> list[list[str]]:
-    """How often and which: all that is promised of messages that come again."""
+    """The delivery counts and sequences: all that is promised of redeliveries."""
     return [each.reply.split(".")[4:6] for each in deliveries if not each.is_status]
 
 
-# --- who may have a consumer --------------------------------------------------------------------
+# --- consumers that a queue may have ------------------------------------------------------------
 
 
 def refused(js: JetStreamClient, stream: str, name: str = "D", **config: object) -> Observation:
-    """The error of a consumer that can not be made, or that there is none."""
+    """The error of a consumer that cannot be made, or "made" without an error."""
     outcome: Observation = create_consumer(js, stream, name, durable_name=name, **config).get(
         "error", "made"
     )
@@ -100,7 +100,7 @@ def policies(session: Session) -> Observation:
 
 @catalogue.case("js.queue.same-again")
 def same_again(session: Session) -> Observation:
-    """The same consumer may be asked for again."""
+    """A consumer may be asked for again with an equal configuration."""
     js = queue(session, "WQSAME")
     first = create_consumer(js, "WQSAME", "C", durable_name="C", ack_policy="explicit")
     return [first.get("error", "made"), js.state("WQSAME")["consumer_count"]]
@@ -164,7 +164,7 @@ def kept_without_consumer(session: Session) -> Observation:
 
 @catalogue.case("js.queue.unfiltered")
 def unfiltered(session: Session) -> Observation:
-    """What no filter wants stays."""
+    """A message that matches no filter stays."""
     js = with_stream(session, "WQREST", retention="workqueue")
     new_durable(js, "WQREST", "C", filter_subject="WQREST.a")
     js.fill("WQREST.a", "WQREST.b")
@@ -183,7 +183,7 @@ def double_ack(session: Session) -> Observation:
 
 @catalogue.case("js.queue.nak")
 def nak(session: Session) -> Observation:
-    """What is refused stays, and comes before what has not been sent."""
+    """A message with a NAK stays, and comes before those that have not been sent."""
     js = queue(session, "WQNAK", 3)
     received = fetch(js, "WQNAK", "C")
     ack(js, *received, body="-NAK")
@@ -192,7 +192,7 @@ def nak(session: Session) -> Observation:
 
 @catalogue.case("js.queue.term")
 def term(session: Session) -> Observation:
-    """What is terminated is gone as if it were acked."""
+    """A terminated message is gone as if it were acked."""
     js = queue(session, "WQTERM", 2)
     ack(js, *fetch(js, "WQTERM", "C"), body="+TERM broken")
     return [kept(js, "WQTERM"), progress_of(js, "WQTERM")]
@@ -213,7 +213,7 @@ def in_progress(session: Session) -> Observation:
 
 @catalogue.case("js.queue.max-deliver")
 def max_deliver(session: Session) -> Observation:
-    """What was sent as often as is allowed stays and is not sent again."""
+    """A message sent as often as is allowed stays and is not sent again."""
     js = with_stream(session, "WQMAX", retention="workqueue")
     js.fill("WQMAX.a", "WQMAX.b")
     new_durable(js, "WQMAX", "C", ack_wait=SHORT_NS, max_deliver=1)
@@ -241,7 +241,7 @@ def push(session: Session) -> Observation:
 
 @catalogue.case("js.queue.deleted")
 def deleted(session: Session) -> Observation:
-    """A deleted consumer takes nothing with it; one made after it gets all that is there anew."""
+    """A deleted consumer takes no message with it; one made after it gets all of them again."""
     js = queue(session, "WQDELETE", 4)
     received = fetch(js, "WQDELETE", "C", 3)
     ack(js, received[1])
@@ -354,7 +354,7 @@ def discard_new(session: Session) -> Observation:
 
 @catalogue.case("js.queue.max-age")
 def max_age(session: Session) -> Observation:
-    """What grows too old goes, sent or not."""
+    """A message that grows too old goes, sent or not."""
     js = queue(session, "WQAGE", max_age=SECOND_NS)
     js.fill("WQAGE.a", "WQAGE.b")
     received = sequences(fetch(js, "WQAGE", "C"))
@@ -365,7 +365,7 @@ def max_age(session: Session) -> Observation:
 
 @catalogue.case("js.queue.per-subject")
 def per_subject(session: Session) -> Observation:
-    """What the limit of a subject takes before it was sent is never sent."""
+    """A message that the limit of a subject removes before its delivery is never sent."""
     js = with_stream(session, "WQSUBJECT", retention="workqueue", max_msgs_per_subject=1)
     new_durable(js, "WQSUBJECT", "C")
     js.fill(*(f"WQSUBJECT.{name}" for name in "abab"))
@@ -384,7 +384,7 @@ def retention_fixed(session: Session) -> Observation:
 
 @catalogue.case("js.queue.redelivery")
 def redelivery(session: Session) -> Observation:
-    """What is not acked in time is sent to the next that asks, and to nobody after its ack."""
+    """A message that is not acked in time is sent again, but not after its ack."""
     js = with_stream(session, "WQAGAIN", retention="workqueue")
     inbox = listener(session, target("WQAGAIN"))
     config = {"deliver_subject": target("WQAGAIN"), "idle_heartbeat": SHORT_NS // 2}

@@ -170,7 +170,7 @@ def cron_forms(session: Session) -> Observation:
 
 @catalogue.case("js.schedule.cron-invalid")
 def cron_invalid(session: Session) -> Observation:
-    """What is no such pattern, or never comes true, is refused."""
+    """A malformed cron pattern, or one that never comes true, is refused."""
     patterns = (
         "* * * * *",
         "* * * * * * *",
@@ -267,7 +267,7 @@ def source(session: Session) -> Observation:
 
 @catalogue.case("js.schedule.source-content")
 def source_content(session: Session) -> Observation:
-    """What is published is then the last message of the source, with its headers."""
+    """A schedule with a source publishes the last message of the source, with its headers."""
     js = scheduling(session, "PLANCOPY")
     js.ack_text("PLANCOPY.x", "old")
     js.ack_text("PLANCOPY.x", "new", {"From": "source", "Nats-Msg-Id": "a"})
@@ -328,7 +328,7 @@ def rollup(session: Session) -> Observation:
 
 @catalogue.case("js.schedule.rollup-published")
 def rollup_published(session: Session) -> Observation:
-    """What is published then takes the place of the target's messages."""
+    """The message of a schedule with a roll-up takes the place of the target's messages."""
     js = scheduling(session, "PLANSUM")
     js.fill("PLANSUM.t", "PLANSUM.t")
     js.ack_text("PLANSUM.s", "sum", schedule(PAST, "PLANSUM.t", Nats_Schedule_Rollup="sub"))
@@ -337,7 +337,7 @@ def rollup_published(session: Session) -> Observation:
 
 @catalogue.case("js.schedule.headers-left-out")
 def headers_left_out(session: Session) -> Observation:
-    """Ids, expectations, and all that speaks of the schedule are not published."""
+    """Ids, expectations, and the headers of the schedule itself are not published."""
     js = scheduling(session, "PLANLESS")
     headers = schedule(
         PAST,
@@ -387,7 +387,7 @@ def purged_by_message(session: Session) -> Observation:
 
 @catalogue.case("js.schedule.scheduler", text="message schedules invalid scheduler")
 def scheduler(session: Session) -> Observation:
-    """What ends a schedule says `purge` and names another subject, whose last is a schedule."""
+    """A message that ends a schedule says `purge` and names another subject with a schedule."""
     js = scheduling(session, "PLANWHO")
     js.fill("PLANWHO.plain")
     headers = (
@@ -408,7 +408,7 @@ def scheduler(session: Session) -> Observation:
 
 @catalogue.case("js.schedule.scheduler-disabled")
 def scheduler_disabled(session: Session) -> Observation:
-    """Where nothing is scheduled that is said only of what else is right."""
+    """A stream without schedules says so only to messages whose headers are right otherwise."""
     js = with_stream(session, "PLANNONE")
     headers = (
         {"Nats-Schedule-Next": "purge", "Nats-Scheduler": "PLANNONE.s"},

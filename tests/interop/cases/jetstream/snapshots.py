@@ -1,6 +1,6 @@
 """STREAM.SNAPSHOT and STREAM.RESTORE: a stream leaves as bytes and comes back from them.
 
-What the bytes are is a server's own affair; that they bring the stream back is not.
+The format of the bytes is a server's own affair; that they bring the stream back is not.
 """
 
 from tests.interop.case import Catalogue
@@ -173,7 +173,7 @@ def other_config(session: Session) -> Observation:
 
 @catalogue.case("js.restore.garbage", text="restore failed")
 def restore_garbage(session: Session) -> Observation:
-    """What is no backup is refused at its end, and no stream is left behind."""
+    """Data that are no backup are refused at their end, and no stream is left behind."""
     js = jetstream(session, "NO-BACKUP")
     replies = restore(js, "NO-BACKUP", {"name": "NO-BACKUP"}, b"this is no backup at all")
     refused = replies[-1]["error"]
@@ -324,7 +324,7 @@ def restore_consumers(session: Session) -> Observation:
 
 @catalogue.case("js.restore.consumers-go-on")
 def restored_consumers_go_on(session: Session) -> Observation:
-    """What was delivered can be acknowledged afterwards, and else is delivered once more."""
+    """A message delivered before a restore can be acked after it, or is delivered once more."""
     js = jetstream(session, "GOING-ON")
     js.create("GOING-ON")
     js.fill(*(f"GOING-ON.{number}" for number in range(6)))
@@ -390,7 +390,7 @@ def restore_work_queue(session: Session) -> Observation:
 
 @catalogue.case("js.restore.interest")
 def restore_interest(session: Session) -> Observation:
-    """What no consumer needs any more does not come back."""
+    """Messages that no consumer needs any more do not come back."""
     js = jetstream(session, "INTEREST-BACK")
     js.create("INTEREST-BACK", retention="interest")
     new_durable(js, "INTEREST-BACK", "A")
@@ -420,7 +420,7 @@ def restore_consumer_refused(session: Session) -> Observation:
         {"retention": "workqueue", "consumer_limits": {"max_ack_pending": 5}},
         {"consumer_limits": {"inactive_threshold": SECOND_NS, "max_ack_pending": 5}},
     ):
-        # What a server leaves behind of it is not compared.
+        # The remains of a refused restore are not compared.
         js.api("STREAM.DELETE.TOO-MANY")
         refusals.append(restore(js, "TOO-MANY", {**answer["config"], **change}, data))
     return refusals
@@ -428,7 +428,7 @@ def restore_consumer_refused(session: Session) -> Observation:
 
 @catalogue.case("js.restore.consumer-advisories", own_server=True)
 def restore_consumer_advisories(session: Session) -> Observation:
-    """Of consumers that come back with their stream nobody is told."""
+    """Consumers that come back with their stream cause no advisories."""
     js = jetstream(session)
     js.create("QUIETLY")
     new_durable(js, "QUIETLY", "C")

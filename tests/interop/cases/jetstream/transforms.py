@@ -26,7 +26,7 @@ def subject(session: Session) -> Observation:
 
 @catalogue.case("js.transform.no-match")
 def no_match(session: Session) -> Observation:
-    """What does not match is stored as it came."""
+    """A message whose subject does not match is stored as it came."""
     js = transforming(session, "MAPNOT", "from.*", "to.{{wildcard(1)}}")
     js.fill("MAPNOT.other.a", "MAPNOT.from.a", "MAPNOT.from.a.b")
     return contents(js, "MAPNOT")

@@ -31,7 +31,7 @@ def disabled(session: Session) -> Observation:
 
 @catalogue.case("js.ttl.disabled-and-invalid")
 def disabled_and_invalid(session: Session) -> Observation:
-    """A TTL that can not be read is called invalid even where TTLs are not allowed."""
+    """A TTL that cannot be read is called invalid even where TTLs are not allowed."""
     js = with_stream(session, "TTLNOBAD")
     return [js.ack_text("TTLNOBAD", "", ttl(value)) for value in ("soon", "100ms", "-1", "0")]
 
@@ -50,7 +50,7 @@ def forms(session: Session) -> Observation:
 
 @catalogue.case("js.ttl.invalid", text="invalid per-message TTL")
 def invalid(session: Session) -> Observation:
-    """What is neither, or is below zero, is refused."""
+    """A TTL of another form, or below zero, is refused."""
     js = with_stream(session, "TTLBAD", allow_msg_ttl=True)
     values = ("soon", "-1", "-1h", "1d", "1.5", "1 h", "1h ", "+1", "1000x", "h", "1_000", "0x10")
     return [js.ack_text("TTLBAD", "", ttl(value)) for value in values]
@@ -216,7 +216,7 @@ def not_raised_for_one(session: Session) -> Observation:
 
 @catalogue.case("js.ttl.purge-marker-is-not-marked")
 def purge_marker_not_marked(session: Session) -> Observation:
-    """What a key-value store writes for a purge is a marker already and leaves none."""
+    """The message that a key-value store writes for a purge is a marker and leaves none."""
     js = with_stream(
         session,
         "TTLKV",

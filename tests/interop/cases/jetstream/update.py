@@ -282,7 +282,7 @@ def compression(session: Session) -> Observation:
     "js.update.error.unseal", text="stream configuration update can not unseal a sealed stream"
 )
 def unseal(session: Session) -> Observation:
-    """What is sealed stays sealed, and the deletes and purges that sealing denied are denied."""
+    """A sealed stream stays sealed, and the deletes and purges that sealing denied are denied."""
     js = jetstream(session, "UNSEAL")
     js.create("UNSEAL")
     js.update("UNSEAL", sealed=True)
