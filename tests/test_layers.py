@@ -161,14 +161,14 @@ def test_a_tree_without_the_layers_still_to_come_keeps_every_contract(tmp_path: 
         ("server-purity", "server/api/router.py", "import threading", "threading"),
         ("environment", "server/core/broker.py", "import headwater.runtime.clock", "runtime.clock"),
         ("light-server", "server/main.py", "def f():\n    import click", "click"),
-        ("light-server", "runtime/http.py", "from rich.table import Table", "rich"),
+        ("light-server", "runtime/sockets/http.py", "from rich.table import Table", "rich"),
         ("light-server", "cli/serve.py", "def f():\n    import headwater.spark", "headwater.spark"),
         ("light-server", "runtime/files.py", "import pyarrow.parquet", "pyarrow"),
         ("spark-apart", "spark/read/source.py", "import headwater.server", "headwater.server"),
         ("spark-apart", "client/link/socket.py", "import headwater.runtime", "headwater.runtime"),
         ("spark-apart", "../pyspark_headwater/x.py", "import nats.aio.client", "nats"),
-        ("spark-link", "client/link/fetch.py", "from pyspark import TaskContext", "pyspark"),
-        ("spark-link", "client/link/fetch.py", "def f():\n    import pyarrow", "pyarrow"),
+        ("spark-link", "client/link/reads/fetch.py", "from pyspark import TaskContext", "pyspark"),
+        ("spark-link", "client/link/reads/fetch.py", "def f():\n    import pyarrow", "pyarrow"),
     ],
 )
 def test_every_contract_can_fail(

@@ -39,9 +39,8 @@ WITHOUT_A_UNIT_TEST: Final[Mapping[str, str]] = {
     ),
     "cli/store": "opening read_only_files",
     "cli/streams": "archive commands render transfer",
-    "client/link": (
-        "api errors option_files pipelined ranges server_urls sizes temporary_consumers tls"
-    ),
+    "client/link": "api errors option_files pipelined server_urls tls",
+    "client/link/reads": "ranges sizes temporary_consumers",
     "go": "json_syntax",
     "jetstream": "account advisories error_codes header_names records server_room",
     "jetstream/api": "consumer_documents documents keepers operation stream_identity streams",
@@ -68,13 +67,11 @@ WITHOUT_A_UNIT_TEST: Final[Mapping[str, str]] = {
     "server/system": "events",
     "spark": "buckets catalog_tables datasource demo objects rows session",
     "spark/jobs": "progress reading",
-    "spark/jobs/archive": (
-        "compaction delta_log delta_table durable_files opening parquet_files query reader "
-        "settings sink spark_checkpoint"
-    ),
+    "spark/jobs/archive": "compaction opening query reader settings sink spark_checkpoint",
+    "spark/jobs/archive/files": "delta_log durable_files parquet_files",
     "spark/jobs/replay": "job lane marker",
     "spark/jobs/stats": "figures job",
-    "spark/jobs/table": "catch_up history job latest",
+    "spark/jobs/table": "catch_up delta_table history job latest",
     "spark/read": "batches pushdown source stream_source streams_source unplanned_source",
     "spark/write": "sink tail",
     "store": "errors",

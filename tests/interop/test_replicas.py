@@ -7,9 +7,9 @@ import pytest
 
 from headwater.client.link.api import ApiClient
 from headwater.client.link.connection import Connection
-from headwater.client.link.fetch import SequenceRange, Way, read_range
 from headwater.client.link.login import Login
-from headwater.client.link.ranges import CHUNK_ROWS
+from headwater.client.link.reads.fetch import SequenceRange, Way, read_range
+from headwater.client.link.reads.ranges import CHUNK_ROWS
 from headwater.spark.rows import Rows
 from headwater.spark.write.partition_write import Links, Step, Work, write_exactly_once
 from tests.kit.replicas import COUNT, Replicas, replicas

@@ -15,8 +15,8 @@ from typing import Any, Final, TypeVar, cast
 import msgspec
 
 from headwater.base.clock import NS_PER_S
-from headwater.runtime.client_connection import WRITE_HIGH_BYTES
 from headwater.runtime.environment import Environment, TimerHandle
+from headwater.runtime.sockets.client_connection import WRITE_HIGH_BYTES
 from headwater.server.configuration.options import Options
 from headwater.server.core.client import Client
 from headwater.server.log import Log

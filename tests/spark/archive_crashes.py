@@ -26,13 +26,13 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
-from headwater.spark.jobs.archive import tree_changes
 from headwater.spark.jobs.archive.compaction import compact
-from headwater.spark.jobs.archive.durable_files import make_directory
+from headwater.spark.jobs.archive.files import tree_changes
+from headwater.spark.jobs.archive.files.durable_files import make_directory
+from headwater.spark.jobs.archive.files.parquet_files import DATA_SCHEMA, FileShape
 from headwater.spark.jobs.archive.log import DataFile
 from headwater.spark.jobs.archive.manifest import Manifest, settle_manifest
 from headwater.spark.jobs.archive.opening import open_log
-from headwater.spark.jobs.archive.parquet_files import DATA_SCHEMA, FileShape
 from headwater.spark.jobs.archive.sink import SinkOptions, commit_files, write_files
 from headwater.spark.jobs.archive.spark_checkpoint import query_id
 from headwater.spark.read.offsets import Offset, PlannedRange

@@ -14,11 +14,11 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
 from headwater.client.link.login import Login
-from headwater.spark.jobs.archive.durable_files import remove
+from headwater.spark.jobs.archive.files.durable_files import remove
+from headwater.spark.jobs.archive.files.parquet_files import table_schema
 from headwater.spark.jobs.archive.job import ArchiveResult, ArchiveSettings, archive
 from headwater.spark.jobs.archive.manifest import own_directory, read_manifest, settle_manifest
 from headwater.spark.jobs.archive.opening import open_log
-from headwater.spark.jobs.archive.parquet_files import table_schema
 from headwater.spark.jobs.archive.query import exclusive
 from headwater.spark.jobs.archive.reader import read_archive
 from headwater.spark.jobs.union import union_read

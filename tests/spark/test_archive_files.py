@@ -6,9 +6,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from headwater.spark.jobs.archive import parquet_files
-from headwater.spark.jobs.archive.log import DataFile, DraftPlace
-from headwater.spark.jobs.archive.parquet_files import (
+from headwater.spark.jobs.archive.files import parquet_files
+from headwater.spark.jobs.archive.files.parquet_files import (
     DATA_SCHEMA,
     DraftNames,
     FileShape,
@@ -16,7 +15,8 @@ from headwater.spark.jobs.archive.parquet_files import (
     conformed,
     split_by_values,
 )
-from headwater.spark.jobs.archive.partitioning import Partitioning
+from headwater.spark.jobs.archive.files.partitioning import Partitioning
+from headwater.spark.jobs.archive.log import DataFile, DraftPlace
 
 PLACE = DraftPlace("", ".parquet")
 DAY_US = 86_400_000_000

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from pyspark.sql import SparkSession
 
-from headwater.client.link.ranges import Columns, SequenceRange
+from headwater.client.link.reads.ranges import Columns, SequenceRange
 from headwater.spark.buckets import (
     CATCH_UP_ROUNDS_MAX,
     LatestEntries,

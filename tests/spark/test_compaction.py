@@ -10,8 +10,9 @@ from deltalake import DeltaTable
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.spark.jobs.archive import delta_log
 from headwater.spark.jobs.archive.compaction import Compacted, compact, plan
+from headwater.spark.jobs.archive.files import delta_log
+from headwater.spark.jobs.archive.files.parquet_files import DraftNames, FileShape, PartitionedFiles
 from headwater.spark.jobs.archive.log import (
     ArchiveLog,
     BatchCommit,
@@ -22,7 +23,6 @@ from headwater.spark.jobs.archive.log import (
 )
 from headwater.spark.jobs.archive.manifest import Format, Manifest, settle_manifest
 from headwater.spark.jobs.archive.opening import open_log
-from headwater.spark.jobs.archive.parquet_files import DraftNames, FileShape, PartitionedFiles
 from tests.spark.archive_crashes import messages
 
 TARGET = 1000

@@ -12,10 +12,10 @@ from pyspark.sql import SparkSession
 
 from headwater.client.link.api import ApiClient
 from headwater.client.link.connection import Connection
-from headwater.client.link.counts import count_messages
-from headwater.client.link.fetch import Way, read_range
 from headwater.client.link.login import Login
-from headwater.client.link.ranges import SequenceRange
+from headwater.client.link.reads.counts import count_messages
+from headwater.client.link.reads.fetch import Way, read_range
+from headwater.client.link.reads.ranges import SequenceRange
 from tests.kit.stream_servers import KINDS, Server
 from tests.spark.conftest import StartServer
 

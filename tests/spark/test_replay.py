@@ -14,12 +14,12 @@ from headwater.client.link.connection import Connection
 from headwater.client.link.login import Login
 from headwater.client.link.publisher import Publisher
 from headwater.spark.jobs.archive.job import ArchiveSettings, archive
-from headwater.spark.jobs.archive.pacing import FULL_SPEED, Anchor
 from headwater.spark.jobs.progress import Silent
 from headwater.spark.jobs.replay import job as replay_module
 from headwater.spark.jobs.replay.job import ReplayResult, ReplaySettings, replay
 from headwater.spark.jobs.replay.lane import LanePlan, header_block, publish_lane, refused_headers
 from headwater.spark.jobs.replay.marker import Claim, Marker, MarkerEntry
+from headwater.spark.jobs.replay.pacing import FULL_SPEED, Anchor
 from headwater.spark.options import OptionError
 from headwater.spark.read.offsets import DataLossError
 from headwater.spark.write.markers import OvertakenError

@@ -9,9 +9,9 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from headwater.client.link.login import Login
-from headwater.spark.jobs.archive.delta_table import Table, TableConflictError
 from headwater.spark.jobs.progress import Silent
 from headwater.spark.jobs.table import latest as table_latest
+from headwater.spark.jobs.table.delta_table import Table, TableConflictError
 from headwater.spark.jobs.table.job import (
     TableResult,
     TableSettings,

@@ -15,9 +15,9 @@ from headwater.base.clock import NS_PER_S
 from headwater.base.errors import OperatingError
 from headwater.go.durations import format_seconds
 from headwater.go.quoting import quote
-from headwater.runtime.client_connection import ClientConnection
 from headwater.runtime.environment import Environment, Listener
-from headwater.runtime.http import HttpConnection
+from headwater.runtime.sockets.client_connection import ClientConnection
+from headwater.runtime.sockets.http import HttpConnection
 from headwater.server.configuration.options import Options
 from headwater.server.configuration.reload_plan import changed_options
 from headwater.server.connections import closing

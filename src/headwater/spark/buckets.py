@@ -15,7 +15,7 @@ from zlib import crc32
 
 import pyarrow as pa
 
-from headwater.client.link.ranges import CHUNK_ROWS, Columns, SequenceRange
+from headwater.client.link.reads.ranges import CHUNK_ROWS, Columns, SequenceRange
 from headwater.spark.read.batches import Column, MessageColumns, texts
 from headwater.wire.headers import value_of
 

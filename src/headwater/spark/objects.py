@@ -32,7 +32,7 @@ from headwater.base.errors import OperatingError
 from headwater.client.api.answers import StreamInfo
 from headwater.client.link.api import ApiClient
 from headwater.client.link.connection import Connection
-from headwater.client.link.fetch import Columns, SequenceRange, Way, read_range
+from headwater.client.link.reads.fetch import Columns, SequenceRange, Way, read_range
 from headwater.go.times import parse_time
 from headwater.spark.buckets import LatestEntries
 from headwater.spark.read.batches import BATCH_BYTES, BATCH_ROWS, BatchBuilder, Column

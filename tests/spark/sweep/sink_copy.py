@@ -13,7 +13,7 @@ WINDOW_NS: Final = 500_000_000
 MARKERS: Final = "headwater.spark.write.markers:"
 PUBLISHER: Final = "headwater.client.link.publisher:"
 SOURCE: Final = "headwater.spark.read.stream_source:StreamSourceReader."
-FETCH: Final = "headwater.client.link.fetch:read_range"
+FETCH: Final = "headwater.client.link.reads.fetch:read_range"
 _numbers: Final = itertools.count()
 SENT: Final = [(f"s.{number % 7}", b"message %d" % number) for number in range(MESSAGES)]
 

@@ -12,7 +12,7 @@ from tests.spark.sweep.harness import Program, Strike, revived
 
 MESSAGES: Final = 900
 SINK: Final = "headwater.spark.jobs.archive.sink:"
-FILES: Final = "headwater.spark.jobs.archive.parquet_files:"
+FILES: Final = "headwater.spark.jobs.archive.files.parquet_files:"
 
 
 def check_archive(

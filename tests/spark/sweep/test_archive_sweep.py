@@ -15,11 +15,11 @@ from tests.kit.stream_servers import KINDS, Server
 from tests.spark.sweep.harness import Program, Strike
 from tests.spark.sweep.struck_archive import FILES, SINK, check_archive
 
-DELTA: Final = "headwater.spark.jobs.archive.delta_log:DeltaLog."
-PARQUET: Final = "headwater.spark.jobs.archive.parquet_directory:"
+DELTA: Final = "headwater.spark.jobs.archive.files.delta_log:DeltaLog."
+PARQUET: Final = "headwater.spark.jobs.archive.files.parquet_directory:"
 COMPACTION: Final = "headwater.spark.jobs.archive.compaction:"
 SOURCE: Final = "headwater.spark.read.stream_source:StreamSourceReader."
-FETCH: Final = "headwater.client.link.fetch:read_range"
+FETCH: Final = "headwater.client.link.reads.fetch:read_range"
 
 BOTH: Final = ("delta", "parquet")
 STRIKES: Final = (

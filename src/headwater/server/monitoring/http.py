@@ -14,7 +14,7 @@ from urllib.parse import quote, unquote
 import msgspec
 
 from headwater.base.clock import NS_PER_S
-from headwater.runtime.http import HttpResponse
+from headwater.runtime.sockets.http import HttpResponse
 from headwater.server.log import Log
 from headwater.server.monitoring.facts import Facts
 from headwater.server.monitoring.pages.absent import gatewayz, leafz, routez

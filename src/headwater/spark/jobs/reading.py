@@ -17,8 +17,8 @@ from headwater.client.api.answers import STREAM_NOT_FOUND, StreamInfo
 from headwater.client.link.api import ApiClient
 from headwater.client.link.connection import Connection
 from headwater.client.link.errors import ApiRefusedError
-from headwater.client.link.lag import Lag, lag_behind
 from headwater.client.link.login import Login
+from headwater.client.link.reads.lag import Lag, lag_behind
 from headwater.spark.options import OptionError, parse_point_in_time
 from headwater.subjects.grammar import is_valid_pattern
 

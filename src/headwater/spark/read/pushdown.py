@@ -30,7 +30,7 @@ from pyspark.sql.datasource import (
 
 from headwater.client.api.answers import StreamInfo
 from headwater.client.link.connection import Connection
-from headwater.client.link.counts import sequence_at
+from headwater.client.link.reads.counts import sequence_at
 from headwater.spark.objects import meta_subject
 from headwater.spark.options import SourceOptions
 from headwater.spark.read.source import SourceReader

@@ -26,7 +26,6 @@ from headwater.client.api.answers import STREAM_NOT_FOUND, StreamInfo
 from headwater.client.api.requests import stream_info
 from headwater.client.link.api import ApiClient
 from headwater.client.link.connection import Connection
-from headwater.client.link.counts import count_messages, sequence_at
 from headwater.client.link.errors import (
     ApiRefusedError,
     LinkError,
@@ -34,7 +33,9 @@ from headwater.client.link.errors import (
     RefusedError,
     UnreachableError,
 )
-from headwater.client.link.fetch import (
+from headwater.client.link.login import Login
+from headwater.client.link.reads.counts import count_messages, sequence_at
+from headwater.client.link.reads.fetch import (
     Columns,
     LinearizableError,
     SequenceRange,
@@ -42,8 +43,7 @@ from headwater.client.link.fetch import (
     choose_way,
     read_range,
 )
-from headwater.client.link.lag import oldest_time_ns
-from headwater.client.link.login import Login
+from headwater.client.link.reads.lag import oldest_time_ns
 from headwater.spark import buckets, objects
 from headwater.spark.options import (
     PARTITIONS_MAX,

@@ -23,11 +23,11 @@ from headwater.base.errors import OperatingError
 from headwater.client.api.answers import StreamInfo
 from headwater.client.link.api import ApiClient
 from headwater.client.link.connection import Connection
-from headwater.client.link.counts import count_messages
-from headwater.client.link.fetch import choose_way
-from headwater.client.link.lag import Lag, lag_behind
-from headwater.client.link.ranges import SequenceRange
-from headwater.client.link.sizes import message_sizes
+from headwater.client.link.reads.counts import count_messages
+from headwater.client.link.reads.fetch import choose_way
+from headwater.client.link.reads.lag import Lag, lag_behind
+from headwater.client.link.reads.ranges import SequenceRange
+from headwater.client.link.reads.sizes import message_sizes
 from headwater.spark.options import At, Kind, SourceOptions
 from headwater.spark.read.offsets import Changes, Offset, loss_of, replacement_of
 from headwater.spark.read.planning import Limit, Measured, end_of_batch, measure

@@ -20,7 +20,7 @@ from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, Inp
 from pyspark.sql.types import StructType
 
 from headwater.base.errors import OperatingError
-from headwater.client.link.lag import Lag
+from headwater.client.link.reads.lag import Lag
 from headwater.spark.options import EARLIEST, At, OptionError, SourceOptions
 from headwater.spark.read.offsets import Offset, StreamsOffset
 from headwater.spark.read.source import (

@@ -23,8 +23,8 @@ from typing import Final, final
 
 from headwater.base.errors import OperatingError
 from headwater.client.link.api import ApiClient
-from headwater.client.link.fetch import SequenceRange, read_range
 from headwater.client.link.publisher import FLIGHT_MESSAGES_MAX, Messages, Publisher
+from headwater.client.link.reads.fetch import SequenceRange, read_range
 from headwater.spark.write import markers
 from headwater.spark.write.markers import CommittedBatch
 from headwater.spark.write.partition_write import Links, Patience, Written

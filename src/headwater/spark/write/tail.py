@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from typing import Final, final
 
 from headwater.client.link.api import ApiClient
-from headwater.client.link.fetch import SequenceRange, read_range
 from headwater.client.link.publisher import Messages
+from headwater.client.link.reads.fetch import SequenceRange, read_range
 from headwater.spark.write.row_ids import content_of, content_of_row
 from headwater.wire.headers import VERSION
 

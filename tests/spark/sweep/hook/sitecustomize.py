@@ -39,7 +39,7 @@ ORDERS = "HEADWATER_SWEEP"
 MEETING_S_MAX = 60
 
 POINTS = {
-    "headwater.client.link.fetch": ("read_range",),
+    "headwater.client.link.reads.fetch": ("read_range",),
     "headwater.client.link.publisher": ("Publisher.send", "Publisher.finish"),
     "headwater.spark.write.markers": ("Claim.acquire", "Claim.finish", "commit"),
     "headwater.spark.read.stream_source": (
@@ -49,18 +49,21 @@ POINTS = {
     "headwater.spark.jobs.archive.sink": ("write_files", "commit_files"),
     "headwater.spark.jobs.archive.manifest": ("settle_manifest",),
     "headwater.spark.jobs.archive.compaction": ("compact", "merge_files"),
-    "headwater.spark.jobs.archive.delta_log": (
+    "headwater.spark.jobs.archive.files.delta_log": (
         "DeltaLog.commit",
         "DeltaLog.replace",
         "DeltaLog._write",
     ),
-    "headwater.spark.jobs.archive.parquet_directory": (
+    "headwater.spark.jobs.archive.files.parquet_directory": (
         "ParquetDirectory.commit",
         "ParquetDirectory.replace",
         "ParquetDirectory._publish",
         "State.write",
     ),
-    "headwater.spark.jobs.archive.parquet_files": ("PartitionedFiles.append", "ParquetFile.close"),
+    "headwater.spark.jobs.archive.files.parquet_files": (
+        "PartitionedFiles.append",
+        "ParquetFile.close",
+    ),
 }
 
 

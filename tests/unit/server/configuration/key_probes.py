@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 
 from headwater.base.errors import OperatingError
-from headwater.runtime.client_connection import WRITE_HIGH_BYTES
+from headwater.runtime.sockets.client_connection import WRITE_HIGH_BYTES
 from headwater.server.configuration.flags import RunServer, parse_command_line
 from headwater.server.configuration.options import Options
 from headwater.server.lifecycle import Server

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from headwater.runtime.http import HttpResponse
+from headwater.runtime.sockets.http import HttpResponse
 from headwater.server.configuration.options import AccountOptions, Options, UserOptions
 from headwater.server.monitoring.http import Monitor
 from tests.kit.monitored_world import CORES, RSS_BYTES, monitored_world

@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 
+from headwater.spark.jobs.archive.files.parquet_files import merge_files
 from headwater.spark.jobs.archive.log import ArchiveLog, StoredFile
-from headwater.spark.jobs.archive.parquet_files import merge_files
 from headwater.spark.jobs.progress import SILENT, Progress
 
 

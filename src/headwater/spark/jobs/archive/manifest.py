@@ -9,8 +9,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final, Literal, get_args
 
-from headwater.spark.jobs.archive.durable_files import make_directory, read_document, write_document
-from headwater.spark.jobs.archive.partitioning import Partitioning
+from headwater.spark.jobs.archive.files.durable_files import (
+    make_directory,
+    read_document,
+    write_document,
+)
+from headwater.spark.jobs.archive.files.partitioning import Partitioning
 from headwater.spark.options import OptionError
 
 Format = Literal["delta", "parquet"]

@@ -10,9 +10,9 @@ def open_log(root: Path, manifest: Manifest) -> ArchiveLog:
     """The record of the archive in the directory `root`."""
     # Each brings libraries that the other does not need.
     if manifest.format == "delta":
-        from headwater.spark.jobs.archive.delta_log import DeltaLog
+        from headwater.spark.jobs.archive.files.delta_log import DeltaLog
 
         return DeltaLog(root, manifest)
-    from headwater.spark.jobs.archive.parquet_directory import ParquetDirectory
+    from headwater.spark.jobs.archive.files.parquet_directory import ParquetDirectory
 
     return ParquetDirectory(root, manifest)

@@ -27,13 +27,13 @@ from pyspark.sql.streaming.query import StreamingQuery
 from headwater.client.api.answers import StreamInfo
 from headwater.client.link.api import ApiClient
 from headwater.client.link.connection import Connection
-from headwater.client.link.lag import Lag
+from headwater.client.link.reads.lag import Lag
 from headwater.spark.jobs.archive.compaction import Compacted, compact
-from headwater.spark.jobs.archive.durable_files import locked, make_directory, remove
+from headwater.spark.jobs.archive.files.durable_files import locked, make_directory, remove
+from headwater.spark.jobs.archive.files.parquet_files import FileShape
 from headwater.spark.jobs.archive.log import ArchiveLog, Record
 from headwater.spark.jobs.archive.manifest import check_place, own_directory, settle_manifest
 from headwater.spark.jobs.archive.opening import open_log
-from headwater.spark.jobs.archive.parquet_files import FileShape
 from headwater.spark.jobs.archive.settings import ArchiveResult, ArchiveSettings
 from headwater.spark.jobs.archive.sink import SINK_NAME, ArchiveSink, SinkOptions
 from headwater.spark.jobs.archive.spark_checkpoint import query_id

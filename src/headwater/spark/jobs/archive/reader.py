@@ -18,11 +18,16 @@ from pyspark.sql import functions as f
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
+from headwater.spark.jobs.archive.files.parquet_files import DATA_SCHEMA, table_schema
+from headwater.spark.jobs.archive.files.partitioning import (
+    DATE,
+    HOUR,
+    TOKEN_CHARS_MAX,
+    Partitioning,
+)
 from headwater.spark.jobs.archive.log import StoredFile
 from headwater.spark.jobs.archive.manifest import Manifest, read_manifest
 from headwater.spark.jobs.archive.opening import open_log
-from headwater.spark.jobs.archive.parquet_files import DATA_SCHEMA, table_schema
-from headwater.spark.jobs.archive.partitioning import DATE, HOUR, TOKEN_CHARS_MAX, Partitioning
 
 
 def read_archive(

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Final
 
 from headwater.client.link.login import Login
+from headwater.spark.jobs.archive.files.partitioning import Partitioning
 from headwater.spark.jobs.archive.manifest import FORMATS, Format, Manifest, own_directory
-from headwater.spark.jobs.archive.partitioning import Partitioning
 from headwater.spark.options import OptionError, SourceOptions
 
 FILE_MB_MAX: Final = 16_384

@@ -24,6 +24,12 @@ from pyspark.sql.datasource import DataSource, WriterCommitMessage
 from pyspark.sql.types import StructType
 
 from headwater.base.errors import ProgrammerError
+from headwater.spark.jobs.archive.files.parquet_files import (
+    DraftNames,
+    FileShape,
+    PartitionedFiles,
+    with_created,
+)
 from headwater.spark.jobs.archive.log import (
     ArchiveError,
     BatchCommit,
@@ -32,12 +38,6 @@ from headwater.spark.jobs.archive.log import (
 )
 from headwater.spark.jobs.archive.manifest import read_manifest
 from headwater.spark.jobs.archive.opening import open_log
-from headwater.spark.jobs.archive.parquet_files import (
-    DraftNames,
-    FileShape,
-    PartitionedFiles,
-    with_created,
-)
 from headwater.spark.jobs.archive.spark_checkpoint import batch_end, last_planned, query_id
 from headwater.spark.options import parse_point_in_time
 from headwater.spark.versions import DataSourceStreamArrowWriter, sound_batch

@@ -31,9 +31,8 @@ from headwater.base.errors import OperatingError, PeerError
 from headwater.client.api.answers import StreamInfo
 from headwater.client.link.api import ApiClient
 from headwater.client.link.connection import Connection, probe_server
-from headwater.client.link.lag import lag_behind
 from headwater.client.link.login import Login
-from headwater.spark.jobs.archive.pacing import FULL_SPEED, SPEED_MAX, Anchor
+from headwater.client.link.reads.lag import lag_behind
 from headwater.spark.jobs.progress import SILENT, Progress
 from headwater.spark.jobs.reading import (
     Bounds,
@@ -46,6 +45,7 @@ from headwater.spark.jobs.reading import (
 )
 from headwater.spark.jobs.replay.lane import RESULT_SCHEMA, LanePlan, publish_lane, refused_headers
 from headwater.spark.jobs.replay.marker import Marker, MarkerEntry
+from headwater.spark.jobs.replay.pacing import FULL_SPEED, SPEED_MAX, Anchor
 from headwater.spark.options import OptionError, SinkOptions
 from headwater.spark.read.offsets import DataLossError, Offset, keeps_messages, loss_of
 from headwater.subjects.transform import SubjectTransform

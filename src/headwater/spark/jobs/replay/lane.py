@@ -30,8 +30,8 @@ from headwater.client.link.errors import (
 from headwater.client.link.login import Login
 from headwater.client.link.outage import Outage
 from headwater.client.link.publisher import Messages, NotServedError, Publisher, SendApartError
-from headwater.spark.jobs.archive.pacing import Anchor, Pace
 from headwater.spark.jobs.replay.marker import Claim, Fence
+from headwater.spark.jobs.replay.pacing import Anchor, Pace
 from headwater.spark.write.tail import Tail
 from headwater.subjects.transform import SubjectTransform
 from headwater.wire.headers import VERSION

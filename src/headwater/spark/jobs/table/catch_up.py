@@ -15,8 +15,8 @@ from pyspark.sql.types import StructType
 from headwater.client.api.answers import StreamInfo
 from headwater.client.link.api import ApiClient
 from headwater.client.link.connection import Connection
-from headwater.client.link.fetch import read_range
-from headwater.client.link.ranges import Columns, SequenceRange
+from headwater.client.link.reads.fetch import read_range
+from headwater.client.link.reads.ranges import Columns, SequenceRange
 from headwater.spark import buckets
 from headwater.spark.buckets import CatchUp
 from headwater.spark.options import Kind

@@ -36,11 +36,11 @@ from headwater.client.api.answers import STREAM_NOT_FOUND, StreamInfo
 from headwater.client.link.api import ApiClient
 from headwater.client.link.connection import Connection
 from headwater.client.link.errors import ApiRefusedError
-from headwater.client.link.lag import lag_behind
 from headwater.client.link.login import Login
-from headwater.spark.jobs.archive.delta_table import Part, Table, write_parts
+from headwater.client.link.reads.lag import lag_behind
 from headwater.spark.jobs.progress import SILENT, PatientProgress, Progress
 from headwater.spark.jobs.reading import check_time, login_options, utc
+from headwater.spark.jobs.table.delta_table import Part, Table, write_parts
 from headwater.spark.jobs.table.history import (
     HISTORY_COLUMNS,
     LATEST_COLUMNS,

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
-from headwater.spark.jobs.archive.delta_table import StoredPart, Table, write_parts
+from headwater.spark.jobs.table.delta_table import StoredPart, Table, write_parts
 from headwater.spark.jobs.table.history import LATEST_COLUMNS, arrow_schema, newest, present
 
 if TYPE_CHECKING:

@@ -12,14 +12,15 @@ import pytest
 from headwater.client.api.answers import StreamInfo
 from headwater.client.link.api import ApiClient
 from headwater.client.link.connection import Connection
-from headwater.client.link.consumer_reads import (
+from headwater.client.link.errors import ApiRefusedError
+from headwater.client.link.login import Login
+from headwater.client.link.reads.consumer_reads import (
     LOOKS_IN_VAIN_MAX,
     ConsumerReader,
     _Pulls,
     _PullSize,
 )
-from headwater.client.link.errors import ApiRefusedError
-from headwater.client.link.fetch import (
+from headwater.client.link.reads.fetch import (
     LinearizableError,
     SequenceRange,
     StreamReplacedError,
@@ -27,9 +28,8 @@ from headwater.client.link.fetch import (
     choose_way,
     read_range,
 )
-from headwater.client.link.login import Login
-from headwater.client.link.patterns import Patterns
-from headwater.client.link.ranges import CHUNK_BYTES, CHUNK_ROWS, Columns, IncompleteError
+from headwater.client.link.reads.patterns import Patterns
+from headwater.client.link.reads.ranges import CHUNK_BYTES, CHUNK_ROWS, Columns, IncompleteError
 from headwater.go.times import format_time
 from headwater.subjects.grammar import matches
 from tests.kit.stream_servers import KINDS, Message, Server, Stored, header_block

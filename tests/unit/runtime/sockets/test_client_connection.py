@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from headwater.runtime import client_connection
-from headwater.runtime.client_connection import WRITE_HIGH_BYTES, ClientConnection
 from headwater.runtime.loop_adapters import LoopNetwork
+from headwater.runtime.sockets import client_connection
+from headwater.runtime.sockets.client_connection import WRITE_HIGH_BYTES, ClientConnection
 
 Conversation = Callable[["Recorder", asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 

@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from headwater.spark.jobs.archive.durable_files import HIDDEN, make_directory, remove, sync
+from headwater.spark.jobs.archive.files.durable_files import HIDDEN, make_directory, remove, sync
 
 # Constants of Linux: relative paths as usual; and exchange the two instead of replacing one.
 _AT_FDCWD: Final = -100

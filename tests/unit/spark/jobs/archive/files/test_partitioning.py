@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.spark.jobs.archive.partitioning import (
+from headwater.spark.jobs.archive.files.partitioning import (
     NO_VALUE,
     TOKEN_CHARS_MAX,
     Partitioning,

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.client.link.patterns import Patterns
+from headwater.client.link.reads.patterns import Patterns
 from headwater.subjects.grammar import matches
 
 tokens = st.sampled_from(["a", "b", "*", ">"])

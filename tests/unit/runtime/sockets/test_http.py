@@ -6,8 +6,13 @@ from collections.abc import Awaitable, Callable
 import h11
 import pytest
 
-from headwater.runtime import http
-from headwater.runtime.http import BODY_BYTES_MAX, HEAD_BYTES_MAX, HttpConnection, HttpResponse
+from headwater.runtime.sockets import http
+from headwater.runtime.sockets.http import (
+    BODY_BYTES_MAX,
+    HEAD_BYTES_MAX,
+    HttpConnection,
+    HttpResponse,
+)
 
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 

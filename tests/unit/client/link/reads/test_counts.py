@@ -9,8 +9,8 @@ import pytest
 from headwater.client.api.answers import StreamInfo
 from headwater.client.link.api import ApiClient
 from headwater.client.link.connection import Connection
-from headwater.client.link.counts import count_messages, sequence_at
 from headwater.client.link.login import Login
+from headwater.client.link.reads.counts import count_messages, sequence_at
 from headwater.go.times import parse_time
 from headwater.subjects.grammar import matches
 from tests.kit.stream_servers import KINDS, Message, Server, Stored, header_block

@@ -29,13 +29,14 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-from headwater.spark.jobs.archive.durable_files import (
+from headwater.spark.jobs.archive.files.durable_files import (
     HIDDEN,
     locked,
     read_document,
     remove,
     write_document,
 )
+from headwater.spark.jobs.archive.files.tree_changes import TreeChange, clear_swap
 from headwater.spark.jobs.archive.log import (
     ArchiveError,
     BatchCommit,
@@ -46,7 +47,6 @@ from headwater.spark.jobs.archive.log import (
     StoredFile,
 )
 from headwater.spark.jobs.archive.manifest import OWN_DIRECTORY, Manifest, own_directory
-from headwater.spark.jobs.archive.tree_changes import TreeChange, clear_swap
 
 NOTHING_COMMITTED: Final = -1
 LISTINGS_MAX: Final = 20

@@ -6,10 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.spark.jobs.archive import tree_changes
+from headwater.spark.jobs.archive.files import tree_changes
+from headwater.spark.jobs.archive.files.parquet_directory import (
+    DRAFTS,
+    ParquetDirectory,
+    Span,
+    State,
+)
 from headwater.spark.jobs.archive.log import ArchiveError, BatchCommit, DataFile, Reached
 from headwater.spark.jobs.archive.manifest import Manifest, own_directory, settle_manifest
-from headwater.spark.jobs.archive.parquet_directory import DRAFTS, ParquetDirectory, Span, State
 
 MANIFEST = Manifest("orders", "parquet", ("token_2",), ())
 RUN = "run"

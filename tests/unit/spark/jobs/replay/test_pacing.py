@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from headwater.base.clock import NS_PER_S
 from headwater.base.invariants import InvariantViolation
-from headwater.spark.jobs.archive.pacing import FULL_SPEED, SPEED_MAX, Anchor, Pace
+from headwater.spark.jobs.replay.pacing import FULL_SPEED, SPEED_MAX, Anchor, Pace
 
 STORED = 1_000 * NS_PER_S
 START = 9_000 * NS_PER_S

@@ -10,9 +10,9 @@ from headwater.client.link.api import ApiClient
 from headwater.client.link.connection import Connection, publish_frame
 from headwater.client.link.errors import LinkError
 from headwater.client.link.login import Login
-from headwater.client.link.message_gets import MessageGetReader
-from headwater.client.link.patterns import Patterns
-from headwater.client.link.ranges import SequenceRange
+from headwater.client.link.reads.message_gets import MessageGetReader
+from headwater.client.link.reads.patterns import Patterns
+from headwater.client.link.reads.ranges import SequenceRange
 from tests.kit.link_peers import Responder, running, settle, url_of
 from tests.kit.server_process import HEADWATER
 from tests.kit.stream_servers import KINDS, Server

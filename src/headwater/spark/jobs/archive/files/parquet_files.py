@@ -28,9 +28,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from headwater.spark.jobs.archive.durable_files import make_directory, remove, sync
+from headwater.spark.jobs.archive.files.durable_files import make_directory, remove, sync
+from headwater.spark.jobs.archive.files.partitioning import DATE, HOUR, Partitioning, token_of
 from headwater.spark.jobs.archive.log import DataFile, DraftPlace
-from headwater.spark.jobs.archive.partitioning import DATE, HOUR, Partitioning, token_of
 
 COMPRESSION: Final = "zstd"
 # The fastest level: the archive has to keep up with the stream.

@@ -10,8 +10,8 @@ from contextlib import closing
 
 from headwater.client.api.answers import StreamInfo
 from headwater.client.link.connection import Connection
-from headwater.client.link.fetch import Way, read_range
-from headwater.client.link.ranges import Columns, SequenceRange
+from headwater.client.link.reads.fetch import Way, read_range
+from headwater.client.link.reads.ranges import Columns, SequenceRange
 
 
 def message_sizes(

@@ -29,10 +29,10 @@ from headwater.client.api.answers import StreamInfo
 from headwater.client.api.requests import Document, consumer_create, message_next
 from headwater.client.link.api import ApiClient
 from headwater.client.link.connection import Connection, publish_frame, status_of
-from headwater.client.link.counts import inactive_ns
 from headwater.client.link.errors import LinkError, TimedOutError
-from headwater.client.link.patterns import Patterns
-from headwater.client.link.ranges import (
+from headwater.client.link.reads.counts import inactive_ns
+from headwater.client.link.reads.patterns import Patterns
+from headwater.client.link.reads.ranges import (
     CHUNK_BYTES,
     CHUNK_ROWS,
     Columns,
@@ -40,7 +40,7 @@ from headwater.client.link.ranges import (
     IncompleteError,
     SequenceRange,
 )
-from headwater.client.link.temporary_consumers import temporary_consumer
+from headwater.client.link.reads.temporary_consumers import temporary_consumer
 from headwater.wire.headers import VERSION
 from headwater.wire.server_decoder import Deliveries
 

@@ -8,9 +8,9 @@ import pytest
 
 from headwater.client.link.api import ApiClient
 from headwater.client.link.connection import Connection
-from headwater.client.link.fetch import SequenceRange, Way, read_range
 from headwater.client.link.login import Login
-from headwater.client.link.ranges import Columns
+from headwater.client.link.reads.fetch import SequenceRange, Way, read_range
+from headwater.client.link.reads.ranges import Columns
 from tests.kit.stream_servers import KINDS, Message, Server
 
 MESSAGES = 50

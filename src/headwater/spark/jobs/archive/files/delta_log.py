@@ -27,7 +27,8 @@ from deltalake import CommitProperties, DeltaTable, Schema, Transaction
 from deltalake.exceptions import CommitFailedError
 from deltalake.transaction import AddAction, RemoveAction
 
-from headwater.spark.jobs.archive.durable_files import HIDDEN, remove, sync
+from headwater.spark.jobs.archive.files.durable_files import HIDDEN, remove, sync
+from headwater.spark.jobs.archive.files.parquet_files import table_schema
 from headwater.spark.jobs.archive.log import (
     ArchiveError,
     BatchCommit,
@@ -38,7 +39,6 @@ from headwater.spark.jobs.archive.log import (
     StoredFile,
 )
 from headwater.spark.jobs.archive.manifest import Manifest
-from headwater.spark.jobs.archive.parquet_files import table_schema
 
 LOG_DIRECTORY: Final = "_delta_log"
 # Each failure means that another process has committed: a batch, or a compaction.

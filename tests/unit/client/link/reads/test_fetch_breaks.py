@@ -9,9 +9,9 @@ import pytest
 from headwater.client.link.api import ApiClient
 from headwater.client.link.connection import Connection
 from headwater.client.link.errors import UnreachableError
-from headwater.client.link.fetch import SequenceRange, StreamReplacedError, Way, read_range
 from headwater.client.link.login import Login
-from headwater.client.link.ranges import CHUNK_ROWS
+from headwater.client.link.reads.fetch import SequenceRange, StreamReplacedError, Way, read_range
+from headwater.client.link.reads.ranges import CHUNK_ROWS
 from tests.kit.stream_servers import KINDS, Message, Server
 
 STREAM = "LOG"

@@ -6,10 +6,10 @@ import pytest
 
 from headwater.client.link.api import ApiClient
 from headwater.client.link.connection import Connection
-from headwater.client.link.consumer_reads import reply_numbers
-from headwater.client.link.fetch import SequenceRange, Way, read_range
 from headwater.client.link.login import Login
-from headwater.client.link.ranges import IncompleteError
+from headwater.client.link.reads.consumer_reads import reply_numbers
+from headwater.client.link.reads.fetch import SequenceRange, Way, read_range
+from headwater.client.link.reads.ranges import IncompleteError
 from tests.kit.stream_servers import Server
 
 SHORT = b"$JS.ACK.LOG.mine.1.%d"

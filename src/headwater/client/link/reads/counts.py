@@ -22,9 +22,9 @@ from headwater.client.api.answers import StreamInfo
 from headwater.client.api.requests import consumer_create, consumer_delete
 from headwater.client.link.api import ApiClient
 from headwater.client.link.connection import Connection, Reply
-from headwater.client.link.patterns import ALL, Patterns
 from headwater.client.link.pipelined import ask_all
-from headwater.client.link.temporary_consumers import temporary_consumer
+from headwater.client.link.reads.patterns import ALL, Patterns
+from headwater.client.link.reads.temporary_consumers import temporary_consumer
 from headwater.go.times import format_time
 from headwater.wire.headers import value_of
 from headwater.wire.info import decode_object

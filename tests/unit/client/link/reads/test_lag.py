@@ -2,7 +2,7 @@
 
 import pytest
 
-from headwater.client.link.lag import Lag
+from headwater.client.link.reads.lag import Lag
 
 
 @pytest.mark.parametrize(

@@ -23,9 +23,9 @@ from headwater.client.api.answers import (
 from headwater.client.link.api import ApiClient
 from headwater.client.link.connection import NO_RESPONDERS, Connection, Reply
 from headwater.client.link.errors import ApiRefusedError, LinkError, NoRespondersError
-from headwater.client.link.patterns import ALL, Patterns
 from headwater.client.link.pipelined import ask_all
-from headwater.client.link.ranges import Columns, Gathering, SequenceRange
+from headwater.client.link.reads.patterns import ALL, Patterns
+from headwater.client.link.reads.ranges import Columns, Gathering, SequenceRange
 from headwater.go.times import parse_time
 
 AT_A_TIME_MIN: Final = 2

@@ -25,8 +25,6 @@ from typing import Protocol
 from headwater.client.api.answers import STREAM_NOT_FOUND, StreamInfo
 from headwater.client.link.api import ApiClient
 from headwater.client.link.connection import Connection
-from headwater.client.link.consumer_reads import ConsumerReader
-from headwater.client.link.direct_reads import DirectReader
 from headwater.client.link.errors import (
     UNAVAILABLE,
     ApiRefusedError,
@@ -36,10 +34,12 @@ from headwater.client.link.errors import (
     RefusedError,
     TimedOutError,
 )
-from headwater.client.link.message_gets import MessageGetReader
 from headwater.client.link.outage import Outage
-from headwater.client.link.patterns import Patterns
-from headwater.client.link.ranges import (
+from headwater.client.link.reads.consumer_reads import ConsumerReader
+from headwater.client.link.reads.direct_reads import DirectReader
+from headwater.client.link.reads.message_gets import MessageGetReader
+from headwater.client.link.reads.patterns import Patterns
+from headwater.client.link.reads.ranges import (
     Columns,
     IncompleteError,
     SequenceRange,

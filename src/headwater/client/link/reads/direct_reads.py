@@ -27,8 +27,8 @@ import msgspec
 from headwater.client.link.api import ApiClient
 from headwater.client.link.connection import NO_RESPONDERS, Connection, publish_frame, status_of
 from headwater.client.link.errors import LinkError, NoRespondersError, TimedOutError
-from headwater.client.link.patterns import ALL, Patterns
-from headwater.client.link.ranges import (
+from headwater.client.link.reads.patterns import ALL, Patterns
+from headwater.client.link.reads.ranges import (
     CHUNK_BYTES,
     CHUNK_ROWS,
     Columns,

@@ -13,8 +13,8 @@ from typing import Any, Final
 from headwater.client.api.answers import StreamInfo
 from headwater.client.link.api import ApiClient
 from headwater.client.link.connection import Connection
-from headwater.client.link.counts import count_messages
-from headwater.client.link.patterns import ALL
+from headwater.client.link.reads.counts import count_messages
+from headwater.client.link.reads.patterns import ALL
 from headwater.go.times import parse_time
 
 _NS_PER_S: Final = 1_000_000_000

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from headwater.base.errors import OperatingError
-from headwater.spark.jobs.archive.durable_files import make_directory, sync
+from headwater.spark.jobs.archive.files.durable_files import make_directory, sync
 
 if TYPE_CHECKING:
     import pyarrow as pa

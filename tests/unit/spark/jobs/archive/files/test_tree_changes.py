@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from headwater.spark.jobs.archive import tree_changes
-from headwater.spark.jobs.archive.tree_changes import TreeChange, swap_directory
+from headwater.spark.jobs.archive.files import tree_changes
+from headwater.spark.jobs.archive.files.tree_changes import TreeChange, swap_directory
 
 
 @pytest.fixture

@@ -1,0 +1,1 @@
+"""Sockets of the server: clients, and the monitor over HTTP."""
