@@ -350,7 +350,7 @@ class Walk:
         if self.driver.is_on_disk:
             self.driver.rewrite_journal()
 
-    # --- what has to hold ----------------------------------------------------------------------
+    # --- checks --------------------------------------------------------------------------------
 
     def _look(self) -> None:
         """Take in the deliveries, and the messages that were given up or removed after them."""

@@ -95,7 +95,7 @@ TestConsumerTurns = ConsumerTurns.TestCase
 TestConsumerTurns.settings = settings(deadline=None, max_examples=20, stateful_step_count=30)
 
 
-# --- how work falls into turns --------------------------------------------------------------------
+# --- work divided into turns ----------------------------------------------------------------------
 
 DONE_OR_LATER: Final = st.sampled_from([ACK, b"", b"+TERM", NAK_LATER, PROGRESS])
 

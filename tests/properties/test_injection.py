@@ -155,7 +155,7 @@ SURROUNDINGS: Final[Mapping[str, dict[str, Any]]] = {
 }
 
 
-# --- which texts there are ------------------------------------------------------------------------
+# --- texts in requests ----------------------------------------------------------------------------
 
 
 def paths_of(kind: Any) -> Iterator[Path]:
@@ -202,7 +202,7 @@ def bodies(call: Call, path: Path) -> Iterator[dict[str, Any]]:
         yield with_text(call.body | surroundings, path, poison)
 
 
-# --- who listens ----------------------------------------------------------------------------------
+# --- listening clients ----------------------------------------------------------------------------
 
 
 class Watched(StoredWorld):

@@ -209,7 +209,7 @@ class LogMachine(RuleBasedStateMachine):
         if remove:
             self.delete(due, erase=False)
 
-    # --- what only a log on disk does ---------------------------------------------------------
+    # --- operations of a log on disk ----------------------------------------------------------
 
     @rule(bodies=st.lists(st.binary(max_size=20), min_size=1, max_size=3))
     def write_entries(self, bodies: list[bytes]) -> None:

@@ -172,7 +172,7 @@ def compare_turns(
     assert dump_of(waiting) == dump_of(expected)
 
 
-# --- what is kept beside records in flight --------------------------------------------------------
+# --- figures kept beside records in flight --------------------------------------------------------
 
 IN_FLIGHT_CONFIGS: Final = st.one_of(
     CONFIGS, st.just({"retention": Retention.INTEREST, "allow_rollup_hdrs": True, "max_msgs": 3})
