@@ -56,7 +56,7 @@ class Lists(msgspec.Struct, frozen=True, kw_only=True):
     numbers: tuple[Uint64, ...] = ()
 
 
-# --- what nats-server answered -------------------------------------------------------------------
+# --- recorded answers of nats-server -------------------------------------------------------------
 
 
 def answer(body: bytes, strict: bool) -> Document:

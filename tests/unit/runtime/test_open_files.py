@@ -165,7 +165,7 @@ def test_the_bound_is_a_part_of_what_the_process_may_have(
     assert open_files_max() == bound
 
 
-# --- what must not be lost ------------------------------------------------------------------------
+# --- unsynced bytes -------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

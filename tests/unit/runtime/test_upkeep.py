@@ -71,11 +71,11 @@ class UpkeepWorld:
         self.scheduler.step()
 
     def run(self, meanwhile: Callable[[], object] = lambda: None) -> int:
-        """Go on until there is nothing left to do; returns in how many steps it was done."""
+        """Go on until no upkeep is left to do; returns the number of steps."""
         return self.scheduler.run_until_quiet(LOOK_S, meanwhile)
 
     def begin(self, name: str) -> FileLog:
-        """Something is being done to this stream, off the loop."""
+        """Let time pass until work off the loop is under way; returns the log of this stream."""
         log = self.store.logs[name]
         while not self.is_busy:
             self.pass_time()
@@ -200,7 +200,7 @@ def unfinished(disk: SimDisk) -> list[str]:
     return [path for path in disk.files() if path.endswith(endings)]
 
 
-# --- what it is for -----------------------------------------------------------------------------
+# --- purposes -----------------------------------------------------------------------------------
 
 
 def test_deleted_messages_give_their_room_back_and_nothing_else_changes() -> None:
@@ -404,7 +404,7 @@ def test_what_was_in_vain_is_not_tried_again_at_once() -> None:
     assert world.problems == []
 
 
-# --- what goes wrong ----------------------------------------------------------------------------
+# --- failures -----------------------------------------------------------------------------------
 
 
 def test_what_can_not_be_written_is_told_and_the_others_are_kept_up() -> None:
@@ -568,7 +568,7 @@ def promised_by(store: Store) -> Promised:
 
 
 def keep_up_while_used(world: UpkeepWorld, promised: Promised) -> None:
-    """All there is to do, with some use in between; `promised` is what has to be there."""
+    """Do all upkeep, with some use in between; `promised` gets the messages that must be there."""
     turns = iter(range(1000))
 
     def meanwhile() -> None:

@@ -200,7 +200,7 @@ def world() -> ConsumerWorld:
 def test_a_consumer_that_is_deleted_is_freed(world: ConsumerWorld, config: dict[str, Any]) -> None:
     def consume() -> None:
         world.consumer("C", **config)
-        # One waits in vain, and one is served, where the consumer is pulled from.
+        # Of the two requests to a pull consumer, one is served and one waits in vain.
         group: dict[str, Any] = {"group": "g"} if "priority_groups" in config else {}
         world.pull("C", batch=2, expires=3600 * NS, **group)
         world.pull("C", batch=9, expires=3600 * NS, **group)
@@ -223,7 +223,7 @@ def test_a_consumer_that_nobody_uses_is_freed(world: ConsumerWorld) -> None:
 
 
 def test_the_time_of_a_deleted_consumer_holds_nothing(world: ConsumerWorld) -> None:
-    # More of them would be removed together; fewer stay in the row of times.
+    # The times of more consumers would be removed together; those of few stay in the row.
     def consume() -> None:
         world.consumer("E", durable_name=None, inactive_threshold=3600 * NS)
         world.delete("E")
@@ -285,7 +285,7 @@ def test_a_stream_that_is_deleted_is_freed_with_its_ids_and_consumers(
             world.caller.send(line)
         world.caller.send(BATCH_BEGUN)
         world.pull("E", batch=9, expires=3600 * NS)
-        # Publishes are on their way in when the stream goes, and some are for the one after it.
+        # Publishes are on their way in when the stream goes, and some are for its successor.
         world.caller.push(b"PUB s.a inbox.1 1\r\nx\r\n")
         world.request(f"{API}STREAM.DELETE.S")
         world.caller.send(b"PUB s.a inbox.1 1\r\nx\r\n")

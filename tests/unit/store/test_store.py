@@ -71,7 +71,7 @@ class Witness:
             given[sequence] = payload
 
     def crashed(self) -> None:
-        """Nobody was shown what was not confirmed, where confirming is what shows."""
+        """Move unconfirmed messages to `unseen` if a stream shows messages only once confirmed."""
         for name, mode in MODES.items():
             if mode is SyncMode.ALWAYS:
                 self.unseen = {
@@ -143,7 +143,7 @@ def total_operations(encoding: Encoding | None = None) -> int:
     return disk.operations
 
 
-# Compression comes with encryption here. A power loss that costs nothing is what a kill is.
+# The encrypted store is compressed too. A kill is a power loss that loses nothing.
 @pytest.mark.parametrize(
     ("kind", "mode"), [("plain", "strict"), ("plain", "random"), ("encrypted", "random")]
 )
@@ -275,7 +275,7 @@ def _nothing(*_: object) -> None:
 def test_without_each_defence_a_crash_costs_something(
     owner: object, defence: str, found: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The sweep can fail: switch a defence off, and it does, while a fault-free run does not."""
+    """The sweep fails if a defence is switched off, while a run without faults passes."""
     monkeypatch.setattr(owner, defence, _nothing)
     disk = SimDisk()
     witness = Witness()

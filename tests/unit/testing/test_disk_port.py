@@ -403,7 +403,7 @@ def test_a_lock_needs_a_place(files: FileSystem, root: str) -> None:
         files.lock(root)
 
 
-# --- what the port builds on itself -------------------------------------------------------------
+# --- operations built on others -----------------------------------------------------------------
 
 
 def test_replacing_a_file(files: FileSystem, root: str) -> None:

@@ -453,7 +453,7 @@ def test_no_secret_shows_in_a_target_or_in_its_text() -> None:
     assert Target(urls, 1.0).text == "tls://a:4222, tls://b:4222, tls://c:1"
 
 
-# --- what goes wrong on the way -----------------------------------------------------------------
+# --- failures of connections --------------------------------------------------------------------
 
 
 def test_a_name_that_is_not_found_is_not_taken_for_a_server_that_does_not_run(

@@ -524,7 +524,7 @@ def test_a_list_fits_the_terminal(consumer: Call, jetstream: str, filled: str) -
     assert filters[-1] in consumer("ls", filled).out
 
 
-# --- what goes wrong ----------------------------------------------------------------------------
+# --- failures -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -115,7 +115,7 @@ def test_a_default_is_no_difference_from_what_is_not_set() -> None:
     )
 
 
-# --- what is said of errors ---------------------------------------------------------------------
+# --- texts of errors ----------------------------------------------------------------------------
 
 
 def test_advice_is_on_errors_that_there_are_and_names_what_they_are_about() -> None:

@@ -211,7 +211,7 @@ def test_a_reader_that_goes_away_ends_the_command_quietly(tool: Tool) -> None:
         assert sub.process.stderr.read() == b""
 
 
-# --- what the server refuses --------------------------------------------------------------------
+# --- refusals of the server ---------------------------------------------------------------------
 
 
 def test_a_server_that_is_not_there_is_exit_3_with_the_way_to_start_one() -> None:
@@ -269,7 +269,7 @@ def test_a_body_over_the_servers_limit_is_refused_with_the_limit(
     assert "The body has 11 bytes; the server accepts 10" in ended.err
 
 
-# --- what the command line refuses --------------------------------------------------------------
+# --- refusals of the command line ---------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -106,7 +106,7 @@ def test_the_help_has_the_defaults_of_the_settings() -> None:
     assert "[default 500,000; with --follow, for each second of --every]" in out
 
 
-# --- what must not be loaded --------------------------------------------------------------------
+# --- modules that must not be loaded ------------------------------------------------------------
 
 
 def test_the_commands_load_no_spark() -> None:
@@ -145,7 +145,7 @@ def test_without_spark_a_line_says_how_to_install_it(
     assert err.count("\n") == 1
 
 
-# --- what is wrong with the command line --------------------------------------------------------
+# --- errors in the command line -----------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -191,7 +191,7 @@ to = "report"
 
 
 def answers(ended: Ended) -> dict[str, dict[str, str]]:
-    """Checks by what was asked, but for those that depend on the machine."""
+    """The checks by their names, without those that depend on the machine."""
     checks = json.loads(ended.out)["checks"]
     return {check["what"]: check for check in checks if check["what"] not in ("Spark", "Java")}
 

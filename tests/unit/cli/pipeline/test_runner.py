@@ -213,7 +213,7 @@ def test_the_handlers_of_signals_are_put_back(display: Display) -> None:
     assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == before
 
 
-# --- how it looks -------------------------------------------------------------------------------
+# --- output -------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -290,7 +290,7 @@ def test_the_figures_of_a_union_have_no_rows() -> None:
     }  # fmt: skip
 
 
-# --- why a job failed ---------------------------------------------------------------------------
+# --- reasons of failures ------------------------------------------------------------------------
 
 SPARK_TEXT = """[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: Job aborted
 JVM stacktrace:

@@ -494,7 +494,7 @@ def test_a_list_fits_the_terminal(stream: Call, jetstream: str, name: str) -> No
     assert f"{name}.29" in stream("ls").out
 
 
-# --- what goes wrong ----------------------------------------------------------------------------
+# --- failures -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -182,7 +182,7 @@ def test_null_in_a_file_is_what_is_not_set() -> None:
     }
 
 
-# --- what a purge would delete ------------------------------------------------------------------
+# --- forecasts of a purge -----------------------------------------------------------------------
 
 STATE = {"messages": 8, "bytes": 800, "first_seq": 1, "last_seq": 10, "num_deleted": 2,
          "subjects": {"a": 3, "b": 1}}  # fmt: skip

@@ -45,7 +45,7 @@ class Receiving:
         self.receiver.chunk(b"%d" % self.sent, data, self.now_ns)
 
     def work(self) -> Need:
-        """Steps until it waits for something."""
+        """Step until the receiver waits for something other than its turn or a log."""
         while True:
             need = self.receiver.step(self.now_ns, NOW_NS)
             if need is Need.LOG:
@@ -55,7 +55,7 @@ class Receiving:
                 return need
 
     def reason(self) -> str:
-        """Why it failed."""
+        """The description of the error that ended the restore."""
         assert self.receiver.error is not None
         return self.receiver.error.description
 

@@ -24,7 +24,7 @@ def pieces(data: bytes, size: int) -> list[bytes]:
 def taken_in(
     parts: Iterable[bytes], rules: Rules = RULES, now_ns: int = NOW_NS, steps_max: int = 100_000
 ) -> tuple[BackupReader, MessageLog]:
-    """The log a backup comes to. Raises BackupError."""
+    """The reader of a backup, and the log that it has filled. Raises BackupError."""
     reader = BackupReader(rules)
     log: MessageLog | None = None
     for part in parts:

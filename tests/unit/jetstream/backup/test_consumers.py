@@ -71,7 +71,7 @@ def back(one: ConsumerDriver, size: int = 1 << 16, last_sequence: int | None = N
 
 
 def known(stream: Stream) -> dict[str, object]:
-    """All that consumers know, but for when they were made, and whether they were given a name."""
+    """The state of consumers, without their creation times and the origin of their names."""
     return {
         consumer.name: {
             **consumer.dump(),
@@ -133,7 +133,7 @@ def test_what_is_given_up_stays_given_up() -> None:
 
     state = back(one).consumers.find("C").state
 
-    # A missing second delivery is not in the backup: nats-server reports one.
+    # The backup does not tell that there was no second delivery: nats-server says there was one.
     assert (state.pending, state.redelivered) == ({}, {1: 1, 2: 1})
 
 
@@ -281,7 +281,7 @@ def test_whatever_has_happened(done: list[tuple[str, int]], retention: Retention
     assert found == expected
 
 
-# --- what is refused ----------------------------------------------------------------------------
+# --- refusals -----------------------------------------------------------------------------------
 
 
 def state(

@@ -72,7 +72,7 @@ def figures(info: Document) -> Document:
     for place in ("delivered", "ack_floor"):
         info[place].pop("last_active", None)
     if config.get("max_deliver") == 1:
-        # Later deliveries are not reported any more.
+        # The count of messages that were given up is not reported any more.
         info["num_redelivered"] = 0
     kept = ("config", "delivered", "ack_floor", "num_ack_pending", "num_redelivered", "num_pending")
     return {key: info[key] for key in kept}

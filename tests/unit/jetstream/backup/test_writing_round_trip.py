@@ -139,7 +139,7 @@ def test_a_message_that_can_not_be_read_ends_a_backup_once() -> None:
     assert back.last_sequence == 2
 
 
-# --- what is refused ---------------------------------------------------------------------------
+# --- refusals ----------------------------------------------------------------------------------
 
 
 def message(sequence: int, subject: bytes = b"s", header: bytes = b"", body: bytes = b"") -> Entry:

@@ -18,7 +18,7 @@ def counts(got: list[Got]) -> list[tuple[int, int]]:
     return [(each.sequence, each.deliveries) for each in got]
 
 
-# --- what a message carries -----------------------------------------------------------------------
+# --- fields of a delivered message ----------------------------------------------------------------
 
 
 def test_a_message_carries_its_place(consume: Consume) -> None:
@@ -73,7 +73,7 @@ def test_nothing_above_the_watermark_is_sent(consume: Consume) -> None:
     assert sequences(driver.take()) == [1, 2]
 
 
-# --- where a consumer begins ----------------------------------------------------------------------
+# --- the start of a consumer ----------------------------------------------------------------------
 
 
 def at(seconds: int) -> Time:

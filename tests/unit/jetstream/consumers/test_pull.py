@@ -22,7 +22,7 @@ from tests.unit.jetstream.consumers.conftest import Consume
 SUBJECTS = ["S.a"] * 10
 
 
-# --- what a request says --------------------------------------------------------------------------
+# --- fields of a request --------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -154,7 +154,7 @@ def test_more_than_a_turn_is_sent_in_several(consume: Consume) -> None:
     assert [each.left for each in driver.take()] == [*range(2499, -1, -1)]
 
 
-# --- how requests end -----------------------------------------------------------------------------
+# --- ends of requests -----------------------------------------------------------------------------
 
 
 def test_a_request_expires_with_what_it_did_not_get(consume: Consume) -> None:
@@ -229,7 +229,7 @@ def test_all_who_wait_are_told_when_the_consumer_goes(consume: Consume) -> None:
     assert told[0].fields == {}
 
 
-# --- those that do not wait -----------------------------------------------------------------------
+# --- requests that do not wait --------------------------------------------------------------------
 
 
 def test_without_waiting_there_is_nothing_to_be_had(consume: Consume) -> None:
@@ -323,7 +323,7 @@ def test_heartbeats_go_on_until_the_end(consume: Consume) -> None:
     assert driver.texts() == [*["100 Idle Heartbeat"] * 4, "408 Request Timeout"]
 
 
-# --- how many may wait ----------------------------------------------------------------------------
+# --- the limit of waiting requests ----------------------------------------------------------------
 
 
 def test_so_many_may_wait(consume: Consume) -> None:

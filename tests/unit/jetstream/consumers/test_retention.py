@@ -353,7 +353,7 @@ def test_what_an_unreadable_consumer_needed_is_kept(shared: ConsumerDriver) -> N
     assert shared.stream.consumers.findings
     assert shared.sequences == [1, 3]
     shared.leave_shadow()
-    # The message stays also when the unreadable entry is gone; later messages go as always.
+    # The messages stay also when the unreadable entry is gone; later messages go as always.
     shared.rewrite_journal()
     shared.restart()
     assert not shared.stream.consumers.findings

@@ -27,7 +27,7 @@ from tests.kit.world import Peer, World
 
 Probe = Callable[[Options], object]
 
-# So many that they leave sooner than one by one each second.
+# With this many clients, they leave faster than one each second.
 LEAVING_CLIENTS: Final = 60
 HEADERS: Final = b"NATS/1.0\r\nA: b\r\n\r\n"
 
@@ -294,7 +294,7 @@ def reads_what_another_key_wrote(options: Options) -> object:
 
 
 def left_by_a_power_loss(options: Options) -> object:
-    """The number of messages that survive it two seconds after they were stored."""
+    """The number of messages that survive a power loss two seconds after they were stored."""
     world = stored(options)
     world.create("S")
     world.modern().send(publish("s", 9))
@@ -389,7 +389,7 @@ async def _levels(_: SimWorld, server: Server, lines: list[str]) -> object:
 
 
 async def _lame_duck_s(world: SimWorld, server: Server, __: list[str]) -> object:
-    """After how many seconds the first client and the last are gone in lame duck mode."""
+    """The seconds after which the first client and the last are gone in lame duck mode."""
     clients = [
         await asyncio.open_connection("server", server.client_port) for _ in range(LEAVING_CLIENTS)
     ]

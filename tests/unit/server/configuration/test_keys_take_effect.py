@@ -40,7 +40,7 @@ from tests.unit.server.configuration.key_probes import (
     traced,
 )
 
-# --- where keys stand ---------------------------------------------------------------------------
+# --- the places of keys -------------------------------------------------------------------------
 
 TABLES: Final[dict[str, Table]] = {
     "{}": config_keys.TOP_LEVEL,
@@ -77,7 +77,7 @@ class Effect:
     value: str
     probe: Probe
     rest: str = ""
-    # Stands where the key does in the other server's file.
+    # The text in place of the key in the file of the other server.
     otherwise: str = ""
 
     def texts(self) -> tuple[str, str]:
@@ -156,7 +156,7 @@ LOGGING: Final = [
     }),
 ]  # fmt: skip
 
-# --- who may connect ----------------------------------------------------------------------------
+# --- users and permissions ----------------------------------------------------------------------
 
 _A: Final = {"user": "a", "pass": "a"}
 _USER: Final = {"user": "a", "password": "a"}
@@ -324,7 +324,7 @@ def test_a_key_changes_what_a_server_does(effect: Effect) -> None:
     having, lacking = (effect.probe(options_of(text)) for text in effect.texts())
     assert having != lacking
     if not isinstance(having, int | str | None):
-        # A number or a word is no matter of chance; of a long answer a part might be.
+        # A number or a word does not vary by chance; a part of a long answer might.
         assert effect.probe(options_of(effect.texts()[0])) == having
 
 
@@ -358,7 +358,7 @@ def depth_of(frame: str) -> tuple[str, ...]:
             names.pop()
         elif word.startswith("{}"):
             path = [name for name in names if name not in ("[", "A", "{{")]
-            # Those of a user are read as those of all users are.
+            # The keys of a user are read as those of all users are.
             return tuple(path if path[-1:] == ["users"] else (n for n in path if n != "users"))
     raise AssertionError(frame)
 

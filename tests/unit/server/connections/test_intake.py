@@ -90,7 +90,7 @@ class TestTurns:
             world.scheduler.run_turn()
         ahead, behind = pongs(flooder), pongs(other)
         assert behind > 5 * PINGS_PER_TURN
-        # The first one had a turn for itself before the other one came.
+        # The flooder had a turn for itself before the other client came.
         assert abs(ahead - behind) <= PINGS_PER_TURN + PINGS_PER_SLICE
 
     def test_bytes_count_as_work(self, world: World, flooder: Peer) -> None:

@@ -302,7 +302,7 @@ def test_a_message_can_be_put_off_by_any_time(world: ConsumerWorld, said: bytes)
     assert pending(ConsumerWorld(world.node.options, world.disk)) == 1
 
 
-# --- who may ------------------------------------------------------------------------------------
+# --- permissions --------------------------------------------------------------------------------
 
 
 def guarded() -> ConsumerWorld:

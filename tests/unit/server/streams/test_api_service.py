@@ -214,7 +214,7 @@ def test_a_stream_can_keep_what_is_told(stored: StoredWorld) -> None:
     ]
 
 
-# --- what streams may use ---------------------------------------------------------------------
+# --- totals and limits of accounts ------------------------------------------------------------
 
 
 def limited(limits: AccountLimits) -> StoredWorld:

@@ -355,7 +355,7 @@ def _stream(world: StreamWorld, name: str) -> Any:
     return jetstream.accounts["$G"].streams[name]
 
 
-# --- what is due --------------------------------------------------------------------------------
+# --- due messages -------------------------------------------------------------------------------
 
 
 def test_what_is_due_is_decided_once_however_long_the_disk_takes(world: StreamWorld) -> None:
@@ -463,7 +463,7 @@ def test_sequences_are_always_left_to_give_out(storage: str) -> None:
     assert world.answers[last]["seq"] == SEQUENCE_MAX
 
 
-# --- how much waits, and who is asked -----------------------------------------------------------
+# --- waiting messages and due work --------------------------------------------------------------
 
 
 def test_no_more_messages_wait_for_the_disk_than_recovery_looks_at(
@@ -550,7 +550,7 @@ def test_what_one_stream_has_to_do_late_keeps_no_other_waiting() -> None:
     assert [world.state(name)["messages"] for name in ("LATE", "SOON")] == [1, 0]
 
 
-# --- how much is taken in -------------------------------------------------------------------------
+# --- bounds on publishes --------------------------------------------------------------------------
 
 
 def limited(messages_max: int = -1, **settings: Any) -> StreamWorld:

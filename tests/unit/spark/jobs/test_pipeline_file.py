@@ -39,7 +39,7 @@ def problems_of(text: str, environment: Mapping[str, str] | None = None) -> list
     return list(caught.value.problems)
 
 
-# --- what a file says ---------------------------------------------------------------------------
+# --- contents of a file -------------------------------------------------------------------------
 
 
 def test_what_is_not_said_has_the_default_of_the_job() -> None:
@@ -140,7 +140,7 @@ def test_jobs_are_chosen_by_name_in_the_order_of_the_names() -> None:
     assert str(caught.value) == 'p.toml: there is no job "order"; did you mean "orders"?'
 
 
-# --- what is wrong with it ----------------------------------------------------------------------
+# --- errors in a file ---------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -229,7 +229,7 @@ def test_an_option_of_the_data_source_is_found_among_the_keys() -> None:
     assert key_of("else", keys) == "else"
 
 
-# --- what it must not need ----------------------------------------------------------------------
+# --- independence of Spark ----------------------------------------------------------------------
 
 
 def test_reading_a_file_loads_no_spark() -> None:

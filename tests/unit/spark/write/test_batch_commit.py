@@ -100,7 +100,7 @@ class Log:
         watch: Watch = unwatched,
         links: Links | None = None,
     ) -> Written:
-        """One partition of the batch, cut in so many."""
+        """Write one partition of the batch, which is divided into `cut` partitions."""
         payloads = [self._payload(number) for number in self.deal(partition, cut)]
         subject = f"{self.name}.a".encode()
         rows = Rows([subject] * len(payloads), [b"A: 1\r\n"] * len(payloads), payloads, None)
@@ -108,7 +108,7 @@ class Log:
         return write_exactly_once(links or self._links, work, BUCKET, iter([rows]), watch)
 
     def run(self, run: str, cut: int) -> list[Written]:
-        """All partitions and the commit."""
+        """Write all partitions, and commit them."""
         done = [self.write(run, partition, cut) for partition in range(cut)]
         self.commit(done)
         return done

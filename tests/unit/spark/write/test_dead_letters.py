@@ -184,7 +184,7 @@ def parts_of(copy: Copy) -> list[Rows]:
 
 
 def letters_of(copy: Copy) -> Counter[bytes]:
-    """Dead letters counted by payload; a payload that was cut is filled up to the whole length."""
+    """Dead letters counted by payload; a payload that was cut is filled up to `BYTES_MAX`."""
     lengths = [int(headers_of(each).get("Headwater-Bytes", 0)) for each in copy.letters()]
     assert sorted(lengths)[-2:] == [0, 2 * BYTES_MAX]
     return Counter(

@@ -284,7 +284,7 @@ def test_the_age_of_a_run_is_told_by_the_servers_clock(book: Book) -> None:
 
 
 class Time:
-    """A clock that goes when it is told to, or while somebody pauses."""
+    """A clock that goes when the test sets it, and by the length of each pause."""
 
     def __init__(self) -> None:
         self.s = 1000.0

@@ -98,14 +98,14 @@ def write(
 
 
 def commit(server: Server) -> None:
-    """As the driver does when all partitions are through."""
+    """Commit the batch, as the driver does when all partitions are written."""
     with links(server) as ends:
         record = CommittedBatch(work().batch, 1, ROWS, "")
         markers.commit(ApiClient(ends.asking), BUCKET, work().query, record)
 
 
 def stop_at(step: Step, nth: int = 1) -> Watch:
-    """Raises when a step is reached for the n-th time."""
+    """A watch that raises Stopped when a step is reached for the n-th time."""
     left = itertools.count(nth - 1, -1)
 
     def watch(reached: Step) -> None:
@@ -176,7 +176,7 @@ def test_a_partition_that_is_written_again_finds_itself_complete(server: Server)
 
 
 def test_an_attempt_whose_rows_ended_too_early_is_completed(server: Server) -> None:
-    """As Spark ends them when something before the sink has failed: without a word."""
+    """Spark ends the rows without an error when something before the sink has failed."""
     server.create_stream(STREAM, duplicate_window=WINDOW_NS)
     assert write(server, work(), given=itertools.islice(rows(), 2)).rows == 1400
     forget_ids(server)

@@ -1,4 +1,4 @@
-"""Compression of blocks: they come back as they were, and damage cannot make them larger."""
+"""Compression of blocks: they come back as they were, and forged ones cannot take much memory."""
 
 import tracemalloc
 

@@ -271,7 +271,7 @@ def test_sizes_that_do_not_fit_the_record_are_refused(data: bytes) -> None:
     assert read_record(data[:4] + crc + body) is None
 
 
-# --- what a dying process leaves, and what it does not --------------------------------------------
+# --- unfinished records ---------------------------------------------------------------------------
 
 
 @kinds

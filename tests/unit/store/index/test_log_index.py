@@ -61,7 +61,7 @@ def store(log: MemoryLog, subjects: Sequence[bytes]) -> None:
     log.append(Batch(list(subjects), [b""] * count, [b""] * count, [1] * count))
 
 
-# --- which subjects match -----------------------------------------------------------------------
+# --- matching subjects --------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -215,7 +215,7 @@ def test_a_sequence_that_is_given_to_another_subject_is_not_what_it_was() -> Non
     assert index.subjects.extent(b"a") == (1, 5, 2)
 
 
-# --- what lookups cost --------------------------------------------------------------------------
+# --- the cost of lookups ------------------------------------------------------------------------
 
 BLOCKS = 6
 

@@ -81,7 +81,7 @@ def reopened(disk: SimDisk, machine_fell: bool = False) -> FileLog:
     )
 
 
-# --- what is written ----------------------------------------------------------------------------
+# --- written entries ----------------------------------------------------------------------------
 
 
 def test_a_removal_and_its_entries_are_one_write_and_one_entry() -> None:

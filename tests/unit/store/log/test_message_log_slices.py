@@ -50,7 +50,7 @@ def steps_of(work: Work[object]) -> list[int]:
 MANY = [b"s.%d.%c" % (number, b"ab"[number % 2]) for number in range(LOOKED_AT_ONCE_MAX + 1)]
 
 
-# --- which subjects match -----------------------------------------------------------------------
+# --- matching subjects --------------------------------------------------------------------------
 
 
 TOKENS = st.sampled_from([b"a", b"b", b"*", b">", b"*a", b""])

@@ -512,7 +512,7 @@ def make_newer(disk: SimDisk, path: str, size: int = HEADER_BYTES) -> None:
     change(disk, path, with_version(data[:size], 2, size - 4) + data[size:])
 
 
-# --- what all streams share -----------------------------------------------------------------------
+# --- the files that all streams share -------------------------------------------------------------
 
 STORE = "/store"
 

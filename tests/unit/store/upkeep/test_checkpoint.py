@@ -123,7 +123,7 @@ def test_it_is_of_the_moment_at_which_it_was_begun(
     pair.check(again)
 
 
-# --- what it would not fit ------------------------------------------------------------------------
+# --- checkpoints that do not fit ------------------------------------------------------------------
 
 
 def compact(pair: Pair) -> None:

@@ -146,7 +146,7 @@ def test_power_may_fail_at_any_point(mode: str) -> None:
         assert not again.lost
 
 
-# --- what happens meanwhile ---------------------------------------------------------------------
+# --- changes during a compaction ----------------------------------------------------------------
 
 
 def begun(log: FileLog) -> Compaction:
@@ -170,7 +170,7 @@ def test_what_is_erased_meanwhile_is_nowhere_afterwards() -> None:
     assert not log.compactions.finish(work)
     assert b"payload 4 " not in b"".join(disk.dump().values())
     assert 4 not in contents(log)
-    # And the next one is done.
+    # The next compaction succeeds.
     work = log.compactions.begin(1)
     work.run()
     assert log.compactions.finish(work)

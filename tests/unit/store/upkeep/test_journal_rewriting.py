@@ -162,7 +162,7 @@ def test_the_checkpoint_is_used_with_the_journal_before_and_after() -> None:
     assert again.checkpoints.last_sequence == 100
     assert again.findings.reported == []
     assert sequences_of(again) == expected
-    # One of the new journal does not speak of the old one's bytes either.
+    # A checkpoint of the new journal does not name bytes of the old one either.
     again.checkpoints.write_now()
     again.delete([92])
     disk.kill()
@@ -197,7 +197,7 @@ def test_a_damaged_journal_is_left_for_recovery() -> None:
 
 @pytest.mark.parametrize("by_callers", [True, False])
 def test_entries_on_the_disk_do_not_speak_of_messages_that_are_not(by_callers: bool) -> None:
-    """Else a power loss that takes the messages takes the entries with them, long synced ones."""
+    """Else a power loss that takes the messages takes their entries too, even long synced ones."""
     disk, log = used()
     log.sync()
     append(log, 5)
@@ -236,7 +236,7 @@ class Counter:
             self.log.write_entries([(COUNTED, b"%d" % self.count)])
 
     def still_true(self) -> list[tuple[int, bytes]]:
-        # In two parts: neither is to be found without the other.
+        # The two entries of a snapshot must never be found without each other.
         return [(TOTAL, b"%d" % self.count), (TOTAL, b"end")]
 
 

@@ -1,4 +1,4 @@
-"""Counting what a range holds: right or unknown, and nothing is left behind."""
+"""Counts of the messages in a range: right or unknown, and no consumer is left behind."""
 
 import itertools
 import threading

@@ -149,7 +149,7 @@ def numbered(count: int, subjects: int = 1, size: int = 0) -> Iterator[Message]:
         yield Message(f"LOG.{number % subjects}.{number % 3}", data)
 
 
-# --- what is yielded ------------------------------------------------------------------------------
+# --- yielded messages -----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -205,7 +205,7 @@ def test_an_open_range_gives_what_has_moved_behind_it(
         chunks = read_range(log.connection, log.info(), wanted, subjects, way)
         return [sequence for chunk in chunks for sequence in chunk.sequences]
 
-    # Both messages of the range were replaced since somebody chose it.
+    # Both messages of the range were replaced since it was chosen.
     assert found(1, 2)[:1] == [3]
     assert found(4, 4) == ([] if subjects else [4])
     assert found(5, 4) == []
@@ -377,7 +377,7 @@ def test_what_comes_after_the_read_began_is_not_waited_for(log: Log) -> None:
     assert found == [*range(1, CHUNK_ROWS + 101)]
 
 
-# --- what happens meanwhile -----------------------------------------------------------------------
+# --- changes during a read ------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("way", [Way.CONSUMER, Way.DIRECT])
@@ -412,7 +412,7 @@ def test_a_stream_made_again_is_another_stream(log: Log, way: Way) -> None:
         log.read(info=info, way=way)
 
 
-# --- what is left behind --------------------------------------------------------------------------
+# --- leftovers ------------------------------------------------------------------------------------
 
 
 def closed_early(chunks: Chunks) -> None:
@@ -480,7 +480,7 @@ def test_a_stream_may_limit_how_long_consumers_stay(log: Log) -> None:
     assert log.read(way=Way.CONSUMER) == log.stored()
 
 
-# --- which way ------------------------------------------------------------------------------------
+# --- the choice of a way --------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("consistency", ["leader", "session"])

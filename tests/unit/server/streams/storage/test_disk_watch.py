@@ -185,7 +185,7 @@ def test_age_goes_on_while_the_disk_is_full_and_makes_room() -> None:
     assert publish(world) == 0
 
 
-# --- what consumers do ----------------------------------------------------------------------------
+# --- consumers ------------------------------------------------------------------------------------
 
 
 def consuming(**config: Any) -> StreamWorld:
@@ -261,7 +261,7 @@ def test_a_work_queue_lets_go_of_what_was_acknowledged_while_there_was_no_room(
     assert after.state()["first_seq"] == 4
 
 
-# --- who is told ----------------------------------------------------------------------------------
+# --- health, log and advisories -------------------------------------------------------------------
 
 
 def test_health_and_the_log_say_since_when_and_what_to_do(world: StreamWorld) -> None:
