@@ -1,4 +1,4 @@
-"""Nobody can tell publishes that came in one read from the same ones one at a time, and whatever
+"""Receivers cannot tell publishes of one read from the same ones one at a time, and whatever
 clients send, the server's books stay in order.
 
 Two servers with the same clients: one gets what a publisher sends in one read, so that repeated
