@@ -22,7 +22,7 @@ _BUILTINS: Final = ("builtins.function", "builtins.cell", "builtins.method")
 
 
 def left_behind(churn: Callable[[], object]) -> dict[str, int]:
-    """By type, how many objects of ours some rounds leave behind. Nothing, if all is well."""
+    """The number of our objects that some rounds leave behind, by type. Empty if all is well."""
     for _ in range(_WARM_ROUNDS):
         churn()
     with _collector_off():
@@ -33,7 +33,7 @@ def left_behind(churn: Callable[[], object]) -> dict[str, int]:
 
 
 async def left_behind_by(churn: Callable[[], Awaitable[object]]) -> dict[str, int]:
-    """By type, how many objects of ours rounds that have to be awaited leave behind."""
+    """The number of our objects that awaited rounds leave behind, by type."""
     for _ in range(_WARM_ROUNDS):
         await churn()
     with _collector_off():

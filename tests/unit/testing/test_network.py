@@ -261,7 +261,7 @@ def test_connecting_into_a_partition_waits_and_then_succeeds_or_times_out() -> N
 
 
 def run_many_accepting(scenario: Scenario) -> None:
-    """As `run`, with a server that takes more than one connection."""
+    """Run a scenario as `run` does, with a server that takes more than one connection."""
 
     async def main(world: World) -> None:
         loop = asyncio.get_running_loop()

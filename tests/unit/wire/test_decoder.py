@@ -79,7 +79,7 @@ MIXED = (
 )
 
 REFUSED = [
-    # Nothing the protocol has.
+    # Operations that the protocol does not have.
     (b"XYZ", "Unknown Protocol Operation"),
     (b"\r\n", "Unknown Protocol Operation"),
     (b" PING\r\n", "Unknown Protocol Operation"),

@@ -34,7 +34,7 @@ def lines_of(ended: Ended) -> list[dict[str, Any]]:
 
 
 def sequences_of(ended: Ended) -> list[int]:
-    """Which messages a command printed, with --json."""
+    """The sequences of the messages that a command printed with --json."""
     return [document["sequence"] for document in lines_of(ended)]
 
 

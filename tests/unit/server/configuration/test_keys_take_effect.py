@@ -58,8 +58,8 @@ TABLES: Final[dict[str, Table]] = {
     "accounts {{ A {{ jetstream {{ {} }} }} }}": config_jetstream.ACCOUNT_JETSTREAM,
 }
 
-# Of no use to a server on its own, as in nats-server. The first two are shown by monitoring, the
-# others say how often a failure to reach another server is logged.
+# Keys of no use to a server on its own, as in nats-server. The first two are shown by monitoring,
+# the others say how often a failure to reach another server is logged.
 NEEDS_A_CLUSTER: Final = {
     ("jetstream {{ {} }}", "unique_tag"),
     ("jetstream {{ limits {{ {} }} }}", "max_ha_assets"),
@@ -412,7 +412,7 @@ def test_the_log_goes_to_files_of_the_size_and_number_that_are_set(tmp_path: Pat
         folder = tmp_path / str(number)
         folder.mkdir()
         config = folder / "server.conf"
-        # It ends by itself, because it cannot listen there.
+        # The server ends by itself, because it cannot listen on that port.
         config.write_text(f"log_file: '{folder}/log', port: 99999, {text}\n")
         command = [sys.executable, "-m", "headwater", "serve", "-c", str(config)]
         done = subprocess.run(command, capture_output=True, timeout=60, check=False)

@@ -30,7 +30,7 @@ from tests.kit.stream_servers import KINDS, Server, Stored
 
 BYTES_MAX = 4096
 BUCKET = "markers"
-# So short that message ids alone do not help.
+# The duplicate window is so short that message ids alone do not help.
 WINDOW_NS = 100_000_000
 SIZE_MAX = 200
 

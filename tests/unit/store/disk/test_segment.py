@@ -145,7 +145,7 @@ def test_an_erased_record_has_to_be_synced_although_the_size_is_the_same() -> No
 
 
 def test_a_sync_that_began_before_a_change_does_not_count_for_it() -> None:
-    """It runs on another thread: here the change happens in the middle of it."""
+    """A sync runs on another thread: here the change happens in the middle of it."""
     disk = SimDisk()
     segment, offsets = filled(disk)
     record = segment.read_record(offsets[0])

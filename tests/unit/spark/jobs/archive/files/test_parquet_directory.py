@@ -106,7 +106,7 @@ def test_a_part_of_a_batch_that_was_not_committed_is_not_read_and_then_removed(
     log: ParquetDirectory, tmp_path: Path
 ) -> None:
     commit(log, 0, draft(tmp_path, "a", 0))
-    # As a driver leaves it that dies between renaming and writing the record.
+    # A driver that dies between renaming and writing the record leaves this file.
     half = tmp_path / "token_2=a" / "part-0000000001-00000-0000.parquet"
     half.touch()
     assert names(log) == ["part-0000000000-00000-0000.parquet"]
