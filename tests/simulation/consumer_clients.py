@@ -114,7 +114,7 @@ class Worker(ABC):
     # --- working -------------------------------------------------------------------------------
 
     async def work(self, client: NatsClient, message: Msg) -> None:
-        """Do something with a message, and say so."""
+        """Work on a message, and acknowledge or refuse it."""
         fate = "double" if self.moments.is_calm else await self._toil(client, message)
         sequence = message.metadata.sequence.stream
         if fate in ("double", "plain", "term"):
@@ -148,7 +148,7 @@ class Worker(ABC):
     async def _say(
         self, client: NatsClient, message: Msg, payload: bytes, is_answered: bool
     ) -> bool:
-        """Tell the server something of a message; whether that was confirmed."""
+        """Send an acknowledgement of a message. Returns whether it was confirmed."""
         with contextlib.suppress(*FAILURES):
             if is_answered:
                 await client.request(message.reply, payload, timeout=ANSWER_S)

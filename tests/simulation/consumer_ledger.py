@@ -42,7 +42,7 @@ class Rules:
 
 @dataclass(frozen=True)
 class Delivery:
-    """A client got a message from a consumer, for the n-th time as it was told."""
+    """A message that a client got from a consumer, with the delivery count of the server."""
 
     consumer: str
     sequence: int
@@ -53,7 +53,7 @@ class Delivery:
 
 @dataclass
 class Ack:
-    """A client said that it is done with a message; infinitely late if it heard no answer."""
+    """An acknowledgement that a client sent; `done_s` is infinite if it got no answer."""
 
     consumer: str
     sequence: int
@@ -63,7 +63,7 @@ class Ack:
 
 @dataclass
 class Delay:
-    """A client wants a message again, and not before a time."""
+    """A NAK with a delay: its message may be redelivered after that time."""
 
     consumer: str
     sequence: int
@@ -84,7 +84,7 @@ class Look:
 
 @dataclass(frozen=True)
 class Pause:
-    """A consumer was told to deliver nothing for a time, and has said that it will not."""
+    """A pause of a consumer that the server has confirmed."""
 
     consumer: str
     done_s: float
@@ -103,7 +103,7 @@ class ConsumerLedger(StreamLedger):
     delays: list[Delay] = field(default_factory=list)
     looks: list[Look] = field(default_factory=list)
     pauses: list[Pause] = field(default_factory=list)
-    # When it was answered that a consumer is there, by its name.
+    # The times of answers that a consumer is there, by its name.
     creations_s: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
     # When clients died.
     deaths_s: list[float] = field(default_factory=list)
@@ -153,7 +153,7 @@ class ConsumerLedger(StreamLedger):
         return min(times_s, default=inf)
 
     def _is_forgotten(self, done_s: float, at_s: float) -> bool:
-        """Whether a crash before `at_s` may have cost what was answered at `done_s`."""
+        """Whether a crash before `at_s` may have lost a change that was answered at `done_s`."""
         return any(
             crash.at_s <= at_s and crash.may_cost(done_s, self.promise) for crash in self.crashes
         )
@@ -173,7 +173,7 @@ class ConsumerLedger(StreamLedger):
                     raise Violation(f"missed: {rules.name} is not done with {identity}, {sequence}")
 
     def _is_owed(self, rules: Rules, identity: str) -> bool:
-        """Whether a consumer has to get a message: it was there for sure when that was sent."""
+        """Whether a consumer has to get a message: it surely existed when the message was sent."""
         if not rules.is_about(identity):
             return False
         return not rules.is_late or any(
@@ -182,9 +182,9 @@ class ConsumerLedger(StreamLedger):
         )
 
     def _is_said_to_be_done(self, rules: Rules, sequence: int) -> bool:
-        """Whether a client said that it is done with a message, or got it and need not say so."""
+        """Whether a client acknowledged a message, or got it from a consumer without acks."""
         said = self._said[rules.name]
-        # Acking all covers also what was on its way to somebody who died.
+        # An ack of all also covers messages that were on their way to a client that died.
         return sequence <= max(said, default=0) if rules.acks == "all" else sequence in said
 
     def _may_be_missed(
@@ -192,7 +192,7 @@ class ConsumerLedger(StreamLedger):
     ) -> bool:
         if sequence not in final and self._may_be_away(sequence, identity):
             return True
-        # Of some deliveries nobody knows: they went to somebody who was no more.
+        # Some deliveries are not in the ledger: they went to a client that was dead.
         return rules.max_deliver > 0 and bool(self.crashes or self.deaths_s or self.delays)
 
     def _may_be_away(self, sequence: int, identity: str) -> bool:
@@ -205,7 +205,7 @@ class ConsumerLedger(StreamLedger):
         return super()._may_be_gone(sequence, identity) or self._is_consumed(sequence, identity)
 
     def _is_consumed(self, sequence: int, identity: str) -> bool:
-        """Whether all who were about a message may have been done with it, so that it went."""
+        """Whether all consumers of a message may have been done with it, so that it was removed."""
         return self.lets_go_of_acked and all(
             self._is_said_to_be_done(rules, sequence)
             for rules in self.rules.values()
@@ -213,7 +213,7 @@ class ConsumerLedger(StreamLedger):
         )
 
     def _check_let_go(self, final: dict[int, str]) -> None:
-        """At the end everything is acknowledged, and so nothing is left but what was given up."""
+        """At the end all messages are acknowledged and gone, but for those that were given up."""
         for sequence, identity in final.items():
             about = [rules for rules in self.rules.values() if rules.is_about(identity)]
             if not any(rules.max_deliver for rules in about):
@@ -238,7 +238,7 @@ class ConsumerLedger(StreamLedger):
                 raise Violation(f"not wanted: {delivery}")
 
     def _check_floors(self) -> None:
-        """The floor never falls within a life, nor in another below what was surely acked."""
+        """The ack floor never falls while the server runs, nor ever below the durable acks."""
         highest: dict[tuple[str, int], int] = defaultdict(int)
         messages = sorted({(seen.sequence, seen.identity) for seen in self.sightings})
         for look in self.looks:
@@ -252,7 +252,7 @@ class ConsumerLedger(StreamLedger):
                 raise Violation(f"floor: {look}, though all is acknowledged up to {sure}")
 
     def _sure_floor(self, look: Look, messages: list[tuple[int, str]]) -> int:
-        """Up to which message all were acknowledged and answered before somebody looked."""
+        """The sequence up to which all messages had answered acks before the look."""
         floor = 0
         for sequence, identity in messages:
             if not self.rules[look.consumer].is_about(identity):

@@ -57,11 +57,11 @@ PAUSE_S = 0.8
 BACKOFF_S = (0.3, 0.6)
 IDLER = Rules("idler")
 DRAIN_S = 4 * ACK_WAIT_S
-"""More than a message needs that a client took with it at the last moment, and its successor."""
+"""More time than a message needs whose client died with it at the last moment, and one after it."""
 BAITS = 8
 PROBES = 3
 PROBE_S = 0.5 * ACK_WAIT_S
-"""A message that somebody waits for is there sooner than it could be redelivered."""
+"""A message for a waiting pull comes within this time, sooner than it could be redelivered."""
 STORED_MAX = 1000
 LOOK_S = 0.3
 SHORT_BYTES = 1000
@@ -72,7 +72,7 @@ NO_LIMITS = Limits()
 
 @dataclass(frozen=True)
 class Plan:
-    """A consumer: what it promises, how it is made, and who uses it."""
+    """A consumer: its rules, its configuration, and the workers that use it."""
 
     rules: Rules
     worker: type[Worker] = PullWorker
@@ -152,7 +152,7 @@ def work_queue_layout(dice: random.Random) -> Layout:
 
 
 def interest_layout(dice: random.Random) -> Layout:
-    """Messages stay while a consumer needs them; of one writer perhaps none ever does."""
+    """A stream that keeps messages while a consumer needs them; a writer may have no consumer."""
     plans = [
         Plan(Rules("a", writers=("w0", "w1")), workers=2),
         Plan(Rules("b", writers=("w0",)), PushWorker),
@@ -454,7 +454,7 @@ class ConsumerScenario:
     async def _caught_up(
         self, world: World, client: NatsClient, reader: OrderedReader, last: int
     ) -> None:
-        """Wait until who reads in order has got to what is there to be read."""
+        """Wait until an ordered reader has read the last message. Raises Violation if stuck."""
         until_s = world.loop.now_s() + DRAIN_S
         contents = await self._contents(client)
         last = max((each for each in contents if each <= last), default=0)

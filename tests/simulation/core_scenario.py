@@ -184,13 +184,13 @@ class CoreScenario:
         return [*self.publishers, *self.listeners]
 
     async def _quiet(self, world: World) -> None:
-        """Everybody is back; what is published now must arrive."""
+        """Every participant is connected again; messages published now must arrive."""
         await self._everybody_connected()
         messages: list[Published] = []
         for publisher in self.publishers:
             messages += await publisher.host.run(self._burst(publisher))
-        # The publishers' PONGs say the server has routed all of it, the listeners' that all of it
-        # has reached them.
+        # After the publishers' PONGs the server has routed all messages, after the listeners' all
+        # messages have reached them.
         for participant in self._participants():
             assert await participant.host.run(participant.settled())
         await asyncio.sleep(1)
@@ -207,7 +207,7 @@ class CoreScenario:
         return messages
 
     async def _everybody_connected(self) -> None:
-        """Wait until the server knows everybody, and nobody who is gone."""
+        """Wait until the server has the connections of all participants, and no dead ones."""
         while True:
             alive = [await one.host.run(one.settled()) for one in self._participants()]
             server = self.server

@@ -37,7 +37,7 @@ class Promise:
 
 @dataclass(frozen=True)
 class Sighting:
-    """Somebody was told that a message has a sequence."""
+    """A client saw a message with its sequence."""
 
     sequence: int
     identity: str
@@ -47,7 +47,7 @@ class Sighting:
 
 @dataclass(frozen=True)
 class Crash:
-    """When the server died, and how; its disk may have refused to be written for a while before."""
+    """A crash of the server; its disk may have refused writes for a while before."""
 
     at_s: float
     mode: CrashMode
@@ -55,13 +55,13 @@ class Crash:
 
     @property
     def heard_s(self) -> float:
-        """Until when what it had said before may arrive."""
+        """The time until which bytes that the server sent before may arrive."""
         return self.at_s + IN_FLIGHT_S
 
     def may_cost(self, at_s: float, promise: Promise) -> bool:
-        """Whether it may have cost what was told then.
+        """Whether the crash may have lost a message or an answer that was received at `at_s`.
 
-        Of a disk that has failed nothing more becomes sure: what was not at that time may be lost.
+        A disk that has failed makes nothing durable any more: all that was not by then may be lost.
         """
         window_s = promise.window_s(self.mode)
         since_s = self.at_s - window_s
@@ -72,7 +72,7 @@ class Crash:
 
 @dataclass(frozen=True)
 class Request:
-    """Somebody asked for messages to go; infinitely late if he heard of no success."""
+    """A request to remove messages; `done_s` is infinite if its client got no answer."""
 
     takes: Callable[[int, str], bool]
     sent_s: float
@@ -100,12 +100,12 @@ class StreamLedger:
     limits: Limits = Limits()
     sightings: list[Sighting] = field(default_factory=list)
     crashes: list[Crash] = field(default_factory=list)
-    # Ids that were sent, also those that were never answered, and when first.
+    # The ids that were sent, also without an answer, with the time of their first publish.
     sent: dict[str, float] = field(default_factory=dict)
     batches: dict[str, list[str]] = field(default_factory=dict)
     # Ids of messages that take the place of those before them on their subject.
     roll_ups: set[str] = field(default_factory=set)
-    # Until when messages stay that go by themselves, by id, as far as that is known.
+    # The expiry times of messages with a TTL, by id; infinite while the time is unknown.
     goes_s: dict[str, float] = field(default_factory=dict)
     requests: list[Request] = field(default_factory=list)
     # The last sequence that a message is known to have had.
@@ -115,7 +115,7 @@ class StreamLedger:
         self.sightings.append(Sighting(sequence, identity, at_s, who))
 
     def check(self, final: dict[int, str], now_s: float) -> None:
-        """Hold everything seen against what is in the stream at the end."""
+        """Check all observations against the contents of the stream at the end."""
         for sequence, identity in (
             *((seen.sequence, seen.identity) for seen in self.sightings),
             *final.items(),
@@ -132,7 +132,7 @@ class StreamLedger:
         self._check_requests(final)
         self._check_times(final, now_s)
 
-    # --- what must not be ----------------------------------------------------------------------
+    # --- messages and sequences that must not be -----------------------------------------------
 
     def _check_nothing_invented(self, final: dict[int, str]) -> None:
         for sequence, identity in final.items():
@@ -154,7 +154,7 @@ class StreamLedger:
             places[identity] = sequence
 
     def _check_one_sequence_each(self) -> None:
-        """Also a message that is gone is a duplicate within the window, whatever happened."""
+        """A repeat in the duplicate window gets no second sequence, even of a removed message."""
         first: dict[str, Sighting] = {}
         for seen in self.sightings:
             before = first.setdefault(seen.identity, seen)
@@ -192,13 +192,13 @@ class StreamLedger:
             if gone and kept and max(kept) > min(gone):
                 raise Violation(f"a hole: {min(gone)} is lost and {max(kept)} is not, at {crash}")
 
-    # --- what has to be gone -------------------------------------------------------------------
+    # --- messages that have to be gone ---------------------------------------------------------
 
     def _check_limits(self, final: dict[int, str]) -> None:
         self.check_counts(Counter(map(subject_of, final.values())))
 
     def check_counts(self, counts: Mapping[str, int]) -> None:
-        """Hold how many messages somebody saw on each subject against the limits."""
+        """Check the number of messages on each subject against the limits."""
         total, most = sum(counts.values()), max(counts.values(), default=0)
         if 0 < self.limits.messages < total or 0 < self.limits.per_subject < most:
             raise Violation(f"too many: {dict(counts)}, {self.limits}")

@@ -62,7 +62,7 @@ FAILURES = (nats.errors.Error, OSError, TimeoutError)
 
 @dataclass(frozen=True)
 class Durability:
-    """A row of the contract: how the stream is made, and what it may lose."""
+    """A row of the contract: the settings of the stream, and the messages it may lose."""
 
     name: str
     promise: Promise

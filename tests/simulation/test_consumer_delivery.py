@@ -68,7 +68,7 @@ def test_consumers_of_every_kind_keep_their_promises(seed: int, durability: Dura
 @ROWS
 @pytest.mark.parametrize("seed", seeds(SEEDS))
 def test_messages_stay_while_somebody_needs_them(seed: int, durability: Durability) -> None:
-    """Of an interest stream nothing is lost that a consumer needs, and nothing else is left."""
+    """An interest stream loses no message that a consumer needs, and keeps no others."""
     world = World(seed, virtual_s_max=VIRTUAL_S_MAX)
     run_scenario(world, ConsumerScenario(durability, interest_layout(world.dice("layout"))))
     print(world.summary())
@@ -143,7 +143,7 @@ DEFECTS = [
 def test_without_a_defence_a_promise_is_broken(
     defect: Defect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each defence is needed: switched off, some seed finds what it is there against."""
+    """Each defence is needed: without it, some seed finds the violation that it prevents."""
     assert broken_promise(defect, monkeypatch)
 
 
@@ -151,5 +151,5 @@ def test_without_a_defence_a_promise_is_broken(
 def test_without_a_defence_nothing_shows_while_nothing_fails(
     defect: Defect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It takes a fault to tell: the same switch changes nothing in quiet runs."""
+    """Only faults show the difference: without a defence, quiet runs pass every check."""
     run_quietly(defect, monkeypatch)

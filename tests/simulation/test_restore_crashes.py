@@ -53,7 +53,7 @@ def backup() -> bytes:
 
 
 class RestoreWorld:
-    """A server, and somebody who restores a stream to it."""
+    """A server, and a client that restores a stream to it."""
 
     def __init__(self, world: World, sync_always: bool, config: Document) -> None:
         self.world = world

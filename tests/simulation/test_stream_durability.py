@@ -132,7 +132,7 @@ def test_without_a_defence_a_promise_is_broken(
     found: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Each defence is needed: switched off, some seed finds what it is there against."""
+    """Each defence is needed: without it, some seed finds the violation that it prevents."""
     defence(monkeypatch)
     with pytest.raises(Violation, match=found):
         run_seeds(durability, features, SEEDS_FOR_PLANTED_BUGS)
@@ -146,6 +146,6 @@ def test_without_a_defence_nothing_shows_while_nothing_fails(
     found: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """It takes a fault to tell: the same switch changes nothing in quiet runs."""
+    """Only faults show the difference: without a defence, quiet runs pass every check."""
     defence(monkeypatch)
     run_seeds(durability, features, SEEDS_WITHOUT_FAULTS, crashes=0)

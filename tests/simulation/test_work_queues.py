@@ -68,7 +68,7 @@ DEFECTS = [
 def test_without_a_defence_a_promise_is_broken(
     defect: Defect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each defence is needed: switched off, some seed finds what it is there against."""
+    """Each defence is needed: without it, some seed finds the violation that it prevents."""
     assert broken_promise(defect, monkeypatch)
 
 
@@ -76,5 +76,5 @@ def test_without_a_defence_a_promise_is_broken(
 def test_without_a_defence_nothing_shows_while_nothing_fails(
     defect: Defect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It takes a fault to tell: the same switch changes nothing in quiet runs."""
+    """Only faults show the difference: without a defence, quiet runs pass every check."""
     run_quietly(defect, monkeypatch)
