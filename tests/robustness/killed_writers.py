@@ -1,4 +1,4 @@
-"""Processes that write to a store until they are killed, and say what they were told."""
+"""Processes that write to a store until they are killed, and report what the store confirmed."""
 
 from multiprocessing.connection import Connection
 from typing import Final
@@ -36,7 +36,7 @@ def _next_batch(first: int, count: int) -> Batch:
 
 
 def write(folder: str, name: str, out: Connection) -> None:
-    """Say every batch when it is written or, for `always`, on the disk; and every deletion."""
+    """Report every batch once it is written or, for `always`, on the disk; and every deletion."""
     store = opened(folder)
     log = store.logs[name] if store.logs else store.create_stream(name, mode=SyncMode(name))
     turn = 0
@@ -54,7 +54,7 @@ def write(folder: str, name: str, out: Connection) -> None:
 
 
 def write_later(folder: str, name: str, out: Connection) -> None:
-    """Say every batch as soon as it is in memory, and only now and then that it was written."""
+    """Report every batch as soon as it is in memory, and now and then that it was written."""
     store = opened(folder)
     log = store.logs[name] if store.logs else store.create_stream(name, mode=SyncMode.ASYNC)
     turn = 0

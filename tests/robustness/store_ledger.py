@@ -43,14 +43,14 @@ class LogLedger:
         self.given: dict[int, bytes] = {}
         # The last sequence that the log reported as synced.
         self.synced = 0
-        # Sequences that somebody asked to remove, and those that are removed for good.
+        # The sequences that the user asked to remove, and those that are removed for good.
         self.going: set[int] = set()
         self.gone: set[int] = set()
         self.entries = 0
         self.entries_synced = 0
 
     def check(self, log: FileLog) -> None:
-        """The log, just opened after a power loss, is what was promised."""
+        """Check the promises against a log that was just opened after a power loss."""
         found = payloads_of(log)
         for sequence, payload in found.items():
             assert payload in self.allowed.get(sequence, ()), f"{sequence} was never written so"
@@ -87,7 +87,7 @@ def payloads_of(log: FileLog) -> dict[int, bytes]:
 
 
 class Workload:
-    """Uses a store as a server would, and writes down what it was told."""
+    """Uses a store as a server would, and notes the promises of the store."""
 
     def __init__(self) -> None:
         self.ledgers = {name: LogLedger(mode) for name, mode in MODES.items()}

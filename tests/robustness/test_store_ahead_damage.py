@@ -129,7 +129,7 @@ def check_stream(log: FileLog, told: Told, name: str, is_whole: bool) -> None:
     given = told.given[name]
     for sequence, payload in found.items():
         if sequence not in given:
-            # A deletion that is lost, and said to be, brings back what was deleted.
+            # A deletion that is reported as lost brings the deleted message back.
             assert sequence in told.deleted[name], "it was cut off"
             assert not is_whole
             assert payload.startswith(name.encode())
@@ -224,7 +224,7 @@ def test_a_bit_flipped_in_every_byte_after_the_process_was_killed(name: str, pat
 
 
 def test_the_last_write_torn_at_every_byte() -> None:
-    """Nobody was told of it yet: it is set aside, and nothing is said to be lost."""
+    """A torn write was never confirmed: it is set aside, and no message is reported as lost."""
     disk, _ = LIVES["one file"]
     (path,) = [path for path in disk.files() if "/ahead" in path]
     data = disk.dump()[path]
@@ -273,12 +273,12 @@ def test_a_bit_flipped_in_every_byte_of_the_store_file(died: str) -> None:
         survivor = disk.clone()
         survivor.flip_bit(STORE_FILE, offset, offset % 8)
         before = survivor.dump()
-        # Twice: it lets go of the folder.
+        # A second attempt is refused alike: the first one has released the folder.
         for _ in range(2):
             with pytest.raises(StoreError, match=r"store\.hw.*move it away"):
                 opened(survivor, "boot 2")
         assert survivor.dump() == before
-    # And that is what helps.
+    # The store opens once the file is moved away.
     move_away(survivor)
     store = check(survivor, told, "boot 2")
     assert store.machine_fell

@@ -154,7 +154,7 @@ def test_a_bit_flipped_in_every_byte(life: str, path: str) -> None:
         survivor.flip_bit(path, offset, offset % 8)
         log = reopened_or_refused(survivor)
         if isinstance(log, str):
-            # Without it nothing is known. It is not touched, and the text says which file it is.
+            # Without this file the log is unknown. No file is touched, and the error names it.
             assert path.endswith("stream.hw")
             assert path.removeprefix("/") in log
             assert survivor.dump() == {**disk.dump(), path: survivor.dump()[path]}
@@ -202,7 +202,7 @@ def test_a_last_segment_torn_at_every_byte_of_its_last_record(life: str) -> None
         log = reopened(survivor)
         assert sorted(read_everything(log)) == LIVE
         assert list(log.lost) == []
-        # Nobody was told of the message, so its sequence is there for another one.
+        # The message was never confirmed, so another one may get its sequence.
         assert log.last_sequence == LAST
         assert [found.kind for found in log.findings.reported] == ["torn"] * (end > whole)
         go_on(log, survivor)
@@ -339,7 +339,7 @@ def test_what_was_lost_while_running_stays_lost_though_a_footer_knows_it() -> No
     assert list(log.lost) == [(3, 3)]
     log.sync()
     disk.kill()
-    # Even if the disk comes to its senses: everybody has been told, and has gone on.
+    # The message stays lost though the disk reads well again: its loss has been reported.
     disk.flip_bit(path, offset + 40, 0)
     again = reopened(disk)
     assert again.get(3) is None

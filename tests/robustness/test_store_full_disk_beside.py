@@ -74,7 +74,7 @@ def contents(store: Store) -> Contents:
 
 
 def faults_of(step: Step) -> Iterator[tuple[SimDisk, Store, str]]:
-    """A disk and its store for each way in which the step can be failed, and what that is."""
+    """A disk and its store for each failure of the step, with a description of the failure."""
     reference = SimDisk()
     store = used_store(reference)
     before = dict(reference.operation_counts)
@@ -175,7 +175,7 @@ def test_a_failed_sync_of_the_write_ahead_file_confirms_nothing_ever_after() -> 
         disk.fail("sync", "*/ahead*")
         with pytest.raises(OfflineError):
             step(store)
-        # The disk has forgotten what it could not write, and now says that all is well.
+        # The disk has dropped the unwritten bytes, and now reports a successful sync.
         with suppress(OfflineError):
             store.commit()
         assert store.logs["b"].synced_sequence == confirmed

@@ -1,6 +1,6 @@
-"""A real process that writes is killed, over and over, and nothing it was told is lost.
+"""A real process that writes is killed, over and over, and nothing confirmed to it is lost.
 
-The process says what it was told before it goes on. It is killed after it has said so much,
+The process reports each confirmation before it goes on. It is killed after a number of reports,
 wherever it is by then, and the store is opened as the next server would.
 """
 
@@ -26,7 +26,7 @@ PROCESSES.set_forkserver_preload(["pytest", "tests.robustness.killed_writers"])
 def write_and_be_killed(
     folder: Path, stream: str, count: int, writer: Callable[[str, str, Connection], None]
 ) -> list[Said]:
-    """Let a process write until it has said so much; returns all that it said."""
+    """Let a process write until it has made `count` reports. Returns all its reports."""
     ours, theirs = PROCESSES.Pipe(duplex=False)
     child = PROCESSES.Process(target=writer, args=(str(folder), stream, theirs))
     child.start()
@@ -38,7 +38,7 @@ def write_and_be_killed(
             while True:
                 said.append(ours.recv())
         except (EOFError, OSError):
-            # The last word may have been cut off by the kill.
+            # The last report may have been cut off by the kill.
             pass
     child.join()
     return said
@@ -59,7 +59,7 @@ def test_nothing_that_was_said_to_be_written_is_missing(tmp_path: Path, stream: 
         assert log.first_sequence >= first
         assert list(log.lost) == []
         batch = log.read(0, 2**62, 2**62)
-        # Deletions behind the last word may have been made: what is there has no hole.
+        # Deletions after the last report may have been made: the messages left have no gap.
         assert batch.sequences == list(range(log.first_sequence, log.last_sequence + 1))
         assert batch.payloads == [payload_of(sequence) for sequence in batch.sequences]
         # Left as if this process had been killed too.

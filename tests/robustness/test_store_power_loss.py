@@ -143,7 +143,7 @@ POINTS = {encoding: points_of(encoding) for encoding in ENCODINGS}
 
 
 def stopped_at(number: int, moment: Moment, encoding: str) -> tuple[SimDisk, Workload]:
-    """The disk of a machine that stopped at an operation, and what it had promised until then."""
+    """The disk of a machine that stopped at an operation, and the promises made until then."""
     leftovers: tuple[Leftovers, ...] = ("zeros", "noise", "stale")
     leftover = leftovers[number // PARTS % len(leftovers)]
     disk = SimDisk(seed=number, page_bytes=PAGE_BYTES, leftovers=leftover)
@@ -183,7 +183,7 @@ def check_opened(disk: SimDisk, workload: Workload, encoding: str, boot_id: str)
 
 @contextmanager
 def told_in_full(disk: SimDisk, what: str) -> Iterator[None]:
-    """A failure says where the power went and what the disk did."""
+    """Print the crash point and the operations of the disk if a check fails."""
     try:
         yield
     except BaseException:
@@ -212,7 +212,7 @@ def test_the_power_goes_at_every_operation(encoding: str, moment: Moment, part: 
 def stop_while_opening(
     part: int, encoding: str, first: int, start_again: Callable[[SimDisk, int], str]
 ) -> None:
-    """Stop the start after a power loss at every operation too; `start_again` says the boot id."""
+    """Stop the start after a power loss at every operation too; `start_again` returns a boot id."""
     for number in POINTS[encoding][first + part :: PARTS * RECOVERED_OF_ALL[encoding]]:
         disk, workload = stopped_at(number, "during", encoding)
         disk.power_loss("random")
@@ -245,5 +245,5 @@ def test_the_process_dies_while_the_store_is_opened_after_the_power_went(
         disk.kill()
         return "boot 1"
 
-    # Of other crashes than those above.
+    # The crashes are others than those of the test above.
     stop_while_opening(part, encoding, PARTS * RECOVERED_OF_ALL[encoding] // 2, start_again)
