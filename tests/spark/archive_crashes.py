@@ -102,7 +102,7 @@ def run(place: Place) -> None:
             break
         _run_batch(options, batch, offset)
         _put(place.checkpoint / "commits" / str(batch), "v1\n{}")
-        # Also in a run that finds everything archived and the last compaction cut off.
+        # A run compacts even if everything is archived: its last compaction may be cut off.
         compact(place.root, log, FILE_BYTES, 8)
     compact(place.root, log, FILE_BYTES, 8)
 
@@ -166,7 +166,7 @@ class Trap:
             os.kill(os.getpid(), signal.SIGKILL)
 
     def guard(self, owner: Any, name: str, is_effect: Callable[..., bool] | None = None) -> None:
-        """Count the calls of a function; of those that `is_effect` tells from the others."""
+        """Count the calls of a function as effects, or only those for which `is_effect` is true."""
         original = getattr(owner, name)
 
         def counted(*args: Any, **kwargs: Any) -> Any:
@@ -182,7 +182,7 @@ class Trap:
         self.guard(tree_changes, "exchange")
         os.fsync = lambda fd: None
         self.guard(builtins, "open", lambda path, mode="r", **_: mode[0] in "wxa")
-        # Before it, between it and what follows: inside, delta-rs makes one atomic step.
+        # A kill before or after a commit is enough: delta-rs makes it one atomic step.
         original = DeltaTable.create_write_transaction
 
         def commit(*args: Any, **kwargs: Any) -> None:

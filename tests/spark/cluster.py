@@ -77,7 +77,7 @@ def connect_server(directory: Path) -> Iterator[str]:
 
 
 class _Daemon:
-    """A JVM of Spark's and what it has said."""
+    """A JVM of Spark's and its output."""
 
     def __init__(self, memory: str, script: str, *arguments: str) -> None:
         self._name = " ".join((script, *arguments))

@@ -111,7 +111,7 @@ class Writer(threading.Thread):
             self._count(0)
 
     def wait_for_a_round(self) -> None:
-        """Until every key was put once more from now on, or the writer has stopped."""
+        """Wait until every key was put once more from now on, or the writer has stopped."""
         with self._changed:
             wanted = self._rounds + 2
             self._changed.wait_for(lambda: self._rounds >= wanted or self.stopped.is_set())
@@ -223,7 +223,7 @@ def run(
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run it on both servers and print what came out."""
+    """Run the measurement on both servers and print its results."""
     parser = argparse.ArgumentParser(prog="python -m tests.spark.hot_keys", description=__doc__)
     parser.add_argument("--seconds", type=float, default=SECONDS, help="how long to write")
     options = parser.parse_args(arguments)

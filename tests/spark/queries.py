@@ -31,7 +31,7 @@ class Run:
         return self._writing(options).start(str(self.directory / "out"))
 
     def finish(self, **options: object) -> list[int]:
-        """Run until all there is was read; how many rows each batch had."""
+        """Run until all messages are read. Returns the number of rows of each batch."""
         writing = self._writing(options).trigger(availableNow=True)
         query = writing.start(str(self.directory / "out"))
         query.awaitTermination()

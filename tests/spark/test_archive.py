@@ -1,4 +1,4 @@
-"""The archive job on real servers: what was published is what is archived, once."""
+"""The archive job on real servers: every published message is archived once."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -157,7 +157,7 @@ def test_a_lost_checkpoint_is_made_anew_from_the_archive(
     assert archive(spark, wanted).messages == 10
     assert archived_sequences(spark, wanted) == list(range(1, 161))
 
-    # The old one has other plans for what comes next.
+    # The old checkpoint has planned another next batch.
     headwater_server.publish(traffic(161, 170))
     with pytest.raises(StreamingQueryException, match="option checkpoint: the archive goes on at"):
         archive(spark, replace(wanted, checkpoint=str(tmp_path / "lost")))
@@ -309,7 +309,7 @@ def test_incarnations_of_a_stream_are_told_apart_by_a_column(
     assert [row.sequence for row in rows] == [*range(1, 101), *range(1, 101)]
     times = sorted({row.stream_created for row in rows})
     assert [moment.isoformat()[:23] for moment in times] == [text[:23] for text in made]
-    # Those of one incarnation follow each other inside the files, merged or not.
+    # The messages of one incarnation follow each other inside the files, merged or not.
     for each in open_log(wanted.root, read_manifest(wanted.root, "to")).snapshot().files:
         inside = pq.read_table(wanted.root / each.path, partitioning=None).to_pylist()
         order = [(row["stream_created"], row["sequence"]) for row in inside]

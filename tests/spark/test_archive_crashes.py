@@ -39,7 +39,7 @@ def archived(place: Place) -> list[dict[str, object]]:
 
 
 def assert_plain_readers_agree(place: Place) -> None:
-    """Programs that know nothing of the project find what the record says, right now."""
+    """Programs that know nothing of the project read the messages that the log records."""
     if not is_archive(place):
         return
     recorded = [row["sequence"] for row in archived(place)]

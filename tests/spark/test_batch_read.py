@@ -104,7 +104,7 @@ def test_whatever_the_stream_allows(server: Server, config: dict[str, object]) -
 
 
 def test_a_read_that_is_given_up_leaves_nothing_behind(server: Server) -> None:
-    """As `limit` and `show` do; the next read of this process finds a good connection."""
+    """`limit` and `show` give reads up; the next read of the process has a good connection."""
     server.create_stream("s")
     server.publish([("s.a", b"x" * 100)] * 30_000)
     schema = StructType([StructField(name, TYPES[name]) for name in COLUMNS])

@@ -48,7 +48,7 @@ def test_every_entry_with_its_operation(spark: SparkSession, server: Server) -> 
     assert everything[1].subject == "$KV.users.ben"
     newest = table(spark, server, bucket="users", history="false").orderBy("key").collect()
     assert [(r.key, r.revision) for r in newest] == [("anna.age", 3), ("ben", 4), ("carl", 7)]
-    # As of a revision: what was put later does not hide what was there.
+    # As of a revision: later entries do not hide earlier ones.
     earlier = table(spark, server, bucket="users", history="false", endingSequence=3)
     assert sorted((r.key, r.revision) for r in earlier.collect()) == [("anna.age", 3), ("ben", 2)]
     assert server.consumers("KV_users") == []

@@ -25,7 +25,7 @@ WORDS = ["one", "two", "three"]
 
 
 def assert_reads_and_writes(spark: SparkSession, login: Login, options: Mapping[str, str]) -> None:
-    """Write rows and read them back as whom the options say."""
+    """Write rows and read them back as the user that the options name."""
     with Connection(login) as connection:
         config = {"name": "LOG", "subjects": ["log.>"], "storage": "file", "allow_direct": True}
         ApiClient(connection).call(stream_create(config))

@@ -182,7 +182,7 @@ def test_a_stream_recreated_under_a_running_query(
     recreated(server)
     with pytest.raises(StreamingQueryException) as failed:
         query.awaitTermination()
-    # It may look in the moment between the two.
+    # The query may look between the deletion and the creation.
     assert "DataLossError: stream s was deleted" in str(failed.value)
     assert "Traceback" not in str(failed.value)
     assert run.finish(stream="s", failOnDataLoss="false") == [2]

@@ -53,7 +53,7 @@ def test_the_server_goes_on_after_the_demo_if_it_was_asked_to(tmp_path: Path) ->
         Connection(Login(server.url, retries=0)).close()
     finally:
         server.end()
-    # It could still write to its log when nobody else had it open.
+    # The server could still write to its log when no other process had it open.
     assert "Server Exiting" in (tmp_path / "store" / "server.log").read_text()
 
 
@@ -97,7 +97,7 @@ def test_the_demo_shows_an_archive_tables_and_a_report(
     os.kill(int(pid), signal.SIGTERM)
     os.waitpid(int(pid), 0)
     assert re.search(r"^The demo took \S+, \S+ of it until Spark had started$", out, re.MULTILINE)
-    # The archive that was written to warm Spark up is told nowhere, and gone.
+    # The archive that was written to warm Spark up is not in the output, and gone.
     assert out.count("\n  Stream: ") == 1
     assert not (tmp_path / "warm-up").exists()
     counts = {source.stream: source.count for source in SOURCES}

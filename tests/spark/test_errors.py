@@ -14,12 +14,12 @@ from headwater.spark.read.source import check_reachable
 from tests.kit.stream_servers import Server, free_port
 from tests.spark.conftest import StartServer
 
-# A message of ours with what Spark puts around it.
+# A message of ours with the text that Spark puts around it.
 MESSAGE = re.compile(r": headwater\.[\w.]+Error: (.*)\n SQLSTATE")
 
 
 def line_of(error: PySparkException) -> str:
-    """The message, without what Spark puts around it; it has to be one line."""
+    """The message, without the text that Spark puts around it; it has to be one line."""
     text = str(error)
     assert "Traceback" not in text
     found = MESSAGE.search(text)

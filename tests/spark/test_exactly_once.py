@@ -25,7 +25,7 @@ ROWS = 4000
 # Large enough that Spark hands rows on before it has all of them.
 FILLING = "repeat('x', 1000)"
 BATCHES_BEFORE_FAILURE = 6
-# As often as the tests' session tries a task.
+# The number of times that the tests' session tries a task.
 ATTEMPTS_MAX = 4
 LOOKS_MAX = 100_000
 
@@ -66,7 +66,7 @@ class Query:
         query.awaitTermination()
 
     def forget_commit(self, batch: int) -> None:
-        """As if the driver had been killed just before it wrote that the batch is done."""
+        """Remove a batch's commit, as if the driver had been killed just before writing it."""
         for name in (f"{batch}", f".{batch}.crc"):
             (self._place / "checkpoint" / "commits" / name).unlink(missing_ok=True)
 
@@ -101,7 +101,7 @@ def forget_ids(server: Server) -> None:
 class Fails:
     """A step before the sink that lets some rows of each partition pass, and then fails.
 
-    In the first attempts of a task, as many as `attempts` says.
+    Only the first `attempts` attempts at a task fail.
     """
 
     def __init__(self, attempts: int) -> None:

@@ -20,7 +20,7 @@ ENTRIES = StructType([StructField("key", StringType()), StructField("revision", 
 
 
 class Keys:
-    """Drives a reader of bucket `b` as Spark does, and tells which keys a batch has."""
+    """Drives a reader of bucket `b` as Spark does, and returns the keys of a batch."""
 
     def __init__(self, server: Server, **options: object) -> None:
         texts = {name: str(value) for name, value in options.items()}
@@ -193,7 +193,7 @@ def test_a_committed_batch_of_keys_is_told_by_its_offsets(
         return {each.subject.split(".")[-1]: each.data for each in server.stored("KV_copy")}
 
     assert copy() == {"a": b"x", "b": b"x"}
-    # Spark has died before it noted what the sink had committed, and comes back to newer entries.
+    # Spark has died before it noted the sink's commit, and comes back to newer entries.
     for name in ("0", ".0.crc"):
         (checkpoint / "commits" / name).unlink(missing_ok=True)
     server.publish([Message("$KV.b.a", b"newer"), Message("$KV.b.c", b"new")])

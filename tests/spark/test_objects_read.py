@@ -19,7 +19,7 @@ ROLLUP = header_block({"Nats-Rollup": ["sub"]})
 
 
 def create_store(server: Server, name: str) -> None:
-    """As the clients make them."""
+    """Create an object store as the clients do."""
     subjects = (f"$O.{name}.C.>", f"$O.{name}.M.>")
     server.create_stream(f"OBJ_{name}", *subjects, discard="new", allow_rollup_hdrs=True)
 
@@ -90,7 +90,7 @@ def test_a_damaged_object_is_an_error(server: Server, wrong: dict[str, object]) 
 
 
 def test_an_object_replaced_or_deleted_after_planning(server: Server) -> None:
-    """It is read as it is by then, not missed and not twice."""
+    """A changed object is read in its new state, neither missed nor read twice."""
     create_store(server, "files")
     for name in ("kept", "replaced", "deleted"):
         put(server, "files", name, b"old")

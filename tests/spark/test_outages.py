@@ -24,7 +24,7 @@ WAIT_S_MAX: Final = 60
 
 
 def outage(server: Server) -> None:
-    """Kill the server, turn away those who look for it so often, and start it again."""
+    """Kill the server, turn so many connections away, and start it again."""
     server.kill()
     ends_s = time.monotonic() + OUTAGE_S
     with socket.create_server((HOST, server.port)) as door:

@@ -207,7 +207,7 @@ def test_what_is_not_there_is_a_line_before_spark_starts(
     headwater_server: Server, words: str, problem: str, tmp_path: Path
 ) -> None:
     headwater_server.create_stream("ORDERS", "orders.>")
-    # Nobody can start that: had Spark been started, it would be the error.
+    # This master cannot be started: had Spark been started, that would be the error.
     ended = in_process_of_its_own(f"{words} --master nonsense", headwater_server.url, tmp_path)
     assert ended.code == 1
     assert ended.err.startswith(f"Error: {problem}")

@@ -26,7 +26,7 @@ from headwater.spark.write.markers import OvertakenError
 from tests.kit import stream_servers as servers
 from tests.kit.stream_servers import Message, Server
 
-# As short as servers allow: whatever is found again was not found by the server.
+# The shortest window that servers allow: repeats are then found by the replay, not by the server.
 SHORT_WINDOW_NS = 100_000_000
 
 
@@ -122,7 +122,7 @@ def test_the_incarnations_of_a_stream_are_replayed_one_after_the_other(
     assert payloads(server) == [*range(1, 201)]
     again = replay(spark, wanted)
     assert (again.published, again.published_before) == (0, 200)
-    # As a run leaves it that was killed within the second incarnation.
+    # The state that a run leaves which was killed within the second incarnation.
     server.create_stream("U", "U.>")
     part = replace(
         wanted, to_stream="U", subject_from="S.*", subject_to="U.{{wildcard(1)}}", name="part"

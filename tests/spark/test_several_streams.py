@@ -40,7 +40,7 @@ class Streams:
 
     def read(self) -> dict[str, list[int]]:
         """The batch that was planned last, maybe once more."""
-        # As it comes out of a checkpoint.
+        # Offsets as they come out of a checkpoint.
         start, end = (json.loads(json.dumps(each)) for each in (self.start, self.offset))
         found: dict[str, list[int]] = {}
         for part in self.reader.partitions(start, end):

@@ -27,7 +27,7 @@ MARKERS = "KV_headwater_sinks"
 
 
 def write(frame: DataFrame, server: Server, **options: str) -> None:
-    """As a batch."""
+    """Write a frame as a batch."""
     writer = frame.write.format("headwater").mode("append")
     writer.options(**({"url": server.url, "stream": STREAM} | options)).save()
 
@@ -303,7 +303,7 @@ def test_a_stream_cannot_be_overwritten(headwater_server: Server) -> None:
 def test_spark_tells_tasks_the_query_its_run_and_the_batch(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    """By names it does not document: if this fails, the sink needs others."""
+    """Spark does not document the names of these properties: on failure the sink needs others."""
     spark.range(3).write.parquet(str(tmp_path / "rows"))
     rows = spark.readStream.schema("id long").parquet(str(tmp_path / "rows"))
 

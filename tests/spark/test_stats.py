@@ -149,7 +149,7 @@ TIMES: list[tuple[bytes, str, TimeFormat, float | None]] = [
 
 
 def test_the_producers_time(spark: SparkSession) -> None:
-    """As it is written; what is no time, or none of that unit, is told from it."""
+    """Times are read as they are written; texts without a time of the unit have none."""
     stored = datetime(2025, 11, 15, 12, 0, 5, tzinfo=UTC)
     rows: list[Row] = [("S", "a", at, stored, {}, data) for at, (data, *_) in enumerate(TIMES)]
     ways = sorted({(place, written) for _, place, written, _ in TIMES})

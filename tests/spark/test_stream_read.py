@@ -204,7 +204,7 @@ def test_a_work_queue_is_read_and_left_alone(server: Server) -> None:
 
 
 def test_sparse_messages_of_a_stream_that_nobody_can_count(server: Server) -> None:
-    """Batches are as large as its subjects say, not as small as its sequences."""
+    """Batch sizes follow the matching messages, not the sequences between them."""
     server.create_stream("s", retention="workqueue", allow_direct=False)
     server.publish([(f"s.{'rare' if i % 100 == 0 else 'often'}", b"") for i in range(2_000)])
     planner = Planner(server, subjects="s.rare", maxMessagesPerTrigger=10)

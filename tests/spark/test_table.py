@@ -97,7 +97,7 @@ def test_values_of_now_and_of_any_revision(tables: Tables) -> None:
     assert tables.latest(as_of_time=stored[1].time) == {"a": "1", "b": "2"}
     assert tables.latest(as_of_time="2001-01-01") == {}
 
-    # A second run reads what is new, and the history has what the bucket has forgotten.
+    # A second run reads the new entries, and the history has those that the bucket has forgotten.
     server.publish([purge("a"), put("b", "7")])
     result = tables.run()
     assert (result.revision, result.entries, result.keys) == (7, 2, 2)
@@ -144,7 +144,7 @@ def test_what_was_forgotten_before_the_first_run_is_refused_by_name(tables: Tabl
 
 
 def test_a_purge_of_some_keys_is_followed(tables: Tables) -> None:
-    """It leaves neither a mark nor a new revision."""
+    """A purge by filter leaves neither a mark nor a new revision."""
     server = tables.server
     server.create_bucket("b")
     server.publish([put("in.a", "1"), put("out", "2"), put("in.b", "3"), put("gone", "4")])
@@ -152,7 +152,7 @@ def test_a_purge_of_some_keys_is_followed(tables: Tables) -> None:
     server.purge("KV_b", filter="$KV.b.in.*")
     assert tables.run().keys == 2
     assert tables.latest() == {"out": "2", "gone": "4"}
-    # Also together with news, and when the key comes back.
+    # A purge is also followed together with new entries, and when the key comes back.
     server.purge("KV_b", filter="$KV.b.gone")
     server.publish([put("in.a", "5")])
     tables.run()
@@ -384,7 +384,7 @@ def test_what_the_stream_drops_without_a_mark_is_no_longer_shown(own_tables: Tab
 
 
 def test_entries_expire(own_tables: Tables) -> None:
-    """By the bucket's age limit; by their own time to live; never, if they say so."""
+    """Entries expire by the bucket's age limit, by their own time to live, or never."""
     hour_ns = 3_600 * 10**9
     own_tables.server.create_bucket("b", max_age=hour_ns, allow_msg_ttl=True)
     own_tables.server.publish(

@@ -124,7 +124,7 @@ def test_an_archive_has_each_message_once_and_goes_on(
     assert sorted(row.sequence for row in rows) == [*range(1, 26)]
 
 
-# --- what takes the place of what a version lacks -----------------------------------------------
+# --- substitutes for features that a version lacks ----------------------------------------------
 
 
 def test_options_that_need_a_newer_spark_are_refused_by_name(

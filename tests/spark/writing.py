@@ -13,7 +13,7 @@ STREAM = "LOG"
 def write_stream(
     spark: SparkSession, frame: DataFrame, server: Server, place: Path, **options: str
 ) -> Any:
-    """The rows of a frame as the next batch of a streaming query; `place` is what it remembers."""
+    """The rows of a frame as the next batch of a streaming query; `place` is its folder."""
     target = {} if "bucket" in options else {"stream": STREAM}
     frame.write.mode("append").parquet(str(place / "rows"))
     rows = spark.readStream.schema(frame.schema).parquet(str(place / "rows"))

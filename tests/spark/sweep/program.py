@@ -1,10 +1,10 @@
-"""The program under the sweep: a Spark session that runs the jobs it is told, one line each.
+"""The program under the sweep: a Spark session that runs the jobs of its input, one line each.
 
     {"job": "sink", "url": …, "source": …, "target": …, "checkpoint": …, "cuts": "2,5"}
     {"job": "archive", "url": …, "stream": …, "to": …, "format": …}
 
-Each is answered by a line: `{"failed": ""}` when it is through, or what ended it. A job that has
-failed, or whose program was killed, is told again and goes on where it stopped.
+Each job is answered by a line: `{"failed": ""}` if it succeeded, or with its error. A job that has
+failed, or whose program was killed, is sent again and goes on where it stopped.
 """
 
 import json
@@ -77,7 +77,7 @@ def archived(spark: SparkSession, order: dict[str, str]) -> None:
 
 
 def main(master: str, conf: str) -> None:
-    """Run what comes in until nothing does."""
+    """Run the jobs of the input until it ends."""
     Path(os.environ[ORDERS], "program.pgid").write_text(str(os.getpgrp()))
     config = {**SPARK_CONFIG, **json.loads(conf)}
     spark = session(master, app_name="sweep", driver_memory="1g", config=config)
@@ -88,7 +88,7 @@ def main(master: str, conf: str) -> None:
         try:
             {"sink": sink, "archive": archived}[order["job"]](spark, order)
         except Exception as error:
-            # Whatever it is: the test decides whether it may have happened.
+            # Any error is passed on: the test decides whether it may have happened.
             failed = (str(error) or repr(error))[:FAILURE_CHARACTERS_MAX]
         print(json.dumps({"failed": failed}), flush=True)
     spark.stop()

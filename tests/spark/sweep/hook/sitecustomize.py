@@ -129,7 +129,7 @@ def meet(folder: Path) -> None:
         signal.alarm(MEETING_S_MAX)
         os.close(os.open(folder / "meeting", os.O_WRONLY))
         signal.alarm(0)
-        # Told by the second attempt: Spark kills the first one as soon as this one has ended.
+        # The second attempt notes it: Spark kills the first one as soon as this one has ended.
         (folder / "met").touch()
 
 
@@ -140,7 +140,7 @@ def is_struck_run(folder: Path) -> bool:
 
 
 def this_run() -> str:
-    """Of the query, by the name that the sink knows it by; empty in a process of the driver's."""
+    """The run of the query, by its name in the sink; empty in a process of the driver's."""
     task = this_task()
     return "" if task is None else str(task.getLocalProperty("spark.jobGroup.id"))
 
@@ -180,7 +180,7 @@ def watch(module: ModuleType) -> None:
 
 
 class Finder(importlib.abc.MetaPathFinder):
-    """Finds what the others find, and wraps its points once it is loaded."""
+    """Finds the modules in POINTS, and wraps their functions once they are loaded."""
 
     def find_spec(
         self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
