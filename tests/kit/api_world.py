@@ -39,7 +39,7 @@ from headwater.jetstream.streams.publishing.batch_limits import BatchLimits, Bat
 from headwater.jetstream.streams.stream import Stream
 from headwater.store.log.memory_log import MemoryLog
 from headwater.store.log.message_log import StoreError
-from headwater.testing.entropy import SeededEntropy, labelled_dice
+from headwater.testing.entropy import SeededEntropy, labelled_rng
 from tests.kit.recorded.streams import ORACLE_VERSION, Document
 
 BEGINNING_NS: Final = 1_800_000_000 * NS_PER_S
@@ -60,7 +60,7 @@ class ApiWorld:
         room = ServerRoom(
             max_payload=1024 * 1024,
             domain="",
-            entropy=SeededEntropy(labelled_dice(1, "world")),
+            entropy=SeededEntropy(labelled_rng(1, "world")),
             find_zone=lambda _: None,
             batch_room=BatchRoom(BatchLimits()),
             usage=Usage(),

@@ -38,7 +38,7 @@ from headwater.store.log.memory_log import MemoryLog
 from headwater.store.log.message_log import ALL_SUBJECTS, MessageLog
 from headwater.store.store import Store, open_store
 from headwater.testing.disk import SimDisk
-from headwater.testing.entropy import SeededEntropy, labelled_dice
+from headwater.testing.entropy import SeededEntropy, labelled_rng
 
 BEGINNING_NS: Final = 1_800_000_000 * NS_PER_S
 MAX_PAYLOAD: Final = 1024 * 1024
@@ -97,7 +97,7 @@ class Surrounding:
         self.server = ServerRoom(
             max_payload=MAX_PAYLOAD,
             domain="",
-            entropy=SeededEntropy(labelled_dice(1, "stream")),
+            entropy=SeededEntropy(labelled_rng(1, "stream")),
             find_zone=_find_zone,
             batch_room=BatchRoom(limits),
             usage=Usage(),
@@ -152,7 +152,7 @@ class StreamDriver:
     # --- logs ----------------------------------------------------------------------------------
 
     def _open_store(self, disk: SimDisk) -> Store:
-        entropy = SeededEntropy(labelled_dice(1, "store"))
+        entropy = SeededEntropy(labelled_rng(1, "store"))
         return open_store(disk, "/jetstream", entropy, disk.boot_id)
 
     def _new_log(self) -> MessageLog:

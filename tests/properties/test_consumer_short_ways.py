@@ -14,7 +14,7 @@ from headwater.jetstream.consumers.outbox import Outbox
 from headwater.jetstream.consumers.pull import NO_PRIORITY, PullQueue, PullRequest
 from headwater.jetstream.consumers.push import WINDOW_BYTES_MIN, FlowWindow
 from headwater.subjects.index import SubscriptionIndex
-from headwater.testing.entropy import SeededEntropy, labelled_dice
+from headwater.testing.entropy import SeededEntropy, labelled_rng
 from tests.kit.stored_world import StoredWorld
 from tests.kit.world import Peer
 
@@ -144,7 +144,7 @@ def step(window: FlowWindow, sizes: list[int], together: bool) -> tuple[int, lis
     )
 )
 def test_a_window_is_filled_as_one_by_one(turns: list[tuple[list[int], str]]) -> None:
-    windows = [FlowWindow(b"$JS.FC.S.C.", SeededEntropy(labelled_dice(1))) for _ in range(2)]
+    windows = [FlowWindow(b"$JS.FC.S.C.", SeededEntropy(labelled_rng(1))) for _ in range(2)]
     for sizes, then in turns:
         together, apart = (step(window, sizes, window is windows[0]) for window in windows)
         assert together == apart

@@ -41,10 +41,10 @@ WEIGHTS: Final = {
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))
-def test_a_walk_by_dice(seed: int) -> None:
-    dice = random.Random(seed)
-    walk = Walk(dice.choice)
-    steps = dice.choices([*WEIGHTS], [*WEIGHTS.values()], k=STEPS)
+def test_a_random_walk(seed: int) -> None:
+    rng = random.Random(seed)
+    walk = Walk(rng.choice)
+    steps = rng.choices([*WEIGHTS], [*WEIGHTS.values()], k=STEPS)
     for step in steps:
         getattr(walk, step)()
         walk.check()
@@ -156,9 +156,9 @@ def test_what_a_kill_costs_is_delivered_again(seed: int) -> None:
 
     A message that left the stream stays away: its acknowledgement was written with its removal.
     """
-    dice = random.Random(seed)
-    walk = Walk(dice.choice)
-    for step in dice.choices([*WEIGHTS], [*WEIGHTS.values()], k=KILLED_STEPS):
+    rng = random.Random(seed)
+    walk = Walk(rng.choice)
+    for step in rng.choices([*WEIGHTS], [*WEIGHTS.values()], k=KILLED_STEPS):
         getattr(walk, step)()
     driver = walk.driver
     before = driver.sequences

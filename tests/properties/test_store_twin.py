@@ -25,7 +25,7 @@ from headwater.store.upkeep.checkpoint_writing import CheckpointWriting
 from headwater.store.upkeep.compaction import Compaction
 from headwater.store.upkeep.journal_rewriting import JournalRewriting
 from headwater.testing.disk import SimDisk
-from headwater.testing.entropy import SeededEntropy, labelled_dice
+from headwater.testing.entropy import SeededEntropy, labelled_rng
 from tests.kit.store_twin import (
     SizeOf,
     Twin,
@@ -74,7 +74,7 @@ class LogMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.disk = SimDisk()
-        self.entropy = SeededEntropy(labelled_dice(1, "log"))
+        self.entropy = SeededEntropy(labelled_rng(1, "log"))
         self.files: FileSystem = self.disk
         if self.compresses:
             key = None if self.cipher is None else StreamKey.generate(self.entropy)

@@ -6,7 +6,7 @@ from typing import Final
 from headwater.runtime.filesystem import SystemFileSystem
 from headwater.store.log.message_log import Batch
 from headwater.store.store import Store, SyncMode, open_store
-from headwater.testing.entropy import SeededEntropy, labelled_dice
+from headwater.testing.entropy import SeededEntropy, labelled_rng
 
 SEGMENT_BYTES_MAX: Final = 20_000
 
@@ -19,7 +19,7 @@ def opened(folder: str) -> Store:
     return open_store(
         SystemFileSystem(),
         folder,
-        SeededEntropy(labelled_dice(1, "store")),
+        SeededEntropy(labelled_rng(1, "store")),
         "the same boot",
         modes={mode.value: mode for mode in SyncMode},
         segment_bytes_max=SEGMENT_BYTES_MAX,

@@ -8,7 +8,7 @@ from headwater.store.log.file_log import FileLog
 from headwater.store.log.message_log import ALL_SUBJECTS, Batch
 from headwater.store.store import Store, SyncMode, open_store
 from headwater.testing.disk import SimDisk
-from headwater.testing.entropy import SeededEntropy, labelled_dice
+from headwater.testing.entropy import SeededEntropy, labelled_rng
 
 FOLDER = "data/jetstream"
 SEGMENT_BYTES_MAX = 700
@@ -26,7 +26,7 @@ def opened(disk: SimDisk, boot_id: str) -> Store:
     return open_store(
         disk,
         FOLDER,
-        SeededEntropy(labelled_dice(disk.operations, "store")),
+        SeededEntropy(labelled_rng(disk.operations, "store")),
         boot_id,
         modes=MODES,
         segment_bytes_max=SEGMENT_BYTES_MAX,

@@ -15,7 +15,7 @@ from headwater.store.log.file_log import FileLog
 from headwater.store.log.message_log import Batch, StoreError
 from headwater.store.store import Store, SyncMode, open_store
 from headwater.testing.disk import SimDisk
-from headwater.testing.entropy import SeededEntropy, labelled_dice
+from headwater.testing.entropy import SeededEntropy, labelled_rng
 from tests.kit.format_versions import with_version
 from tests.robustness.store_ledger import payloads_of
 
@@ -32,7 +32,7 @@ def opened(disk: SimDisk, boot_id: str) -> Store:
     return open_store(
         disk,
         FOLDER,
-        SeededEntropy(labelled_dice(disk.operations, "store")),
+        SeededEntropy(labelled_rng(disk.operations, "store")),
         boot_id,
         default_mode=SyncMode.ALWAYS,
         segment_bytes_max=SEGMENT_BYTES_MAX,
@@ -313,7 +313,7 @@ def test_a_newer_version_is_refused_and_nothing_touched(name: str) -> None:
 def ahead_of_another_store(survivor: SimDisk, path: str) -> None:
     other = SimDisk()
     other.make_folder(FOLDER)
-    store = open_store(other, FOLDER, SeededEntropy(labelled_dice(5, "other")), "boot 1")
+    store = open_store(other, FOLDER, SeededEntropy(labelled_rng(5, "other")), "boot 1")
     log = store.create_stream("a", mode=SyncMode.ALWAYS)
     log.append(Batch([b"s"], [b""], [b"not ours"], [1]))
     store.commit()

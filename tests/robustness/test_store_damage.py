@@ -11,7 +11,7 @@ from headwater.store.log.file_log import FileLog
 from headwater.store.log.message_log import Batch, StoredMessage, StoreError
 from headwater.store.recovery.opening import create_log, open_log
 from headwater.testing.disk import SimDisk
-from headwater.testing.entropy import SeededEntropy, labelled_dice
+from headwater.testing.entropy import SeededEntropy, labelled_rng
 from tests.kit.format_versions import with_version
 
 FOLDER = "streams/orders"
@@ -26,7 +26,7 @@ LIVE = [1, 3, 4, 7, 10, 11, 12, 13, 14]
 
 
 def entropy() -> SeededEntropy:
-    return SeededEntropy(labelled_dice(1, "log"))
+    return SeededEntropy(labelled_rng(1, "log"))
 
 
 def stored(sequence: int) -> StoredMessage:
@@ -246,7 +246,7 @@ def test_a_file_that_is_gone(life: str, path: str) -> None:
 def test_a_file_of_another_stream(life: str, path: str) -> None:
     survivor = DISKS[life].clone()
     other = SimDisk()
-    create_log(other, FOLDER, SeededEntropy(labelled_dice(2, "other"))).close()
+    create_log(other, FOLDER, SeededEntropy(labelled_rng(2, "other"))).close()
     foreign = next(iter(other.dump().values()))
     for name, data in other.dump().items():
         if name.rpartition("/")[2][:6] == path.rpartition("/")[2][:6]:

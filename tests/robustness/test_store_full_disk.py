@@ -16,7 +16,7 @@ from headwater.store.log.message_log import Batch, DiskFullError, OfflineError, 
 from headwater.store.recovery.opening import create_log, open_log
 from headwater.testing.disk import SimDisk, crash_points
 from headwater.testing.disk_faults import CHANGING, Operation
-from headwater.testing.entropy import SeededEntropy, labelled_dice
+from headwater.testing.entropy import SeededEntropy, labelled_rng
 from tests.kit.store_twin import Twin, file_size, same_messages, same_state
 
 FOLDER = "streams/orders"
@@ -37,7 +37,7 @@ def batch(first: int, count: int, size: int = 30) -> Batch:
 
 
 def entropy() -> SeededEntropy:
-    return SeededEntropy(labelled_dice(1, "log"))
+    return SeededEntropy(labelled_rng(1, "log"))
 
 
 def create(disk: SimDisk) -> FileLog:

@@ -16,7 +16,7 @@ from headwater.store.log.message_log import Batch, OfflineError, StoreError
 from headwater.store.store import Store, SyncMode, open_store
 from headwater.testing.disk import SimDisk
 from headwater.testing.disk_faults import CHANGING, Operation
-from headwater.testing.entropy import SeededEntropy, labelled_dice
+from headwater.testing.entropy import SeededEntropy, labelled_rng
 from tests.robustness.store_ledger import payloads_of
 
 FOLDER = "/data"
@@ -37,7 +37,7 @@ def opened(disk: SimDisk) -> Store:
     return open_store(
         disk,
         FOLDER,
-        SeededEntropy(labelled_dice(disk.operations, "store")),
+        SeededEntropy(labelled_rng(disk.operations, "store")),
         disk.boot_id,
         MODES,
         segment_bytes_max=SEGMENT_BYTES_MAX,

@@ -18,7 +18,7 @@ from headwater.store.disk.encoding import Encoding
 from headwater.store.store import Store, open_store
 from headwater.testing.disk import Leftovers, Mode, PowerLost, SimDisk, crash_points
 from headwater.testing.disk_faults import Moment
-from headwater.testing.entropy import SeededEntropy, labelled_dice
+from headwater.testing.entropy import SeededEntropy, labelled_rng
 from tests.kit.hand_scheduler import HandScheduler
 from tests.robustness.store_ledger import FOLDER, MODES, SEGMENT_BYTES_MAX, Workload
 
@@ -54,7 +54,7 @@ def opened(disk: SimDisk, boot_id: str, encoding: str) -> Store:
     return open_store(
         disk,
         FOLDER,
-        SeededEntropy(labelled_dice(disk.operations, "store")),
+        SeededEntropy(labelled_rng(disk.operations, "store")),
         boot_id,
         modes=MODES,
         encoding=ENCODINGS[encoding],

@@ -71,7 +71,7 @@ class Worker(ABC):
 
     async def boot(self) -> None:
         """The main program of the host, from its connection on."""
-        self.dice = self.world.dice("worker", self.host.name, self.host.boots)
+        self.rng = self.world.rng("worker", self.host.name, self.host.boots)
         self.messages: asyncio.Queue[Msg] = asyncio.Queue()
         client = await connected()
         await self.consume(client)
@@ -134,13 +134,13 @@ class Worker(ABC):
                 delay.done_s = self.world.loop.now_s()
 
     async def _toil(self, client: NatsClient, message: Msg) -> str:
-        dice = self.dice
-        fate = dice.choices([*FATES], [*FATES.values()])[0]
-        effort_s = dice.choice((0.0, 0.0, dice.uniform(0, 0.1), dice.uniform(0, 0.1)))
-        if dice.random() < 0.05:
-            effort_s = dice.uniform(0.5, 1.5) * ACK_WAIT_S
+        rng = self.rng
+        fate = rng.choices([*FATES], [*FATES.values()])[0]
+        effort_s = rng.choice((0.0, 0.0, rng.uniform(0, 0.1), rng.uniform(0, 0.1)))
+        if rng.random() < 0.05:
+            effort_s = rng.uniform(0.5, 1.5) * ACK_WAIT_S
         await asyncio.sleep(effort_s / 2)
-        if effort_s and dice.random() < 0.7:
+        if effort_s and rng.random() < 0.7:
             await self._say(client, message, b"+WPI", is_answered=False)
         await asyncio.sleep(effort_s / 2)
         return fate
@@ -167,7 +167,7 @@ class PullWorker(Worker):
         if self.rules.is_late:
             await self.create(client)
         for number in itertools.count():
-            batch, asked = self.dice.randint(1, 4), f"{inbox}.{number}"
+            batch, asked = self.rng.randint(1, 4), f"{inbox}.{number}"
             with contextlib.suppress(*FAILURES):
                 await pull(client, self.rules.name, asked, batch, PULL_S)
             await self._work_on(client, asked, batch)

@@ -113,9 +113,9 @@ class Layout:
     has_disk_faults: bool = False
 
 
-def limits_layout(dice: random.Random) -> Layout:
+def limits_layout(rng: random.Random) -> Layout:
     """A stream that keeps messages whatever happens to them, with consumers of every kind."""
-    room = dice.choice((-1, 2, 10))
+    room = rng.choice((-1, 2, 10))
     plans = [
         Plan(Rules("pull"), workers=2, config={"max_ack_pending": room}),
         Plan(Rules("push"), PushWorker, workers=2, config={"max_ack_pending": room}),
@@ -127,45 +127,45 @@ def limits_layout(dice: random.Random) -> Layout:
     ]
     return Layout(
         "limits",
-        tuple(dice.sample(plans, 3)),
-        Limits(messages=dice.choice((0, 0, 0, 12))),
-        has_purges=dice.random() < 0.3,
-        has_idler=dice.random() < 0.3,
-        has_disk_faults=dice.random() < 0.3,
+        tuple(rng.sample(plans, 3)),
+        Limits(messages=rng.choice((0, 0, 0, 12))),
+        has_purges=rng.random() < 0.3,
+        has_idler=rng.random() < 0.3,
+        has_disk_faults=rng.random() < 0.3,
     )
 
 
-def work_queue_layout(dice: random.Random) -> Layout:
+def work_queue_layout(rng: random.Random) -> Layout:
     """A work queue with four workers, at one consumer or at several."""
-    room: dict[str, object] = {"max_ack_pending": dice.choice((-1, 3, 10))}
-    one = (Plan(Rules("work"), dice.choice((PullWorker, PullWorker, PushWorker)), 4, room),)
+    room: dict[str, object] = {"max_ack_pending": rng.choice((-1, 3, 10))}
+    one = (Plan(Rules("work"), rng.choice((PullWorker, PullWorker, PushWorker)), 4, room),)
     several = (
         Plan(Rules("first", writers=("w0",)), PullWorker, 2, room),
-        Plan(Rules("rest", writers=("w1", "w2")), dice.choice((PullWorker, PushWorker)), 2),
+        Plan(Rules("rest", writers=("w1", "w2")), rng.choice((PullWorker, PushWorker)), 2),
     )
     return Layout(
         "workqueue",
-        dice.choice((one, one, several)),
-        has_purges=dice.random() < 0.2,
-        has_disk_faults=dice.random() < 0.3,
+        rng.choice((one, one, several)),
+        has_purges=rng.random() < 0.2,
+        has_disk_faults=rng.random() < 0.3,
     )
 
 
-def interest_layout(dice: random.Random) -> Layout:
+def interest_layout(rng: random.Random) -> Layout:
     """A stream that keeps messages while a consumer needs them; a writer may have no consumer."""
     plans = [
         Plan(Rules("a", writers=("w0", "w1")), workers=2),
         Plan(Rules("b", writers=("w0",)), PushWorker),
-        Plan(Rules("c", writers=dice.choice(((), ("w1",))))),
+        Plan(Rules("c", writers=rng.choice(((), ("w1",))))),
         Plan(Rules("d", "all", writers=("w1", "w2"))),
         Plan(Rules("late", writers=("w0", "w2"), is_late=True)),
     ]
     return Layout(
         "interest",
-        tuple(dice.sample(plans, 3)),
-        has_purges=dice.random() < 0.2,
-        has_idler=dice.random() < 0.5,
-        has_disk_faults=dice.random() < 0.3,
+        tuple(rng.sample(plans, 3)),
+        has_purges=rng.random() < 0.2,
+        has_idler=rng.random() < 0.5,
+        has_disk_faults=rng.random() < 0.3,
     )
 
 
@@ -251,11 +251,11 @@ class ConsumerScenario:
     # --- writers -------------------------------------------------------------------------------
 
     async def _write(self, world: World, name: str) -> None:
-        dice = world.dice("writer", name)
+        rng = world.rng("writer", name)
         client = await connected()
         for position in range(MESSAGES_PER_WRITER):
             await self._publish_until_acked(world, client, f"{name}-{position}")
-            await asyncio.sleep(dice.uniform(0, 0.3))
+            await asyncio.sleep(rng.uniform(0, 0.3))
         self.writing -= 1
         await client.close()
 
@@ -284,82 +284,82 @@ class ConsumerScenario:
     # --- faults --------------------------------------------------------------------------------
 
     async def _crash_server(self, world: World) -> None:
-        dice = world.dice("crashes")
+        rng = world.rng("crashes")
         host = world.host("server")
         for _ in range(self.server_crashes):
-            await asyncio.sleep(dice.uniform(0.2, 1.5))
-            disk_failed_s = await self._break_disk(world, dice)
-            await self._worst_moment(dice)
-            if disk_failed_s == inf and dice.random() < 0.2:
+            await asyncio.sleep(rng.uniform(0.2, 1.5))
+            disk_failed_s = await self._break_disk(world, rng)
+            await self._worst_moment(rng)
+            if disk_failed_s == inf and rng.random() < 0.2:
                 # In good order: that costs nothing.
                 await host.run(self.server.running.stop())
                 world.crash("server", "kill")
             else:
-                mode = dice.choice(self.modes)
+                mode = rng.choice(self.modes)
                 self.ledger.crashes.append(Crash(world.loop.now_s(), mode, disk_failed_s))
                 world.crash("server", mode)
             host.disk.heal()
-            await asyncio.sleep(dice.uniform(0.1, 1.0))
+            await asyncio.sleep(rng.uniform(0.1, 1.0))
             started = world.restart("server")
             assert started is not None
             await started
 
-    async def _break_disk(self, world: World, dice: random.Random) -> float:
+    async def _break_disk(self, world: World, rng: random.Random) -> float:
         """Perhaps let the disk refuse, for the rest of this life of the server; since when."""
-        if not self.layout.has_disk_faults or dice.random() < 0.5:
+        if not self.layout.has_disk_faults or rng.random() < 0.5:
             return inf
         since_s = world.loop.now_s()
-        operation, pattern = dice.choice(DISK_FAULTS)
-        disk, skip = world.host("server").disk, dice.randrange(20)
+        operation, pattern = rng.choice(DISK_FAULTS)
+        disk, skip = world.host("server").disk, rng.randrange(20)
         disk.fail(operation, pattern, code=EIO, skip=skip, times=None, kept_size=None)
-        await asyncio.sleep(dice.uniform(0, 1.0))
+        await asyncio.sleep(rng.uniform(0, 1.0))
         return since_s
 
     async def _kill_clients(self, world: World) -> None:
-        dice = world.dice("deaths")
+        rng = world.rng("deaths")
         for _ in range(self.client_deaths):
-            await asyncio.sleep(dice.uniform(0.1, 1.0))
-            await self._worst_moment(dice)
-            name = dice.choice(self.workers).host.name
+            await asyncio.sleep(rng.uniform(0.1, 1.0))
+            await self._worst_moment(rng)
+            name = rng.choice(self.workers).host.name
             self.ledger.deaths_s.append(world.loop.now_s())
-            mode = dice.choice(("kill", "power", "cut"))
+            mode = rng.choice(("kill", "power", "cut"))
             if mode == "cut":
                 for connection in world.network.connections(name, "server"):
                     world.network.cut(connection)
                 continue
             world.crash(name, "kill" if mode == "kill" else "power")
-            await asyncio.sleep(dice.uniform(0.1, 0.8))
+            await asyncio.sleep(rng.uniform(0.1, 0.8))
             world.restart(name)
 
-    async def _worst_moment(self, dice: random.Random) -> None:
+    async def _worst_moment(self, rng: random.Random) -> None:
         """Wait until a message is on its way in, on its way out, or is being acknowledged."""
         moments = self.moments
-        moment = dice.choice((None, moments.sent, moments.seen, moments.acked, moments.acked))
+        moment = rng.choice((None, moments.sent, moments.seen, moments.acked, moments.acked))
         if moment is None:
             return
         moment.clear()
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(moment.wait(), ANSWER_S)
-        await asyncio.sleep(dice.uniform(0, ROUND_TRIP_S))
+        await asyncio.sleep(rng.uniform(0, ROUND_TRIP_S))
 
     # --- the operator: looks, pauses and purges ------------------------------------------------
 
     async def _operate(self, world: World) -> None:
-        dice = world.dice("operator")
+        rng = world.rng("operator")
         client = await connected()
         while self.writing:
-            await asyncio.sleep(dice.uniform(0.1, 0.5))
-            plan = dice.choice([plan for plan in self.layout.plans if plan.is_durable])
-            kind = dice.choice(("count", "count", "count", "pause", "purge", "update", "delete"))
+            await asyncio.sleep(rng.uniform(0.1, 0.5))
+            plan = rng.choice([plan for plan in self.layout.plans if plan.is_durable])
+            kind = rng.choice(("count", "count", "count", "pause", "purge", "update", "delete"))
             with contextlib.suppress(*FAILURES, Refused):
                 if kind == "count":
                     await self._count(world, client, plan.rules)
-                elif kind == "pause" and dice.random() < 0.5:
+                elif kind == "pause" and rng.random() < 0.5:
                     await self._pause(world, client, plan.rules.name)
                 elif kind == "purge" and self.layout.has_purges:
-                    await self._purge(world, client, dice.choice(WRITERS))
+                    await self._purge(world, client, rng.choice(WRITERS))
                 elif kind == "update" and not plan.rules.is_late:
-                    room = {"max_ack_pending": dice.choice((2, 20))}
+                    room = {"max_ack_pending": rng.choice((2, 20))}
                     await self._create_consumer(client, plan.full_config() | room)
                 elif kind == "delete" and self.layout.has_idler:
                     await asked(client, f"CONSUMER.DELETE.{STREAM}.{IDLER.name}")
@@ -567,7 +567,7 @@ def broken_promise(defect: Defect, patch: pytest.MonkeyPatch) -> bool:
     defect.plant(patch)
     for seed in range(1, SEEDS_FOR_DEFECTS + 1):
         world = World(seed, virtual_s_max=VIRTUAL_S_MAX)
-        layout = defect.layout(world.dice("layout"))
+        layout = defect.layout(world.rng("layout"))
         try:
             run_scenario(world, ConsumerScenario(defect.durability, layout, modes=defect.modes))
         except Violation as violation:
@@ -582,7 +582,7 @@ def run_quietly(defect: Defect, patch: pytest.MonkeyPatch) -> None:
     defect.plant(patch)
     for seed in range(1, SEEDS_WITHOUT_FAULTS + 1):
         world = World(seed, virtual_s_max=VIRTUAL_S_MAX)
-        layout = defect.layout(world.dice("layout"))
+        layout = defect.layout(world.rng("layout"))
         layout = dataclasses.replace(layout, has_disk_faults=False)
         run_scenario(world, ConsumerScenario(defect.durability, layout, 0, 0, is_calm=True))
 

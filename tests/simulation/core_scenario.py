@@ -163,7 +163,7 @@ class CoreScenario:
         self._install(world)
         names = [participant.host.name for participant in self._participants()]
         plan = FaultPlan.drawn(
-            world.dice("faults"), servers=["server"], clients=names, episodes=EPISODES
+            world.rng("faults"), servers=["server"], clients=names, episodes=EPISODES
         )
         await self._quiet(world)
         for episode in plan:

@@ -149,27 +149,27 @@ class StreamScenario:
     # --- faults --------------------------------------------------------------------------------
 
     async def _crash(self, world: World) -> None:
-        dice = world.dice("crashes")
+        rng = world.rng("crashes")
         for _ in range(self.crashes):
-            await asyncio.sleep(dice.uniform(0.2, 3.0))
+            await asyncio.sleep(rng.uniform(0.2, 3.0))
             disk_failed_s = await self._break_disk(world)
             # At the worst of moments: somebody has just seen something new, or a message is on its
             # way in or its ack on its way out.
             asked = (self.done,) if "requests" in self.features else ()
-            moment = dice.choice((None, self.seen, self.sent, *asked))
+            moment = rng.choice((None, self.seen, self.sent, *asked))
             if moment is not None:
                 moment.clear()
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(moment.wait(), ANSWER_S)
             if moment is self.sent:
-                await asyncio.sleep(dice.uniform(0, ROUND_TRIP_S))
+                await asyncio.sleep(rng.uniform(0, ROUND_TRIP_S))
             if not self.writing and disk_failed_s == inf:
                 return
-            mode = dice.choice(self.modes)
+            mode = rng.choice(self.modes)
             self.ledger.crashes.append(Crash(world.loop.now_s(), mode, disk_failed_s))
             world.crash("server", mode)
             world.host("server").disk.heal()
-            await asyncio.sleep(dice.uniform(0.1, 1.0))
+            await asyncio.sleep(rng.uniform(0.1, 1.0))
             started = world.restart("server")
             assert started is not None
             await started
@@ -187,15 +187,15 @@ class StreamScenario:
 
     async def _break_disk(self, world: World) -> float:
         """Perhaps let the disk refuse, for the rest of this life of the server; since when."""
-        dice = world.dice("disk faults", len(self.ledger.crashes))
-        if "disk" not in self.features or dice.random() < 0.4:
+        rng = world.rng("disk faults", len(self.ledger.crashes))
+        if "disk" not in self.features or rng.random() < 0.4:
             return inf
-        operation, pattern = dice.choice(DISK_FAULTS)
-        code = dice.choice((EIO, ENOSPC))
-        disk, skip = world.host("server").disk, dice.randrange(20)
+        operation, pattern = rng.choice(DISK_FAULTS)
+        code = rng.choice((EIO, ENOSPC))
+        disk, skip = world.host("server").disk, rng.randrange(20)
         since_s = world.loop.now_s()
         disk.fail(operation, pattern, code=code, skip=skip, times=None, kept_size=None)
-        await asyncio.sleep(dice.uniform(0, 1.0))
+        await asyncio.sleep(rng.uniform(0, 1.0))
         return since_s
 
     # --- the operator: requests that remove messages -------------------------------------------
@@ -203,18 +203,18 @@ class StreamScenario:
     async def _operate(self, world: World) -> None:
         if "requests" not in self.features:
             return
-        dice = world.dice("operator")
+        rng = world.rng("operator")
         client = await connected()
         while self.writing:
-            await asyncio.sleep(dice.uniform(0.2, 1.5))
-            kind = dice.choice(("purge", "purge", "delete", "delete", "update"))
+            await asyncio.sleep(rng.uniform(0.2, 1.5))
+            kind = rng.choice(("purge", "purge", "delete", "delete", "update"))
             if kind == "purge":
-                await self._purge(world, client, f"w{dice.randrange(WRITERS)}")
+                await self._purge(world, client, f"w{rng.randrange(WRITERS)}")
             elif kind == "update":
                 await self._update(world, client)
             elif self.ledger.sightings:
-                sequence = dice.choice(self.ledger.sightings).sequence
-                await self._delete(world, client, sequence, erase=dice.random() < 0.5)
+                sequence = rng.choice(self.ledger.sightings).sequence
+                await self._delete(world, client, sequence, erase=rng.random() < 0.5)
         await client.close()
 
     async def _purge(self, world: World, client: NatsClient, subject: str) -> None:
@@ -269,19 +269,19 @@ class StreamScenario:
     # --- writers -------------------------------------------------------------------------------
 
     async def _write(self, world: World, number: int) -> None:
-        dice = world.dice("writer", number)
+        rng = world.rng("writer", number)
         client = await connected()
         for position in range(MESSAGES_PER_WRITER):
             name = f"w{number}-{position}"
             mine = [each for each in self.wishes if subject_of(each) == subject_of(name)]
-            if mine and dice.random() < REPEATED:
+            if mine and rng.random() < REPEATED:
                 # A writer that does not know whether it has published the message.
-                await self._publish_until_acked(world, client, dice.choice(mine))
-            if self.durability.has_batches and dice.random() < 0.2:
+                await self._publish_until_acked(world, client, rng.choice(mine))
+            if self.durability.has_batches and rng.random() < 0.2:
                 await self._publish_batch(world, client, name)
             else:
                 await self._publish_until_acked(world, client, name)
-            await asyncio.sleep(dice.uniform(0, 0.3))
+            await asyncio.sleep(rng.uniform(0, 0.3))
         self.writing -= 1
         await client.close()
 
@@ -311,11 +311,11 @@ class StreamScenario:
 
     def _wishes(self, world: World, name: str) -> dict[str, str]:
         """The headers by which a message asks for more than being stored."""
-        dice = world.dice("wishes", name)
-        if "roll-ups" in self.features and dice.random() < 0.1:
+        rng = world.rng("wishes", name)
+        if "roll-ups" in self.features and rng.random() < 0.1:
             self.ledger.roll_ups.add(name)
             return {"Nats-Rollup": "sub"}
-        if "times" in self.features and dice.random() < 0.3:
+        if "times" in self.features and rng.random() < 0.3:
             # The message may be stored although its ack never arrives.
             self.ledger.goes_s[name] = inf
             return {"Nats-TTL": str(TTL_S)}
@@ -351,10 +351,10 @@ class StreamScenario:
     # --- readers -------------------------------------------------------------------------------
 
     async def _read(self, world: World) -> None:
-        dice = world.dice("reader")
+        rng = world.rng("reader")
         client = await connected()
         while True:
-            subject = f"s.w{dice.randrange(WRITERS)}"
+            subject = f"s.w{rng.randrange(WRITERS)}"
             try:
                 reply = await client.request(
                     f"$JS.API.DIRECT.GET.{STREAM}.{subject}", b"", timeout=ANSWER_S
@@ -369,7 +369,7 @@ class StreamScenario:
                 if sequence > self.last_read:
                     self.last_read = sequence
                     self.seen.set()
-            await asyncio.sleep(dice.uniform(0, 0.02))
+            await asyncio.sleep(rng.uniform(0, 0.02))
 
     async def _contents(self, client: NatsClient) -> dict[int, str]:
         """Everything in the stream at the end."""
@@ -392,6 +392,6 @@ class StreamScenario:
 
 def features_of(world: World) -> frozenset[str]:
     """The features of a run: none for half of the runs, up to three for the others."""
-    dice = world.dice("features")
-    count = dice.choice((0, 0, 0, 1, 2, 3))
-    return frozenset(dice.sample(FEATURES, count))
+    rng = world.rng("features")
+    count = rng.choice((0, 0, 0, 1, 2, 3))
+    return frozenset(rng.sample(FEATURES, count))

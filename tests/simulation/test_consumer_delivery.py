@@ -61,7 +61,7 @@ ROWS = pytest.mark.parametrize("durability", [INTERVAL, ALWAYS, ASYNC], ids=lamb
 def test_consumers_of_every_kind_keep_their_promises(seed: int, durability: Durability) -> None:
     """Pull, push, ack all, ordered, filtered, with limits and purges of the stream."""
     world = World(seed, virtual_s_max=VIRTUAL_S_MAX)
-    run_scenario(world, ConsumerScenario(durability, limits_layout(world.dice("layout"))))
+    run_scenario(world, ConsumerScenario(durability, limits_layout(world.rng("layout"))))
     print(world.summary())
 
 
@@ -70,7 +70,7 @@ def test_consumers_of_every_kind_keep_their_promises(seed: int, durability: Dura
 def test_messages_stay_while_somebody_needs_them(seed: int, durability: Durability) -> None:
     """An interest stream loses no message that a consumer needs, and keeps no others."""
     world = World(seed, virtual_s_max=VIRTUAL_S_MAX)
-    run_scenario(world, ConsumerScenario(durability, interest_layout(world.dice("layout"))))
+    run_scenario(world, ConsumerScenario(durability, interest_layout(world.rng("layout"))))
     print(world.summary())
 
 

@@ -121,11 +121,11 @@ CONFIGS: list[tuple[str, bool, Document]] = [
 async def crash_in_a_restore(world: World, sync_always: bool, config: Document) -> None:
     """Crash at a random moment of a restore; a restore that was answered is durable."""
     scene = RestoreWorld(world, sync_always, config)
-    dice = world.dice("crash")
+    rng = world.rng("crash")
     client = await scene.start()
     restoring = asyncio.create_task(scene.restore(client))
-    await asyncio.sleep(dice.uniform(0, RESTORE_S))
-    world.crash("server", dice.choice(("kill", "power")))
+    await asyncio.sleep(rng.uniform(0, RESTORE_S))
+    world.crash("server", rng.choice(("kill", "power")))
     is_answered = restoring.done()
     restoring.cancel()
     await asyncio.gather(restoring, return_exceptions=True)

@@ -31,7 +31,7 @@ SEEDS = 25
 def test_work_is_done_and_done_once(seed: int, durability: Durability) -> None:
     """Nothing is lost, nothing is left, nothing comes again that was answered."""
     world = World(seed, virtual_s_max=VIRTUAL_S_MAX)
-    run_scenario(world, ConsumerScenario(durability, work_queue_layout(world.dice("layout"))))
+    run_scenario(world, ConsumerScenario(durability, work_queue_layout(world.rng("layout"))))
     print(world.summary())
 
 

@@ -37,15 +37,15 @@ Row = tuple[str, str, int, datetime, dict[str, list[str]], bytes]
 
 def messages(count: int) -> list[Row]:
     """Some hours of traffic on five subjects, one of them much larger."""
-    dice = random.Random(6)
+    rng = random.Random(6)
     rows: list[Row] = []
     time = NOON
     for sequence in range(1, count + 1):
-        time += timedelta(microseconds=dice.randrange(30_000_000))
-        subject = dice.choices(["a.x.1", "a.x.2", "a.y", "b", "c.z"], [8, 4, 3, 2, 1])[0]
-        sent = time - timedelta(microseconds=dice.randrange(1, 500_000))
+        time += timedelta(microseconds=rng.randrange(30_000_000))
+        subject = rng.choices(["a.x.1", "a.x.2", "a.y", "b", "c.z"], [8, 4, 3, 2, 1])[0]
+        sent = time - timedelta(microseconds=rng.randrange(1, 500_000))
         headers = {"Sent": [sent.isoformat()]} if subject != "b" else {}
-        rows.append(("S", subject, sequence, time, headers, b"x" * dice.randrange(2_000)))
+        rows.append(("S", subject, sequence, time, headers, b"x" * rng.randrange(2_000)))
     return rows
 
 

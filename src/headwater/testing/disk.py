@@ -64,7 +64,7 @@ from headwater.testing.disk_faults import (
     disk_full,
 )
 from headwater.testing.disk_folders import Folder, Inode, Tree, normal, refusal
-from headwater.testing.entropy import labelled_dice
+from headwater.testing.entropy import labelled_rng
 
 __all__ = ["FileCounts", "PowerLost", "SimDisk", "SimFile", "SimLock", "crash_points"]
 
@@ -431,7 +431,7 @@ class SimDisk:
         elif mode == "kind":
             self._tree.keep_written()
         else:
-            rng = labelled_dice(self.seed, "folders", self.power_losses)
+            rng = labelled_rng(self.seed, "folders", self.power_losses)
             self._note(self._tree.keep_some(rng, ordered=self.ordered_folders), "")
         for inode in self._tree.count_links():
             if not inode.contents.is_settled:
@@ -459,7 +459,7 @@ class SimDisk:
         elif mode == "kind":
             inode.contents.keep_written()
         else:
-            rng = labelled_dice(self.seed, "contents", self.power_losses, inode.path)
+            rng = labelled_rng(self.seed, "contents", self.power_losses, inode.path)
             self._note(inode.contents.keep_some(rng, leftover), inode.path)
 
     def _start_anew(self) -> None:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Final, Literal, get_args
 
 from headwater.base.invariants import check
-from headwater.testing.entropy import labelled_dice
+from headwater.testing.entropy import labelled_rng
 
 # fmt: off
 Operation = Literal[
@@ -147,7 +147,7 @@ class DiskFaults:
         return None
 
     def _rng(self, number: int) -> random.Random:
-        return labelled_dice(self._seed, "operation", number)
+        return labelled_rng(self._seed, "operation", number)
 
 
 def disk_full(path: str, kept_size: int) -> Interruption:

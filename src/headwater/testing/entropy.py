@@ -8,7 +8,7 @@ import hashlib
 import random
 
 
-def labelled_dice(seed: int, *label: str | int) -> random.Random:
+def labelled_rng(seed: int, *label: str | int) -> random.Random:
     """A generator for one purpose. Seed and label decide its numbers, in every process."""
     name = "\0".join(str(part) for part in (seed, *label))
     digest = hashlib.blake2b(name.encode(), digest_size=16).digest()

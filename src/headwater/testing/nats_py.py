@@ -42,7 +42,7 @@ class NatsWorld(Protocol):
 
     loop: SimLoop
 
-    def dice(self, *label: str | int) -> random.Random: ...
+    def rng(self, *label: str | int) -> random.Random: ...
 
     def here(self) -> Host: ...
 
@@ -88,7 +88,7 @@ def nats_modules() -> list[types.ModuleType]:
 
 def _substitutes(world: NatsWorld) -> list[tuple[object, object]]:
     """Pairs of an original and its substitute: whole modules, and functions imported from them."""
-    rng = world.dice("nats-py")
+    rng = world.rng("nats-py")
     pairs: list[tuple[object, object]] = []
     for module, overrides in (
         (time, _clock_functions(world)),

@@ -30,7 +30,7 @@ from headwater.runtime.environment import Environment
 from headwater.runtime.loop_adapters import LoopNetwork, LoopScheduler
 from headwater.runtime.time_zones import find_zone
 from headwater.testing.clock import HostTime
-from headwater.testing.entropy import SeededEntropy, labelled_dice
+from headwater.testing.entropy import SeededEntropy, labelled_rng
 from headwater.testing.host import Host
 from headwater.testing.loop import BEGINNING_S, CURRENT_PROCESS, Process, SimLoop
 from headwater.testing.nats_py import simulated_nats_py
@@ -92,21 +92,21 @@ class World:
         self._hosts: dict[str, Host] = {}
         outside_time = HostTime()
         self.loop = SimLoop(
-            self.dice("loop"),
+            self.rng("loop"),
             callbacks_max=callbacks_max,
             virtual_s_max=virtual_s_max,
             outside=Process(OUTSIDE, outside_time),
         )
         self.network = SimNetwork(
-            self.loop, self.dice("network"), self.trace, settings or NetworkSettings()
+            self.loop, self.rng("network"), self.trace, settings or NetworkSettings()
         )
         self.loop.network = self.network
         outside = self._add_host(OUTSIDE, outside_time)
         outside.process = self.loop.outside
 
-    def dice(self, *label: str | int) -> random.Random:
+    def rng(self, *label: str | int) -> random.Random:
         """A generator of random numbers for one purpose, independent of all others."""
-        return labelled_dice(self.seed, *label)
+        return labelled_rng(self.seed, *label)
 
     # Hosts
 
@@ -114,14 +114,14 @@ class World:
         """The host of that name, created at its first mention."""
         host = self._hosts.get(name)
         if host is None:
-            uptime_ns = self.dice("uptime", name).randrange(_UPTIME_S_MAX) * NS_PER_S
+            uptime_ns = self.rng("uptime", name).randrange(_UPTIME_S_MAX) * NS_PER_S
             host = self._add_host(name, HostTime(uptime_ns))
         return host
 
     def _add_host(self, name: str, time: HostTime) -> Host:
         self._host_count += 1
         high, low = divmod(self._host_count, 250)
-        disk_seed = self.dice("disk", name).randrange(_DISK_SEED_MAX)
+        disk_seed = self.rng("disk", name).randrange(_DISK_SEED_MAX)
         host = Host(self.loop, name, f"10.0.{high}.{low + 1}", time, disk_seed)
         self._hosts[name] = host
         self.network.add_host(host)
@@ -280,7 +280,7 @@ class SimulatedProcess:
 
 def simulated_environment(world: World, host: Host) -> Environment:
     """The environment of a server on `host`. Start the server with `host.run`."""
-    rng = world.dice("entropy", host.name, host.boots)
+    rng = world.rng("entropy", host.name, host.boots)
     return Environment(
         clock=host.clock,
         entropy=SeededEntropy(rng),

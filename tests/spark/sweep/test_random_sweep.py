@@ -39,12 +39,12 @@ POINTS: Final = (
 VICTIMS: Final = {"worker": 6, "task": 3, "run": 6, "server": 3, "outage": 2, "driver": 1}
 
 
-def random_strike(dice: random.Random) -> Strike:
-    (victim,) = dice.choices([*VICTIMS], [*VICTIMS.values()])
+def random_strike(rng: random.Random) -> Strike:
+    (victim,) = rng.choices([*VICTIMS], [*VICTIMS.values()])
     return Strike(
-        dice.choice(POINTS),
-        dice.choice(("before", "after")),
-        dice.randint(1, 6),
+        rng.choice(POINTS),
+        rng.choice(("before", "after")),
+        rng.randint(1, 6),
         victim,  # type: ignore[arg-type]
     )
 
@@ -73,13 +73,13 @@ class Copy:
         job = {"job": "sink", "url": self._server.url, "checkpoint": str(self._checkpoint)}
         return job | {"source": self._source, "target": self._target, "cuts": str(cut)}
 
-    def roll_back(self, dice: random.Random) -> None:
+    def roll_back(self, rng: random.Random) -> None:
         """Replace the checkpoint by an older copy, and keep the newest one."""
         shutil.rmtree(self._newest, ignore_errors=True)
         shutil.copytree(self._checkpoint, self._newest)
         planned = sum(file.name.isdigit() for file in (self._newest / "offsets").iterdir())
         if planned > 1:
-            roll_back(self._checkpoint, dice.randint(1, planned - 1))
+            roll_back(self._checkpoint, rng.randint(1, planned - 1))
 
     def restore(self) -> None:
         shutil.rmtree(self._checkpoint)
@@ -98,17 +98,17 @@ class Copy:
 def test_each_message_is_written_once_whatever_happens(
     seed: int, servers: dict[str, Server], program: Program, tmp_path: Path
 ) -> None:
-    dice = random.Random(seed)
+    rng = random.Random(seed)
     server = servers[KINDS[seed % len(KINDS)]]
     copy = Copy(server, tmp_path, f"SEED-{seed}")
     try:
         for run in range(RUNS):
-            copy.publish(dice.randint(1, 600))
-            if run and dice.random() < 0.5:
-                copy.roll_back(dice)
-            program.order(random_strike(dice))
+            copy.publish(rng.randint(1, 600))
+            if run and rng.random() < 0.5:
+                copy.roll_back(rng)
+            program.order(random_strike(rng))
             with revived(server, program.folder):
-                job = copy.job(dice.randint(1, 5))
+                job = copy.job(rng.randint(1, 5))
                 if not program.is_through(job, REFUSAL):
                     copy.restore()
                     program.run(job)

@@ -239,7 +239,7 @@ def test_all_of_it_is_there_after_a_crash(dies: str) -> None:
 
 def test_reads_and_writes_go_on_all_the_while(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checkpoint_writing, "PIECE_PARTS_MAX", 3)
-    dice = Random(4)
+    rng = Random(4)
     world = used_world()
     twin = used_world()
     turns = iter(range(100))
@@ -247,9 +247,9 @@ def test_reads_and_writes_go_on_all_the_while(monkeypatch: pytest.MonkeyPatch) -
     def meanwhile() -> None:
         if next(turns, None) is None:
             return
-        name = dice.choice([*STREAMS])
-        gone = [dice.randint(1, 90) for _ in range(3)]
-        erase = dice.random() < 0.2
+        name = rng.choice([*STREAMS])
+        gone = [rng.randint(1, 90) for _ in range(3)]
+        erase = rng.random() < 0.2
         for each in (world, twin):
             log = each.store.logs[name]
             append(log, 3)

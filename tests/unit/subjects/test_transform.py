@@ -11,7 +11,7 @@ from headwater.subjects.transform import (
     check_characters,
     validate_mapping,
 )
-from headwater.testing.entropy import SeededEntropy, labelled_dice
+from headwater.testing.entropy import SeededEntropy, labelled_rng
 
 SUBJECT = "invalid subject"
 WRONG = "invalid mapping destination: function argument is invalid or in the wrong format"
@@ -152,8 +152,8 @@ REFUSED = [
 ]
 
 
-def dice() -> SeededEntropy:
-    return SeededEntropy(labelled_dice(1, "transform"))
+def rng() -> SeededEntropy:
+    return SeededEntropy(labelled_rng(1, "transform"))
 
 
 @pytest.mark.parametrize(("source", "destination", "subject", "stored"), APPLIED)
@@ -161,7 +161,7 @@ def test_a_subject_becomes_what_nats_server_stores(
     source: bytes, destination: bytes, subject: bytes, stored: bytes | None
 ) -> None:
     validate_mapping(source, destination)
-    assert SubjectTransform.parse(source, destination).apply(subject, dice()) == stored
+    assert SubjectTransform.parse(source, destination).apply(subject, rng()) == stored
 
 
 @pytest.mark.parametrize(("source", "destination", "reason", "place"), REFUSED)
@@ -210,9 +210,9 @@ def test_a_rule_is_about_literal_subjects_only(subject: bytes) -> None:
     assert SubjectTransform.parse(b">", b">").apply(subject) == subject
 
 
-def test_random_stays_below_its_argument_and_takes_dice() -> None:
+def test_random_stays_below_its_argument_and_takes_entropy() -> None:
     rule = SubjectTransform.parse(b"in.*", b"o.{{random(3)}}")
-    throws = SeededEntropy(labelled_dice(2, "transform"))
+    throws = SeededEntropy(labelled_rng(2, "transform"))
     assert rule.is_random
     assert {rule.apply(b"in.a", throws) for _ in range(100)} == {b"o.0", b"o.1", b"o.2"}
     with pytest.raises(InvariantViolation):
@@ -222,7 +222,7 @@ def test_random_stays_below_its_argument_and_takes_dice() -> None:
 
 def test_a_negative_size_of_random_counts_as_its_amount() -> None:
     rule = SubjectTransform.parse(b"in.*", b"o.{{random(-1)}}")
-    assert rule.apply(b"in.a", dice()) == b"o.0"
+    assert rule.apply(b"in.a", rng()) == b"o.0"
 
 
 tokens = st.text("ab-", min_size=1, max_size=7).map(str.encode)
@@ -277,5 +277,5 @@ def test_any_rule_is_parsed_or_refused(source: bytes, destination: bytes, subjec
         rule = SubjectTransform.parse(source, destination)
     except TransformError:
         return
-    rule.apply(subject, dice())
-    rule.apply(source, dice())
+    rule.apply(subject, rng())
+    rule.apply(source, rng())

@@ -105,7 +105,7 @@ async def busy_clients_under_faults(world: World) -> int:
         world.host(name).boot = lambda name=name: client(name)
         world.host(name).spawn(client(name))
     plan = FaultPlan.drawn(
-        world.dice("faults"), servers=["server-1"], clients=names, episodes=2, faults_max=3
+        world.rng("faults"), servers=["server-1"], clients=names, episodes=2, faults_max=3
     )
     for episode in plan:
         await episode.run(world)

@@ -27,7 +27,7 @@ def test_every_kind_is_in_the_model() -> None:
     assert set(ALL_KINDS) == set(Fault.__subclasses__())
 
 
-def test_a_plan_follows_the_dice() -> None:
+def test_a_plan_follows_the_random_numbers() -> None:
     assert drawn(1) == drawn(1)
     assert drawn(1) != drawn(2)
 

@@ -23,8 +23,8 @@ class Record:
 class Chatter(asyncio.Protocol):
     """Writes random bytes at random times, as long as it may."""
 
-    def __init__(self, dice: random.Random, records: dict[tuple[str, int], Record]) -> None:
-        self._dice = dice
+    def __init__(self, rng: random.Random, records: dict[tuple[str, int], Record]) -> None:
+        self._rng = rng
         self._records = records
         self._record = Record()
         self._paused = False
@@ -41,10 +41,10 @@ class Chatter(asyncio.Protocol):
         if self._transport.is_closing():
             return
         if not self._paused:
-            data = self._dice.randbytes(self._dice.randint(1, WRITE_BYTES_MAX))
+            data = self._rng.randbytes(self._rng.randint(1, WRITE_BYTES_MAX))
             self._record.sent += data
             self._transport.write(data)
-        asyncio.get_running_loop().call_later(self._dice.uniform(0.0, 0.2), self._chat)
+        asyncio.get_running_loop().call_later(self._rng.uniform(0.0, 0.2), self._chat)
 
     def data_received(self, data: bytes) -> None:
         self._record.received += data
@@ -71,18 +71,18 @@ def test_received_is_a_prefix_of_sent(seed: int) -> None:
             servers[transport.get_extra_info("peername")] = self._record
 
     async def main(world: World) -> None:
-        dice = world.dice("chatter")
+        rng = world.rng("chatter")
         loop = asyncio.get_running_loop()
 
         async def serve() -> None:
-            await loop.create_server(lambda: Server(dice, {}), "0.0.0.0", PORT)
+            await loop.create_server(lambda: Server(rng, {}), "0.0.0.0", PORT)
 
         async def keep_connected() -> None:
             while True:
                 try:
                     async with asyncio.timeout(5):
                         _, chatter = await loop.create_connection(
-                            lambda: Chatter(dice, clients), "b", PORT
+                            lambda: Chatter(rng, clients), "b", PORT
                         )
                 except OSError:
                     await asyncio.sleep(0.1)
@@ -93,7 +93,7 @@ def test_received_is_a_prefix_of_sent(seed: int) -> None:
             world.host(name).boot = boot
             world.host(name).spawn(boot())
         plan = FaultPlan.drawn(
-            world.dice("faults"), servers=["b"], clients=["a"], episodes=3, faults_max=6
+            world.rng("faults"), servers=["b"], clients=["a"], episodes=3, faults_max=6
         )
         for episode in plan:
             await episode.run(world)

@@ -54,10 +54,10 @@ def test_seeds_are_counted_or_replayed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_dice_of_one_purpose_do_not_move_those_of_another() -> None:
     world = World(1)
-    first = world.dice("a")
-    assert first.random() == world.dice("a").random()
-    assert world.dice("a").random() != world.dice("b").random()
-    assert world.dice("a", 1).random() != world.dice("a", 2).random()
+    first = world.rng("a")
+    assert first.random() == world.rng("a").random()
+    assert world.rng("a").random() != world.rng("b").random()
+    assert world.rng("a", 1).random() != world.rng("a", 2).random()
     world.loop.end()
 
 

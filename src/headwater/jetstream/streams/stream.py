@@ -437,8 +437,8 @@ class Stream(StreamView):
         """A message as it is republished; None if it is not."""
         if self.republisher is None:
             return None
-        dice = self.host.server.entropy
-        return self.republisher.message(subject, header, body, sequence, last, now_ns, dice)
+        entropy = self.host.server.entropy
+        return self.republisher.message(subject, header, body, sequence, last, now_ns, entropy)
 
     # --- timed work ----------------------------------------------------------------------------
 

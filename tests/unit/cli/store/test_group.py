@@ -447,14 +447,14 @@ def test_what_is_told_is_what_a_server_then_finds(
     tmp_path: Path, folder: Path, crashed: Path, seed: int
 ) -> None:
     """`verify` and a server agree on messages and losses, whatever byte is changed or cut off."""
-    dice = random.Random(seed)
+    rng = random.Random(seed)
     for number in range(6):
         damaged = tmp_path / f"damaged-{number}"
-        shutil.copytree(dice.choice([folder, crashed]), damaged)
+        shutil.copytree(rng.choice([folder, crashed]), damaged)
         files = sorted(path for path in damaged.rglob("*.hw") if path.name != "store.hw")
-        path = dice.choice([each for each in files if each.name != "stream.hw"])
-        offset = dice.randrange(path.stat().st_size)
-        if dice.random() < 0.7:
+        path = rng.choice([each for each in files if each.name != "stream.hw"])
+        offset = rng.randrange(path.stat().st_size)
+        if rng.random() < 0.7:
             flip(path, offset)
         else:
             os.truncate(path, offset)

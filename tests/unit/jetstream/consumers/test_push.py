@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from headwater.base.clock import NS_PER_S
 from headwater.jetstream.config.consumer_config import AckPolicy
 from headwater.jetstream.consumers.push import WINDOW_BYTES_MAX, WINDOW_BYTES_MIN, FlowWindow
-from headwater.testing.entropy import SeededEntropy, labelled_dice
+from headwater.testing.entropy import SeededEntropy, labelled_rng
 from tests.kit.consumer_driver import DELIVER, ConsumerDriver, sequences
 from tests.unit.jetstream.consumers.conftest import Consume
 
@@ -135,7 +135,7 @@ def test_nobody_who_listens_hears_nothing(consume: Consume) -> None:
 
 
 def window() -> FlowWindow:
-    return FlowWindow(b"$JS.FC.S.C.", SeededEntropy(labelled_dice(1, "flow")))
+    return FlowWindow(b"$JS.FC.S.C.", SeededEntropy(labelled_rng(1, "flow")))
 
 
 def test_a_window_asks_beyond_its_half_and_closes_beyond_its_end() -> None:

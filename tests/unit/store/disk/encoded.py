@@ -17,7 +17,7 @@ from headwater.store.disk.encoding import (
 )
 from headwater.store.disk.filesystem import read_file
 from headwater.testing.disk import SimDisk
-from headwater.testing.entropy import SeededEntropy, labelled_dice
+from headwater.testing.entropy import SeededEntropy, labelled_rng
 
 PATH = "/file"
 KEY = StreamKey(bytes(range(32)))
@@ -31,7 +31,7 @@ encodings = pytest.mark.parametrize("encoding", ENCODINGS)
 
 def files_on(disk: SimDisk, encoding: str = "compressed") -> EncodedFiles:
     compresses, key = ENCODINGS[encoding]
-    entropy = SeededEntropy(labelled_dice(disk.operations, "encoding"))
+    entropy = SeededEntropy(labelled_rng(disk.operations, "encoding"))
     return EncodedFiles(disk, entropy, compresses, key, Cipher.CHACHA20_POLY1305)
 
 
@@ -53,7 +53,7 @@ def content(disk: SimDisk, encoding: str = "compressed") -> bytes:
 
 def noise(label: int, size: int) -> bytes:
     """Bytes that do not compress, are not zeros, and are nowhere else."""
-    return bytes(1 + byte % 255 for byte in labelled_dice(label, "content").randbytes(size))
+    return bytes(1 + byte % 255 for byte in labelled_rng(label, "content").randbytes(size))
 
 
 # --- a second reader of the format, for files that nothing has happened to ------------------------

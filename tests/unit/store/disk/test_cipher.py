@@ -38,7 +38,7 @@ from headwater.store.disk.cipher import (
     derive,
     stretch,
 )
-from headwater.testing.entropy import SeededEntropy, labelled_dice
+from headwater.testing.entropy import SeededEntropy, labelled_rng
 
 # As weak as scrypt gets: the tests stretch hundreds of times.
 CHEAP: Final = StretchingCost(log2_n=1, r=1, p=1)
@@ -51,8 +51,8 @@ ciphers = pytest.mark.parametrize("cipher", list(Cipher), ids=lambda each: each.
 cipher_choice = st.sampled_from(list(Cipher))
 
 
-def dice(seed: int = 1) -> SeededEntropy:
-    return SeededEntropy(labelled_dice(seed, "cipher"))
+def rng(seed: int = 1) -> SeededEntropy:
+    return SeededEntropy(labelled_rng(seed, "cipher"))
 
 
 def server_key(
@@ -65,7 +65,7 @@ def server_key(
 
 
 def file_key(cipher: Cipher = Cipher.AES_GCM, seed: int = 1) -> FileKey:
-    entropy = dice(seed)
+    entropy = rng(seed)
     return StreamKey.generate(entropy).new_file_key(cipher, IDENTITY, entropy)
 
 
@@ -174,7 +174,7 @@ def plain_hkdf(key: bytes, salt: bytes, info: bytes) -> bytes:
 @ciphers
 def test_an_envelope_is_laid_out_as_drawn(cipher: Cipher) -> None:
     key = StreamKey(bytes(range(32)))
-    envelope = server_key("secret", cipher=cipher).wrap(key, CONTEXT, dice())
+    envelope = server_key("secret", cipher=cipher).wrap(key, CONTEXT, rng())
 
     assert envelope[:12] == b"HWKE" + bytes([1, cipher, 1, 1, 1, 0, 0, 0])
     salt, nonce = envelope[12:28], envelope[28:40]
@@ -188,8 +188,8 @@ def test_an_envelope_is_laid_out_as_drawn(cipher: Cipher) -> None:
 
 @ciphers
 def test_an_encrypted_block_is_laid_out_as_drawn(cipher: Cipher) -> None:
-    key = StreamKey(bytes(range(32))).new_file_key(cipher, IDENTITY, dice())
-    encrypted = key.encrypt(BLOCK, 77, HEADER, dice(2))
+    key = StreamKey(bytes(range(32))).new_file_key(cipher, IDENTITY, rng())
+    encrypted = key.encrypt(BLOCK, 77, HEADER, rng(2))
 
     info = b"headwater file key 1\0" + bytes([cipher]) + IDENTITY
     box = aead(cipher, plain_hkdf(bytes(range(32)), key.salt, info))
@@ -242,7 +242,7 @@ def test_what_the_first_release_wrote_still_opens(
 
 @given(secret=st.text(min_size=1), context=st.binary(), cipher=cipher_choice, seed=st.integers())
 def test_a_stream_key_comes_back(secret: str, context: bytes, cipher: Cipher, seed: int) -> None:
-    entropy = dice(seed)
+    entropy = rng(seed)
     key = StreamKey.generate(entropy)
     envelope = server_key(secret, cipher=cipher).wrap(key, context, entropy)
     unwrapped = server_key(secret).unwrap(envelope, context)
@@ -252,7 +252,7 @@ def test_a_stream_key_comes_back(secret: str, context: bytes, cipher: Cipher, se
 
 def test_a_secret_may_hold_bytes_that_are_not_text() -> None:
     secret = b"caf\xe9".decode("utf-8", "surrogateescape")
-    envelope = server_key(secret).wrap(StreamKey(bytes(32)), CONTEXT, dice())
+    envelope = server_key(secret).wrap(StreamKey(bytes(32)), CONTEXT, rng())
     server_key(secret).unwrap(envelope, CONTEXT)
     with pytest.raises(WrongKeyError):
         server_key("cafe").unwrap(envelope, CONTEXT)
@@ -265,7 +265,7 @@ def test_an_empty_secret_is_a_bug_of_the_caller(secret: str, previous: str | Non
 
 
 def test_another_secret_is_refused_with_what_to_do() -> None:
-    envelope = server_key("then").wrap(StreamKey(bytes(32)), CONTEXT, dice())
+    envelope = server_key("then").wrap(StreamKey(bytes(32)), CONTEXT, rng())
     with pytest.raises(WrongKeyError, match=r"encryption key does not open.*Nothing was changed"):
         server_key("now").unwrap(envelope, CONTEXT)
     with pytest.raises(WrongKeyError, match="encryption key and the previous key do not open"):
@@ -273,7 +273,7 @@ def test_another_secret_is_refused_with_what_to_do() -> None:
 
 
 def test_an_error_does_not_tell_the_secrets() -> None:
-    envelope = server_key("hunter1").wrap(StreamKey(b"K" * 32), CONTEXT, dice())
+    envelope = server_key("hunter1").wrap(StreamKey(b"K" * 32), CONTEXT, rng())
     key = server_key("hunter2", "hunter3")
     with pytest.raises(WrongKeyError) as refused:
         key.unwrap(envelope, CONTEXT)
@@ -283,20 +283,20 @@ def test_an_error_does_not_tell_the_secrets() -> None:
 
 
 def test_the_envelope_of_another_stream_is_refused() -> None:
-    envelope = server_key().wrap(StreamKey(bytes(32)), b"account/one", dice())
+    envelope = server_key().wrap(StreamKey(bytes(32)), b"account/one", rng())
     with pytest.raises(WrongKeyError, match="for another stream"):
         server_key().unwrap(envelope, b"account/two")
 
 
 def test_a_secret_is_changed_by_way_of_the_previous_one() -> None:
-    key = StreamKey.generate(dice())
-    old = server_key("old").wrap(key, CONTEXT, dice(2))
+    key = StreamKey.generate(rng())
+    old = server_key("old").wrap(key, CONTEXT, rng(2))
 
     both = server_key("new", previous="old")
     unwrapped = both.unwrap(old, CONTEXT)
     assert unwrapped.was_previous
     assert unwrapped.key.to_bytes() == key.to_bytes()
-    new = both.wrap(unwrapped.key, CONTEXT, dice(3))
+    new = both.wrap(unwrapped.key, CONTEXT, rng(3))
     assert not both.unwrap(new, CONTEXT).was_previous
 
     assert server_key("new").unwrap(new, CONTEXT).key.to_bytes() == key.to_bytes()
@@ -307,14 +307,14 @@ def test_a_secret_is_changed_by_way_of_the_previous_one() -> None:
 
 @ciphers
 def test_another_cipher_in_the_configuration_opens_what_is_there(cipher: Cipher) -> None:
-    envelope = server_key(cipher=cipher).wrap(StreamKey(bytes(32)), CONTEXT, dice())
+    envelope = server_key(cipher=cipher).wrap(StreamKey(bytes(32)), CONTEXT, rng())
     for configured in Cipher:
         opened = server_key(cipher=configured).unwrap(envelope, CONTEXT)
         assert opened.key.to_bytes() == bytes(32)
 
 
 def test_wrapping_twice_gives_two_envelopes_and_both_open() -> None:
-    key, entropy = server_key(), dice()
+    key, entropy = server_key(), rng()
     first, second = (key.wrap(StreamKey(bytes(32)), CONTEXT, entropy) for _ in range(2))
     assert first != second
     for envelope in (first, second):
@@ -351,12 +351,12 @@ def open_all(key: ServerKey, envelopes: list[bytes]) -> list[bool]:
 
 
 def test_many_streams_stretch_the_secret_once(stretching: CountedStretching) -> None:
-    envelopes = wrapped_streams(server_key(), dice())
+    envelopes = wrapped_streams(server_key(), rng())
     assert stretching.calls == 1
     again = server_key()
     open_all(again, envelopes)
     assert stretching.calls == 2
-    envelopes += wrapped_streams(again, dice(2))
+    envelopes += wrapped_streams(again, rng(2))
     assert stretching.calls == 2
     open_all(again, envelopes[50:])
     open_all(server_key(), envelopes[:50])
@@ -366,19 +366,19 @@ def test_many_streams_stretch_the_secret_once(stretching: CountedStretching) -> 
 def test_changing_the_secret_of_many_streams_stretches_three_times(
     stretching: CountedStretching,
 ) -> None:
-    envelopes = wrapped_streams(server_key("old"), dice())
+    envelopes = wrapped_streams(server_key("old"), rng())
     stretching.calls = 0
     key = server_key("new", "old")
     assert all(open_all(key, envelopes))
-    assert not any(open_all(key, wrapped_streams(key, dice(2))))
+    assert not any(open_all(key, wrapped_streams(key, rng(2))))
     assert stretching.calls == 3
 
 
 def test_a_new_cost_holds_for_new_envelopes() -> None:
-    before = server_key().wrap(StreamKey(bytes(32)), CONTEXT, dice())
+    before = server_key().wrap(StreamKey(bytes(32)), CONTEXT, rng())
     dearer = server_key(cost=StretchingCost(2, 2, 2))
     dearer.unwrap(before, CONTEXT)
-    after = dearer.wrap(StreamKey(bytes(32)), CONTEXT, dice(2))
+    after = dearer.wrap(StreamKey(bytes(32)), CONTEXT, rng(2))
     assert after[6:9] == bytes([2, 2, 2])
     assert after[12:28] != before[12:28]
     server_key().unwrap(after, CONTEXT)
@@ -387,7 +387,7 @@ def test_a_new_cost_holds_for_new_envelopes() -> None:
 @ciphers
 def test_every_bit_flipped_in_an_envelope_is_refused(cipher: Cipher) -> None:
     key = server_key(cipher=cipher)
-    envelope = key.wrap(StreamKey(bytes(32)), CONTEXT, dice())
+    envelope = key.wrap(StreamKey(bytes(32)), CONTEXT, rng())
     for flipped in every_bit_flip(envelope):
         # An alteration by accident, and one by someone who puts the checksum right.
         with pytest.raises((DamagedEnvelopeError, UnknownCipherError)):
@@ -398,7 +398,7 @@ def test_every_bit_flipped_in_an_envelope_is_refused(cipher: Cipher) -> None:
 
 
 def test_an_envelope_of_any_other_length_is_refused() -> None:
-    envelope = server_key().wrap(StreamKey(bytes(32)), CONTEXT, dice())
+    envelope = server_key().wrap(StreamKey(bytes(32)), CONTEXT, rng())
     for size in range(ENVELOPE_BYTES):
         with pytest.raises(DamagedEnvelopeError):
             server_key().unwrap(envelope[:size], CONTEXT)
@@ -425,7 +425,7 @@ def test_an_envelope_of_any_other_length_is_refused() -> None:
 def test_what_this_server_does_not_have_is_refused_by_name(
     offset: int, value: bytes, message: str
 ) -> None:
-    envelope = server_key().wrap(StreamKey(bytes(32)), CONTEXT, dice())
+    envelope = server_key().wrap(StreamKey(bytes(32)), CONTEXT, rng())
     with pytest.raises(UnknownCipherError, match=message):
         server_key().unwrap(with_checksum(patched(envelope, offset, value)), CONTEXT)
 
@@ -433,7 +433,7 @@ def test_what_this_server_does_not_have_is_refused_by_name(
 @pytest.mark.parametrize("cost", [StretchingCost(18, 8, 1), StretchingCost(1, 1, 24)])
 def test_the_dearest_stretching_that_is_accepted_works(cost: StretchingCost) -> None:
     assert cost.memory_bytes == STRETCHING_MEMORY_BYTES_MAX or cost.p == STRETCHING_PASSES_MAX
-    envelope = server_key(cost=cost).wrap(StreamKey(bytes(32)), CONTEXT, dice())
+    envelope = server_key(cost=cost).wrap(StreamKey(bytes(32)), CONTEXT, rng())
     server_key().unwrap(envelope, CONTEXT)
 
 
@@ -452,8 +452,8 @@ def test_nothing_but_the_typed_errors_comes_out_of_any_envelope(envelope: bytes)
 
 
 def test_the_stream_key_is_not_in_its_envelope() -> None:
-    key = StreamKey.generate(dice())
-    envelope = server_key("correct horse").wrap(key, CONTEXT, dice(2))
+    key = StreamKey.generate(rng())
+    envelope = server_key("correct horse").wrap(key, CONTEXT, rng(2))
     assert not shared_stretches(envelope, key.to_bytes() + b"correct horse" + CONTEXT)
 
 
@@ -480,7 +480,7 @@ def stretches(data: bytes, size: int) -> set[bytes]:
 def test_a_block_comes_back(
     block: bytes, position: int, associated: bytes, identity: bytes, cipher: Cipher, seed: int
 ) -> None:
-    entropy = dice(seed)
+    entropy = rng(seed)
     stream = StreamKey.generate(entropy)
     writer = stream.new_file_key(cipher, identity, entropy)
     encrypted = writer.encrypt(block, position, associated, entropy)
@@ -494,7 +494,7 @@ def test_a_block_comes_back(
 @pytest.mark.parametrize("block", [b"", b"x", BLOCK])
 def test_every_bit_flipped_in_a_block_is_refused(cipher: Cipher, block: bytes) -> None:
     key = file_key(cipher)
-    encrypted = key.encrypt(block, 64, HEADER, dice(2))
+    encrypted = key.encrypt(block, 64, HEADER, rng(2))
     for flipped in every_bit_flip(encrypted):
         with pytest.raises(AlteredBlockError):
             key.decrypt(flipped, 64, HEADER)
@@ -503,8 +503,8 @@ def test_every_bit_flipped_in_a_block_is_refused(cipher: Cipher, block: bytes) -
 @ciphers
 def test_every_bit_flipped_in_what_is_bound_to_a_block_is_refused(cipher: Cipher) -> None:
     stream = StreamKey(bytes(32))
-    key = stream.new_file_key(cipher, IDENTITY, dice())
-    encrypted = key.encrypt(BLOCK, 64, HEADER, dice(2))
+    key = stream.new_file_key(cipher, IDENTITY, rng())
+    encrypted = key.encrypt(BLOCK, 64, HEADER, rng(2))
 
     def refuse(key: FileKey, position: int, associated: bytes) -> None:
         with pytest.raises(AlteredBlockError):
@@ -527,7 +527,7 @@ def test_every_bit_flipped_in_what_is_bound_to_a_block_is_refused(cipher: Cipher
 @ciphers
 def test_a_block_cut_anywhere_or_made_longer_is_refused(cipher: Cipher) -> None:
     key = file_key(cipher)
-    encrypted = key.encrypt(BLOCK, 64, HEADER, dice(2))
+    encrypted = key.encrypt(BLOCK, 64, HEADER, rng(2))
     for size in range(len(encrypted)):
         with pytest.raises(AlteredBlockError):
             key.decrypt(encrypted[:size], 64, HEADER)
@@ -539,7 +539,7 @@ def test_a_block_cut_anywhere_or_made_longer_is_refused(cipher: Cipher) -> None:
 @ciphers
 def test_blocks_that_change_places_are_refused(cipher: Cipher) -> None:
     """Moved blocks are refused even with their headers, with equal sizes and equal content."""
-    key, entropy = file_key(cipher), dice(2)
+    key, entropy = file_key(cipher), rng(2)
     first = key.encrypt(BLOCK, 64, HEADER, entropy)
     second = key.encrypt(BLOCK, 64 + len(first), HEADER, entropy)
     for encrypted, position in ((second, 64), (first, 64 + len(first))):
@@ -549,7 +549,7 @@ def test_blocks_that_change_places_are_refused(cipher: Cipher) -> None:
 
 @ciphers
 def test_a_block_of_another_file_of_the_stream_is_refused(cipher: Cipher) -> None:
-    stream, entropy = StreamKey(bytes(32)), dice()
+    stream, entropy = StreamKey(bytes(32)), rng()
     # The second is the first one rewritten: the same identity, and a new salt.
     files = [stream.new_file_key(cipher, name, entropy) for name in (b"one", b"one", b"two")]
     blocks = [file.encrypt(BLOCK, 64, HEADER, entropy) for file in files]
@@ -565,7 +565,7 @@ def test_a_block_of_another_file_of_the_stream_is_refused(cipher: Cipher) -> Non
 @ciphers
 def test_what_is_written_twice_at_one_place_never_repeats_a_nonce(cipher: Cipher) -> None:
     """A server that remembers nothing of it writes a tail again that was lost in a crash."""
-    stream, entropy = StreamKey(bytes(32)), dice()
+    stream, entropy = StreamKey(bytes(32)), rng()
     salt = stream.new_file_key(cipher, IDENTITY, entropy).salt
     written = [
         stream.file_key(cipher, salt, IDENTITY).encrypt(BLOCK, 64, HEADER, entropy)
@@ -575,10 +575,10 @@ def test_what_is_written_twice_at_one_place_never_repeats_a_nonce(cipher: Cipher
     assert len({encrypted[NONCE_BYTES:] for encrypted in written}) == 1000
 
 
-def test_nonces_salts_and_keys_are_nothing_but_dice() -> None:
-    twin = dice()
+def test_nonces_salts_and_keys_are_nothing_but_random() -> None:
+    twin = rng()
     drawn = [twin.random_bytes(size) for size in (32, SALT_BYTES, NONCE_BYTES, NONCE_BYTES)]
-    entropy = dice()
+    entropy = rng()
     stream = StreamKey.generate(entropy)
     key = stream.new_file_key(Cipher.AES_GCM, IDENTITY, entropy)
     blocks = [key.encrypt(BLOCK, 64, HEADER, entropy)[:NONCE_BYTES] for _ in range(2)]
@@ -621,10 +621,10 @@ def test_a_block_over_the_limit_is_refused(monkeypatch: pytest.MonkeyPatch) -> N
     assert BLOCK_BYTES_MAX + OVERHEAD_BYTES < 2**31
     monkeypatch.setattr(cipher_module, "BLOCK_BYTES_MAX", 100)
     key = file_key()
-    largest = key.encrypt(bytes(100), 64, HEADER, dice(2))
+    largest = key.encrypt(bytes(100), 64, HEADER, rng(2))
     assert key.decrypt(largest, 64, HEADER) == bytes(100)
     with pytest.raises(InvariantViolation, match="a block of 101 bytes"):
-        key.encrypt(bytes(101), 64, HEADER, dice(2))
+        key.encrypt(bytes(101), 64, HEADER, rng(2))
     with pytest.raises(AlteredBlockError, match="129 bytes cannot be an encrypted block"):
         key.decrypt(largest + b"\0", 64, HEADER)
 
@@ -632,7 +632,7 @@ def test_a_block_over_the_limit_is_refused(monkeypatch: pytest.MonkeyPatch) -> N
 def test_a_file_key_stops_at_the_bound_of_the_standard(monkeypatch: pytest.MonkeyPatch) -> None:
     assert cipher_module.BLOCKS_PER_FILE_MAX == 2**32
     monkeypatch.setattr(cipher_module, "BLOCKS_PER_FILE_MAX", 3)
-    key, entropy = file_key(), dice(2)
+    key, entropy = file_key(), rng(2)
     for _ in range(3):
         key.encrypt(BLOCK, 64, HEADER, entropy)
     with pytest.raises(InvariantViolation, match="too many blocks"):
@@ -655,7 +655,7 @@ def test_nothing_but_the_typed_error_comes_out_of_any_block(
 @ciphers
 def test_the_content_is_not_in_the_encrypted_block(cipher: Cipher) -> None:
     text = b"orders.eu.created {customer: alice, card: 4111111111111111} " * 20
-    encrypted = file_key(cipher).encrypt(text, 64, HEADER, dice(2))
+    encrypted = file_key(cipher).encrypt(text, 64, HEADER, rng(2))
     assert not shared_stretches(encrypted, text)
     assert not shared_stretches(encrypted, HEADER)
 

@@ -16,13 +16,13 @@ from headwater.store.disk.compression import (
     compress,
     decompress,
 )
-from headwater.testing.entropy import labelled_dice
+from headwater.testing.entropy import labelled_rng
 
 # Short stretches, repeated: some of these shrink and some do not.
 blocks = st.builds(lambda part, count: part * count, st.binary(max_size=40), st.integers(0, 200))
 
 MESSAGES = b"".join(b'{"order": %d, "state": "paid", "currency": "EUR"}' % n for n in range(1000))
-NOISE = labelled_dice(1, "noise").randbytes(4096)
+NOISE = labelled_rng(1, "noise").randbytes(4096)
 
 
 def test_the_numbers_in_block_headers_never_change() -> None:

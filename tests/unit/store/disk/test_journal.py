@@ -67,8 +67,8 @@ def test_sequences_as_ranges(sequences: list[int], ranges: list[tuple[int, int]]
 
 def test_any_set_of_sequences_survives_as_ranges() -> None:
     for seed in range(50):
-        dice = Random(seed)
-        sequences = sorted(dice.sample(range(1, 60), dice.randint(1, 40)))
+        rng = Random(seed)
+        sequences = sorted(rng.sample(range(1, 60), rng.randint(1, 40)))
         ranges = decode_ranges(encode_ranges(as_ranges(sequences)))
         assert [at for first, last in ranges for at in range(first, last + 1)] == sequences
 

@@ -228,15 +228,15 @@ def test_behind_damage_a_removal_stands_alone_but_not_after_a_power_loss() -> No
 
 def work(disk: SimDisk, erases: bool = False) -> None:
     """A queue from which messages go as they are acknowledged, out of order at times."""
-    dice = Random(3)
+    rng = Random(3)
     log = created(disk)
     done: list[int] = []
     log.caller_entries = lambda: [(SNAPSHOT, encoded(done)), (ACKNOWLEDGED, b"")]
     rewriting = None
     for turn in range(24):
-        append(log, dice.randint(1, 4))
+        append(log, rng.randint(1, 4))
         waiting = log.read(0, 6, 2**62).sequences
-        chosen = sorted(dice.sample(waiting, dice.randint(1, len(waiting))))
+        chosen = sorted(rng.sample(waiting, rng.randint(1, len(waiting))))
         done += chosen
         log.delete(
             chosen, erase=erases and turn % 4 == 1, entries=[(ACKNOWLEDGED, encoded(chosen))]

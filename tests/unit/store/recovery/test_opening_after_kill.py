@@ -4,14 +4,14 @@ from headwater.runtime.fsync import SyncDriver
 from headwater.store.log.message_log import Batch
 from headwater.store.store import Store, SyncMode, open_store
 from headwater.testing.disk import SimDisk
-from headwater.testing.entropy import SeededEntropy, labelled_dice
+from headwater.testing.entropy import SeededEntropy, labelled_rng
 from tests.kit.hand_scheduler import HandScheduler
 
 FOLDER = "/data"
 
 
 def opened(disk: SimDisk, mode: SyncMode) -> Store:
-    entropy = SeededEntropy(labelled_dice(disk.operations, "store"))
+    entropy = SeededEntropy(labelled_rng(disk.operations, "store"))
     return open_store(disk, FOLDER, entropy, disk.boot_id, default_mode=mode)
 
 

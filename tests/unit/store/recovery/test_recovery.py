@@ -24,7 +24,7 @@ from headwater.store.recovery.opening import create_log, open_log
 from headwater.store.store import Store, SyncMode, open_store
 from headwater.store.upkeep.checkpoint import CHECKPOINT_FILE
 from headwater.testing.disk import SimDisk
-from headwater.testing.entropy import SeededEntropy, labelled_dice
+from headwater.testing.entropy import SeededEntropy, labelled_rng
 from tests.kit.format_versions import with_version
 
 FOLDER = "/log"
@@ -111,7 +111,7 @@ def test_what_the_row_says_is_done(found: str) -> None:
 
 
 def entropy() -> SeededEntropy:
-    return SeededEntropy(labelled_dice(1, "log"))
+    return SeededEntropy(labelled_rng(1, "log"))
 
 
 def batch(sequence: int) -> Batch:
@@ -283,7 +283,7 @@ def a_header_is_damaged() -> Outcome:
 
 def of_another_stream(name: str) -> bytes:
     other = SimDisk()
-    create_log(other, FOLDER, SeededEntropy(labelled_dice(2, "other"))).sync()
+    create_log(other, FOLDER, SeededEntropy(labelled_rng(2, "other"))).sync()
     return other.dump()[f"{FOLDER}/{name}"]
 
 
@@ -518,8 +518,8 @@ STORE = "/store"
 
 
 def opened(disk: SimDisk, boot_id: str) -> Store:
-    dice = SeededEntropy(labelled_dice(disk.operations, "store"))
-    return open_store(disk, STORE, dice, boot_id, default_mode=SyncMode.ALWAYS)
+    rng = SeededEntropy(labelled_rng(disk.operations, "store"))
+    return open_store(disk, STORE, rng, boot_id, default_mode=SyncMode.ALWAYS)
 
 
 def used(power_lost: bool) -> SimDisk:

@@ -104,13 +104,13 @@ def test_it_is_of_the_moment_at_which_it_was_begun(
     assert quiet.log.checkpoints.finish(work)
 
     pair = used(subjects)
-    dice = Random(seed)
+    rng = Random(seed)
 
     def meanwhile() -> None:
-        if dice.random() < 0.5:
-            pair.append(dice.randint(1, 3))
-        if dice.random() < 0.5:
-            pair.delete([dice.randint(1, pair.twin.last) for _ in range(dice.randint(1, 4))])
+        if rng.random() < 0.5:
+            pair.append(rng.randint(1, 3))
+        if rng.random() < 0.5:
+            pair.delete([rng.randint(1, pair.twin.last) for _ in range(rng.randint(1, 4))])
 
     work = pair.log.checkpoints.begin()
     assert write_all(work, meanwhile) > 30

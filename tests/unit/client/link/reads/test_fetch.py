@@ -343,9 +343,9 @@ def test_long_ranges_come_in_chunks_of_a_good_size(log: Log, way: Way) -> None:
 def test_messages_of_any_size_come_and_chunks_stay_small(log: Log, way: Way) -> None:
     log.create()
     largest = 3 * 1000 * 1000 - KIB
-    dice = random.Random(6)
+    rng = random.Random(6)
     sizes = [0] * 600 + [largest] * 8 + [100] * 50 + [MIB] * 9
-    sizes += [dice.choice((0, 10, KIB, 300 * KIB)) for _ in range(80)] + [largest, 1]
+    sizes += [rng.choice((0, 10, KIB, 300 * KIB)) for _ in range(80)] + [largest, 1]
     for begin in range(0, len(sizes), 100):
         log.server.publish(Message("LOG.a", b"x" * size) for size in sizes[begin : begin + 100])
     info = log.info()
