@@ -1,4 +1,4 @@
-"""A case: one script, the one rule it covers, and what is needed to run it.
+"""A case: one script, the one rule it covers, and the setup it needs.
 
 The docstring of the script is the rule in words; `rule` is its id, which no other case may carry.
 A case that is about an error names the `text`, which the oracle must be seen to send: a script that

@@ -248,7 +248,7 @@ def fetch(
 ) -> list[Delivery]:
     """The deliveries of one pull: `batch` messages, or as many as came before a status.
 
-    Without an `expires` it does not wait: what there is, then `404 No Messages`.
+    Without an `expires` the pull does not wait: stored messages, then `404 No Messages`.
     """
     body: dict[str, object] = {"batch": batch, **request}
     if "expires" not in body:

@@ -195,7 +195,7 @@ class JetStreamClient:
         return state
 
     def wait_until(self, holds: Callable[[], bool]) -> None:
-        """Ask until it holds; if it never does, what the script shows next will tell."""
+        """Ask until `holds` is true; if it never is, the script's next observation shows it."""
         deadline = time.monotonic() + WAIT_S_MAX
         while not holds() and time.monotonic() < deadline:
             pass

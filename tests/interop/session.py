@@ -62,7 +62,7 @@ class Session:
         return f"nats://{HOST}:{self.server.port}"
 
     def dial(self) -> WireClient:
-        """A new connection on which nothing was said or read."""
+        """A new connection on which nothing was sent or read."""
         client = WireClient(HOST, self.server.port)
         self._clients.append(client)
         return client

@@ -92,7 +92,7 @@ async def contents(client: Client, name: str) -> Document:
         await ask(client, f"STREAM.MSG.GET.{name}", {"seq": sequence})
         for sequence in range(state["first_seq"], state["last_seq"] + 1)
     ]
-    # Servers differ in what they are, not in what they hold.
+    # The servers differ in their identity, not in their contents.
     info["config"]["metadata"] = None
     for key in OF_THE_MOMENT:
         info.pop(key, None)
@@ -303,7 +303,7 @@ def test_backups_of_older_servers_make_the_same_consumers(title: str, tmp_path: 
 
 
 def test_a_restored_stream_survives_a_kill_of_the_server(tmp_path: Path) -> None:
-    """It is on the disk when the restore is answered."""
+    """A restored stream is on the disk when the restore is answered."""
 
     async def fill_and_restore(port: int) -> Document:
         client = await nats.connect(f"nats://127.0.0.1:{port}")

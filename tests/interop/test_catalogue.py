@@ -7,7 +7,7 @@ from tests.interop.cases import all_cases
 from tests.interop.masks import MASKS
 
 CASES_MIN = 120
-"""The least number of cases that the differential harness of core NATS is to have."""
+"""The least number of cases that the differential harness of core NATS must have."""
 
 CASES = all_cases()
 

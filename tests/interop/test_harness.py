@@ -35,7 +35,7 @@ READ_BYTES = 65536
 
 
 class Meddler:
-    """A TCP proxy that rewrites what the server says, a whole read at a time."""
+    """A TCP proxy that rewrites the server's bytes, a whole read at a time."""
 
     def __init__(self, target_port: int, rewrite: Callable[[bytes], bytes]) -> None:
         self._target_port = target_port

@@ -168,7 +168,7 @@ def bcrypt_keeps_order(session: Session) -> Observation:
 
 @catalogue.case("auth.timeout", setup=HURRY, text="Authentication Timeout")
 def timeout(session: Session) -> Observation:
-    """A client that does not send CONNECT in time is told so and closed."""
+    """A client that does not send CONNECT in time gets an error and is closed."""
     client = session.dial()
     client.frame()
     return client.until_closed()

@@ -130,7 +130,7 @@ def test_digest(session: Session) -> Observation:
 
 @catalogue.case("cli.test-config.invalid")
 def test_invalid_config(session: Session) -> Observation:
-    """`-t` of a bad configuration says what a start would say."""
+    """`-t` of a bad configuration prints the error of a start."""
     (session.directory / "bad.conf").write_text("port: 4333\nnope: 1\n")
     return session.run("-t", "-c", "bad.conf")
 

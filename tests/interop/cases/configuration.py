@@ -152,7 +152,7 @@ def no_auth_user_unknown(session: Session) -> Observation:
 
 @catalogue.case("config.error.permission-subject")
 def permission_subject(session: Session) -> Observation:
-    """A permission is a valid subject. We also say where it stands (docs/divergence.md)."""
+    """A permission is a valid subject. Headwater also names its place (docs/divergence.md)."""
     config = 'authorization { users: [{user: a, permissions { publish: "a..b" }}] }\n'
     return str(refused(session, config)).replace("server.conf:1:48: ", "")
 

@@ -1,4 +1,4 @@
-"""CONNECT: its options, and what is not accepted as one."""
+"""CONNECT: its options, and malformed ones that are refused."""
 
 from tests.interop.case import Catalogue
 from tests.interop.observation import Observation

@@ -1,4 +1,4 @@
-"""INFO: what a server says of itself before and after the handshake."""
+"""INFO: the description of a server before and after the handshake."""
 
 from tests.interop.case import Catalogue
 from tests.interop.masks import is_server_id
@@ -34,7 +34,7 @@ def framing(session: Session) -> Observation:
 def second_info(session: Session) -> Observation:
     """A client of protocol 1 gets a second INFO right after the PONG to its first PING.
 
-    It carries `connect_info` and the account the connection was bound to.
+    The second INFO carries `connect_info` and the account the connection was bound to.
     """
     client = session.dial()
     client.frame()

@@ -22,11 +22,11 @@ authorization {
 LAME_DUCK = 'lame_duck_duration: "30s"\nlame_duck_grace_period: "20ms"\n'
 
 DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
-"""Of the configuration; what it is taken over is the rule `cli.test-config.valid`."""
+"""The digest of a configuration; the rule `cli.test-config.valid` is about its input."""
 
 
 def reload(server: ServerProcess, config: str) -> None:
-    """Put a new configuration in place and wait until the server says that it has read it."""
+    """Put a new configuration in place and wait until the server has logged that it read it."""
     before = len(server.log)
     server.rewrite_config(config)
     server.signal(signal.SIGHUP)

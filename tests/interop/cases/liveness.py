@@ -25,7 +25,7 @@ def sleeping_subscriber(session: Session) -> WireClient:
 
 
 def flood_until_closed(session: Session, publisher: WireClient, reader: WireClient) -> int:
-    """Publish until the server has closed somebody; the number sent. `reader` keeps up with all."""
+    """Publish until the server has closed a client; the number sent. `reader` reads them all."""
     message = f"PUB flood {PAYLOAD_BYTES}\r\n{'x' * PAYLOAD_BYTES}\r\n"
     for sent in range(1, MESSAGES_MAX):
         publisher.exchange(message)
@@ -36,7 +36,7 @@ def flood_until_closed(session: Session, publisher: WireClient, reader: WireClie
 
 
 def slow_consumer(session: Session) -> Observation:
-    """One sleeping and one reading subscriber, flooded; what is left, and what is said of it."""
+    """One sleeping and one reading subscriber, flooded; the state of all clients then."""
     sleeper, reader, publisher = sleeping_subscriber(session), session.connect(), session.connect()
     reader.exchange("SUB flood 1\r\n")
     flood_until_closed(session, publisher, reader)

@@ -113,7 +113,7 @@ def no_responders(session: Session) -> Observation:
 
 @catalogue.case("client.drain")
 def drain(session: Session) -> Observation:
-    """Draining delivers what is on its way, then closes; the other side sees all of it."""
+    """Draining delivers messages on their way, then closes; the other side sees all of it."""
 
     async def script() -> Observation:
         errors: list[str] = []
@@ -128,7 +128,7 @@ def drain(session: Session) -> Observation:
         for number in range(50):
             await other.publish("work", str(number).encode())
         await other.flush()
-        # Behind what the server has for it: nats-server does not promise an order across clients.
+        # The flush waits for all deliveries: nats-server does not promise an order across clients.
         await client.flush()
         await other.drain()
         await client.drain()
@@ -180,7 +180,7 @@ def server_facts(session: Session) -> Observation:
 
 @catalogue.case("client.max-payload", text="MaxPayloadError")
 def max_payload(session: Session) -> Observation:
-    """The client refuses by itself what INFO said is too large."""
+    """The client itself refuses messages larger than `max_payload` of INFO."""
 
     async def script() -> Observation:
         client = await connect(session, [])

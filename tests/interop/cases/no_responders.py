@@ -1,4 +1,4 @@
-"""No responders: a request nobody is there for is answered by the server with status 503."""
+"""No responders: a request without a subscriber is answered by the server with status 503."""
 
 from tests.interop.case import Catalogue
 from tests.interop.observation import Observation

@@ -70,7 +70,7 @@ def ping_line_feed_only(session: Session) -> Observation:
 
 @catalogue.case("core.op.pong-unasked")
 def pong_unasked(session: Session) -> Observation:
-    """A PONG nobody asked for is ignored."""
+    """A PONG without a PING is ignored."""
     return session.connect().exchange("PONG\r\npong what\r\n")
 
 

@@ -12,7 +12,7 @@ catalogue = Catalogue()
 
 
 def publish(client: WireClient, subject: str, count: int) -> list[str]:
-    """Publish 0, 1, 2… and return what the publisher itself got."""
+    """Publish 0, 1, 2… and return the frames that the publisher itself got."""
     data = "".join(f"PUB {subject} {len(str(n))}\r\n{n}\r\n" for n in range(count))
     return [str(frame) for frame in client.exchange(data)]
 
@@ -103,7 +103,7 @@ def member_leaves(session: Session) -> Observation:
 
 @catalogue.case("core.queue.max")
 def queue_max(session: Session) -> Observation:
-    """UNSUB with a number counts what this member got; after it the others get the rest."""
+    """UNSUB with a number counts the messages of this member; after it the others get the rest."""
     client, other = session.connect(), session.connect()
     client.exchange("SUB foo g 1\r\nUNSUB 1 2\r\n")
     first = publish(client, "foo", 3)

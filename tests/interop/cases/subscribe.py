@@ -176,7 +176,7 @@ def max_after_delivery(session: Session) -> Observation:
 
 @catalogue.case("core.unsub.max.counts-past-deliveries")
 def max_counts_past_deliveries(session: Session) -> Observation:
-    """The number counts from the SUB: what was delivered before the UNSUB is part of it."""
+    """The number counts from the SUB: messages delivered before the UNSUB are included."""
     client = session.connect()
     first = client.exchange("SUB foo 1\r\n" + publish("foo", "a", "b"))
     return {"before": first, "after": client.exchange("UNSUB 1 3\r\n" + publish("foo", "c", "d"))}

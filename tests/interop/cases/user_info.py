@@ -1,4 +1,4 @@
-"""$SYS.REQ.USER.INFO: what the server tells a user about itself, in any account."""
+"""$SYS.REQ.USER.INFO: the server's answer to a user about its own login, in any account."""
 
 import json
 from typing import Any

@@ -64,7 +64,7 @@ def calls_counted(session: Session) -> Observation:
 
 @catalogue.case("js.account.usage", own_server=True)
 def usage(session: Session) -> Observation:
-    """Usage is what the streams hold, by storage; reserved is what their `max_bytes` add up to."""
+    """Usage is the size of the streams, by storage; reserved is the sum of their `max_bytes`."""
     js = jetstream(session)
     js.create("ON-DISK", max_bytes=1000)
     js.create("ON-DISK-2")
@@ -91,7 +91,7 @@ def limits_shown(session: Session) -> Observation:
 
 @catalogue.case("js.account.limits-of-others", setup=ACCOUNTS, own_server=True)
 def limits_of_others(session: Session) -> Observation:
-    """An account enabled without limits has none, and what others use is not its own."""
+    """An account enabled without limits has none, and the usage of others is not its own."""
     plain = jetstream(session, **login("plain"))
     plain.create("MINE")
     plain.fill("MINE")
@@ -222,7 +222,7 @@ def server_reserved(session: Session) -> Observation:
 
 @catalogue.case("js.account.not-enabled", setup=ACCOUNTS, text="JetStream not enabled for account")
 def not_enabled(session: Session) -> Observation:
-    """An account without JetStream is told so by every call of the API."""
+    """Every call of the API by an account without JetStream has that error."""
     js = jetstream(session, **login("without"))
     calls = (
         "INFO",

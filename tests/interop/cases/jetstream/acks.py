@@ -97,7 +97,7 @@ def stream_deleted(session: Session) -> Observation:
 
 @catalogue.case("js.publish.subjects-updated")
 def subjects_updated(session: Session) -> Observation:
-    """An update takes subjects away and brings others, what is stored stays."""
+    """An update takes subjects away and brings others; stored messages stay."""
     js = with_stream(session, "MOVE", subjects=["MOVE.a"])
     seen = [js.ack_text("MOVE.a", "1")]
     js.update("MOVE", subjects=["MOVE.b"])
@@ -248,7 +248,7 @@ def ack_into_stream(session: Session) -> Observation:
 
 @catalogue.case("js.publish.ack-beside-subscribers")
 def ack_beside_subscribers(session: Session) -> Observation:
-    """Plain subscribers see what a stream stores; the publisher hears the stream's ack."""
+    """Plain subscribers get stored messages, too; the publisher gets the stream's ack."""
     js = with_stream(session, "BESIDE")
     watch = js.watch(session, "BESIDE.>")
     return [js.ack_text("BESIDE.a", "hi"), watch.take(1)]
@@ -272,7 +272,7 @@ def file_bytes(session: Session) -> Observation:
 
 @catalogue.case("js.publish.async")
 def persist_async(session: Session) -> Observation:
-    """A stream that persists later acknowledges in the same words, and shows what it acked."""
+    """A stream that persists later acknowledges in the same words, and shows acked messages."""
     js = with_stream(session, "LATER", persist_mode="async")
     return [js.ack_text("LATER.a", "one"), contents(js, "LATER"), js.state("LATER")]
 
@@ -300,7 +300,7 @@ def interest_checks_headers(session: Session) -> Observation:
 
 @catalogue.case("js.publish.work-queue-without-consumers")
 def work_queue_without_consumers(session: Session) -> Observation:
-    """A work queue without consumers keeps what is published."""
+    """A work queue without consumers keeps published messages."""
     js = with_stream(session, "WORK", retention="workqueue")
     return [js.ack_text("WORK.a", "one"), contents(js, "WORK")]
 
@@ -314,7 +314,7 @@ def empty_token(session: Session) -> Observation:
 
 @catalogue.case("js.publish.wildcard-subject")
 def wildcard_subject(session: Session) -> Observation:
-    """A published subject is literal: what looks like a wildcard is stored as it stands."""
+    """A published subject is literal: a token like a wildcard is stored as it stands."""
     js = with_stream(session, "WILD")
     return [js.ack_text("WILD.*", "x"), js.ack_text("WILD.>", "y"), contents(js, "WILD")]
 

@@ -1,4 +1,4 @@
-"""Advisories: what the server tells those who listen about streams and about calls of the API."""
+"""Advisories: messages of the server about streams and about calls of the API."""
 
 from tests.interop.case import Catalogue
 from tests.interop.jetstream import (
@@ -24,7 +24,7 @@ DELETES_MAX = 50
 
 @catalogue.case("js.advisory.stream-actions", own_server=True)
 def stream_actions(session: Session) -> Observation:
-    """Creating and updating a stream are told with the action and the stream's name."""
+    """Advisories of created and updated streams have the action and the stream's name."""
     js = jetstream(session)
     watch = js.watch(session, STREAMS)
     js.create("TOLD")
@@ -34,7 +34,7 @@ def stream_actions(session: Session) -> Observation:
 
 @catalogue.case("js.advisory.stream-deleted", own_server=True)
 def stream_deleted(session: Session) -> Observation:
-    """Deleting a stream is told; the oracle, in a hurry, may forget to, so it is asked again."""
+    """A deleted stream has an advisory; the oracle may forget it in a hurry: it is asked again."""
     js = jetstream(session)
     watch = js.watch(session, STREAMS)
     for _ in range(DELETES_MAX):
@@ -60,7 +60,7 @@ def frame(session: Session) -> Observation:
 
 @catalogue.case("js.advisory.create-again", own_server=True)
 def create_again(session: Session) -> Observation:
-    """A create that finds the stream there is not told; an update that changes nothing is."""
+    """A create of an existing stream has no advisory; an update that changes nothing has one."""
     js = jetstream(session)
     watch = js.watch(session, STREAMS)
     js.create("AGAIN")
@@ -99,7 +99,7 @@ def messages_untold(session: Session) -> Observation:
 
 @catalogue.case("js.advisory.audit", own_server=True)
 def audit(session: Session) -> Observation:
-    """A call is told whole: server, client, subject, request and response."""
+    """The advisory of a call is complete: server, client, subject, request and response."""
     js = jetstream(session)
     watch = js.watch(session, AUDIT)
     js.create("AUDITED")
@@ -108,7 +108,7 @@ def audit(session: Session) -> Observation:
 
 @catalogue.case("js.advisory.audit-error", own_server=True)
 def audit_error(session: Session) -> Observation:
-    """A call that fails is told too, with what was sent, JSON or not."""
+    """A call that fails has an advisory too, with the request as it was sent, JSON or not."""
     js = jetstream(session)
     watch = js.watch(session, AUDIT)
     js.api("STREAM.CREATE.AUDITED", "this is <no> JSON\n")
@@ -118,7 +118,7 @@ def audit_error(session: Session) -> Observation:
 
 @catalogue.case("js.advisory.audited-calls", own_server=True)
 def audited_calls(session: Session) -> Observation:
-    """Every call is told, save a get that succeeds; publishes and direct gets are no calls."""
+    """Every call has an advisory, save a successful get; publishes and direct gets are no calls."""
     js = jetstream(session)
     watch = js.watch(session, AUDIT)
     js.create("CALLS", allow_direct=True)
@@ -141,7 +141,7 @@ def audited_calls(session: Session) -> Observation:
 
 @catalogue.case("js.advisory.audit-client", own_server=True)
 def audit_client(session: Session) -> Observation:
-    """The client is described by what it said of itself in CONNECT."""
+    """The client is described by its options in CONNECT."""
     js = jetstream(session, name="the name", lang="py", version="1.2.3")
     watch = js.watch(session, AUDIT)
     js.api("STREAM.NAMES")
@@ -170,7 +170,7 @@ def other_account(session: Session) -> Observation:
 
 @catalogue.case("js.advisory.without-reply", own_server=True)
 def without_reply(session: Session) -> Observation:
-    """A call nobody waits for is told like any other."""
+    """A call without a reply subject has an advisory like any other."""
     js = jetstream(session)
     watch = js.watch(session, AUDIT)
     js.send_only("$JS.API.STREAM.NAMES")
@@ -179,7 +179,7 @@ def without_reply(session: Session) -> Observation:
 
 @catalogue.case("js.advisory.domain", setup=DOMAIN, own_server=True)
 def domain(session: Session) -> Observation:
-    """In a domain every advisory names it, and a call by its prefix is told as the plain one."""
+    """In a domain every advisory names it, and a call by its prefix appears as the plain one."""
     js = jetstream(session, prefix="$JS.hub.API.")
     watch = js.watch(session)
     js.create("DOMAINED")
@@ -200,7 +200,7 @@ def captured(session: Session) -> Observation:
 
 @catalogue.case("js.advisory.snapshot", own_server=True)
 def snapshot(session: Session) -> Observation:
-    """A backup is told when it begins, with the state it takes, and when it ends."""
+    """A backup has advisories at its begin, with the state it takes, and at its end."""
     js = jetstream(session)
     js.create("BACKED-UP")
     js.fill("BACKED-UP")

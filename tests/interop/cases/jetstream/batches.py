@@ -33,7 +33,7 @@ def atomic(session: Session, name: str, **config: object) -> JetStreamClient:
 def pair(
     js: JetStreamClient, stream: str, first: dict[str, str], second: dict[str, str]
 ) -> list[Observation]:
-    """The acks of a batch of two, and what the stream holds then."""
+    """The acks of a batch of two, and the contents of the stream then."""
     acks = [
         js.ack_text(f"{stream}.a", "one", {**member("p", 1), **first}),
         js.ack_text(f"{stream}.a", "two", {**member("p", 2, "1"), **second}),
@@ -168,7 +168,7 @@ def sequence_again(session: Session) -> Observation:
 
 @catalogue.case("js.batch.first-is-not-one")
 def first_is_not_one(session: Session) -> Observation:
-    """A batch begins with 1; what comes of a batch nobody began is told at once."""
+    """A batch begins with 1; other messages of a batch that has not begun are refused at once."""
     js = atomic(session, "BATCHTWO")
     return [
         js.ack_text("BATCHTWO", "x", member("b", 0)),
@@ -239,7 +239,7 @@ def limits_configured(session: Session) -> Observation:
 
 @catalogue.case("js.batch.abandoned", setup=SHORT_LIVED)
 def abandoned(session: Session) -> Observation:
-    """A batch nobody goes on with is dropped, and an advisory tells so."""
+    """A batch that does not go on is dropped, and has an advisory."""
     js = atomic(session, "BATCHLEFT")
     watch = js.watch(session, "$JS.EVENT.ADVISORY.STREAM.BATCH_ABANDONED.>")
     acks = [js.ack_text("BATCHLEFT", "x", member("b", 1))]
@@ -249,7 +249,7 @@ def abandoned(session: Session) -> Observation:
 
 @catalogue.case("js.batch.advisories")
 def advisories(session: Session) -> Observation:
-    """Gaps, too many messages and a level that is not met are told by advisories."""
+    """Gaps, too many messages and a level that is not met have advisories."""
     js = atomic(session, "BATCHTOLD")
     watch = js.watch(session, "$JS.EVENT.ADVISORY.STREAM.BATCH_ABANDONED.BATCHTOLD")
     told = []

@@ -50,7 +50,7 @@ def with_headers(session: Session) -> Observation:
 
 @catalogue.case("js.buffered.before-all-else")
 def before_all_else(session: Session) -> Observation:
-    """It is said before anything else, and also where a stream sends no acks."""
+    """A publish too large for the buffer is refused first of all, also by a stream without acks."""
     size = LEFT_BYTES + 1
     return [
         published(session, size, max_msg_size=10),
@@ -62,7 +62,7 @@ def before_all_else(session: Session) -> Observation:
 
 @catalogue.case("js.buffered.without-reply")
 def without_reply(session: Session) -> Observation:
-    """A publish that nobody wants to know about is dropped in silence."""
+    """A publish too large for the buffer, without a reply subject, is dropped in silence."""
     js = jetstream(session, "BUFFERED")
     js.create("BUFFERED")
     js.send_only(SUBJECT, "x" * ROOM_BYTES)

@@ -118,7 +118,7 @@ def unanswered(session: Session) -> Observation:
 
 @catalogue.case("js.consumer-ack.with-headers")
 def with_headers(session: Session) -> Observation:
-    """Headers of an ack are passed over; its body is what follows them."""
+    """Headers of an ack are ignored; its body follows them."""
     js = supplied(session, "CACK-HEADED", "a", "b")
     came = fetch(js, "CACK-HEADED", "C", 2)
     js.request(came[0].reply, "+ACK", {"X": "y"})
@@ -171,7 +171,7 @@ def floor_filtered(session: Session) -> Observation:
 
 @catalogue.case("js.consumer-ack.never-delivered")
 def never_delivered(session: Session) -> Observation:
-    """An ack or term of what was not delivered is neither done nor answered; a nak is answered."""
+    """Acks and terms of undelivered messages are neither done nor answered; a nak is answered."""
     js = supplied(session, "CACK-NEVER", "a", "b", "c")
     message = fetch(js, "CACK-NEVER", "C")[0]
     later, past = with_token(message, 5, 2), with_token(message, 5, 99)
@@ -210,7 +210,7 @@ def bad_sequence(session: Session) -> Observation:
 
 @catalogue.case("js.consumer-ack.token-count")
 def token_count(session: Session) -> Observation:
-    """An ack with a token too few has nobody to hear it; with a token too many neither."""
+    """An ack with a token too few or too many has no responders."""
     js = supplied(session, "CACK-COUNT", "a")
     message = fetch(js, "CACK-COUNT", "C")[0]
     return {
@@ -237,7 +237,7 @@ def long_form(session: Session) -> Observation:
 
 @catalogue.case("js.consumer-ack.long-form-elsewhere")
 def long_form_elsewhere(session: Session) -> Observation:
-    """The longer form with another domain, account or too few tokens has nobody to hear it."""
+    """The longer form with another domain, account or too few tokens has no responders."""
     js = supplied(session, "CACK-FAR", "a")
     message = fetch(js, "CACK-FAR", "C")[0]
     subjects = (
@@ -275,7 +275,7 @@ def old_delivery(session: Session) -> Observation:
 
 @catalogue.case("js.consumer-ack.all")
 def ack_all(session: Session) -> Observation:
-    """With policy `all` an ack is for a message and all before it; what is below is answered."""
+    """With policy `all` an ack is for a message and all before it; acks below it are answered."""
     js = supplied(session, "CACK-ALL", *"abcde", ack_policy="all")
     came = fetch(js, "CACK-ALL", "C", 4)
     shown: list[Observation] = []
@@ -287,7 +287,7 @@ def ack_all(session: Session) -> Observation:
 
 @catalogue.case("js.consumer-ack.all-after-redelivery")
 def all_after_redelivery(session: Session) -> Observation:
-    """With policy `all` an ack ends redeliveries of what is before it too."""
+    """With policy `all` an ack ends the redeliveries of messages before it too."""
     js = supplied(session, "CACK-ALLAGAIN", "a", "b", "c", ack_policy="all")
     came = fetch(js, "CACK-ALLAGAIN", "C", 3)
     ack(js, came[0], came[1], body="-NAK")
@@ -315,7 +315,7 @@ def ack_none(session: Session) -> Observation:
 
 @catalogue.case("js.consumer-ack.consumer-gone")
 def consumer_gone(session: Session) -> Observation:
-    """When the consumer is deleted nobody hears an ack."""
+    """After its consumer is deleted an ack has no responders."""
     js = supplied(session, "CACK-GONE", "a")
     message = fetch(js, "CACK-GONE", "C")[0]
     js.api("CONSUMER.DELETE.CACK-GONE.C")
@@ -379,7 +379,7 @@ def nak(session: Session) -> Observation:
 
 @catalogue.case("js.consumer-ack.nak-waiting")
 def nak_waiting(session: Session) -> Observation:
-    """A pull that waits is served with what is refused meanwhile."""
+    """A pull that waits is served with a message that gets a NAK meanwhile."""
     js = supplied(session, "CACK-NAKWAIT", "a")
     message = fetch(js, "CACK-NAKWAIT", "C")[0]
     one = puller(session, "CACK-NAKWAIT")
@@ -391,7 +391,7 @@ def nak_waiting(session: Session) -> Observation:
 
 @catalogue.case("js.consumer-ack.nak-late")
 def nak_late(session: Session) -> Observation:
-    """`-NAK` of what was acked is answered, and does nothing."""
+    """`-NAK` of an acked message is answered, and does nothing."""
     js = supplied(session, "CACK-NAKLATE", "a", "b", "c")
     came = fetch(js, "CACK-NAKLATE", "C", 2)
     ack(js, came[0])
@@ -475,7 +475,7 @@ def nak_delay_zero(session: Session) -> Observation:
 
 @catalogue.case("js.consumer-ack.nak-advisory")
 def nak_advisory(session: Session) -> Observation:
-    """A `-NAK` is told, with the numbers of its subject; one of what was acked is not."""
+    """A `-NAK` has an advisory with its subject's numbers; one of an acked message has none."""
     js = supplied(session, "CACK-NAKTOLD", "a", "b")
     watch = consumer_events(js, session, "MSG_NAKED", "CACK-NAKTOLD")
     came = fetch(js, "CACK-NAKTOLD", "C", 2)
@@ -488,7 +488,7 @@ def nak_advisory(session: Session) -> Observation:
 
 @catalogue.case("js.consumer-ack.term")
 def term(session: Session) -> Observation:
-    """`+TERM` ends deliveries of a message as an ack does; what follows it is the reason."""
+    """`+TERM` ends deliveries of a message as an ack does; the text after it is the reason."""
     js = supplied(session, "CACK-TERM", "a", "b", "c")
     came = fetch(js, "CACK-TERM", "C", 3)
     answers = [
@@ -583,7 +583,7 @@ def stall_timeout(session: Session) -> Observation:
 
 @catalogue.case("js.consumer-ack.stall-redelivery")
 def stall_redelivery(session: Session) -> Observation:
-    """With as many unacked as allowed what is refused is delivered again, and only that."""
+    """With as many unacked as allowed, only messages with a NAK are delivered again."""
     js = supplied(session, "CACK-STALLNAK", "a", "b", "c", max_ack_pending=2)
     came = fetch(js, "CACK-STALLNAK", "C", 2)
     ack(js, came[1], body="-NAK")
@@ -595,7 +595,7 @@ def stall_redelivery(session: Session) -> Observation:
 
 @catalogue.case("js.consumer-ack.metric", masks=(ACK_TIME,))
 def metric(session: Session) -> Observation:
-    """Sampled acks are told with the numbers of their subject and the time they took."""
+    """Sampled acks have advisories with the numbers of their subject and the time they took."""
     js = supplied(session, "CACK-METRIC", "a", "b", sample_freq="100")
     watch = js.watch(session, f"{METRICS}CACK-METRIC.*")
     came = fetch(js, "CACK-METRIC", "C", 2)

@@ -54,7 +54,7 @@ def asked(js: JetStreamClient, call: str, stream: str, **config: object) -> Obse
 
 @catalogue.case("js.consumer.form.name-in-subject")
 def form_name_in_subject(session: Session) -> Observation:
-    """A name in the subject is the name, whatever the body says of it."""
+    """A name in the subject is the name, whatever the name in the body is."""
     js = with_stream(session, "SUBJECT-NAMED")
     return {
         "alone": asked(js, "CREATE.SUBJECT-NAMED.A", "SUBJECT-NAMED"),
@@ -143,7 +143,7 @@ def reply_bytes(session: Session) -> Observation:
 
 @catalogue.case("js.consumer.create.again")
 def again(session: Session) -> Observation:
-    """A durable asked for again is told as it is, by each action; it keeps its place."""
+    """Every action on an existing durable is answered with its state; it keeps its place."""
     js = with_stream(session, "MADE-AGAIN")
     js.fill("MADE-AGAIN.a", "MADE-AGAIN.b", "MADE-AGAIN.c")
     first = new_durable(js, "MADE-AGAIN", "C")

@@ -54,7 +54,7 @@ catalogue = Catalogue(JETSTREAM)
 
 
 def next_beat(inbox: Listener, holds: Callable[[Delivery], bool] = lambda beat: True) -> Delivery:
-    """The next heartbeat of which it holds; all else is passed over."""
+    """The next heartbeat for which `holds` is true; all other deliveries are dropped."""
     for _ in range(BEATS_MAX):
         while not _is_beat(one := inbox.next()):
             pass
@@ -78,7 +78,7 @@ def without_id(subject: str) -> Observation:
 
 
 def beat_seen(beat: Delivery) -> Observation:
-    """A heartbeat, what is drawn in it set apart."""
+    """A heartbeat, without the id that the server draws."""
     headers = [
         [name, without_id(value) if name == "Nats-Consumer-Stalled" else value]
         for name, value in beat.tree["headers"]
@@ -189,7 +189,7 @@ def filtered(session: Session) -> Observation:
 
 @catalogue.case("js.heartbeat.max-pending")
 def max_pending(session: Session) -> Observation:
-    """A consumer that waits for acks has heartbeats, which stop at what it sent."""
+    """A consumer that waits for acks has heartbeats, which stop at its last delivery."""
     _, inbox = pushed(session, "BEATFULL", *("BEATFULL",) * 4, max_ack_pending=2)
     return next_beat(inbox).seen
 
@@ -272,7 +272,7 @@ def not_stalled(session: Session) -> Observation:
 
 @catalogue.case("js.flow.answer")
 def answer(session: Session) -> Observation:
-    """An answer makes room for what was sent before the request, and the window twice as large."""
+    """An answer frees the room of messages sent before the request, and doubles the window."""
     js, inbox = flowing(session, "FLOWANSWER", 400)
     windows = [Window(inbox)]
     for _ in range(2):

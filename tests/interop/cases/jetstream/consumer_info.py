@@ -130,7 +130,7 @@ def published(session: Session) -> Observation:
 
 @catalogue.case("js.consumer.info.waiting")
 def waiting(session: Session) -> Observation:
-    """A pull that waits is counted; it goes with the one who asked."""
+    """A pull that waits is counted; it goes with its client."""
     js = with_stream(session, "INFO-WAITING")
     new_durable(js, "INFO-WAITING", "C")
     puller = receiver(session, "info.waiting")
@@ -144,7 +144,7 @@ def waiting(session: Session) -> Observation:
 
 @catalogue.case("js.consumer.info.push-bound")
 def push_bound(session: Session) -> Observation:
-    """A push is bound while somebody listens to where it goes."""
+    """A push consumer is bound while its deliver subject has a subscription."""
     js = with_stream(session, "INFO-BOUND")
     new_durable(js, "INFO-BOUND", "C", deliver_subject="info.bound")
     listener = receiver(session, "info.bound")
@@ -182,7 +182,7 @@ def push_bound_wildcard(session: Session) -> Observation:
 
 @catalogue.case("js.consumer.info.push-bound-early")
 def push_bound_early(session: Session) -> Observation:
-    """A push that somebody already listens for is bound in the reply that tells of it."""
+    """A push consumer with a subscription already there is bound in the reply to its creation."""
     js = with_stream(session, "INFO-EARLY")
     receiver(session, "info.early")
     return new_durable(js, "INFO-EARLY", "C", deliver_subject="info.early")
@@ -190,7 +190,7 @@ def push_bound_early(session: Session) -> Observation:
 
 @catalogue.case("js.consumer.info.purged")
 def purged(session: Session) -> Observation:
-    """After a purge nothing is pending, and the consumer stands behind what was purged."""
+    """After a purge nothing is pending, and the consumer stands behind the purged messages."""
     js = filled(session, "INFO-PURGED")
     fetch(js, "INFO-PURGED", "C")
     js.api("STREAM.PURGE.INFO-PURGED")
@@ -426,7 +426,7 @@ def stream_deleted(session: Session) -> Observation:
 
 @catalogue.case("js.consumer.gone.pull-inactive")
 def pull_inactive(session: Session) -> Observation:
-    """A pull that nobody asks goes after its threshold, a durable too; one without stays."""
+    """A consumer without pulls goes after its threshold, a durable too; one without it stays."""
     js = with_stream(session, "GONE-PULL")
     create_consumer(js, "GONE-PULL", "EPHEMERAL", inactive_threshold=50 * MILLISECOND_NS)
     new_durable(js, "GONE-PULL", "DURABLE", inactive_threshold=50 * MILLISECOND_NS)
@@ -437,7 +437,7 @@ def pull_inactive(session: Session) -> Observation:
 
 @catalogue.case("js.consumer.gone.push-inactive")
 def push_inactive(session: Session) -> Observation:
-    """A push that nobody listens to goes after its threshold; one that is bound stays."""
+    """A push consumer without listeners goes after its threshold; a bound one stays."""
     js = with_stream(session, "GONE-PUSH")
     receiver(session, "gone.push.heard")
     create_consumer(
@@ -490,7 +490,7 @@ def restart_durable(session: Session) -> Observation:
 
 @catalogue.case("js.consumer.restart.redelivered", own_server=True)
 def restart_redelivered(session: Session) -> Observation:
-    """After a restart it is known what was delivered more than once."""
+    """After a restart the redelivered messages are known."""
     js = filled(session, "RESTARTED")
     (message,) = fetch(js, "RESTARTED", "C")
     ack(js, message, body="-NAK")

@@ -170,7 +170,7 @@ def purge(session: Session) -> Observation:
 
 @catalogue.case("js.pending.purge-sequence")
 def purge_sequence(session: Session) -> Observation:
-    """A purge up to a sequence takes what is before it."""
+    """A purge up to a sequence takes the messages before it."""
     js = counting(session, "PENDPURGES", *"abcdef")
     js.api("STREAM.PURGE.PENDPURGES", {"seq": 4})
     pending(js, "PENDPURGES", 3)
@@ -188,7 +188,7 @@ def purge_keep(session: Session) -> Observation:
 
 @catalogue.case("js.pending.rollup")
 def rollup(session: Session) -> Observation:
-    """A roll-up takes what was before it, and is pending itself."""
+    """A roll-up takes the messages before it, and is pending itself."""
     js = with_stream(session, "PENDROLL", allow_rollup_hdrs=True)
     add(js, "PENDROLL", *"abab")
     new_durable(js, "PENDROLL", "C")
@@ -275,7 +275,7 @@ def filter_removed(session: Session) -> Observation:
 
 @catalogue.case("js.pending.unheard")
 def unheard(session: Session) -> Observation:
-    """A consumer that nobody listens to counts as any other."""
+    """A push consumer without listeners counts as any other."""
     js = counting(session, "PENDPUSH", deliver_subject=target("PENDPUSH"))
     add(js, "PENDPUSH", *"abc")
     js.api("STREAM.MSG.DELETE.PENDPUSH", {"seq": 2})

@@ -1,4 +1,4 @@
-"""Consumers paused, unpinned, reset and deleted, and what is told of that to those who listen."""
+"""Consumers paused, unpinned, reset and deleted, and the advisories of that."""
 
 import time
 from datetime import UTC, datetime
@@ -66,7 +66,7 @@ def soon() -> str:
 
 @catalogue.case("js.consumer.pause.reply", masks=(PAUSE_REMAINING,))
 def pause_reply(session: Session) -> Observation:
-    """A pause is told in UTC with what remains of it, and INFO tells it too."""
+    """The reply to a pause has its end in UTC and the time left, and INFO has them too."""
     js = filled(session, "PAUSE-REPLY")
     call = "CONSUMER.PAUSE.PAUSE-REPLY.C"
     return {
@@ -233,7 +233,7 @@ def reset_to_floor(session: Session) -> Observation:
 def reset_to_sequence(session: Session) -> Observation:
     """A reset goes to a sequence, back, forth, and past the end.
 
-    Not to the first one: the oracle, in a hurry, then tells of the state it wrote before.
+    A reset to the first one is left out: the oracle, in a hurry, answers it with an older state.
     """
     js = filled(session, "RESET-SEQUENCE")
     messages = fetch(js, "RESET-SEQUENCE", "C", 3)
@@ -279,7 +279,7 @@ def reset_below_time(session: Session) -> Observation:
 
 @catalogue.case("js.consumer.reset.request")
 def reset_request(session: Session) -> Observation:
-    """A reset passes by what it does not know; an error has no sequence beside it."""
+    """A reset ignores unknown fields; an error has no sequence beside it."""
     js = filled(session, "RESET-REQUEST")
     call = "CONSUMER.RESET.RESET-REQUEST.C"
     bodies = ("", "{}", "null", '{"colour":1}', '{"seq":-1}', '{"seq":"1"}', "[]", "garbage", "{")
@@ -291,7 +291,7 @@ def reset_request(session: Session) -> Observation:
 
 @catalogue.case("js.consumer.reset.missing")
 def reset_missing(session: Session) -> Observation:
-    """A consumer answers its reset itself: where there is none, nobody does."""
+    """A consumer answers its reset itself: for a missing one there is no answer."""
     js = filled(session, "RESET-MISSING")
     delete_consumer(js, "RESET-MISSING", "C")
     calls = ("RESET-MISSING.C", "RESET-MISSING.NONE", "NO-SUCH-STREAM.C")
@@ -366,7 +366,7 @@ def delete_direct(session: Session) -> Observation:
 
 @catalogue.case("js.consumer.advisory.actions", own_server=True)
 def advisory_actions(session: Session) -> Observation:
-    """That a consumer is made and deleted is told."""
+    """Advisories are sent for a created and for a deleted consumer."""
     js = with_stream(session, "TOLD")
     watch = js.watch(session, CONSUMERS)
     new_durable(js, "TOLD", "C")
@@ -388,7 +388,7 @@ def advisory_domain(session: Session) -> Observation:
 
 @catalogue.case("js.consumer.advisory.untold", own_server=True)
 def advisory_untold(session: Session) -> Observation:
-    """Updates, repeated creates, resets and refusals are not told."""
+    """Updates, repeated creates, resets and refusals have no advisories."""
     js = with_stream(session, "UNTOLD")
     watch = js.watch(session, CONSUMERS)
     new_durable(js, "UNTOLD", "C")
@@ -404,7 +404,7 @@ def advisory_untold(session: Session) -> Observation:
 
 @catalogue.case("js.consumer.advisory.expired", own_server=True)
 def advisory_expired(session: Session) -> Observation:
-    """That a consumer went because nobody asked is told like any end."""
+    """A consumer that is removed for inactivity has an advisory like any deleted one."""
     js = with_stream(session, "EXPIRED")
     watch = js.watch(session, CONSUMERS)
     create_consumer(js, "EXPIRED", "C", inactive_threshold=1)
@@ -413,7 +413,7 @@ def advisory_expired(session: Session) -> Observation:
 
 @catalogue.case("js.consumer.advisory.pause", own_server=True)
 def advisory_pause(session: Session) -> Observation:
-    """A pause is told, another end of it, and a resume; what changes nothing is not."""
+    """A pause, its new end and a resume have advisories; a request without a change has none."""
     js = with_stream(session, "PAUSED")
     new_durable(js, "PAUSED", "C")
     watch = js.watch(session, CONSUMERS)
@@ -430,7 +430,7 @@ def advisory_pause(session: Session) -> Observation:
 
 @catalogue.case("js.consumer.advisory.pause-created", own_server=True)
 def advisory_pause_created(session: Session) -> Observation:
-    """A consumer made paused is told twice, as made and as paused."""
+    """A consumer created paused has two advisories, as created and as paused."""
     js = with_stream(session, "PAUSED")
     watch = js.watch(session, CONSUMERS)
     new_durable(js, "PAUSED", "C", pause_until=FAR)
@@ -439,7 +439,7 @@ def advisory_pause_created(session: Session) -> Observation:
 
 @catalogue.case("js.consumer.advisory.pause-ended", own_server=True)
 def advisory_pause_ended(session: Session) -> Observation:
-    """The end of a pause is told when it comes."""
+    """The end of a pause has an advisory when it comes."""
     js = with_stream(session, "PAUSED")
     new_durable(js, "PAUSED", "C")
     watch = js.watch(session, CONSUMERS)
@@ -457,7 +457,7 @@ def advisory_pause_ended(session: Session) -> Observation:
     masks=(Mask("**.advisory.pinned_id", is_nuid, "drawn for each pin"),),
 )
 def advisory_pins(session: Session) -> Observation:
-    """That a client is pinned is told, and that it is unpinned by request."""
+    """A client that is pinned has an advisory, and one that is unpinned by request."""
     js = filled(session, "PINS", **PINNED)
     watch = js.watch(session, CONSUMERS)
     fetch(js, "PINS", "C", group="g", expires=4 * SECOND_NS)
@@ -468,7 +468,7 @@ def advisory_pins(session: Session) -> Observation:
 
 @catalogue.case("js.consumer.advisory.unpin-nobody", own_server=True)
 def advisory_unpin_nobody(session: Session) -> Observation:
-    """An unpin is told even if nobody was pinned."""
+    """An unpin has an advisory even if no client was pinned."""
     js = filled(session, "PINS", **PINNED)
     watch = js.watch(session, CONSUMERS)
     js.api("CONSUMER.UNPIN.PINS.C", {"group": "g"})
@@ -477,7 +477,7 @@ def advisory_unpin_nobody(session: Session) -> Observation:
 
 @catalogue.case("js.consumer.advisory.audited", own_server=True)
 def advisory_audited(session: Session) -> Observation:
-    """Calls about consumers are told like all calls; a reset and a pull are none."""
+    """Calls about consumers have advisories like all calls; a reset and a pull are no calls."""
     js = jetstream(session)
     js.create("AUDITED")
     watch = js.watch(session, f"{EVENTS}API")
@@ -495,7 +495,7 @@ def advisory_audited(session: Session) -> Observation:
 
 @catalogue.case("js.consumer.advisory.direct", own_server=True)
 def advisory_direct(session: Session) -> Observation:
-    """A direct consumer is told of, too."""
+    """A direct consumer has advisories, too."""
     js = with_stream(session, "TOLD-DIRECT")
     watch = js.watch(session, CONSUMERS)
     direct = {"direct": True, "deliver_subject": "told.direct"}

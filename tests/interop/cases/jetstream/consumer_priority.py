@@ -231,7 +231,7 @@ def overflow_negative(session: Session) -> Observation:
 
 @catalogue.case("js.priority.pin")
 def pin_first(session: Session) -> Observation:
-    """The first pull served is pinned: the message says as what, and INFO says so too."""
+    """The first pull served is pinned: the message has its pin, and so has INFO."""
     js = grouped(session, "PRIO-PIN", "pinned_client", "a", "b")
     message, pin = pinned(js, "PRIO-PIN")
     groups = consumer_info(js, "PRIO-PIN", "C")["priority_groups"]
@@ -270,7 +270,7 @@ def pin_mismatch(session: Session) -> Observation:
 
 @catalogue.case("js.priority.pin-unknown", text="423 Nats-Wrong-Pin-Id")
 def pin_unknown(session: Session) -> Observation:
-    """A pull with a pin where nobody is pinned is refused when there is a message for it."""
+    """A pull with a pin, but no client pinned, is refused when there is a message for it."""
     js = grouped(session, "PRIO-WRONG", "pinned_client")
     one = asked(session, js, "PRIO-WRONG", "one", 1, id="wrong", batch=3, max_bytes=900)
     add(js, "PRIO-WRONG", "a", pending=1)
@@ -345,7 +345,7 @@ def unpin_refused(session: Session) -> Observation:
 
 @catalogue.case("js.priority.pin-advisories", masks=(PINNED_ID,))
 def pin_advisories(session: Session) -> Observation:
-    """Pinning is told with the pin, unpinning with its reason, also where nobody was pinned."""
+    """Advisories of pinning have the pin, of unpinning its reason, also if none was pinned."""
     js = grouped(session, "PRIO-TOLD", "pinned_client", "a")
     up = consumer_events(js, session, "PINNED", "PRIO-TOLD")
     down = consumer_events(js, session, "UNPINNED", "PRIO-TOLD")
@@ -357,7 +357,7 @@ def pin_advisories(session: Session) -> Observation:
 
 @catalogue.case("js.priority.pin-timeout")
 def pin_timeout(session: Session) -> Observation:
-    """One who does not pull again in time is unpinned, which is told; one who waits is next."""
+    """A client that does not pull in time is unpinned, with an advisory; a waiting one is next."""
     js = grouped(session, "PRIO-TIMEOUT", "pinned_client", "a", "b", priority_timeout=2 * SHORT_NS)
     down = consumer_events(js, session, "UNPINNED", "PRIO-TIMEOUT")
     pinned(js, "PRIO-TIMEOUT")

@@ -1,4 +1,4 @@
-"""Pulls: how messages are asked for, which come, in which order, to whom, and how they look.
+"""Pulls: their forms, the messages they get, the order of both, and the form of a delivery.
 
 Messages are stored before their consumer is made: what is stored later reaches the oracle's
 consumers through a queue, and a pull may overtake it.
@@ -30,7 +30,7 @@ from tests.interop.observation import Observation
 from tests.interop.session import Session
 
 LONG_NS = 30 * SECOND_NS
-"""Longer than any script waits: what comes of such a pull came at once."""
+"""Longer than any script waits: all deliveries of such a pull came at once."""
 SHORT_NS = 300 * MILLISECOND_NS
 LONG_AGO = "2020-01-01T00:00:00Z"
 FAR_AHEAD = "2100-01-01T00:00:00Z"
@@ -223,7 +223,7 @@ def number(session: Session) -> Observation:
 
 @catalogue.case("js.pull.number-many")
 def number_many(session: Session) -> Observation:
-    """A pull for more than there is gets what there is and waits for the rest, without limit."""
+    """A pull for more than there is gets all messages and waits for the rest, without limit."""
     js = supplied(session, "PULL-MANY", "a", "b")
     one = puller(session, "PULL-MANY")
     one.pull("PULL-MANY", "C", "3")
@@ -301,7 +301,7 @@ def bad_types(session: Session) -> Observation:
 
 @catalogue.case("js.pull.no-reply-subject")
 def no_reply_subject(session: Session) -> Observation:
-    """A pull without a reply subject is passed over."""
+    """A pull without a reply subject is ignored."""
     js = supplied(session, "PULL-MUTE", "a")
     js.send_only(f"{NEXT}PULL-MUTE.C")
     js.send_only(f"{NEXT}PULL-MUTE.C", {"batch": 1, "expires": LONG_NS})
@@ -452,7 +452,7 @@ def headers_only_bytes(session: Session) -> Observation:
 
 @catalogue.case("js.pull.filter")
 def filter_wildcard(session: Session) -> Observation:
-    """A filter with wildcards takes what matches; the rest is neither delivered nor pending."""
+    """A filter with wildcards takes its matches; the rest is neither delivered nor pending."""
     subjects = ("a.x", "b.x", "a.y.z", "a", "a.z")
     js = supplied(session, "PULL-FILTER", *subjects, filter_subject="PULL-FILTER.a.*")
     before = state(js, "PULL-FILTER")
@@ -496,7 +496,7 @@ def deliver_last(session: Session) -> Observation:
 
 @catalogue.case("js.pull.deliver-new")
 def deliver_new(session: Session) -> Observation:
-    """Deliver policy `new` begins with what is stored after the consumer was made."""
+    """Deliver policy `new` begins with the messages stored after the consumer was made."""
     js = supplied(session, "PULL-NEW", "a", "b", deliver_policy="new")
     before = state(js, "PULL-NEW")
     nothing = payloads(fetch(js, "PULL-NEW", "C"))

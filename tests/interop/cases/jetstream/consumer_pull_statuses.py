@@ -1,8 +1,8 @@
 """Every status a pull is answered with: its text, its headers, and when it comes.
 
-A status that comes at once is told by a pull that would wait longer than any script; one that comes
-after the pull ran out by the time that has passed; one that never comes by what comes of a later
-pull, as a consumer takes pulls one after another.
+A status comes at once if its pull would wait longer than any script; it comes after the pull ran
+out if that time has passed; it never comes if a later pull is answered without it, as a consumer
+takes pulls one after another.
 """
 
 import time
@@ -61,7 +61,7 @@ def message_bytes(message: Delivery) -> int:
 
 @catalogue.case("js.pull-status.no-messages", text="404 No Messages")
 def no_messages(session: Session) -> Observation:
-    """A pull that does not wait and finds nothing is told so at once, without headers."""
+    """A pull that does not wait and finds nothing gets its status at once, without headers."""
     js = supplied(session, "STATUS-404")
     frame = js.request_frame(f"{NEXT}STATUS-404.C", {"batch": 1, "no_wait": True})
     line, rest = frame.split("\r\n", 1)
@@ -70,7 +70,7 @@ def no_messages(session: Session) -> Observation:
 
 @catalogue.case("js.pull-status.no-messages-left")
 def no_messages_left(session: Session) -> Observation:
-    """A pull that does not wait gets what there is, and then is told that there is no more."""
+    """A pull that does not wait gets the messages there are, and then the status that ends it."""
     js = supplied(session, "STATUS-LEFT", "a", "b")
     came = seen(fetch(js, "STATUS-LEFT", "C", 5))
     return {"came": came, "state": state(js, "STATUS-LEFT")}
@@ -78,7 +78,7 @@ def no_messages_left(session: Session) -> Observation:
 
 @catalogue.case("js.pull-status.no-wait-filled")
 def no_wait_filled(session: Session) -> Observation:
-    """A pull that does not wait and is filled is told nothing more."""
+    """A pull that does not wait and is filled gets no status."""
     js = supplied(session, "STATUS-FILLED", "a", "b")
     one = puller(session, "STATUS-FILLED")
     one.pull("STATUS-FILLED", "C", {"batch": 2, "no_wait": True})
@@ -119,7 +119,7 @@ def no_wait_served_later(session: Session) -> Observation:
 
 @catalogue.case("js.pull-status.timeout", text="408 Request Timeout")
 def timeout(session: Session) -> Observation:
-    """A pull that runs out is told so then, and how many messages and bytes it still wanted."""
+    """A pull that runs out gets a status with the messages and bytes that it still wanted."""
     js = supplied(session, "STATUS-408")
     one = puller(session, "STATUS-408")
     since = time.monotonic()
@@ -148,7 +148,7 @@ def timeout_rest(session: Session) -> Observation:
 
 @catalogue.case("js.pull-status.timeout-negative")
 def timeout_negative(session: Session) -> Observation:
-    """A pull whose time is over before it begins is told so at once, and gets no message."""
+    """A pull whose time is over before it begins gets a status at once, and no message."""
     js = supplied(session, "STATUS-PAST", "a")
     one = puller(session, "STATUS-PAST")
     one.pull("STATUS-PAST", "C", {"batch": 2, "expires": -1})
@@ -157,7 +157,7 @@ def timeout_negative(session: Session) -> Observation:
 
 @catalogue.case("js.pull-status.timeout-no-batch")
 def timeout_no_batch(session: Session) -> Observation:
-    """A pull that runs out and named no batch wanted nothing, it says, or less."""
+    """The status of a pull that runs out without a batch has a rest of zero or less."""
     js = supplied(session, "STATUS-ZERO")
     return [
         js.request(f"{NEXT}STATUS-ZERO.C", {"expires": SHORT_NS}),
@@ -192,7 +192,7 @@ def no_timeout(session: Session) -> Observation:
 
 @catalogue.case("js.pull-status.timeout-unheard")
 def timeout_unheard(session: Session) -> Observation:
-    """A pull nobody listens for any more runs out unsaid, also when somebody listens again."""
+    """A pull without a listener runs out without a status, also if a listener comes back."""
     js = supplied(session, "STATUS-UNHEARD")
     one = puller(session, "STATUS-UNHEARD")
     one.pull("STATUS-UNHEARD", "C", {"batch": 3, "expires": SHORT_NS})
@@ -206,7 +206,7 @@ def timeout_unheard(session: Session) -> Observation:
 
 @catalogue.case("js.pull-status.requests-pending", text="408 Requests Pending")
 def requests_pending(session: Session) -> Observation:
-    """A pull that does not wait is told at once when those before it want all there is."""
+    """A pull that does not wait gets a status at once if pulls before it want all messages."""
     js = supplied(session, "STATUS-BUSY", "a", "b", pause_until=FAR_AHEAD)
     one = puller(session, "STATUS-BUSY")
     one.pull("STATUS-BUSY", "C", {"batch": 3, "expires": LONG_NS})
@@ -267,7 +267,7 @@ def max_bytes_headers(session: Session) -> Observation:
 
 @catalogue.case("js.pull-status.max-bytes-headers-only")
 def max_bytes_headers_only(session: Session) -> Observation:
-    """With `headers_only` what counts is what is sent, not the payload left out."""
+    """With `headers_only` the bytes that are sent count, not the payload left out."""
     js = with_stream(session, "STATUS-HEADONLY")
     js.publish("STATUS-HEADONLY", "x" * 1000)
     new_durable(js, "STATUS-HEADONLY", "C", headers_only=True)
@@ -291,7 +291,7 @@ def max_bytes_used_up(session: Session) -> Observation:
 
 @catalogue.case("js.pull-status.max-bytes-after-some")
 def max_bytes_after_some(session: Session) -> Observation:
-    """A message larger than what is left ends a pull that was served some; it tells what is."""
+    """A message larger than the bytes left ends a pull that was served some, with its rest."""
     js = supplied(session, "STATUS-SOME", "a", "b", "c")
     new_durable(js, "STATUS-SOME", "D")
     size = sum(message_bytes(each) for each in fetch(js, "STATUS-SOME", "D", 2))
@@ -326,7 +326,7 @@ def max_bytes_not_positive(session: Session) -> Observation:
 
 @catalogue.case("js.pull-status.batch-completed", text="409 Batch Completed")
 def batch_completed(session: Session) -> Observation:
-    """A pull with bytes that has its batch is told at once that it has, and what bytes are left."""
+    """A pull with bytes whose batch is complete gets a status at once, with the bytes left."""
     js = supplied(session, "STATUS-DONE", "a", "b")
     new_durable(js, "STATUS-DONE", "D")
     sizes = [message_bytes(each) for each in fetch(js, "STATUS-DONE", "D", 2)]
@@ -412,7 +412,7 @@ def max_waiting(session: Session) -> Observation:
 
 @catalogue.case("js.pull-status.max-waiting-heartbeat")
 def max_waiting_heartbeat(session: Session) -> Observation:
-    """A pull that is to hear heartbeats is not told that too many wait: it will miss them."""
+    """A pull with heartbeats gets no status that too many wait: it will miss its heartbeats."""
     js = supplied(session, "STATUS-FULLBEAT", max_waiting=1)
     one = puller(session, "STATUS-FULLBEAT")
     one.pull("STATUS-FULLBEAT", "C", {"batch": 1, "expires": LONG_NS})
@@ -426,7 +426,7 @@ def max_waiting_heartbeat(session: Session) -> Observation:
 
 @catalogue.case("js.pull-status.max-waiting-no-wait")
 def max_waiting_no_wait(session: Session) -> Observation:
-    """A pull that does not wait and finds nothing is told that first, also where too many wait."""
+    """A pull that does not wait and finds nothing gets that status first, also if too many wait."""
     js = supplied(session, "STATUS-FULLNOW", max_waiting=1)
     one = puller(session, "STATUS-FULLNOW")
     one.pull("STATUS-FULLNOW", "C", {"batch": 1, "expires": LONG_NS})
@@ -436,7 +436,7 @@ def max_waiting_no_wait(session: Session) -> Observation:
 
 @catalogue.case("js.pull-status.max-waiting-gone")
 def max_waiting_gone(session: Session) -> Observation:
-    """A pull nobody listens for any more makes room for another."""
+    """A pull without a listener makes room for another."""
     js = supplied(session, "STATUS-FREED", max_waiting=1)
     gone, other = puller(session, "STATUS-FREED", "gone"), puller(session, "STATUS-FREED", "other")
     gone.pull("STATUS-FREED", "C", {"batch": 1, "expires": LONG_NS})
@@ -451,7 +451,7 @@ def max_waiting_gone(session: Session) -> Observation:
 
 @catalogue.case("js.pull-status.deleted", text="409 Consumer Deleted")
 def deleted(session: Session) -> Observation:
-    """Pulls that wait are told at once when their consumer is deleted, without headers."""
+    """Pulls that wait get a status at once when their consumer is deleted, without headers."""
     js = supplied(session, "STATUS-DELETED")
     one = puller(session, "STATUS-DELETED")
     for count in (1, 2):
@@ -463,7 +463,7 @@ def deleted(session: Session) -> Observation:
 
 @catalogue.case("js.pull-status.stream-deleted")
 def stream_deleted(session: Session) -> Observation:
-    """Pulls that wait are told the same when the stream is deleted with its consumers."""
+    """Pulls that wait get that status too when the stream is deleted with its consumers."""
     js = supplied(session, "STATUS-NOSTREAM")
     one = puller(session, "STATUS-NOSTREAM")
     one.pull("STATUS-NOSTREAM", "C", {"batch": 3, "expires": LONG_NS})
@@ -474,14 +474,14 @@ def stream_deleted(session: Session) -> Observation:
 
 @catalogue.case("js.pull-status.push-based", text="409 Consumer is push based")
 def push_based(session: Session) -> Observation:
-    """A pull from a consumer that pushes is refused whatever it says."""
+    """A pull from a push consumer is refused whatever its body is."""
     js = supplied(session, "STATUS-PUSH", deliver_subject="status-push")
     return refused(js, "STATUS-PUSH", None, "5", "{", {"batch": 1, "no_wait": True})
 
 
 @catalogue.case("js.pull-status.shutdown", text="409 Server Shutdown", own_server=True)
 def shutdown(session: Session) -> Observation:
-    """Pulls that wait are told of the end of the server, with what they still wanted."""
+    """Pulls that wait get a status at the end of the server, with their rest."""
     js = supplied(session, "STATUS-SHUTDOWN")
     one = puller(session, "STATUS-SHUTDOWN")
     one.pull("STATUS-SHUTDOWN", "C", {"batch": 3, "max_bytes": 9, "expires": LONG_NS})
@@ -544,7 +544,7 @@ def heartbeat_sequences(session: Session) -> Observation:
 
 @catalogue.case("js.pull-status.heartbeat-until-timeout")
 def heartbeat_until_timeout(session: Session) -> Observation:
-    """Heartbeats go on until the pull runs out, which is told as ever."""
+    """Heartbeats go on until the pull runs out, which has its usual status."""
     supplied(session, "STATUS-BEATEND")
     one = puller(session, "STATUS-BEATEND")
     one.pull(

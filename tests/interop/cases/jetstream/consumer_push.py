@@ -82,7 +82,7 @@ def pushed(
 ) -> tuple[JetStreamClient, Listener]:
     """A new stream with a message on each subject, and a durable `C` that pushes to the listener.
 
-    It has a heartbeat, and does not send anything twice while the script runs.
+    The consumer has a heartbeat, and sends no message twice while the script runs.
     """
     js = with_stream(session, stream, **(stream_config or {}))
     js.fill(*subjects)
@@ -145,7 +145,7 @@ def later(seconds: float) -> str:
     return (datetime.now(UTC) + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
-# --- what is sent -------------------------------------------------------------------------------
+# --- deliveries ---------------------------------------------------------------------------------
 
 
 @catalogue.case("js.push.message")
@@ -169,7 +169,7 @@ def backlog(session: Session) -> Observation:
 
 @catalogue.case("js.push.info")
 def info(session: Session) -> Observation:
-    """INFO tells what was sent, and that somebody listens."""
+    """INFO has the deliveries, and that there is a listener."""
     js, inbox = pushed(session, "PUSHINFO", *("PUSHINFO",) * 3)
     until_idle(inbox)
     return consumer_info(js, "PUSHINFO", "C")
@@ -190,7 +190,7 @@ def headers_only(session: Session) -> Observation:
 
 @catalogue.case("js.push.filter")
 def filtered(session: Session) -> Observation:
-    """One filter: only what matches is sent and counted."""
+    """One filter: only matching messages are sent and counted."""
     _, inbox = pushed(
         session,
         "PUSHFILTER",
@@ -202,7 +202,7 @@ def filtered(session: Session) -> Observation:
 
 @catalogue.case("js.push.filters")
 def filters(session: Session) -> Observation:
-    """Several filters: what matches any, in the order of the stream."""
+    """Several filters: messages that match any of them, in the order of the stream."""
     subjects = [f"PUSHFILTERS.{name}" for name in ("c", "a", "b.1", "d", "a", "b.2", "c.1")]
     _, inbox = pushed(
         session,
@@ -245,7 +245,7 @@ def pull_refused(session: Session) -> Observation:
 
 @catalogue.case("js.push.metric", masks=(ACK_TIME,))
 def metric(session: Session) -> Observation:
-    """An ack that is sampled is told with its delay; a nak or a term is not."""
+    """A sampled ack has an advisory with its delay; a nak or a term has none."""
     js, inbox = pushed(session, "PUSHMETRIC", *("PUSHMETRIC",) * 3, sample_freq="100%")
     watch = js.watch(session, "$JS.EVENT.METRIC.>")
     received = messages(inbox, 3)
@@ -271,7 +271,7 @@ def no_interest(session: Session) -> Observation:
 
 @catalogue.case("js.push.interest.wildcard")
 def wildcard_is_no_interest(session: Session) -> Observation:
-    """A subscription with a wildcard hears what is sent, but nothing is sent for it."""
+    """A subscription with a wildcard gets deliveries, but causes none."""
     js = with_stream(session, "PUSHWILD")
     wide = listener(session, "to.PUSHWILD.*")
     new_durable(js, "PUSHWILD", "C", deliver_subject="to.PUSHWILD.x")
@@ -297,7 +297,7 @@ def queue_is_no_interest(session: Session) -> Observation:
 
 @catalogue.case("js.push.interest.lost")
 def interest_lost(session: Session) -> Observation:
-    """When the last listener leaves, sending stops; the next one hears what came since."""
+    """When the last listener leaves, sending stops; the next one gets the messages since then."""
     js, inbox = pushed(session, "PUSHLOST", "PUSHLOST.a")
     before = seen(until_idle(inbox))
     inbox.leave()
@@ -388,7 +388,7 @@ def group_all_hear(session: Session) -> Observation:
 
 @catalogue.case("js.push.ephemeral.left")
 def ephemeral_left(session: Session) -> Observation:
-    """An ephemeral is removed when its listener has been gone for the threshold, and told."""
+    """An ephemeral without a listener is removed after the threshold, with an advisory."""
     js = with_stream(session, "PUSHEPH")
     inbox = listener(session, target("PUSHEPH"))
     create_consumer(
@@ -404,7 +404,7 @@ def ephemeral_left(session: Session) -> Observation:
 
 @catalogue.case("js.push.ephemeral.unheard")
 def ephemeral_unheard(session: Session) -> Observation:
-    """An ephemeral nobody ever listened to is removed."""
+    """An ephemeral that never had a listener is removed."""
     js = with_stream(session, "PUSHUNHEARD")
     made = create_consumer(
         js, "PUSHUNHEARD", "C", deliver_subject=target("PUSHUNHEARD"), inactive_threshold=SHORT_NS
@@ -476,7 +476,7 @@ def term(session: Session) -> Observation:
 
 @catalogue.case("js.push.ack.max-deliver")
 def max_deliver(session: Session) -> Observation:
-    """After the last delivery that is allowed a message is given up, which is told."""
+    """After the last delivery that is allowed a message is given up, with an advisory."""
     js, inbox = pushed(session, "PUSHMAX", "PUSHMAX", ack_wait=SHORT_NS, max_deliver=2)
     watch = js.watch(session, "$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES.PUSHMAX.>")
     received = seen(messages(inbox, 2))
@@ -486,7 +486,7 @@ def max_deliver(session: Session) -> Observation:
 
 @catalogue.case("js.push.ack-none")
 def ack_none(session: Session) -> Observation:
-    """Without acks everything counts as acked when it is sent, and nobody hears an ack."""
+    """Without acks everything counts as acked when it is sent, and an ack has no responders."""
     js, inbox = pushed(session, "PUSHFREE", *("PUSHFREE",) * 3, ack_policy="none")
     received = messages(inbox, 3)
     unheard = js.request(received[0].reply, "+ACK")["status"]
@@ -603,7 +603,7 @@ def update_deliver_subject(session: Session) -> Observation:
 
 @catalogue.case("js.push.update.filter")
 def update_filter(session: Session) -> Observation:
-    """Another filter holds for what was not sent yet; what was sent may still be acked."""
+    """Another filter holds for messages not sent yet; sent ones may still be acked."""
     subjects = [f"PUSHREFILTER.{name}" for name in ("a", "b", "a", "b")]
     js, inbox = pushed(
         session, "PUSHREFILTER", *subjects, filter_subject="PUSHREFILTER.a", max_ack_pending=1
@@ -646,7 +646,7 @@ def update_refused(session: Session) -> Observation:
 
 @catalogue.case("js.push.pause", masks=(PAUSE_REMAINING,))
 def pause(session: Session) -> Observation:
-    """A paused consumer sends nothing but heartbeats; resumed, it sends what has come."""
+    """A paused consumer sends nothing but heartbeats; resumed, it sends the messages since."""
     js, inbox = pushed(session, "PUSHPAUSE")
     until = later(600)
     paused = js.api("CONSUMER.PAUSE.PUSHPAUSE.C", {"pause_until": until})
@@ -660,7 +660,7 @@ def pause(session: Session) -> Observation:
 
 @catalogue.case("js.push.pause.passes")
 def pause_passes(session: Session) -> Observation:
-    """A pause ends by itself, and what has come is sent."""
+    """A pause ends by itself, and the messages since are sent."""
     js, inbox = pushed(session, "PUSHPASS")
     js.api("CONSUMER.PAUSE.PUSHPASS.C", {"pause_until": later(1)})
     js.fill("PUSHPASS")
@@ -670,7 +670,7 @@ def pause_passes(session: Session) -> Observation:
 
 @catalogue.case("js.push.pause.acks")
 def pause_acks(session: Session) -> Observation:
-    """Acks are taken while paused; what is refused comes again only after the pause."""
+    """Acks are taken while paused; a message with a NAK comes again only after the pause."""
     js, inbox = pushed(session, "PUSHHELD", *("PUSHHELD",) * 2)
     received = messages(inbox, 2)
     js.api("CONSUMER.PAUSE.PUSHHELD.C", {"pause_until": later(600)})

@@ -55,7 +55,7 @@ def ack_wait(session: Session) -> Observation:
 
 @catalogue.case("js.redelivery.no-pull")
 def no_pull(session: Session) -> Observation:
-    """While nobody pulls, what ran out of time is neither delivered nor counted as redelivered."""
+    """Without pulls, messages whose wait ran out are not delivered nor counted as redelivered."""
     js = supplied(session, "AGAIN-NOPULL", "a", "b", ack_wait=ACK_WAIT_NS)
     fetch(js, "AGAIN-NOPULL", "C")
     let_pass(js, "AGAIN-NOPULL", 3 * ACK_WAIT_NS)
@@ -229,7 +229,7 @@ def max_deliver_nak(session: Session) -> Observation:
 
 @catalogue.case("js.redelivery.max-deliver-one")
 def max_deliver_one(session: Session) -> Observation:
-    """With one delivery allowed what is not acked in time is given up then, and not counted."""
+    """With one delivery allowed, a message not acked in time is given up and not counted."""
     js = supplied(session, "AGAIN-ONE", "a", "b", ack_wait=ACK_WAIT_NS, max_deliver=1)
     watch = consumer_events(js, session, "MAX_DELIVERIES", "AGAIN-ONE")
     fetch(js, "AGAIN-ONE", "C")
@@ -280,7 +280,7 @@ def max_deliver_stall(session: Session) -> Observation:
 
 @catalogue.case("js.redelivery.too-large")
 def too_large(session: Session) -> Observation:
-    """A pull too small for what comes again does not count as a delivery of it."""
+    """A pull too small for a redelivery does not count as a delivery."""
     js = supplied(session, "AGAIN-LARGE", "a")
     ack(js, *fetch(js, "AGAIN-LARGE", "C"), body="-NAK")
     small = fetch(js, "AGAIN-LARGE", "C", max_bytes=5)
@@ -289,7 +289,7 @@ def too_large(session: Session) -> Observation:
 
 @catalogue.case("js.redelivery.unheard")
 def unheard(session: Session) -> Observation:
-    """A pull nobody listens for does not count as a delivery of what comes again."""
+    """A pull without a listener does not count as a redelivery."""
     js = supplied(session, "AGAIN-DEAF", "a")
     message = fetch(js, "AGAIN-DEAF", "C")[0]
     one = puller(session, "AGAIN-DEAF")
@@ -302,7 +302,7 @@ def unheard(session: Session) -> Observation:
 
 @catalogue.case("js.redelivery.deleted")
 def deleted(session: Session) -> Observation:
-    """A message deleted before it was acked is no longer waited for, and told as terminated."""
+    """A message deleted before its ack is no longer waited for, with an advisory as terminated."""
     js = supplied(session, "AGAIN-DELETED", "a", "b", "c")
     watch = consumer_events(js, session, "MSG_TERMINATED", "AGAIN-DELETED")
     fetch(js, "AGAIN-DELETED", "C", 2)
@@ -314,7 +314,7 @@ def deleted(session: Session) -> Observation:
 
 @catalogue.case("js.redelivery.limit")
 def limit(session: Session) -> Observation:
-    """A message pushed out by a limit before it was acked is told as terminated, too."""
+    """A message pushed out by a limit before it was acked has an advisory as terminated, too."""
     js = supplied(session, "AGAIN-LIMIT", "a", "b", stream_config={"max_msgs": 2})
     watch = consumer_events(js, session, "MSG_TERMINATED", "AGAIN-LIMIT")
     fetch(js, "AGAIN-LIMIT", "C")

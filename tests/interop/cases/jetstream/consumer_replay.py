@@ -67,7 +67,7 @@ def start_all(session: Session) -> Observation:
 
 @catalogue.case("js.start.last")
 def start_last(session: Session) -> Observation:
-    """Last begins with the last message, and goes on with what comes."""
+    """Last begins with the last message, and goes on with those that come."""
     js = filled(session, "STARTLAST", *"abc")
     before, inbox = started(session, js, "STARTLAST", deliver_policy="last")
     first = messages(inbox, 1)
@@ -125,7 +125,7 @@ def start_new(session: Session) -> Observation:
 
 @catalogue.case("js.start.new-unheard")
 def start_new_unheard(session: Session) -> Observation:
-    """New is what came since the consumer was made, not since somebody listens."""
+    """New messages are those since the consumer was made, not since it has a listener."""
     js = filled(session, "STARTNEWU", *"ab")
     new_durable(js, "STARTNEWU", "C", deliver_policy="new", deliver_subject=target("STARTNEWU"))
     js.fill("STARTNEWU.c")
@@ -146,7 +146,7 @@ def start_empty(session: Session) -> Observation:
 
 @catalogue.case("js.start.emptied")
 def start_emptied(session: Session) -> Observation:
-    """On a stream that was emptied every policy begins behind what was there."""
+    """On a stream that was emptied every policy begins behind the old messages."""
     made: dict[str, Observation] = {}
     for policy in ("all", "last", "new", "last_per_subject"):
         js = filled(session, "STARTOUT", *"abc")
@@ -161,7 +161,7 @@ def start_emptied(session: Session) -> Observation:
 
 @catalogue.case("js.start.per-subject")
 def per_subject(session: Session) -> Observation:
-    """The last of each subject in the order of the stream, then what comes."""
+    """The last of each subject in the order of the stream, then the messages that come."""
     js = filled(session, "STARTPER", *"abacab")
     before, inbox = started(
         session, js, "STARTPER", deliver_policy="last_per_subject", filter_subject="STARTPER.>"
@@ -307,7 +307,7 @@ def original_filtered(session: Session) -> Observation:
 
 @catalogue.case("js.replay.caught-up")
 def caught_up(session: Session) -> Observation:
-    """Once it has caught up, what comes is sent when it comes."""
+    """After a replay has caught up, new messages are sent when they come."""
     js = filled(session, "REPLAYNEW", "a")
     inbox = listener(session, target("REPLAYNEW"))
     config = {"deliver_subject": target("REPLAYNEW"), "replay_policy": "original"}

@@ -139,7 +139,7 @@ def ack_none(session: Session) -> Observation:
 
 @catalogue.case("js.restart.ack-all", own_server=True)
 def ack_all(session: Session) -> Observation:
-    """A consumer that acks all remembers its floor and what stands above it."""
+    """A consumer that acks all remembers its floor and the deliveries above it."""
     js = filled(session, 5)
     new_durable(js, S, "C", ack_policy="all", ack_wait=LONG_NS)
     received = fetch(js, S, "C", 4)
@@ -171,7 +171,7 @@ def start(session: Session) -> Observation:
 
 @catalogue.case("js.restart.filter", own_server=True)
 def filtered(session: Session) -> Observation:
-    """A filter is remembered as it was changed last, and what is to come counted by it."""
+    """A filter is remembered as it was changed last, and the messages to come are counted by it."""
     js = filled(session, 4)
     new_durable(js, S, "C", filter_subject=f"{S}.1", ack_wait=LONG_NS)
     fetch(js, S, "C")
@@ -209,7 +209,7 @@ def ephemeral(session: Session) -> Observation:
 
 @catalogue.case("js.restart.ephemeral-left", own_server=True)
 def ephemeral_left(session: Session) -> Observation:
-    """An ephemeral to which nobody comes back is removed."""
+    """An ephemeral whose listener does not come back is removed."""
     js = filled(session)
     inbox = listener(session, target(S))
     config = {"deliver_subject": target(S), "inactive_threshold": SHORT_NS}
@@ -288,7 +288,7 @@ def interest(session: Session) -> Observation:
 
 @catalogue.case("js.restart.interest-nobody", own_server=True)
 def interest_nobody(session: Session) -> Observation:
-    """The sequences of what nobody wanted stay used."""
+    """The sequences of messages that no consumer wanted stay used."""
     js = filled(session, retention="interest")
     new_durable(js, S, "C", filter_subject=f"{S}.1")
     js.fill(f"{S}.1", f"{S}.2", f"{S}.2")
@@ -297,7 +297,7 @@ def interest_nobody(session: Session) -> Observation:
 
 @catalogue.case("js.restart.queue", own_server=True)
 def queue(session: Session) -> Observation:
-    """Of a work queue what was acked stays gone; the rest is there, and still waits for its ack."""
+    """Acked messages of a work queue stay gone; the others are there, and still wait for acks."""
     js = filled(session, 4, retention="workqueue")
     new_durable(js, S, "C", ack_wait=LONG_NS)
     received = fetch(js, S, "C", 3)

@@ -25,7 +25,7 @@ DURABLE: dict[str, object] = {"durable_name": "C", "ack_policy": "explicit"}
 
 @catalogue.case("js.consumer.update.error.bound", text="consumer name already in use")
 def bound(session: Session) -> Observation:
-    """A push that somebody listens to is not sent elsewhere; anything else may change."""
+    """A push consumer with a listener keeps its deliver subject; anything else may change."""
     js = with_stream(session, "UPDATE-BOUND")
     new_durable(js, "UPDATE-BOUND", "C", deliver_subject="update-bound.one")
     receiver(session, "update-bound.one")
@@ -76,7 +76,7 @@ def filter_pending(session: Session) -> Observation:
 
 @catalogue.case("js.consumer.update.filter-delivers")
 def filter_delivers(session: Session) -> Observation:
-    """With another filter what it matches is brought from where the consumer stood."""
+    """With another filter its matches are delivered from the consumer's position on."""
     js = with_stream(session, "UPDATE-BRINGS")
     js.fill(*(f"UPDATE-BRINGS.{word}" for word in "abab"))
     new_durable(js, "UPDATE-BRINGS", "C", filter_subject="UPDATE-BRINGS.a")

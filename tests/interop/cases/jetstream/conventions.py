@@ -47,14 +47,14 @@ def too_many_tokens(session: Session) -> Observation:
 
 @catalogue.case("js.api.empty-tokens")
 def empty_tokens(session: Session) -> Observation:
-    """A subject with an empty token reaches nobody, the API neither."""
+    """A subject with an empty token has no responders, not even the API."""
     js = jetstream(session)
     return {call: js.request(API + call) for call in ("STREAM.INFO.", "STREAM..S", ".")}
 
 
 @catalogue.case("js.api.unattended")
 def unattended(session: Session) -> Observation:
-    """Direct reads and pulls are answered by streams and consumers; without one there is nobody."""
+    """Streams and consumers answer direct reads and pulls; without one there are no responders."""
     js = jetstream(session, "NOT-DIRECT")
     js.create("NOT-DIRECT")
     calls = (
@@ -69,7 +69,7 @@ def unattended(session: Session) -> Observation:
 
 @catalogue.case("js.api.unattended-siblings")
 def unattended_siblings(session: Session) -> Observation:
-    """Beside direct reads and pulls, what is no call is met with silence."""
+    """Unknown calls with the subjects next to direct reads and pulls are met with silence."""
     js = jetstream(session)
     return {call: js.unanswered(API + call) for call in ("DIRECT.FOO", "CONSUMER.MSG.NEXT")}
 
@@ -84,7 +84,7 @@ def no_consumers(session: Session) -> Observation:
 
 @catalogue.case("js.consumers.no-stream")
 def no_stream_for_consumers(session: Session) -> Observation:
-    """Calls about consumers of a stream that is not there say that it is not."""
+    """Calls about consumers of a missing stream are refused with its absence."""
     js = jetstream(session)
     return {call: js.api(call) for call in consumer_calls("NO-SUCH-STREAM")}
 
@@ -101,7 +101,7 @@ def consumer_calls(stream: str) -> tuple[str, ...]:
 
 @catalogue.case("js.api.outside-prefix")
 def outside_prefix(session: Session) -> Observation:
-    """Outside the prefix of the API there is nobody, and the server says so."""
+    """Outside the prefix of the API a request has no responders."""
     js = jetstream(session)
     return {subject: js.request(subject) for subject in ("$JS.API", "$JS.INFO", "JS.API.INFO")}
 
@@ -134,7 +134,7 @@ def clustering(session: Session) -> Observation:
 
 @catalogue.case("js.api.reply-frame")
 def reply_frame(session: Session) -> Observation:
-    """A reply is a plain message without headers, whose JSON escapes what HTML would need."""
+    """A reply is a plain message without headers, whose JSON escapes the characters of HTML."""
     js = jetstream(session, "REPLY-FRAME")
     js.create("REPLY-FRAME", subjects=["reply-frame.>"], metadata={"<&>": "\u2028"})
     frame = js.request_frame("$JS.API.STREAM.LIST", {"subject": "reply-frame.>"})
@@ -188,7 +188,7 @@ def leveled(js: JetStreamClient, level: str) -> Observation:
 
 @catalogue.case("js.api.level-too-high")
 def level_too_high(session: Session) -> Observation:
-    """A level above the server's, or what is no number, is refused."""
+    """A level above the server's, or one that is no number, is refused."""
     js = jetstream(session)
     levels = ("6", "99999999999999999999", "five", "1.0", "0x1", "5 ", "1,2")
     return {level: leveled(js, level) for level in levels}
@@ -297,7 +297,7 @@ def domain_prefix_buckets(session: Session) -> Observation:
 
 @catalogue.case("js.domain.unknown", setup=DOMAIN)
 def domain_unknown(session: Session) -> Observation:
-    """A domain nobody has, has no responders."""
+    """An unknown domain has no responders."""
     js = jetstream(session)
     return {
         "other": js.request("$JS.other.API.INFO"),
@@ -313,7 +313,7 @@ def domain_none_configured(session: Session) -> Observation:
 
 @catalogue.case("js.off.no-responders", setup=Setup())
 def off(session: Session) -> Observation:
-    """Without JetStream nobody answers the API, and the server says so."""
+    """Without JetStream the API has no responders."""
     js = jetstream(session)
     calls = ("INFO", "STREAM.NAMES", "STREAM.CREATE.OFF", "DIRECT.GET.OFF", "FOO")
     return {call: js.api(call) for call in calls}
@@ -321,7 +321,7 @@ def off(session: Session) -> Observation:
 
 @catalogue.case("js.sync-always.acks", setup=SYNC_ALWAYS)
 def sync_always(session: Session) -> Observation:
-    """With `sync_interval: always` a client sees what it sees without."""
+    """With `sync_interval: always` a client sees no difference."""
     js = jetstream(session, "SYNCED", "SYNCED-ASYNC")
     created = [js.create("SYNCED"), js.create("SYNCED-ASYNC", persist_mode="async")]
     acks = [js.ack_text(name, "x") for name in ("SYNCED", "SYNCED-ASYNC", "SYNCED")]

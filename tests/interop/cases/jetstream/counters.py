@@ -19,7 +19,7 @@ def counters(session: Session, name: str, **config: object) -> JetStreamClient:
 
 @catalogue.case("js.counter.ack")
 def ack(session: Session) -> Observation:
-    """The ack of an increment has the sum, as text; the sum is what is stored."""
+    """The ack of an increment has the sum, as text; the sum is stored."""
     js = counters(session, "COUNT")
     acks = [js.ack_text("COUNT.a", "", incr(value)) for value in ("1", "41", "+8", "-60", "0")]
     return [acks, contents(js, "COUNT")]
@@ -137,7 +137,7 @@ def one_write(session: Session) -> Observation:
 
 @catalogue.case("js.counter.msg-size")
 def msg_size(session: Session) -> Observation:
-    """It is the stored sum that has to fit."""
+    """The stored sum has to fit into `max_msg_size`, not the increment."""
     headers = "NATS/1.0\r\nNats-Incr: 99\r\n\r\n"
     js = counters(session, "COUNTSIZE", max_msg_size=len(headers) + len('{"val":"99"}'))
     return [js.ack_text("COUNTSIZE", "", incr("99")) for _ in range(2)]
@@ -171,7 +171,7 @@ def after_restart(session: Session) -> Observation:
 
 @catalogue.case("js.counter.transformed")
 def transformed(session: Session) -> Observation:
-    """The subject that counts is the one that is stored."""
+    """Increments are summed by the stored subject, not by the published one."""
     js = counters(
         session, "COUNTMAP", subject_transform={"src": "COUNTMAP.*", "dest": "COUNTMAP.one"}
     )

@@ -73,7 +73,7 @@ def ids(session: Session) -> Observation:
 
 @catalogue.case("js.dedupe.window-passes")
 def window_passes(session: Session) -> Observation:
-    """After the window the id may be used again, and the new sequence is what it stands for."""
+    """After the window the id may be used again, and then stands for the new sequence."""
     js = with_stream(session, "DUPWINDOW", duplicate_window=WINDOW_NS_MIN)
     first = js.ack_text("DUPWINDOW", "one", with_id("x"))
     return [first, ack_when_forgotten(js, "DUPWINDOW", "x"), contents(js, "DUPWINDOW")]
@@ -108,7 +108,7 @@ def after_delete(session: Session) -> Observation:
 
 @catalogue.case("js.dedupe.after-limits")
 def after_limits(session: Session) -> Observation:
-    """So is the id of a message that a limit removed."""
+    """The id of a message that a limit removed is remembered."""
     js = with_stream(session, "DUPLIMIT", max_msgs=1)
     acks = [js.ack_text("DUPLIMIT", "", with_id(value)) for value in ("x", "y", "x")]
     return [acks, js.state("DUPLIMIT")["messages"]]
@@ -150,7 +150,7 @@ def refused_is_forgotten(session: Session) -> Observation:
 
 @catalogue.case("js.dedupe.discarded-is-forgotten")
 def discarded_is_forgotten(session: Session) -> Observation:
-    """So is the id of a message that a full stream did not take."""
+    """The id of a message that a full stream refused is free."""
     js = with_stream(session, "DUPFULL", max_msgs=1, discard="new")
     js.fill("DUPFULL")
     acks = [js.ack_text("DUPFULL", "one", with_id("x"))]
@@ -174,7 +174,7 @@ def after_other_checks(session: Session) -> Observation:
 
 @catalogue.case("js.dedupe.before-other-checks")
 def before_other_checks(session: Session) -> Observation:
-    """A duplicate is told so before its rollup, its last id and its TTL are looked at."""
+    """A duplicate is answered before its rollup, its last id and its TTL are checked."""
     js = with_stream(session, "DUPFIRST", allow_msg_ttl=True)
     js.ack_text("DUPFIRST", "one", with_id("x"))
     return [

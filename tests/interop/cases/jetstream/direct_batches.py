@@ -14,7 +14,7 @@ catalogue = Catalogue(JETSTREAM)
 
 @catalogue.case("js.direct.batch")
 def batch(session: Session) -> Observation:
-    """A batch is so many messages and an end, each with what is still pending."""
+    """A batch is so many messages and an end, each with the count of those still pending."""
     js = readable(session, "MANY", "a", "b", "c", "d")
     return direct_batch(js, "MANY", {"seq": 1, "batch": 3})
 
@@ -53,7 +53,7 @@ def batch_negative(session: Session) -> Observation:
 
 @catalogue.case("js.direct.batch-deleted")
 def batch_deleted(session: Session) -> Observation:
-    """A batch steps over what is deleted, also at its begin."""
+    """A batch skips deleted messages, also at its begin."""
     js = readable(session, "MANYGAPS", "a", "b", "c", "d", "e")
     for seq in (2, 4):
         js.api("STREAM.MSG.DELETE.MANYGAPS", {"seq": seq})
@@ -74,7 +74,7 @@ def batch_not_found(session: Session) -> Observation:
 
 @catalogue.case("js.direct.batch-next")
 def batch_next(session: Session) -> Observation:
-    """A batch of a subject counts what is pending of the subject."""
+    """A batch of a subject counts the pending messages of the subject."""
     js = readable(session, "MANYNEXT", "a", "b", "a", "b", "a")
     requests: list[dict[str, object]] = [
         {"next_by_subj": "MANYNEXT.a", "batch": 2},
@@ -109,7 +109,7 @@ def batch_bytes(session: Session) -> Observation:
 
 @catalogue.case("js.direct.batch-no-headers")
 def batch_no_headers(session: Session) -> Observation:
-    """Without headers only the end tells what is pending, which is what was before the batch."""
+    """Without headers only the end has a pending count, which is the one before the batch."""
     js = readable(session, "MANYPLAIN", "a", "b", "c")
     return direct_batch(js, "MANYPLAIN", {"seq": 1, "batch": 2, "no_hdr": True})
 
@@ -158,7 +158,7 @@ def multi_none(session: Session) -> Observation:
 
 @catalogue.case("js.direct.multi-of-an-empty-stream")
 def multi_of_empty(session: Session) -> Observation:
-    """Neither has an empty stream, nor one that was purged."""
+    """An empty stream, and one that was purged, have no results."""
     js = readable(session, "LASTSVOID")
     seen = [direct_batch(js, "LASTSVOID", {"multi_last": [">"]})]
     js.fill("LASTSVOID.a")
@@ -221,7 +221,7 @@ def multi_outside(session: Session) -> Observation:
 
 @catalogue.case("js.direct.multi-up-to-time")
 def multi_up_to_time(session: Session) -> Observation:
-    """So they are up to a time; the message of that time is after it."""
+    """The last of each subject may be asked for up to a time, without the message of that time."""
     js = readable(session, "LASTSWHEN", "a", "b", "a", "c")
     time = js.api("STREAM.MSG.GET.LASTSWHEN", {"seq": 3})["message"]["time"]["moment"]
     return [

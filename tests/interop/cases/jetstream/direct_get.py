@@ -1,4 +1,4 @@
-"""Direct reads of one message: by sequence, by subject, by time, and what is no request."""
+"""Direct reads of one message: by sequence, by subject, by time, and malformed requests."""
 
 from tests.interop.case import Catalogue
 from tests.interop.jetstream import DOMAIN, JETSTREAM, JetStreamClient
@@ -217,7 +217,7 @@ def bad_request(session: Session) -> Observation:
 
 @catalogue.case("js.direct.ignored-options")
 def ignored_options(session: Session) -> Observation:
-    """Options that do not matter for a single read are passed over."""
+    """Options that do not matter for a single read are ignored."""
     js = readable(session, "READMORE", "a", "b")
     requests: list[dict[str, object]] = [
         {"seq": 1, "up_to_seq": 1},
@@ -231,7 +231,7 @@ def ignored_options(session: Session) -> Observation:
 
 @catalogue.case("js.direct.api-level", text="412 Required Api Level")
 def api_level(session: Session) -> Observation:
-    """A level of the API that is not met is told before the request is looked at."""
+    """A level of the API that is not met is refused before the request is read."""
     js = readable(session, "READLEVEL", "a")
     subject = "$JS.API.DIRECT.GET.READLEVEL"
     return [
@@ -276,7 +276,7 @@ def switched(session: Session) -> Observation:
 
 @catalogue.case("js.direct.deleted-stream")
 def deleted_stream(session: Session) -> Observation:
-    """After its stream is deleted there is nobody to answer."""
+    """After its stream is deleted a read has no responders."""
     js = readable(session, "READDROP", "a")
     js.api("STREAM.DELETE.READDROP")
     return js.direct("READDROP", {"seq": 1})
@@ -302,7 +302,7 @@ def by_subject(session: Session) -> Observation:
 
 @catalogue.case("js.direct.subject-wildcards")
 def by_subject_wildcards(session: Session) -> Observation:
-    """That subject may have wildcards as well."""
+    """The subject in the subject of a direct read may have wildcards."""
     js = readable(session, "READSTAR", "a.x", "b.x", "a.y")
     subjects = ("READSTAR.*.x", "READSTAR.a.>", ">", "*")
     return [js.direct(f"READSTAR.{subject}") for subject in subjects]

@@ -1,4 +1,4 @@
-"""Expectations: headers that make a publish conditional on what the stream holds."""
+"""Expectations: headers that make a publish conditional on the contents of the stream."""
 
 from tests.interop.case import Catalogue
 from tests.interop.jetstream import JETSTREAM
@@ -209,7 +209,7 @@ def last_id_after_removal(session: Session) -> Observation:
 
 @catalogue.case("js.expected.order")
 def order(session: Session) -> Observation:
-    """Of several failed expectations the first told is the stream, then subject, last, id."""
+    """Of several failed expectations the first is refused: stream, then subject, last, id."""
     js = with_stream(session, "EXPORDER")
     js.fill("EXPORDER.a", "EXPORDER.b")
     failing = {LAST_ID: "q", LAST: "9", LAST_OF_SUBJECT: "9", STREAM: "OTHER"}

@@ -187,7 +187,7 @@ def ping_gap_ok(session: Session) -> Observation:
 
 @catalogue.case("js.fast.gap-fail")
 def gap_fail(session: Session) -> Observation:
-    """A gap is told and ends the batch: what came before it is acked as the whole."""
+    """A gap is reported and ends the batch: the messages before it are acked as the whole."""
     js = fast(session, "FASTGAP")
     publisher = FastBatch(js, "FASTGAP")
     publisher.send(1, START, "one")
@@ -259,7 +259,7 @@ def id_too_long(session: Session) -> Observation:
 
 @catalogue.case("js.fast.unknown", text="batch publish ID unknown")
 def unknown(session: Session) -> Observation:
-    """A message of a batch nobody began is refused, and so is one after the commit."""
+    """A message of a batch that has not begun is refused, and so is one after the commit."""
     js = fast(session, "FASTLOST")
     publisher = FastBatch(js, "FASTLOST")
     for seq, operation in ((2, APPEND), (2, COMMIT), (2, COMMIT_EOB), (2, PING)):
@@ -283,7 +283,7 @@ def too_many(session: Session) -> Observation:
 
 @catalogue.case("js.fast.abandoned", setup=SHORT_LIVED)
 def abandoned(session: Session) -> Observation:
-    """A batch nobody goes on with is forgotten; what it stored stays."""
+    """A batch that does not go on is forgotten; its stored messages stay."""
     js = fast(session, "FASTLEFT")
     first, second = FastBatch(js, "FASTLEFT", "first"), FastBatch(js, "FASTLEFT", "second")
     first.send(1, START, "one")
@@ -300,7 +300,7 @@ def abandoned(session: Session) -> Observation:
 
 @catalogue.case("js.fast.error-at-the-start")
 def error_at_start(session: Session) -> Observation:
-    """An error of the first message is told as for a plain publish, after the flow."""
+    """An error of the first message is answered as for a plain publish, after the flow."""
     js = fast(session, "FASTBAD")
     publisher = FastBatch(js, "FASTBAD")
     publisher.send(1, START, Nats_Expected_Stream="OTHER")
@@ -321,7 +321,7 @@ def error_at_start_gap_ok(session: Session) -> Observation:
 
 @catalogue.case("js.fast.error-later")
 def error_later(session: Session) -> Observation:
-    """An error later is told with its sequence and ends the batch with an ack of what is stored."""
+    """A later error has its sequence and ends the batch with an ack of the stored messages."""
     js = fast(session, "FASTWORSE")
     publisher = FastBatch(js, "FASTWORSE")
     publisher.send(1, START, "one")
@@ -343,7 +343,7 @@ def error_later_gap_ok(session: Session) -> Observation:
 
 @catalogue.case("js.fast.error-at-commit")
 def error_at_commit(session: Session) -> Observation:
-    """An error of the commit is told, and what is stored is acked."""
+    """An error of the commit is sent, and the stored messages are acked."""
     js = fast(session, "FASTLAST")
     seen: list[Observation] = []
     for gap in ("fail", "ok"):
@@ -356,7 +356,7 @@ def error_at_commit(session: Session) -> Observation:
 
 @catalogue.case("js.fast.duplicate")
 def duplicate(session: Session) -> Observation:
-    """A duplicate in a batch is passed over silently, and counted."""
+    """A duplicate in a batch is skipped silently, and counted."""
     js = fast(session, "FASTDUP")
     publisher = FastBatch(js, "FASTDUP")
     publisher.send(1, START, "one", Nats_Msg_Id="a")

@@ -9,7 +9,7 @@ catalogue = Catalogue(JETSTREAM)
 
 
 def created(session: Session, name: str, *bodies: str) -> Observation:
-    """For each body what a create says: the error, or the configuration it understood."""
+    """The reply to a create with each body: the error, or the configuration it understood."""
     js = jetstream(session, name)
     return {body: understood(js, name, body) for body in bodies}
 
@@ -37,7 +37,7 @@ def unknown_field(session: Session) -> Observation:
 
 @catalogue.case("js.json.unknown-field-lax", setup=LAX)
 def unknown_field_lax(session: Session) -> Observation:
-    """With `strict: false` an unknown field is passed over, wrong types and broken JSON are not."""
+    """With `strict: false` an unknown field is ignored, wrong types and broken JSON are not."""
     return created(
         session,
         "LAX",
@@ -86,7 +86,7 @@ def enum_values(session: Session) -> Observation:
     text="invalid JSON: json: cannot unmarshal string into Go struct field",
 )
 def wrong_types(session: Session) -> Observation:
-    """A value of the wrong type is refused with the field, what was there and what ought to be."""
+    """A value of the wrong type is refused with the field, the type found and the one needed."""
     values = (
         '"max_msgs":"5"',
         '"max_msgs":5.5',

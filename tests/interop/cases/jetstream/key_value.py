@@ -66,7 +66,7 @@ def keys(session: Session) -> Observation:
 
 @catalogue.case("js.kv.create")
 def create(session: Session) -> Observation:
-    """A key is created where there is none."""
+    """A key is created only if it does not exist."""
     js = bucket(session, "create")
     return [js.ack_text("$KV.create.k", "v", {EXPECT: "0"}) for _ in range(2)]
 
@@ -221,7 +221,7 @@ def client_revisions(session: Session) -> Observation:
 
 @catalogue.case("js.kv.client-purge")
 def client_purge(session: Session) -> Observation:
-    """nats-py purges a key; what is left is its mark."""
+    """nats-py purges a key; only its mark is left."""
 
     async def script() -> Observation:
         client = await connect(session, [])
@@ -240,7 +240,7 @@ def client_purge(session: Session) -> Observation:
 
 @catalogue.case("js.kv.client-status")
 def client_status(session: Session) -> Observation:
-    """nats-py tells what a bucket is like."""
+    """nats-py reports the status of a bucket."""
 
     async def script() -> Observation:
         client = await connect(session, [])

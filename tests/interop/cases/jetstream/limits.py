@@ -67,7 +67,7 @@ def per_subject_new_memory(session: Session) -> Observation:
 
 @catalogue.case("js.limits.several")
 def several(session: Session) -> Observation:
-    """With several limits the first in the server's order is told."""
+    """With several limits the first in the server's order is reported."""
     js = limited(
         session,
         "SEVERAL",
@@ -99,7 +99,7 @@ def max_age_discard_new(session: Session) -> Observation:
 
 @catalogue.case("js.limits.interest-memory")
 def interest_memory(session: Session) -> Observation:
-    """In memory too, interest nobody has keeps nothing."""
+    """In memory too, an interest stream without consumers keeps nothing."""
     js = limited(session, "INTEREST-MEM", retention="interest", storage="memory")
     told = acks(js, "INTEREST-MEM", "INTEREST-MEM")
     return {"acks": told, "state": js.state("INTEREST-MEM")}
@@ -135,7 +135,7 @@ def max_msgs_memory(session: Session) -> Observation:
 
 @catalogue.case("js.limits.workqueue.discard-new")
 def workqueue_discard_new(session: Session) -> Observation:
-    """A work queue nobody works on fills up and then refuses."""
+    """A work queue without consumers fills up and then refuses."""
     js = limited(session, "WORK-FULL", retention="workqueue", max_msgs=1, discard="new")
     return {"acks": acks(js, "WORK-FULL", "WORK-FULL"), "state": js.state("WORK-FULL")}
 

@@ -164,7 +164,7 @@ def bad_requests(session: Session) -> Observation:
 
 @catalogue.case("js.get.no-stream")
 def no_stream(session: Session) -> Observation:
-    """Bad requests are told before a missing stream is."""
+    """Bad requests are refused before a missing stream is."""
     js = jetstream(session)
     return {
         "get": js.api("STREAM.MSG.GET.NO-SUCH-STREAM", {"seq": 1}),
@@ -276,14 +276,14 @@ def delete_first_and_last(session: Session) -> Observation:
 
 @catalogue.case("js.message-delete.denied", text="message delete not permitted")
 def delete_denied(session: Session) -> Observation:
-    """A stream that denies deletes keeps its messages, one that is not there is no matter."""
+    """A stream that denies deletes keeps its messages; a missing message does not matter."""
     js = six(session, "DEL-DENIED", deny_delete=True)
     return [js.api("STREAM.MSG.DELETE.DEL-DENIED", {"seq": seq}) for seq in (1, 99)]
 
 
 @catalogue.case("js.message-delete.no-stream")
 def delete_no_stream(session: Session) -> Observation:
-    """An empty body is told before a missing stream is."""
+    """An empty body is refused before a missing stream is."""
     js = jetstream(session)
     return {
         "delete": js.api("STREAM.MSG.DELETE.NO-SUCH-STREAM", {"seq": 1}),

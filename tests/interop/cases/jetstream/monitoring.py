@@ -31,8 +31,8 @@ LIMITED = with_jetstream(
 
 
 def in_order(document: Reply) -> Reply:
-    """JSZ without who answered, when, and what was not answered yet (the oracle counts its own
-    requests a little longer), and its streams in an order, which the oracle has not.
+    """JSZ without the server's identity, its time, and the requests in flight (the oracle counts
+    its own a little longer), and with its streams sorted, which the oracle does not do.
     """
     for key in ("server_id", "now"):
         document.pop(key, None)
@@ -50,7 +50,7 @@ def page(session: Session, path: str) -> Reply:
 
 
 def ask(session: Session, subject: str, body: object = None) -> Reply:
-    """The document of a system service, without who answered."""
+    """The document of a system service, without the server's identity."""
     client = JetStreamClient(session.connect(**login("admin")))
     reply = client.request(subject, "" if body is None else json.dumps(body))
     reply.pop("server", None)

@@ -63,7 +63,7 @@ def header_size(session: Session) -> Observation:
 
 @catalogue.case("js.limit.header-size-before-headers")
 def header_size_before_headers(session: Session) -> Observation:
-    """The size of the headers is looked at before what they say."""
+    """The size of the headers is checked before their contents."""
     js = with_stream(session, "HEADFIRST")
     large = {"A": "x" * (HEADER_BYTES_MAX + 1), "Nats-Expected-Stream": "OTHER"}
     return js.ack_text("HEADFIRST", "", large)
@@ -122,7 +122,7 @@ def discard_old_per_subject(session: Session) -> Observation:
 
 @catalogue.case("js.limit.discard-new-msgs", text="maximum messages exceeded")
 def discard_new_msgs(session: Session) -> Observation:
-    """A full stream that discards what is new refuses it, and no sequence is used."""
+    """A full stream that discards new messages refuses them, and no sequence is used."""
     js = with_stream(session, "NEWMSGS", max_msgs=2, discard="new")
     acks = [js.ack_text("NEWMSGS", str(n)) for n in range(3)]
     js.api("STREAM.MSG.DELETE.NEWMSGS", {"seq": 1})
@@ -131,7 +131,7 @@ def discard_new_msgs(session: Session) -> Observation:
 
 @catalogue.case("js.limit.discard-new-bytes", text="maximum bytes exceeded")
 def discard_new_bytes(session: Session) -> Observation:
-    """So does a stream of a size: what fits exactly is taken, one byte more is not."""
+    """A stream with a size takes a message that fits exactly, and refuses one byte more."""
     js = with_stream(session, "NEWBYTES", max_bytes=200, discard="new")
     overhead = 22 + len("NEWBYTES") + 8
     acks = [js.ack_text("NEWBYTES", "x" * (100 - overhead)) for _ in range(2)]
@@ -140,7 +140,7 @@ def discard_new_bytes(session: Session) -> Observation:
 
 @catalogue.case("js.limit.discard-new-larger-than-the-stream")
 def discard_new_larger(session: Session) -> Observation:
-    """A message larger than the whole stream is refused where what is new is discarded."""
+    """A message larger than the whole stream is refused if new messages are discarded."""
     js = with_stream(session, "NEWWHOLE", max_bytes=100, discard="new")
     return [js.ack_text("NEWWHOLE", "x" * 200), js.state("NEWWHOLE")]
 
@@ -219,7 +219,7 @@ def max_age(session: Session) -> Observation:
 
 @catalogue.case("js.limit.lowered")
 def lowered(session: Session) -> Observation:
-    """Limits made lower by an update hold at once for what is stored."""
+    """Limits made lower by an update hold at once for stored messages."""
     js = with_stream(session, "LOWER")
     js.fill("LOWER.a", "LOWER.b", "LOWER.a", "LOWER.b", "LOWER.a")
     js.update("LOWER", max_msgs_per_subject=2)
@@ -230,7 +230,7 @@ def lowered(session: Session) -> Observation:
 
 @catalogue.case("js.limit.sealed", text="invalid operation on sealed stream")
 def sealed(session: Session) -> Observation:
-    """A sealed stream takes nothing, whatever the publish says."""
+    """A sealed stream takes nothing, whatever the headers of a publish are."""
     js = with_stream(session, "SEALED")
     js.fill("SEALED")
     js.update("SEALED", sealed=True)
@@ -243,7 +243,7 @@ def sealed(session: Session) -> Observation:
 
 @catalogue.case("js.limit.account", setup=ACCOUNTS, text="resource limits exceeded for account")
 def account(session: Session) -> Observation:
-    """An account that has used what it may store is refused more, until it removes some."""
+    """An account that has used up its storage is refused more, until it removes some."""
     js = jetstream(session, "FULL", **login("small"))
     js.create("FULL")
     acks = [js.ack_text("FULL", "x" * 400) for _ in range(3)]
@@ -265,7 +265,7 @@ def account_memory(session: Session) -> Observation:
 
 @catalogue.case("js.limit.server", setup=SMALL, own_server=True, text="insufficient resources")
 def server(session: Session) -> Observation:
-    """A server that has stored what it may refuses more of that kind, of the other it does not."""
+    """A server that has used up one kind of storage refuses more of it, but not of the other."""
     js = with_stream(session, "BRIM", storage="memory")
     acks = [js.ack_text("BRIM", "x" * 400_000) for _ in range(4)]
     js.create("BRIMFILE")

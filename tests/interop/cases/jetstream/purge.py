@@ -17,7 +17,7 @@ def nine(session: Session, name: str, storage: str = "file") -> JetStreamClient:
 
 
 def purged(js: JetStreamClient, name: str, **request: object) -> Observation:
-    """The reply to a purge, and what is left."""
+    """The reply to a purge, and the messages left."""
     reply = js.api(f"STREAM.PURGE.{name}", request or None)
     left = js.state(name, deleted_details=True, subjects_filter=">")
     return {"reply": reply, "left": left}
@@ -101,7 +101,7 @@ def filter_invalid(session: Session) -> Observation:
 
 @catalogue.case("js.purge.sequence")
 def sequence(session: Session) -> Observation:
-    """A sequence removes what is before it."""
+    """A purge up to a sequence removes the messages before it."""
     js = nine(session, "PURGE-SEQ")
     return [purged(js, "PURGE-SEQ", seq=one) for one in (1, 4, 4, 9)]
 

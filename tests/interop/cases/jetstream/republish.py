@@ -77,7 +77,7 @@ def before_the_ack(session: Session) -> Observation:
 
 @catalogue.case("js.republish.filter")
 def source_filter(session: Session) -> Observation:
-    """Only what matches the source is republished."""
+    """Only messages that match the source are republished."""
     js = republishing(session, "AGAINSOME", src="AGAINSOME.yes.>", dest="again.AGAINSOME.>")
     watch = js.watch(session, "again.AGAINSOME.>")
     js.fill("AGAINSOME.no.a", "AGAINSOME.yes.b")
@@ -109,7 +109,7 @@ def refused_is_not(session: Session) -> Observation:
 
 @catalogue.case("js.republish.into-a-stream")
 def into_a_stream(session: Session) -> Observation:
-    """Another stream may store what is republished."""
+    """Another stream may store republished messages."""
     js = republishing(session, "AGAINFROM")
     new_stream(js, "AGAININTO", subjects=["again.AGAINFROM.>"], allow_direct=True)
     js.fill("AGAINFROM.a")

@@ -99,7 +99,7 @@ def nobody_expected(session: Session) -> Observation:
 
 @catalogue.case("js.interest.unheard")
 def unheard(session: Session) -> Observation:
-    """A consumer that pushes to nobody wants its messages."""
+    """A push consumer without a listener wants its messages."""
     js = interested(session, "INTUNHEARD", config={})
     new_durable(js, "INTUNHEARD", "C", deliver_subject=target("INTUNHEARD"))
     js.fill("INTUNHEARD")
@@ -241,7 +241,7 @@ def filters(session: Session) -> Observation:
 
 @catalogue.case("js.interest.late")
 def late(session: Session) -> Observation:
-    """A late consumer of all wants what is still there."""
+    """A late consumer of all wants the messages still there."""
     js = interested(session, "INTLATE", "C")
     js.fill(*("INTLATE",) * 3)
     received = fetch(js, "INTLATE", "C", 3)
@@ -255,7 +255,7 @@ def late(session: Session) -> Observation:
 
 @catalogue.case("js.interest.late-new")
 def late_new(session: Session) -> Observation:
-    """A late consumer of what is new wants nothing of what is there."""
+    """A late consumer of new messages wants none of those already there."""
     js = interested(session, "INTLATENEW", "C")
     js.fill(*("INTLATENEW",) * 2)
     new_durable(js, "INTLATENEW", "D", deliver_policy="new")
@@ -349,7 +349,7 @@ def discard_new_nobody(session: Session) -> Observation:
 
 @catalogue.case("js.interest.purge")
 def purge(session: Session) -> Observation:
-    """A purge takes what is wanted, and what waits for acks with it."""
+    """A purge takes messages that are wanted, also those that wait for acks."""
     js = interested(session, "INTPURGE", "C")
     js.fill(*("INTPURGE",) * 3)
     received = fetch(js, "INTPURGE", "C", 2)
@@ -360,7 +360,7 @@ def purge(session: Session) -> Observation:
 
 @catalogue.case("js.interest.to-limits")
 def to_limits(session: Session) -> Observation:
-    """A stream that changes to limits keeps what is acked from then on."""
+    """A stream that changes to limits keeps messages acked from then on."""
     js = interested(session, "INTTOLIMITS", "C")
     js.fill(*("INTTOLIMITS",) * 3)
     received = fetch(js, "INTTOLIMITS", "C", 3)
@@ -372,7 +372,7 @@ def to_limits(session: Session) -> Observation:
 
 @catalogue.case("js.interest.from-limits")
 def from_limits(session: Session) -> Observation:
-    """A stream that changes to interest drops what all its consumers acked before."""
+    """A stream that changes to interest drops the messages that all its consumers acked before."""
     js = with_stream(session, "INTFROMLIMITS")
     new_durable(js, "INTFROMLIMITS", "C", ack_wait=LONG_NS)
     js.fill(*("INTFROMLIMITS",) * 4)

@@ -284,7 +284,7 @@ def ephemeral(session: Session) -> Observation:
 
 @catalogue.case("js.queue.delete-pending")
 def delete_pending(session: Session) -> Observation:
-    """A message that is deleted while it waits for its ack is terminated, and told so."""
+    """A message that is deleted while it waits for its ack is terminated, with an advisory."""
     js = queue(session, "WQGONE", 3)
     watch = js.watch(session, f"{TERMINATED}>")
     received = fetch(js, "WQGONE", "C", 2)
@@ -297,7 +297,7 @@ def delete_pending(session: Session) -> Observation:
 
 @catalogue.case("js.queue.delete-waiting")
 def delete_waiting(session: Session) -> Observation:
-    """A message that is deleted before it was sent is passed over."""
+    """A message that is deleted before it was sent is skipped."""
     js = queue(session, "WQSKIP", 3)
     js.api("STREAM.MSG.DELETE.WQSKIP", {"seq": 2})
     return [progress_of(js, "WQSKIP"), seen(fetch(js, "WQSKIP", "C", 2))]
@@ -305,7 +305,7 @@ def delete_waiting(session: Session) -> Observation:
 
 @catalogue.case("js.queue.purge")
 def purge(session: Session) -> Observation:
-    """A purge takes what waits for acks too; what comes then is counted on."""
+    """A purge takes messages that wait for acks too; sequences of later ones go on."""
     js = queue(session, "WQPURGE", 3)
     received = fetch(js, "WQPURGE", "C", 2)
     js.api("STREAM.PURGE.WQPURGE")
@@ -317,7 +317,7 @@ def purge(session: Session) -> Observation:
 
 @catalogue.case("js.queue.purge-filter")
 def purge_filter(session: Session) -> Observation:
-    """A purge of one subject leaves what waits for acks on others."""
+    """A purge of one subject leaves messages that wait for acks on others."""
     js = with_stream(session, "WQPART", retention="workqueue")
     js.fill(*(f"WQPART.{name}" for name in "abab"))
     new_durable(js, "WQPART", "C", ack_wait=LONG_NS)
@@ -330,7 +330,7 @@ def purge_filter(session: Session) -> Observation:
 
 @catalogue.case("js.queue.max-msgs")
 def max_msgs(session: Session) -> Observation:
-    """A limit takes the oldest, also what waits for its ack, which is terminated."""
+    """A limit takes the oldest message, even if it waits for its ack, which terminates it."""
     js = queue(session, "WQLIMIT", 3, max_msgs=3)
     watch = js.watch(session, f"{TERMINATED}>")
     received = fetch(js, "WQLIMIT", "C", 2)

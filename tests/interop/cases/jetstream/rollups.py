@@ -1,4 +1,4 @@
-"""Rollups: a message that takes the place of what was there before it."""
+"""Rollups: a message that takes the place of those before it."""
 
 from tests.interop.case import Catalogue
 from tests.interop.jetstream import JETSTREAM
@@ -14,7 +14,7 @@ catalogue = Catalogue(JETSTREAM)
 
 @catalogue.case("js.rollup.subject")
 def subject(session: Session) -> Observation:
-    """`sub` removes what the subject held before; the header is stored."""
+    """`sub` removes the earlier messages of its subject; the header is stored."""
     js = with_stream(session, "ROLLSUB", allow_rollup_hdrs=True)
     js.fill("ROLLSUB.a", "ROLLSUB.b", "ROLLSUB.a")
     ack = js.ack_text("ROLLSUB.a", "sum", SUBJECT)
@@ -91,7 +91,7 @@ def full_stream(session: Session) -> Observation:
 
 @catalogue.case("js.rollup.one-write")
 def one_write(session: Session) -> Observation:
-    """In one write a rollup removes what came before it and not what comes after."""
+    """In one write a rollup removes the messages before it and not those after."""
     js = with_stream(session, "ROLLWRITE", allow_rollup_hdrs=True)
     acks = acks_of_one_write(
         js,
@@ -105,14 +105,14 @@ def one_write(session: Session) -> Observation:
 
 @catalogue.case("js.rollup.interest")
 def interest(session: Session) -> Observation:
-    """A rollup nobody is interested in is acknowledged and not stored, as any message."""
+    """A rollup without interest is acknowledged and not stored, as any message."""
     js = with_stream(session, "ROLLINT", allow_rollup_hdrs=True, retention="interest")
     return [js.ack_text("ROLLINT", "", SUBJECT), js.state("ROLLINT")]
 
 
 @catalogue.case("js.rollup.subject-like-a-wildcard")
 def subject_like_a_wildcard(session: Session) -> Observation:
-    """A literal subject that looks like a wildcard rolls up what it matches."""
+    """A literal subject that looks like a wildcard rolls up its matches."""
     js = with_stream(session, "ROLLWILD", allow_rollup_hdrs=True)
     js.fill("ROLLWILD.a", "ROLLWILD.b")
     return [js.ack_text("ROLLWILD.*", "", SUBJECT), contents(js, "ROLLWILD")]

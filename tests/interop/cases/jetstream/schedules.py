@@ -287,7 +287,7 @@ def source_empty(session: Session) -> Observation:
 
 @catalogue.case("js.schedule.ttl", text="message schedules invalid per-message TTL")
 def ttl(session: Session) -> Observation:
-    """A TTL of what is published has the forms of any TTL, and needs the stream to allow it."""
+    """A schedule's TTL for its messages has the forms of any TTL; the stream has to allow TTLs."""
     js = scheduling(session, "PLANTTL")
     values = ("1h", "never", "soon", "100ms", "0", "")
 
@@ -304,7 +304,7 @@ def ttl(session: Session) -> Observation:
 
 @catalogue.case("js.schedule.ttl-published")
 def ttl_published(session: Session) -> Observation:
-    """It becomes the TTL of the message; one of the schedule itself does not."""
+    """A TTL for messages becomes that of the message; the TTL of the schedule itself does not."""
     js = scheduling(session, "PLANLIFE", allow_msg_ttl=True)
     headers = schedule(PAST, "PLANLIFE.t", Nats_Schedule_TTL="1h", Nats_TTL="2h")
     js.ack_text("PLANLIFE.s", "text", headers)
@@ -313,7 +313,7 @@ def ttl_published(session: Session) -> Observation:
 
 @catalogue.case("js.schedule.rollup", text="message schedules invalid rollup")
 def rollup(session: Session) -> Observation:
-    """A rollup of what is published, or of the schedule, can only be of the subject."""
+    """A rollup by a schedule, or by its messages, can only be of the subject."""
     js = scheduling(session, "PLANROLL")
     acks = [
         js.ack_text("PLANROLL.s", "", schedule(FUTURE, "PLANROLL.t", Nats_Schedule_Rollup=value))
@@ -420,7 +420,7 @@ def scheduler_disabled(session: Session) -> Observation:
 
 @catalogue.case("js.schedule.order")
 def order(session: Session) -> Observation:
-    """Of several errors zone, pattern, TTL, rollup, target and source are told in this order."""
+    """Several errors: zone, pattern, TTL, rollup, target and source are reported in this order."""
     js = scheduling(session, "PLANORDER")
     wrong = {
         "Nats-Schedule-Source": "else",

@@ -268,7 +268,7 @@ DAY_NS = 24 * 3600 * SECOND_NS
 
 
 def moved(js: JetStreamClient, name: str, **request: object) -> list[Reply]:
-    """Replace a stream by what its backup makes of it; the replies on the way."""
+    """Replace a stream by the restore of its backup. Returns the replies on the way."""
     answer, data, _ = backup(js, name, **request)
     js.api(f"STREAM.DELETE.{name}")
     return [answer, *restore(js, name, answer["config"], data)]
@@ -369,7 +369,7 @@ def restore_without_consumers(session: Session) -> Observation:
 
 @catalogue.case("js.restore.work-queue")
 def restore_work_queue(session: Session) -> Observation:
-    """A work queue comes back with what is not acknowledged, and goes on to let go of it."""
+    """A work queue comes back with its unacknowledged messages, which go with their acks."""
     js = jetstream(session, "QUEUE-BACK")
     js.create("QUEUE-BACK", retention="workqueue")
     js.fill(*("QUEUE-BACK",) * 4)

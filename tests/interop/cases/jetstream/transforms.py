@@ -67,7 +67,7 @@ def expected_subject(session: Session) -> Observation:
 
 @catalogue.case("js.transform.rollup")
 def rollup(session: Session) -> Observation:
-    """So is what a rollup removes."""
+    """A rollup removes the messages of the stored subject."""
     js = transforming(session, "MAPROLL", "*", "one", allow_rollup_hdrs=True)
     js.fill("MAPROLL.a", "MAPROLL.b")
     js.ack_text("MAPROLL.c", "sum", {"Nats-Rollup": "sub"})
@@ -116,7 +116,7 @@ def batch(session: Session) -> Observation:
 
 @catalogue.case("js.transform.updated")
 def updated(session: Session) -> Observation:
-    """An update changes what comes, not what is stored."""
+    """An update changes the messages to come, not the stored ones."""
     js = transforming(session, "MAPNEW", "*", "one")
     js.fill("MAPNEW.a")
     js.update("MAPNEW", subject_transform={"src": "MAPNEW.*", "dest": "MAPNEW.two"})

@@ -124,7 +124,7 @@ def after_restart(session: Session) -> Observation:
 
 @catalogue.case("js.ttl.order")
 def order(session: Session) -> Observation:
-    """That TTLs are not allowed is told early, that one is invalid after all other checks."""
+    """TTLs that are not allowed are refused early, invalid ones after all other checks."""
     js = with_stream(session, "TTLORDER")
     wrong = {"Nats-Expected-Last-Sequence": "9"}
     return [
@@ -137,7 +137,7 @@ def order(session: Session) -> Observation:
 
 @catalogue.case("js.ttl.marker")
 def marker(session: Session) -> Observation:
-    """With markers the last message of a subject leaves an empty one that tells why."""
+    """With markers the last message of a subject leaves an empty one with the reason."""
     js = with_stream(
         session,
         "TTLMARK",
@@ -203,7 +203,7 @@ def raised_to_marker(session: Session) -> Observation:
 
 @catalogue.case("js.ttl.not-raised-for-one-per-subject")
 def not_raised_for_one(session: Session) -> Observation:
-    """It is not where a subject can have one message only."""
+    """A TTL is not raised to the markers' if a subject can have one message only."""
     js = with_stream(
         session,
         "TTLONE",
@@ -234,7 +234,7 @@ def purge_marker_not_marked(session: Session) -> Observation:
 
 @catalogue.case("js.ttl.marker-after-restart", own_server=True)
 def marker_after_restart(session: Session) -> Observation:
-    """Age is counted across a restart, and what grew too old is marked."""
+    """Age is counted across a restart, and messages that grew too old are marked."""
     js = with_stream(
         session, "TTLAWAY", max_age=SECOND_NS, subject_delete_marker_ttl=3600 * SECOND_NS
     )

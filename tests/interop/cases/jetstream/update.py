@@ -40,7 +40,7 @@ def level(session: Session) -> Observation:
 
 @catalogue.case("js.update.subjects")
 def subjects(session: Session) -> Observation:
-    """New subjects are captured at once, those left out no more; what was stored stays."""
+    """New subjects are captured at once, those left out no more; stored messages stay."""
     js = filled(session, "SUBJECTS", 2)
     js.update("SUBJECTS", subjects=["other-subjects.>"])
     return {
@@ -96,7 +96,7 @@ def lower_max_msgs_per_subject_memory(session: Session) -> Observation:
 
 @catalogue.case("js.update.lower-with-discard-new")
 def lower_with_discard_new(session: Session) -> Observation:
-    """A stream that refuses new messages keeps what it has under lower limits, and is full."""
+    """A stream that refuses new messages keeps its messages under lower limits, and is full."""
     js = filled(session, "LOWER-NEW", 5, discard="new")
     js.update("LOWER-NEW", discard="new", max_msgs=2)
     count = js.state("LOWER-NEW")
@@ -126,7 +126,7 @@ def max_age_set(session: Session) -> Observation:
 
 @catalogue.case("js.update.max-age-lifted")
 def max_age_lifted(session: Session) -> Observation:
-    """Without the age it had, a stream keeps what it has; the window stays as it was given."""
+    """Without the age it had, a stream keeps its messages; the window stays as it was given."""
     js = filled(session, "AGE-LIFTED", 2, max_age=3600 * SECOND_NS)
     return {"updated": js.update("AGE-LIFTED"), "state": js.state("AGE-LIFTED")}
 
@@ -164,7 +164,7 @@ def first_sequence(session: Session) -> Observation:
 
 @catalogue.case("js.update.retention")
 def retention(session: Session) -> Observation:
-    """Limits and interest may change places; interest nobody has removes everything at once."""
+    """Limits and interest may change places; interest without consumers removes all messages."""
     js = filled(session, "TO-INTEREST", 2)
     to = js.update("TO-INTEREST", retention="interest")
     ack = js.publish("TO-INTEREST.9", "x")
@@ -268,7 +268,7 @@ def deny_on(session: Session) -> Observation:
 
 @catalogue.case("js.update.compression")
 def compression(session: Session) -> Observation:
-    """Compression changes for what comes; what is there is read as before."""
+    """Compression changes for new messages; stored ones are read as before."""
     js = filled(session, "COMPRESS-UP", 1)
     js.update("COMPRESS-UP", compression="s2")
     js.publish("COMPRESS-UP.1", "y" * 100)
