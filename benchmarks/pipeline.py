@@ -32,12 +32,13 @@ from benchmarks.servers import BYTES_PER_MB, HEADWATER, NATS_SERVER
 from benchmarks.stream_servers import with_streams
 from headwater.client.api.requests import stream_create
 from headwater.client.link.api import ApiClient
-from headwater.client.link.connection import Connection, publish_frame
+from headwater.client.link.connection import Connection
 from headwater.client.link.login import Login
 from headwater.spark.jobs.archive.job import ArchiveSettings, archive
 from headwater.spark.jobs.archive.reader import read_archive
 from headwater.spark.jobs.replay.job import ReplaySettings, replay
 from headwater.spark.session import session
+from headwater.wire.frames import publish_frame
 
 SIZES_BYTES: Final = (100, 1024)
 PARTITIONS: Final = (1, 2)

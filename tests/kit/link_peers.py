@@ -9,9 +9,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from headwater.client.link.connection import Connection, publish_frame
+from headwater.client.link.connection import Connection
 from headwater.client.link.errors import LinkError, NoRespondersError
 from headwater.client.link.login import Login
+from headwater.wire.frames import publish_frame
 from tests.kit.server_process import Program, ServerProcess, Setup
 
 WAIT_S_MAX = 20.0

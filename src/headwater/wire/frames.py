@@ -1,8 +1,12 @@
-"""Every frame that a server writes to a client, as bytes.
+"""Every frame that a server writes to a client, and a client to a server, as bytes.
 
     MSG <subject> <sid> [reply] <size>␍␊<payload>␍␊
     HMSG <subject> <sid> [reply] <header size> <total size>␍␊<header><payload>␍␊
     INFO <document>␍␊   +OK␍␊   -ERR '<text>'␍␊   PING␍␊   PONG␍␊
+
+    PUB <subject> [reply] <size>␍␊<payload>␍␊
+    HPUB <subject> [reply] <header size> <total size>␍␊<header><payload>␍␊
+    CONNECT <document>␍␊   SUB <subject> <sid>␍␊   UNSUB <sid>␍␊
 
 `message_line` is the rule for MSG and HMSG. The functions after it repeat the rule for whole frames
 and for many messages at once, because a call for each part would take longer than the frame; tests
@@ -141,5 +145,52 @@ def stored_messages(
             for subject, reply, header, payload in zip(
                 subjects, replies, headers, payloads, strict=True
             )
+        ]
+    )
+
+
+# --- frames of a client ---------------------------------------------------------------------------
+
+
+def connect_frame(document: bytes) -> bytes:
+    """CONNECT with its JSON."""
+    return b"CONNECT %b\r\n" % document
+
+
+def subscribe_frame(subject: bytes, sid: bytes) -> bytes:
+    """SUB without a queue group."""
+    return b"SUB %b %b\r\n" % (subject, sid)
+
+
+def unsubscribe_frame(sid: bytes) -> bytes:
+    """UNSUB at once."""
+    return b"UNSUB %b\r\n" % sid
+
+
+def publish_frame(subject: bytes, reply: bytes, header: bytes, payload: bytes) -> bytes:
+    """A PUB frame, or HPUB for a message with headers; an empty `reply` is left out."""
+    to = reply + b" " if reply else b""
+    if not header:
+        return b"PUB %b %b%d\r\n%b\r\n" % (subject, to, len(payload), payload)
+    size = len(header)
+    return b"HPUB %b %b%d %d\r\n%b%b\r\n" % (
+        subject,
+        to,
+        size,
+        size + len(payload),
+        header,
+        payload,
+    )
+
+
+def publish_frames_with_headers(
+    subjects: Sequence[bytes], reply: bytes, headers: Sequence[bytes], payloads: Sequence[bytes]
+) -> bytes:
+    """The frames of messages that all have headers and one reply subject, in one piece."""
+    return b"".join(
+        [
+            b"HPUB %b %b %d %d\r\n%b%b\r\n"
+            % (subject, reply, len(header), len(header) + len(payload), header, payload)
+            for subject, header, payload in zip(subjects, headers, payloads, strict=True)
         ]
     )

@@ -93,3 +93,29 @@ def test_no_responders_names_the_subject_and_gives_sizes_that_are_true() -> None
     assert line == b"HMSG _INBOX.x 3 42 42"
     assert rest == b"NATS/1.0 503\r\nNats-Subject: orders.new\r\n\r\n\r\n"
     assert len(rest) == 42 + len(b"\r\n")
+
+
+# --- frames of a client ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("frame", "expected"),
+    [
+        (frames.connect_frame(b"{}"), b"CONNECT {}\r\n"),
+        (frames.subscribe_frame(b"a.*", b"7"), b"SUB a.* 7\r\n"),
+        (frames.unsubscribe_frame(b"7"), b"UNSUB 7\r\n"),
+        (frames.publish_frame(b"a", b"", b"", b"hi"), b"PUB a 2\r\nhi\r\n"),
+        (frames.publish_frame(b"a", b"r", b"", b""), b"PUB a r 0\r\n\r\n"),
+        (frames.publish_frame(b"a", b"", b"H\r\n", b"hi"), b"HPUB a 3 5\r\nH\r\nhi\r\n"),
+        (frames.publish_frame(b"a", b"r", b"H\r\n", b"hi"), b"HPUB a r 3 5\r\nH\r\nhi\r\n"),
+    ],
+)
+def test_frames_of_a_client_have_the_form_that_servers_read(frame: bytes, expected: bytes) -> None:
+    assert frame == expected
+
+
+def test_many_publishes_with_headers_are_spelled_as_each_of_them() -> None:
+    blocks = [block or BLOCKS[1] for block in BLOCKS]
+    found = frames.publish_frames_with_headers(SUBJECTS, b"r", blocks, PAYLOADS)
+    each = map(frames.publish_frame, SUBJECTS, repeat(b"r"), blocks, PAYLOADS)
+    assert found == b"".join(each)

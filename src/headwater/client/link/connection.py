@@ -37,6 +37,7 @@ from headwater.client.link.login import NO_CREDENTIALS, Login, connect_document
 from headwater.client.link.outage import Outage
 from headwater.client.link.server_urls import Server
 from headwater.client.link.tls import alert_of, needs_tls, secured
+from headwater.wire import frames
 from headwater.wire.info import decode_object
 from headwater.wire.server_decoder import (
     Deliveries,
@@ -182,7 +183,7 @@ class Connection:
             self._decoder = ServerDecoder()
         document = connect_document(self.login, server, self.info) | {"name": self.name}
         try:
-            self.send(b"CONNECT %b\r\nPING\r\n" % msgspec.json.encode(document))
+            self.send(frames.connect_frame(msgspec.json.encode(document)) + frames.PING)
             self._wait_for_pong(deadline)
         except ConnectionLostError as error:
             if not self.info.get("tls_verify"):
@@ -316,12 +317,12 @@ class Connection:
         """Ask for what is sent to a subject; the id by which `receive` tells it from others."""
         self._sids += 1
         sid = b"%d" % self._sids
-        self.send(b"SUB %b %b\r\n" % (_encoded(subject), sid))
+        self.send(frames.subscribe_frame(_encoded(subject), sid))
         return sid
 
     def unsubscribe(self, sid: bytes) -> None:
         """Ask for no more of it; what is under way still arrives."""
-        self.send(b"UNSUB %b\r\n" % sid)
+        self.send(frames.unsubscribe_frame(sid))
 
     def new_inbox(self) -> str:
         """A subject that nobody else uses."""
@@ -346,7 +347,7 @@ class Connection:
             self._replies_sid = self.subscribe(f"{self._inbox}.*")
         self._requests += 1
         inbox = b"%b.%d" % (self._inbox.encode(), self._requests)
-        self.send(publish_frame(frame_subject, inbox, header, payload))
+        self.send(frames.publish_frame(frame_subject, inbox, header, payload))
         wait_s = self.login.request_timeout_s if timeout_s is None else timeout_s
         deadline = time.monotonic() + wait_s
         while True:
@@ -416,22 +417,6 @@ class Connection:
 def probe_server(login: Login) -> None:
     """Connect once at the start of a job. Raises the LinkError that a task would meet later."""
     Connection(login.at_start).close()
-
-
-def publish_frame(subject: bytes, reply: bytes, header: bytes, payload: bytes) -> bytes:
-    """A PUB frame, or HPUB for a message with headers; an empty `reply` is left out."""
-    to = reply + b" " if reply else b""
-    if not header:
-        return b"PUB %b %b%d\r\n%b\r\n" % (subject, to, len(payload), payload)
-    size = len(header)
-    return b"HPUB %b %b%d %d\r\n%b%b\r\n" % (
-        subject,
-        to,
-        size,
-        size + len(payload),
-        header,
-        payload,
-    )
 
 
 def _reply_to(inbox: bytes, arrived: Deliveries) -> Reply | None:

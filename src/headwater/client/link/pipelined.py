@@ -5,8 +5,9 @@ Only for what may be asked again: if the connection is lost, nothing says which 
 
 from collections.abc import Sequence
 
-from headwater.client.link.connection import Connection, Reply, publish_frame, status_of
+from headwater.client.link.connection import Connection, Reply, status_of
 from headwater.client.link.errors import TimedOutError
+from headwater.wire.frames import publish_frame
 
 
 def ask_all(connection: Connection, requests: Sequence[tuple[str, bytes]]) -> list[Reply]:

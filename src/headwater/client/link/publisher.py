@@ -30,8 +30,9 @@ from typing import Final, final
 import msgspec
 
 from headwater.client.api.answers import ApiRefusal
-from headwater.client.link.connection import NO_RESPONDERS, Connection, publish_frame, status_of
+from headwater.client.link.connection import NO_RESPONDERS, Connection, status_of
 from headwater.client.link.errors import ApiRefusedError, LinkError, TimedOutError
+from headwater.wire.frames import publish_frame, publish_frames_with_headers
 from headwater.wire.server_decoder import Deliveries
 
 IN_FLIGHT_MAX: Final = 8192
@@ -456,12 +457,8 @@ def _frames(messages: Messages, reply: bytes) -> bytes:
                 for subject, header, payload in _zipped(messages)
             ]
         )
-    return b"".join(
-        [
-            b"HPUB %b %b %d %d\r\n%b%b\r\n"
-            % (subject, reply, len(header), len(header) + len(payload), header, payload)
-            for subject, header, payload in _zipped(messages)
-        ]
+    return publish_frames_with_headers(
+        messages.subjects, reply, messages.headers, messages.payloads
     )
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.client.link.connection import Connection, Reply, publish_frame
+from headwater.client.link.connection import Connection, Reply
 from headwater.client.link.errors import (
     ConnectionLostError,
     LinkError,
@@ -24,6 +24,7 @@ from headwater.client.link.errors import (
 )
 from headwater.client.link.login import Login, LoginError
 from headwater.wire.credentials.nkeys import KeyPair
+from headwater.wire.frames import publish_frame
 from headwater.wire.server_decoder import Deliveries
 from tests.kit.credentials import Authority, OperatorTree, user_seed
 from tests.kit.link_peers import (

@@ -28,7 +28,7 @@ import msgspec
 from headwater.client.api.answers import StreamInfo
 from headwater.client.api.requests import Document, consumer_create, message_next
 from headwater.client.link.api import ApiClient
-from headwater.client.link.connection import Connection, publish_frame, status_of
+from headwater.client.link.connection import Connection, status_of
 from headwater.client.link.errors import LinkError, TimedOutError
 from headwater.client.link.reads.counts import inactive_ns
 from headwater.client.link.reads.patterns import Patterns
@@ -41,6 +41,7 @@ from headwater.client.link.reads.ranges import (
     SequenceRange,
 )
 from headwater.client.link.reads.temporary_consumers import temporary_consumer
+from headwater.wire.frames import publish_frame
 from headwater.wire.headers import VERSION
 from headwater.wire.server_decoder import Deliveries
 

@@ -25,7 +25,7 @@ from typing import Any, Final, final
 import msgspec
 
 from headwater.client.link.api import ApiClient
-from headwater.client.link.connection import NO_RESPONDERS, Connection, publish_frame, status_of
+from headwater.client.link.connection import NO_RESPONDERS, Connection, status_of
 from headwater.client.link.errors import LinkError, NoRespondersError, TimedOutError
 from headwater.client.link.reads.patterns import ALL, Patterns
 from headwater.client.link.reads.ranges import (
@@ -36,6 +36,7 @@ from headwater.client.link.reads.ranges import (
     SequenceRange,
 )
 from headwater.go.times import parse_time
+from headwater.wire.frames import publish_frame
 from headwater.wire.headers import VERSION
 
 _END_OF_BATCH: Final = 204

@@ -7,12 +7,13 @@ import pytest
 
 from headwater.client.api.answers import StreamInfo
 from headwater.client.link.api import ApiClient
-from headwater.client.link.connection import Connection, publish_frame
+from headwater.client.link.connection import Connection
 from headwater.client.link.errors import LinkError
 from headwater.client.link.login import Login
 from headwater.client.link.reads.message_gets import MessageGetReader
 from headwater.client.link.reads.patterns import Patterns
 from headwater.client.link.reads.ranges import SequenceRange
+from headwater.wire.frames import publish_frame
 from tests.kit.link_peers import Responder, running, settle, url_of
 from tests.kit.server_process import HEADWATER
 from tests.kit.stream_servers import KINDS, Server
