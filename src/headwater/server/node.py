@@ -26,6 +26,7 @@ from headwater.server.settings import Settings
 from headwater.server.streams.advisories import ServerTitle
 from headwater.server.streams.host import StreamHost
 from headwater.server.system.services import SystemServices
+from headwater.server.turn import Turn
 
 
 @final
@@ -33,7 +34,7 @@ class Node:
     """One server."""
 
     def __init__(self, options: Options, environment: Environment, log: Log) -> None:
-        clock, scheduler = environment.clock, environment.scheduler
+        clock = environment.clock
         started_wall_ns = clock.wall_ns()
         self.environment = environment
         self.log = log
@@ -45,17 +46,7 @@ class Node:
         self.roster = Roster(options.max_closed_clients)
         # There once the store is open, if streams are wanted.
         self.jetstream: StreamHost | None = None
-        self.broker = Broker(
-            clock,
-            environment.entropy,
-            scheduler,
-            Tracer(log, options),
-            options.max_pending,
-            overflow=lambda client: self.connections.end_slow_consumer(client),
-            resume=lambda client: self.connections.intake.resume(client),
-        )
-        self.broker.door.report = log.error
-        self.broker.stalls_publishers = not options.no_fast_producer_stall
+        self.broker = self._new_broker(options)
         self.announcements = Announcements(
             self.server_id,
             self.name,
@@ -100,6 +91,25 @@ class Node:
             self.announcements,
             self.system_services,
         )
+
+    def _new_broker(self, options: Options) -> Broker:
+        environment = self.environment
+        turn = Turn(
+            environment.scheduler,
+            options.max_pending,
+            overflow=lambda client: self.connections.end_slow_consumer(client),
+        )
+        broker = Broker(
+            environment.clock,
+            environment.entropy,
+            environment.scheduler,
+            Tracer(self.log, options),
+            turn,
+            resume=lambda client: self.connections.intake.resume(client),
+        )
+        broker.door.report = self.log.error
+        broker.stalls_publishers = not options.no_fast_producer_stall
+        return broker
 
     @property
     def options(self) -> Options:

@@ -271,7 +271,7 @@ class Connections:
 
     def write_answers(self) -> None:
         """Write the frames that the operations of this turn have produced so far."""
-        self._broker.flush()
+        self._broker.turn.complete()
 
     def _may_perform(self, client: Client, segment: Segment) -> bool:
         """Whether an operation may be performed before the client is connected."""

@@ -18,7 +18,6 @@ from typing import Final, final
 from headwater.base.clock import Clock
 from headwater.base.entropy import Entropy
 from headwater.go.quoting import quote_bytes
-from headwater.jetstream.streams.publishing.decision import Incoming
 from headwater.runtime.environment import Scheduler
 from headwater.server.core.accounts import Account
 from headwater.server.core.budget import (
@@ -29,11 +28,10 @@ from headwater.server.core.budget import (
     RUN_DELIVERIES_PER_UNIT,
     Budget,
 )
-from headwater.server.core.client import Client, Inlet, Subscription
+from headwater.server.core.client import Client, Subscription
 from headwater.server.core.crowd import SLICE_DELIVERIES_MAX, Crowds, Message
 from headwater.server.core.frame_door import FrameDoor
 from headwater.server.core.holding import Holding
-from headwater.server.core.out_buffers import OutBuffers
 from headwater.server.core.reserved_subjects import (
     ACK_FAMILY,
     ACK_PREFIX,
@@ -43,6 +41,7 @@ from headwater.server.core.reserved_subjects import (
     is_reserved_reply,
 )
 from headwater.server.core.tracing import Tracer
+from headwater.server.turn import Turn
 from headwater.subjects.grammar import is_valid_literal
 from headwater.subjects.index import Route
 from headwater.wire import frames
@@ -82,14 +81,11 @@ class Broker:
 
     __slots__ = (
         "_budget",
-        "_causes",
         "_clock",
         "_entropy",
-        "_flush_planned",
-        "_ingests",
+        "_open_inlet",
         "_resume",
         "_scheduler",
-        "_turn_end_calls",
         "buffers",
         "counters",
         "crowds",
@@ -97,6 +93,7 @@ class Broker:
         "holding",
         "stalls_publishers",
         "tracer",
+        "turn",
     )
 
     def __init__(
@@ -105,26 +102,19 @@ class Broker:
         entropy: Entropy,
         scheduler: Scheduler,
         tracer: Tracer,
-        max_pending: int,
-        overflow: Callable[[Client], None],
+        turn: Turn,
         resume: Callable[[Client], None],
     ) -> None:
         self._clock = clock
         self._entropy = entropy
         self._scheduler = scheduler
-        self._flush_planned = False
-        # Streams that were published to in this turn.
-        self._ingests: list[Inlet] = []
-        # Calls to make when the streams have everything that came in this turn.
-        self._turn_end_calls: list[Callable[[], object]] = []
         # The budget of the connection that is served now.
         self._budget = Budget()
-        # Clients because of which the server itself sends messages now: the client of a request, or
-        # the publishers to the stream that is processed.
-        self._causes: Sequence[Client] = ()
         self._resume = resume
         self.tracer = tracer
-        self.buffers = OutBuffers(max_pending, overflow, self._plan_flush)
+        self.turn = turn
+        self._open_inlet = turn.open_inlet
+        self.buffers = turn.buffers
         self.holding = Holding(resume)
         self.crowds = Crowds(scheduler, self.buffers, self, self.holding)
         self.stalls_publishers = True
@@ -292,41 +282,6 @@ class Broker:
                 self._answer_no_responders(source, subjects[position], replies[position])
         return True
 
-    def _open_inlet(self, ingest: Inlet, source: Client | None) -> Incoming:
-        """The gathered publishes of a stream, which are processed when the turn ends."""
-        if not ingest.waiting:
-            ingest.waiting = True
-            self._ingests.append(ingest)
-            self._plan_flush()
-        if source is not None and (not ingest.publishers or ingest.publishers[-1] is not source):
-            ingest.publishers.append(source)
-            ingest.starts.append(len(ingest.incoming))
-        return ingest.incoming
-
-    def call_at_turn_end(self, work: Callable[[], object]) -> None:
-        """Have `work` called when the streams have everything that came in this turn."""
-        self._turn_end_calls.append(work)
-        self._plan_flush()
-
-    def process_ingests(self) -> None:
-        """Have the streams process the publishes that were gathered for them."""
-        while self._ingests:
-            ingests = self._ingests
-            self._ingests = []
-            done = 0
-            causes = self._causes
-            try:
-                for ingest in ingests:
-                    done += 1
-                    self._causes = ingest.publishers
-                    ingest.process()
-            finally:
-                self._causes = causes
-                # A bug that shows at one stream must not silence the rest.
-                if done < len(ingests):
-                    self._ingests = ingests[done:] + self._ingests
-                    self._plan_flush()
-
     def publish_run(self, source: Client, run: Run, budget: Budget) -> Publishes | Run | None:
         """Route publishes with one control line: one look-up, one join per receiver.
 
@@ -435,7 +390,7 @@ class Broker:
         Returns whether anybody got the message, or may still get it.
         """
         source = message[0]
-        causes = self._causes if source is None else (source,)
+        causes = self.turn.causes if source is None else (source,)
         deliveries = min(route.fan_out, SLICE_DELIVERIES_MAX)
         self._budget.charge(deliveries // CROWD_DELIVERIES_PER_UNIT)
         return self.crowds.deliver(route, message, line, causes)
@@ -579,11 +534,14 @@ class Broker:
             self.end_subscription(sub)
         if sub.handler is not None:
             began_ns = self._clock.monotonic_ns()
-            causes, self._causes = self._causes, self._causes if source is None else (source,)
+            turn = self.turn
+            causes = turn.causes
+            if source is not None:
+                turn.causes = (source,)
             try:
                 taken = sub.handler(source, subject, reply, header_size, payload)
             finally:
-                self._causes = causes
+                turn.causes = causes
             self._budget.charge_time(self._clock.monotonic_ns() - began_ns, REQUEST_UNITS)
             return taken is not False
         if sub.ingest is not None:
@@ -704,25 +662,6 @@ class Broker:
                 self.tracer.told(client, data)
             client.out.append(data)
             self.buffers.touch(client)
-
-    def _plan_flush(self) -> None:
-        if not self._flush_planned:
-            self._flush_planned = True
-            self._scheduler.call_soon(self.flush)
-
-    def flush(self) -> None:
-        """Write what this turn produced: one write per client."""
-        self._flush_planned = False
-        try:
-            self.process_ingests()
-            while self._turn_end_calls:
-                self._turn_end_calls.pop(0)()
-                self.process_ingests()
-        finally:
-            # A bug that shows in one call must not silence the rest.
-            if self._turn_end_calls:
-                self._plan_flush()
-            self.buffers.flush()
 
     def _drops_messages_to(self, target: Client) -> bool:
         """Whether messages to a client that does not keep up are dropped instead of queued."""

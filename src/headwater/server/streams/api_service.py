@@ -216,7 +216,7 @@ class ApiService:
             name = subject[len(API_PREFIX) :].decode(errors="surrogateescape")
             header, body = _split(payload, header_size)
             # A request sees the messages that were published before it.
-            self._broker.process_ingests()
+            self._broker.turn.decide_gathered()
             if name.startswith(_PULL):
                 return self._pull(account, name.removeprefix(_PULL), reply, header, body)
             if name.startswith(_UNATTENDED):
@@ -429,7 +429,7 @@ class ApiService:
         api = self._apis.get(name)
         if api is None:
             return AccountPurgeResponse(initiated=True)
-        self._broker.process_ingests()
+        self._broker.turn.decide_gathered()
         try:
             for stream in [*api.account.streams.values()]:
                 api.keepers.streams.delete_stream(api.account, stream)
@@ -510,7 +510,7 @@ class ApiService:
         ):
             return None
         broker = self._broker
-        broker.process_ingests()
+        broker.turn.decide_gathered()
         streams = {
             name: self._direct_stream(account, name.decode(errors="surrogateescape"), "DIRECT")
             for name in {name for name, _, _ in asked}

@@ -191,7 +191,7 @@ class ConsumerRunner:
         out = Outbox()
         if consumer.let_wait(reply, body, self._now_ns(), out):
             if not self._asked:
-                self._broker.call_at_turn_end(self._serve_asked)
+                self._broker.turn.call_when_decided(self._serve_asked)
             self._asked[consumer] = None
         if out.sends:
             self._carry_out(consumer, out)

@@ -216,7 +216,7 @@ class StreamHost:
     def end_consumers(self) -> None:
         """Tell clients that wait for messages that the server stops."""
         self.runners.end_consumers()
-        self._broker.flush()
+        self._broker.turn.complete()
 
     def stop(self) -> None:
         """Close every stream in order."""

@@ -597,7 +597,7 @@ class StreamRunners:
         self._is_commit_wanted = True
         for runner in self._by_key.values():
             runner.finish_change()
-        self.broker.process_ingests()
+        self.broker.turn.decide_gathered()
         for runner in self._by_key.values():
             runner.finish_change()
         for runner in self._by_key.values():

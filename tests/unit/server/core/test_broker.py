@@ -620,30 +620,6 @@ class TestFlush:
         assert broken.take() == msg(b"foo", b"1", b"again")
 
 
-class TestWhatIsDoneLast:
-    def test_comes_after_all_that_was_read_in_the_turn(self, world: World) -> None:
-        broker, order = world.node.broker, []
-        broker.call_at_turn_end(lambda: order.append("last"))
-        world.scheduler.call_soon(lambda: order.append("soon"))
-        assert order == []
-        world.settle()
-        assert order == ["last", "soon"]
-
-    def test_may_have_more_done(self, world: World) -> None:
-        broker, order = world.node.broker, []
-        broker.call_at_turn_end(lambda: broker.call_at_turn_end(lambda: order.append("more")))
-        broker.call_at_turn_end(lambda: order.append("one"))
-        world.settle()
-        assert order == ["one", "more"]
-
-    def test_what_it_sends_goes_out_in_the_same_turn(self, world: World) -> None:
-        sub, broker = listener(world, b"foo"), world.node.broker
-        route = sub.client.account.index.match(b"foo")
-        broker.call_at_turn_end(lambda: broker.send(route, b"foo", None, b"x"))
-        broker.flush()
-        assert sub.take() == msg(b"foo", b"1")
-
-
 class TestMessagesOfAStream:
     """Messages arrive under their own subjects, whatever subject their receiver listens to."""
 

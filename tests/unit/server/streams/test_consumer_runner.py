@@ -254,11 +254,11 @@ def test_acknowledging_brings_no_second_part_in_a_turn(world: ConsumerWorld) -> 
     world.consumer("C", max_ack_pending=-1)
     peer = receiver(world, "in")
     peer.push(pull_line("C", "in", batch=5000))
-    world.node.broker.flush()
+    world.node.broker.turn.complete()
     assert len(world.taken(peer)) == TURN_MESSAGES_MAX
     for sequence in range(1, 20):
         peer.push(ack_line(f"$JS.ACK.S.C.1.{sequence}.{sequence}.1.1"))
-        world.node.broker.flush()
+        world.node.broker.turn.complete()
     assert world.taken(peer) == []
     world.settle()
     assert len(world.taken(peer)) == 5000 - TURN_MESSAGES_MAX
