@@ -52,7 +52,7 @@ WITHOUT_A_UNIT_TEST: Final[Mapping[str, str]] = {
     "jetstream/config/consumer_checks": "address delivery",
     "jetstream/config/stream_checks": "sources subjects",
     "jetstream/consumers": "advisories outbox records",
-    "jetstream/streams": "limits removal republish view",
+    "jetstream/streams": "removal republish view",
     "jetstream/streams/publishing": "admission batch_limits decision forecast in_flight overlay",
     "jetstream/streams/schedules": "scheduling",
     "runtime": "environment file_watch loop_thread loops real scratch time_zones",

@@ -1,11 +1,12 @@
 """The limits of a stream: which messages they remove, oldest first.
 
-The functions inspect a log and return sequences; the stream removes the messages. Messages that are
-in the log and not yet visible do not count: they remove others only when they become visible.
+The functions inspect messages and return sequences; the stream removes the messages. One rule
+serves twice: for the messages that a stream has, when others become visible, and for those that it
+will have, when a publish is checked (`headwater.jetstream.streams.publishing.forecast`).
 """
 
 from collections.abc import Iterable
-from typing import Final, final
+from typing import Final, Protocol, final
 
 from headwater.base.sliced import Work
 from headwater.jetstream.config.stream_config import Discard, StreamConfig
@@ -13,22 +14,65 @@ from headwater.store.index.walks import gathering_excess, gathering_oldest
 from headwater.store.log.message_log import MessageLog
 
 
-def beyond_limits(
-    log: MessageLog,
-    config: StreamConfig,
-    subjects: Iterable[bytes],
-    uncommitted: "Uncommitted",
-) -> list[int]:
-    """The messages to remove after messages on `subjects` were stored."""
+class Messages(Protocol):
+    """The messages of a stream at some moment, as far as limits count them."""
+
+    @property
+    def messages(self) -> int:
+        """The number of messages."""
+        ...
+
+    @property
+    def byte_count(self) -> int:
+        """The sum of their sizes."""
+        ...
+
+    def count_of(self, subject: bytes) -> int:
+        """The number of messages of a subject."""
+        ...
+
+    def oldest_of(self, subject: bytes, count: int) -> list[int]:
+        """The first messages of a subject, which has at least `count`."""
+        ...
+
+    def first_from(self, sequence: int) -> int:
+        """The first message from a sequence on; 0 if there is none."""
+        ...
+
+    def size_of(self, sequence: int) -> int:
+        """The size of a message."""
+        ...
+
+
+def beyond_limits(messages: Messages, config: StreamConfig, subjects: Iterable[bytes]) -> list[int]:
+    """The messages to remove after messages on `subjects` were added."""
     gone: list[int] = []
-    if config.max_msgs_per_subject > 0:
-        limit = config.max_msgs_per_subject
+    limit = config.max_msgs_per_subject
+    if limit > 0:
         for subject in dict.fromkeys(subjects):
-            gone += _beyond_subject_limit(
-                log, subject, limit + uncommitted.by_subject.get(subject, 0)
-            )
+            excess = messages.count_of(subject) - limit
+            if excess > 0:
+                gone += messages.oldest_of(subject, excess)
     if config.discard is Discard.OLD:
-        gone += _beyond_totals(log, config, gone, uncommitted)
+        gone += _beyond_totals(messages, config, gone)
+    return gone
+
+
+def _beyond_totals(messages: Messages, config: StreamConfig, going: list[int]) -> list[int]:
+    count, size = messages.messages - len(going), messages.byte_count
+    if config.max_bytes > 0:
+        size -= sum(map(messages.size_of, going))
+    if not _is_beyond(config, count, size):
+        return []
+    gone = []
+    already = set(going)
+    sequence = messages.first_from(0)
+    while _is_beyond(config, count, size):
+        if sequence not in already:
+            gone.append(sequence)
+            count -= 1
+            size -= messages.size_of(sequence)
+        sequence = messages.first_from(sequence + 1)
     return gone
 
 
@@ -57,36 +101,6 @@ def gathering_beyond_totals(
     count = messages - config.max_msgs if config.max_msgs > 0 else 0
     size = size - config.max_bytes if config.max_bytes > 0 else 0
     return (yield from gathering_oldest(log.index, count, size))
-
-
-def _beyond_subject_limit(log: MessageLog, subject: bytes, limit: int) -> list[int]:
-    sequence, _, count = log.subject_extent(subject)
-    gone = []
-    for _ in range(count - limit):
-        gone.append(sequence)
-        sequence = log.next_sequence_of((subject,), sequence + 1)
-    return gone
-
-
-def _beyond_totals(
-    log: MessageLog, config: StreamConfig, going: list[int], uncommitted: "Uncommitted"
-) -> list[int]:
-    messages = log.messages - uncommitted.messages - len(going)
-    size = log.byte_count - uncommitted.byte_count
-    if config.max_bytes > 0:
-        size -= sum(map(log.size_of, going))
-    if not _is_beyond(config, messages, size):
-        return []
-    gone = []
-    already = set(going)
-    sequence = log.first_sequence
-    while _is_beyond(config, messages, size):
-        if sequence not in already:
-            gone.append(sequence)
-            messages -= 1
-            size -= log.size_of(sequence)
-        sequence = log.index.next_message(sequence + 1)
-    return gone
 
 
 def _is_beyond(config: StreamConfig, messages: int, size: int) -> bool:
@@ -130,6 +144,41 @@ class Uncommitted:
         return sum(
             log.subject_extent(subject)[2] == count for subject, count in self.by_subject.items()
         )
+
+
+@final
+class VisibleMessages:
+    """The messages of a log without those that are not yet visible."""
+
+    __slots__ = ("_log", "_uncommitted")
+
+    def __init__(self, log: MessageLog, uncommitted: Uncommitted) -> None:
+        self._log = log
+        self._uncommitted = uncommitted
+
+    @property
+    def messages(self) -> int:
+        return self._log.messages - self._uncommitted.messages
+
+    @property
+    def byte_count(self) -> int:
+        return self._log.byte_count - self._uncommitted.byte_count
+
+    def count_of(self, subject: bytes) -> int:
+        return self._log.subject_extent(subject)[2] - self._uncommitted.by_subject.get(subject, 0)
+
+    def oldest_of(self, subject: bytes, count: int) -> list[int]:
+        log = self._log
+        found = [log.subject_extent(subject)[0]]
+        for _ in range(count - 1):
+            found.append(log.next_sequence_of((subject,), found[-1] + 1))
+        return found
+
+    def first_from(self, sequence: int) -> int:
+        return self._log.index.next_message(max(sequence, self._log.first_sequence))
+
+    def size_of(self, sequence: int) -> int:
+        return self._log.size_of(sequence)
 
 
 def _sizes(log: MessageLog, first: int, count: int) -> int:

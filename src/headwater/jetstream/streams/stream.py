@@ -41,6 +41,7 @@ from headwater.jetstream.streams.dedupe import DedupeWindow, id_in, ids_in
 from headwater.jetstream.streams.file import encode_body
 from headwater.jetstream.streams.limits import (
     Uncommitted,
+    VisibleMessages,
     beyond_limits,
     gathering_beyond_subject_limit,
     gathering_beyond_totals,
@@ -625,9 +626,8 @@ class Stream(StreamView):
                 self.remove(needless)
         if not has_limits(self.config):
             return []
-        return beyond_limits(
-            self.log, self.config, batch.subjects[begin:end], self.in_flight.uncommitted()
-        )
+        visible = VisibleMessages(self.log, self.in_flight.uncommitted())
+        return beyond_limits(visible, self.config, batch.subjects[begin:end])
 
     def _note_schedules(self, record: Published, begin: int, end: int) -> None:
         batch = record.batch

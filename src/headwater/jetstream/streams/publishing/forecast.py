@@ -5,15 +5,16 @@ place when they are applied; but a publish in the same turn, or before the last 
 disk, has to be checked as if it had taken place. A forecast starts from the visible messages, gets
 each message that will follow, and determines which ones will be removed by then.
 
-It computes the result of `Stream.apply` by the same rules, without applying anything. Only streams
-that remove messages need a forecast.
+It computes the result of `Stream.apply` by the same functions, without applying anything: limits
+see a forecast as they see a log. Only streams that remove messages need a forecast.
 """
 
 from bisect import bisect_left
 from collections import Counter
 from typing import Final, TypeAlias, final
 
-from headwater.jetstream.config.stream_config import Discard, StreamConfig
+from headwater.jetstream.config.stream_config import StreamConfig
+from headwater.jetstream.streams.limits import beyond_limits
 from headwater.store.log.message_log import MessageLog
 from headwater.subjects.grammar import has_wildcard, matches
 
@@ -132,16 +133,38 @@ class Forecast:
 
     def oldest_size_of(self, subject: bytes) -> int:
         """The size of the oldest message of a subject; 0 without one."""
-        oldest = self._oldest(subject)
-        return self._size_of(oldest) if oldest else 0
+        oldest = self._oldest_from(subject, 0)
+        return self.size_of(oldest) if oldest else 0
+
+    def oldest_of(self, subject: bytes, count: int) -> list[int]:
+        """The first messages of a subject that will stay; there must be so many."""
+        found: list[int] = []
+        for _ in range(count):
+            found.append(self._oldest_from(subject, found[-1] + 1 if found else 0))
+        return found
+
+    def first_from(self, sequence: int) -> int:
+        """The first message from a sequence on that will stay; 0 if there is none."""
+        index, start = self._log.index, max(sequence, self._front, self._state.floor)
+        found = index.next_message(start)
+        while found and not self.has(found):
+            found = index.next_message(found + 1)
+        found = found or self._first_coming(self._order, start)
+        if sequence <= self._front:
+            self._front = found
+        return found
+
+    def size_of(self, sequence: int) -> int:
+        """The size of a message that is there or will be."""
+        coming = self._coming.get(sequence)
+        return self._log.size_of(sequence) if coming is None else coming[1]
 
     # --- changes -------------------------------------------------------------------------------
 
     def add(self, sequence: int, subject: bytes, size: int) -> None:
         """Add a message, and remove those beyond the limits."""
-        state, config = self._state, self._config
-        count = self.count_of(subject) + 1
-        state.counts[subject] = count
+        state = self._state
+        state.counts[subject] = self.count_of(subject) + 1
         state.messages += 1
         state.byte_count += size
         if sequence > self._log.last_sequence:
@@ -150,12 +173,8 @@ class Forecast:
             self._coming_of.setdefault(subject, []).append(sequence)
         self._last = sequence
         self._done.append(sequence)
-        if config.max_msgs_per_subject > 0:
-            for _ in range(count - config.max_msgs_per_subject):
-                self._remove(self._oldest(subject))
-        if config.discard is Discard.OLD:
-            while state.messages and self._is_beyond_totals():
-                self._remove(self._first())
+        for gone in beyond_limits(self, self._config, (subject,)):
+            self._remove(gone)
 
     def purge(self, purges: list[Purge]) -> None:
         """Remove the messages that a message replaces."""
@@ -193,15 +212,11 @@ class Forecast:
 
     # --- how changes are computed --------------------------------------------------------------
 
-    def _is_beyond_totals(self) -> bool:
-        config, state = self._config, self._state
-        return 0 < config.max_msgs < state.messages or 0 < config.max_bytes < state.byte_count
-
     def _remove(self, sequence: int) -> None:
         state = self._state
         self._gone.add(sequence)
         state.messages -= 1
-        state.byte_count -= self._size_of(sequence)
+        state.byte_count -= self.size_of(sequence)
         subject = self._subject_of(sequence)
         state.counts[subject] = self.count_of(subject) - 1
         self._done.append(-sequence)
@@ -210,7 +225,7 @@ class Forecast:
         state, subject = self._state, self._subject_of(sequence)
         self._gone.discard(sequence)
         state.messages += 1
-        state.byte_count += self._size_of(sequence)
+        state.byte_count += self.size_of(sequence)
         state.counts[subject] += 1
         self._front = min(self._front, sequence)
         self._searched[subject] = min(self._searched.get(subject, 0), sequence)
@@ -233,17 +248,17 @@ class Forecast:
         purger = self._state = _State(0, 0, {}, before, {})
         if self._last == before and self.has(before):
             purger.messages = 1
-            purger.byte_count = self._size_of(before)
+            purger.byte_count = self.size_of(before)
             purger.counts[self._subject_of(before)] = 1
 
     def _purge_subject(self, subject: bytes, before: int) -> None:
         if self.count_of(subject) > DROPPED_SINGLY_MAX:
             self._purge_many(subject, before)
             return
-        oldest = self._oldest(subject)
+        oldest = self._oldest_from(subject, 0)
         while 0 < oldest < before:
             self._remove(oldest)
-            oldest = self._oldest(subject)
+            oldest = self._oldest_from(subject, 0)
 
     def _purge_many(self, subject: bytes, before: int) -> None:
         """Remove very many messages of a subject, without noting each of them."""
@@ -270,33 +285,26 @@ class Forecast:
         coming = [each for each in self._coming_of.get(subject, ()) if begin <= each < before]
         size += sum(self._coming[each][1] for each in coming)
         return size - sum(
-            self._size_of(each)
+            self.size_of(each)
             for each in self._gone
             if begin <= each < before and self._subject_of(each) == subject
         )
 
-    def _first(self) -> int:
-        """The first message that stays; there must be one."""
-        index, start = self._log.index, max(self._front, self._state.floor)
-        sequence = index.next_message(start)
-        while sequence and not self.has(sequence):
-            sequence = index.next_message(sequence + 1)
-        self._front = sequence or self._first_coming(self._order, start)
-        return self._front
-
-    def _oldest(self, subject: bytes) -> int:
-        """The first message of a subject that stays; 0 without one."""
+    def _oldest_from(self, subject: bytes, sequence: int) -> int:
+        """The first message of a subject from a sequence on that stays; 0 if there is none."""
         index = self._log.index
         sid = index.subjects.ids.get(subject)
+        searched = self._searched.get(subject, 0)
         floor = max(self._state.floor, self._state.floors.get(subject, 0))
-        start = max(self._searched.get(subject, 0), floor)
-        sequence = _NONE if sid is None else index.next_of_subject(sid, start)
-        while sequence and sid is not None and not self.has(sequence):
-            sequence = index.next_of_subject(sid, sequence + 1)
-        if not sequence:
-            sequence = self._first_coming(self._coming_of.get(subject, []), start)
-        self._searched[subject] = sequence
-        return sequence
+        start = max(sequence, searched, floor)
+        found = _NONE if sid is None else index.next_of_subject(sid, start)
+        while found and sid is not None and not self.has(found):
+            found = index.next_of_subject(sid, found + 1)
+        if not found:
+            found = self._first_coming(self._coming_of.get(subject, []), start)
+        if sequence <= searched:
+            self._searched[subject] = found
+        return found
 
     def _first_coming(self, sequences: list[int], start: int) -> int:
         for position in range(bisect_left(sequences, start), len(sequences)):
@@ -311,7 +319,3 @@ class Forecast:
     def _subject_of(self, sequence: int) -> bytes:
         coming = self._coming.get(sequence)
         return self._log.subject_of(sequence) if coming is None else coming[0]
-
-    def _size_of(self, sequence: int) -> int:
-        coming = self._coming.get(sequence)
-        return self._log.size_of(sequence) if coming is None else coming[1]

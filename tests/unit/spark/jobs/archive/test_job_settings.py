@@ -89,7 +89,9 @@ def test_a_result_tells_the_rate() -> None:
     assert result.messages_per_second == 250.0
 
 
-@pytest.mark.parametrize("module", ["archive.job", "union", "progress", "archive.files.partitioning"])
+@pytest.mark.parametrize(
+    "module", ["archive.job", "union", "progress", "archive.files.partitioning"]
+)
 def test_the_settings_load_without_spark_and_arrow(module: str) -> None:
     script = (
         "import sys\n"
