@@ -166,8 +166,9 @@ def test_other_masters_are_left_to_their_own_rules(master: str) -> None:
 @pytest.mark.parametrize(
     "master", ["", "cluster", "local[]", "local[two]", "spark://", "local[2", "http://host:7077"]
 )
-def test_a_master_that_is_none_is_one_line_before_spark_starts(master: str) -> None:
-    with pytest.raises(SparkStartError, match=rf"^master '{re.escape(master)}' is none") as caught:
+def test_a_master_that_spark_does_not_know_is_one_line_before_spark_starts(master: str) -> None:
+    said = rf"^master '{re.escape(master)}' is unknown to Spark"
+    with pytest.raises(SparkStartError, match=said) as caught:
         placement(master, {})
     assert "\n" not in str(caught.value)
 

@@ -242,9 +242,9 @@ def test_names_come_in_pages(server: Server, monkeypatch: pytest.MonkeyPatch) ->
 def test_checkpoints_of_one_stream_and_of_several_are_told_apart(server: Server) -> None:
     server.create_stream("s")
     one, several = Planner(server), Streams(server, "s")
-    with pytest.raises(OffsetError, match="no offset of several streams"):
+    with pytest.raises(OffsetError, match="not an offset of several streams"):
         several.reader.latestOffset(one.offset, several.reader.getDefaultReadLimit())
-    with pytest.raises(OffsetError, match="no offset of this source"):
+    with pytest.raises(OffsetError, match="not an offset of this source"):
         one.reader.latestOffset(several.offset, one.reader.getDefaultReadLimit())
 
 
