@@ -268,13 +268,15 @@ class Stream(StreamView):
     def long_lookup(self, incoming: Incoming) -> tuple[int, bytes] | None:
         """The position of the first publish that expects the last sequence of a pattern which is
         not prepared, with the pattern: it would be compared with very many subjects."""
-        if max(incoming.header_sizes) <= 0 or not self.log.has_many_subjects:
+        if not self.log.has_many_subjects or max(incoming.header_sizes) <= 0:
             return None
-        for position, (size, payload) in enumerate(
-            zip(incoming.header_sizes, incoming.payloads, strict=True)
-        ):
-            header = payload[:size] if size > 0 else b""
-            pattern = value_of(header, names.EXPECTED_LAST_SUBJECT_SEQUENCE_SUBJECT)
+        name = names.EXPECTED_LAST_SUBJECT_SEQUENCE_SUBJECT
+        for position, payload in enumerate(incoming.payloads):
+            if name not in payload:
+                # Nearly every publish; a look at its header would cost more.
+                continue
+            header = payload[: max(incoming.header_sizes[position], 0)]
+            pattern = value_of(header, name)
             if pattern and has_wildcard(pattern) and self.log.needs_preparing((pattern,)):
                 return position, pattern
         return None

@@ -343,22 +343,26 @@ class MessageLog(ABC):
 
     def needs_preparing(self, patterns: Sequence[bytes]) -> bool:
         """Whether so many subjects have to be compared with patterns that this takes long."""
-        if not self.has_many_subjects or tuple(patterns) in self._filters:
-            return False
-        found = SubjectFilter(self.index, patterns, looks_bit_by_bit=True)
-        return not found.is_everything and found.looked_at > LOOKED_AT_ONCE_MAX
+        return self._unprepared(patterns) is not None
 
     def preparing(self, patterns: Sequence[bytes]) -> Work[None]:
-        """Find out which subjects match, some at a time; then questions about them cost little.
+        """Find the subjects that match, some at a time; lookups by these patterns are cheap then.
 
         Subjects may come and go meanwhile.
         """
-        if not self.needs_preparing(patterns):
-            return
+        found = self._unprepared(patterns)
+        if found is not None:
+            yield from found.finding_subjects()
+            self._keep_filter(tuple(patterns), found)
+
+    def _unprepared(self, patterns: Sequence[bytes]) -> SubjectFilter | None:
+        """A filter that still has to find its subjects; None if that takes no time to speak of."""
         key = tuple(patterns)
+        if key in self._filters:
+            return None
         found = SubjectFilter(self.index, key, looks_bit_by_bit=True)
-        yield from found.finding_subjects()
-        self._keep_filter(key, found)
+        is_long = not found.is_everything and found.looked_at > LOOKED_AT_ONCE_MAX
+        return found if is_long else None
 
     def counting(self, patterns: Sequence[bytes], sequence: int) -> Work[None]:
         """Find out how many messages at or after a sequence match, some at a time; the log must not

@@ -89,6 +89,14 @@ def test_many_subjects_are_compared_some_at_a_time() -> None:
     assert log.filter((b"s.*.a",)).subject_count() == (len(MANY) + 1) // 2
 
 
+def test_many_patterns_are_compared_some_at_a_time_though_subjects_are_few() -> None:
+    patterns = [b"*.%d.a" % number for number in range(40)]
+    log = log_of(MANY[: LOOKED_AT_ONCE_MAX // 16])
+    steps = steps_of(log.preparing(patterns))
+    assert len(steps) > 1
+    assert steps_of(log.preparing(patterns)) == []
+
+
 def test_what_matches_is_the_same_whatever_comes_and_goes_meanwhile() -> None:
     log = log_of(MANY)
     work = log.preparing((b"s.*.a",))

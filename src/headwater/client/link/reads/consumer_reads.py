@@ -288,7 +288,7 @@ class _Pulls:
             return
         left = self.rest.last - self.rest.first + 1
         if self.rest.is_open:
-            # Whatever has moved behind the range is to come with the same pull.
+            # Messages that have moved behind the range come with the same pull.
             left += FIRST_PULL_ROWS
         rows, bytes_max = size.next(left, self._owed)
         if rows > 0 and not (self._owed and bytes_max):
