@@ -9,17 +9,13 @@ nothing is written.
 
 import asyncio
 import json
-import tempfile
-from pathlib import Path
 
-import nats
 from nats.aio.client import Client
 from nats.errors import TimeoutError as NoReply
 
 from tests.kit.recorded.consumers import CALLS, STREAM, answer, body_of
-from tests.kit.recorded.record_streams import text_of
-from tests.kit.recorded.streams import ORACLE_VERSION, Document, load
-from tests.kit.server_process import LOOPBACK_FLAGS, ORACLE, ServerProcess, Setup
+from tests.kit.recorded.record_streams import record_group, text_of
+from tests.kit.recorded.streams import Document, load
 
 # Those who are not answered are waited for; everybody else answers at once.
 REPLY_S_MAX = 0.5
@@ -56,28 +52,11 @@ async def record_case(client: Client, case: Document) -> None:
         await listener.unsubscribe()
 
 
-async def record_group(group: Document) -> None:
-    """Fill in the answers of one server."""
-    with tempfile.TemporaryDirectory() as directory:
-        flags = (*LOOPBACK_FLAGS, "-js", "-sd", directory)
-        server = ServerProcess(ORACLE, Setup(group["server"], flags), Path(directory))
-        try:
-            server.wait_until_ready()
-            client = await nats.connect(f"nats://127.0.0.1:{server.port}")
-            version = client._server_info["version"]
-            assert version == ORACLE_VERSION, f"recorded with {ORACLE_VERSION}, this is {version}"
-            for case in group["cases"]:
-                await record_case(client, case)
-            await client.close()
-        finally:
-            server.stop()
-
-
 def main() -> None:
     """Record the file."""
     groups = load(CALLS)
     for group in groups:
-        asyncio.run(record_group(group))
+        asyncio.run(record_group(group, record_case))
     CALLS.write_text(text_of(groups), encoding="utf-8")
 
 

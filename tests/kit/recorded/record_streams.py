@@ -10,6 +10,7 @@ is another one than the cases were recorded with, nothing is written.
 import asyncio
 import json
 import tempfile
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -72,8 +73,16 @@ async def record_body(client: Client, case: Document) -> None:
     case["reply"] = answer(await ask(client, f"CREATE.{STREAM_OF_BODIES}", body))
 
 
-async def record_group(group: Document) -> None:
-    """Fill in the answers of one server."""
+async def record_case(client: Client, case: Document) -> None:
+    """Fill in the answer to a configuration or a body."""
+    record = record_body if "body" in case else record_config
+    await record(client, case)
+
+
+async def record_group(
+    group: Document, record: Callable[[Client, Document], Awaitable[None]]
+) -> None:
+    """Fill in the answers of one server, case by case."""
     with tempfile.TemporaryDirectory() as directory:
         flags = (*LOOPBACK_FLAGS, "-js", "-sd", directory)
         server = ServerProcess(ORACLE, Setup(group["server"], flags), Path(directory))
@@ -83,7 +92,6 @@ async def record_group(group: Document) -> None:
             version = client._server_info["version"]
             assert version == ORACLE_VERSION, f"recorded with {ORACLE_VERSION}, this is {version}"
             for case in group["cases"]:
-                record = record_body if "body" in case else record_config
                 await record(client, case)
             await client.close()
         finally:
@@ -109,7 +117,7 @@ def main() -> None:
     for path in (CONFIGS, BODIES):
         groups = load(path)
         for group in groups:
-            asyncio.run(record_group(group))
+            asyncio.run(record_group(group, record_case))
         path.write_text(text_of(groups), encoding="utf-8")
 
 
