@@ -366,6 +366,9 @@ def test_any_pattern_is_a_schedule_or_refused(pattern: str) -> None:
     try:
         schedule = parse_schedule(pattern)
         due = None if schedule is None else schedule.next_after(NOW_NS, NOW_NS)
-    except ScheduleError:
+    except ScheduleError as error:
+        reason = str(error)
+    else:
+        assert due is None or not due.repeats or due.time_ns >= NOW_NS
         return
-    assert due is None or not due.repeats or due.time_ns >= NOW_NS
+    assert reason
