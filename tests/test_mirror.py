@@ -62,7 +62,7 @@ WITHOUT_A_UNIT_TEST: Final[Mapping[str, str]] = {
     "server/core": "out_buffers own_subscriptions",
     "server/monitoring": "facts",
     "server/monitoring/pages": "absent accountz connz healthz index_page query subsz varz",
-    "server/streams": "advisories facts hosted_consumers hosted_streams",
+    "server/streams": "advisories facts hosted_streams requests",
     "server/streams/backups": "restores snapshots staging transfers",
     "server/system": "events",
     "spark": "buckets catalog_tables datasource demo objects rows session",

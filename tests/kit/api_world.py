@@ -9,12 +9,12 @@ from typing import Any, Final, cast
 import msgspec
 
 from headwater.base.clock import NS_PER_S
-from headwater.base.sliced import Work, at_once
+from headwater.base.sliced import at_once
 from headwater.go.json import read, write
 from headwater.jetstream.account import AccountLimits, JetStreamAccount
 from headwater.jetstream.api.documents import ErrorDocument, Response
 from headwater.jetstream.api.keepers import ApiSettings, Keepers
-from headwater.jetstream.api.operation import Request
+from headwater.jetstream.api.operation import Request, Requested
 from headwater.jetstream.api.router import find_operation
 from headwater.jetstream.api.streams import StreamApi
 from headwater.jetstream.config.consumer_config import ConsumerConfig
@@ -24,16 +24,7 @@ from headwater.jetstream.config.stream_config import (
     StreamRequest,
     with_required_level,
 )
-from headwater.jetstream.consumers.machine import Consumer, starting
-from headwater.jetstream.consumers.outbox import Outbox
-from headwater.jetstream.consumers.records import (
-    ConsumerConfigured,
-    ConsumerCreated,
-    ConsumerDeleted,
-    ConsumerReset,
-)
 from headwater.jetstream.errors import ApiError
-from headwater.jetstream.records import Record
 from headwater.jetstream.server_room import ServerRoom, Usage
 from headwater.jetstream.streams.publishing.batch_limits import BatchLimits, BatchRoom
 from headwater.jetstream.streams.stream import Stream
@@ -88,7 +79,9 @@ class ApiWorld:
             max_request_batch=limits.get("server_max_request_batch", 0),
             default_max_consumers=limits.get("default_max_consumers", -1),
         )
-        keepers = Keepers(cast(Any, self), cast(Any, self), self, cast(Any, self), self.now_ns)
+        keepers = Keepers(
+            cast(Any, self), cast(Any, self), cast(Any, self), self.generate_name, self.now_ns
+        )
         self.api = StreamApi(self.account, keepers, settings)
 
     def ask(self, subject: str, body: bytes = b"") -> Document | None:
@@ -113,6 +106,8 @@ class ApiWorld:
         request = Request(words, body, lambda: None, header)
         try:
             response = at_once(operation.answering(self.api, request))
+            if isinstance(response, Requested):
+                response = self._make(response)
         except ApiError as error:
             response = operation.response(error=ErrorDocument.of(error))
         if response is None or operation.header is None:
@@ -140,49 +135,13 @@ class ApiWorld:
     ) -> None:
         """Nothing is reserved."""
 
-    def recording(self, account: JetStreamAccount, stream: Stream, record: Record) -> Work[None]:
+    def _make(self, requested: Requested) -> Response:
+        """Apply the records of a change, and respond."""
         if self.failure is not None:
-            raise self.failure
+            raise requested.refuse(self.failure)
         self.changes += 1
-        yield from stream.applying(record)
-
-    def stream_changed(self, account: JetStreamAccount, stream: Stream, old: StreamConfig) -> None:
-        """The world routes no subjects."""
-
-    def create_consumer(
-        self,
-        account: JetStreamAccount,
-        stream: Stream,
-        name: str,
-        config: ConsumerConfig,
-        now_ns: int,
-    ) -> Work[Consumer]:
-        start, lasts_until = yield from starting(stream, config)
-        record = ConsumerCreated(name, config, now_ns, start, lasts_until)
-        yield from self.recording(account, stream, record)
-        return stream.consumers.find(name)
-
-    def update_consumer(
-        self, account: JetStreamAccount, stream: Stream, consumer: Consumer, config: ConsumerConfig
-    ) -> Work[None]:
-        yield from self.recording(account, stream, ConsumerConfigured(consumer.name, config))
-
-    def delete_consumer(
-        self, account: JetStreamAccount, stream: Stream, consumer: Consumer
-    ) -> Work[None]:
-        yield from self.recording(account, stream, ConsumerDeleted(consumer.name))
-
-    def reset_consumer(
-        self, account: JetStreamAccount, stream: Stream, consumer: Consumer, sequence: int
-    ) -> Work[None]:
-        yield from self.recording(account, stream, ConsumerReset(consumer.name, sequence))
-
-    def unpin_consumer(
-        self, account: JetStreamAccount, stream: Stream, consumer: Consumer, group: str
-    ) -> None:
-        if self.failure is not None:
-            raise self.failure
-        consumer.unpin(self.now, Outbox())
+        removed = sum(at_once(self.stream.applying(record)) for record in requested.records)
+        return requested.respond(removed)
 
 
 def settings(config: ConsumerConfig) -> Document:

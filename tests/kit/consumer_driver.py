@@ -27,6 +27,7 @@ from headwater.jetstream.consumers.records import (
     ConsumerDeleted,
     ConsumerRecord,
     ConsumerReset,
+    Pinned,
 )
 from headwater.jetstream.records import Published
 from headwater.jetstream.streams.publishing.decision import Decision
@@ -132,8 +133,11 @@ class ConsumerDriver(StreamDriver):
         self.stream.consumers.flush()
 
     def unpin(self, name: str = NAME) -> None:
+        """Do what a request to unpin a client asks for."""
         consumer = self.consumer(name)
-        self._work(consumer, lambda out: consumer.unpin(self.now_ns, out))
+        if consumer.pin_id:
+            self._change_consumers(Pinned(name, "", self.now_ns))
+        self._work(consumer, lambda out: consumer.unpinned(self.now_ns, out))
 
     # --- clients -------------------------------------------------------------------------------
 

@@ -120,6 +120,9 @@ class Surrounding:
         if self.account_refusal is not None:
             raise self.account_refusal
 
+    def update_usage(self, stream: Stream) -> None:
+        """Tests of one stream count no usage."""
+
 
 def _find_zone(name: str) -> tzinfo | None:
     try:

@@ -23,7 +23,7 @@ import pytest
 from nats.aio.client import Client as NatsClient
 
 from headwater.runtime import upkeep
-from headwater.server.streams import runner as stream_runner
+from headwater.server.streams import runners
 from headwater.testing import World
 from tests.simulation.consumer_clients import (
     ACK_WAIT_S,
@@ -558,7 +558,7 @@ def run_scenario(world: World, scenario: ConsumerScenario) -> None:
             few_messages=FEW_MESSAGES,
             short_caller_bytes=SHORT_BYTES,
         )
-        patch.setattr(stream_runner, "Upkeep", tidy)
+        patch.setattr(runners, "Upkeep", tidy)
         world.run(scenario.run)
 
 

@@ -4,15 +4,12 @@ from collections.abc import Callable
 
 import pytest
 
-from headwater.base.sliced import Sliced
+from headwater.jetstream.committers import Synced
+from headwater.jetstream.proposal import Proposal
 from headwater.jetstream.records import Record
 from headwater.jetstream.streams.dedupe import DedupeWindow
-from headwater.jetstream.streams.publishing.decision import Decision, Incoming
 from headwater.jetstream.streams.stream import Stream
-from headwater.server.streams.runner import StreamRunner
-from headwater.server.streams.waiting_steps import Change
 from headwater.store.log.file_log import FileLog
-from headwater.store.store import SyncMode
 from headwater.testing import World, seeds
 from tests.simulation.stream_ledger import Violation
 from tests.simulation.stream_scenario import (
@@ -56,12 +53,13 @@ def run_seeds(
 
 
 def _no_wait_for_the_disk(patch: pytest.MonkeyPatch) -> None:
-    def carry_out(self: StreamRunner, decision: Decision, incoming: Incoming | None = None) -> None:
-        if self.mode is SyncMode.ALWAYS:
-            self._runners.commit_wanted()
-        self._take_effect(decision)
+    commit = Synced.commit
 
-    patch.setattr(StreamRunner, "carry_out", carry_out)
+    def commit_at_once(self: Synced, entries: list[Proposal]) -> int:
+        commit(self, entries)
+        return entries[-1].index
+
+    patch.setattr(Synced, "commit", commit_at_once)
 
 
 def _no_watermark(patch: pytest.MonkeyPatch) -> None:
@@ -101,13 +99,7 @@ def _no_limits_after_a_crash(patch: pytest.MonkeyPatch) -> None:
 
 
 def _no_wait_for_removals(patch: pytest.MonkeyPatch) -> None:
-    def make(self: StreamRunner, change: Change) -> None:
-        walk = change.make()
-        while isinstance(walk, Sliced) and walk.do_some():
-            pass
-        change.answer()
-
-    patch.setattr(StreamRunner, "_make", make)
+    patch.setattr(Synced, "is_durable", lambda self, proposal: True)
 
 
 DEFENCES: list[tuple[Defence, Durability, frozenset[str], str]] = [

@@ -2,13 +2,13 @@
 
 A function takes a request and returns a reply, or raises the ApiError that the reply then reports.
 The order of checks is nats-server's: a client learns the first of several errors. Everything that
-needs the log, timers or subscriptions is left to the ConsumerKeeper.
+needs timers or subscriptions is an effect of the change that a request asks for.
 
 In nats-server the consumer itself answers CONSUMER.RESET: the call is never counted, and without a
 consumer there is no reply.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 import msgspec
@@ -35,7 +35,13 @@ from headwater.jetstream.api.consumer_documents import (
 )
 from headwater.jetstream.api.documents import LIST_MAX, NAMES_MAX, ErrorDocument, Response
 from headwater.jetstream.api.long_details import writing_documents
-from headwater.jetstream.api.operation import ANY_NUMBER, Answering, Operation, Request
+from headwater.jetstream.api.operation import (
+    ANY_NUMBER,
+    Answering,
+    Operation,
+    Request,
+    Requested,
+)
 from headwater.jetstream.api.stream_identity import (
     asks_for_identity,
     check_identity,
@@ -69,11 +75,25 @@ from headwater.jetstream.config.consumer_defaults import (
     in_utc,
 )
 from headwater.jetstream.config.stream_config import StreamConfig
-from headwater.jetstream.consumers.machine import Consumer
+from headwater.jetstream.consumers.machine import Consumer, starting
+from headwater.jetstream.consumers.records import (
+    ConsumerCreated,
+    ConsumerDeleted,
+    ConsumerReset,
+    Pinned,
+)
 from headwater.jetstream.errors import ApiError
+from headwater.jetstream.proposal import (
+    ConsumerClosed,
+    ConsumerOpened,
+    ConsumerReconfigured,
+    ConsumerServed,
+    ConsumerUnpinned,
+)
 from headwater.jetstream.request_bodies import read_single_request
 from headwater.jetstream.streams.stream import Stream
-from headwater.store.log.message_log import StoreError
+from headwater.store.errors import StoreError
+from headwater.store.log.message_log import ALL_SUBJECTS
 
 # --- making them ----------------------------------------------------------------------------------
 
@@ -100,7 +120,7 @@ def _making(
     if config.num_replicas > 1:
         raise ApiError.of(error_codes.STREAM_REPLICAS_NOT_SUPPORTED)
     stream = api.account.stream(asked.stream_name)
-    config = as_it_sources(config, stream.config, api.keepers.consumers.generate_name)
+    config = as_it_sources(config, stream.config, api.keepers.generate_name)
     if config.direct or config.sourcing:
         check_identity(stream, header)
     consumer = stream.consumers.by_name.get(config.durable_name or config.name)
@@ -109,11 +129,14 @@ def _making(
     around = surroundings(api, stream.config, stream.consumers.by_name)
     config = normalised(with_required_level(config), asked.pedantic, around)
     if consumer is None:
-        consumer = yield from _adding(api, stream, config, asked.action, around)
-    else:
-        yield from _changing(api, stream, consumer, config, asked.action, around)
+        return (yield from _adding(api, stream, config, asked.action, around))
+    return (yield from _changing(api, stream, consumer, config, asked.action, around))
+
+
+def _created(api: StreamApi, stream: Stream, name: str) -> Response:
+    """The reply to the request that has created or changed a consumer."""
     response = ConsumerCreateResponse()
-    describe(response, _info(api, consumer))
+    describe(response, _info(api, stream.consumers.by_name[name]))
     return response
 
 
@@ -144,18 +167,25 @@ def _adding(
     config: ConsumerConfig,
     action: ConsumerAction,
     around: ConsumerSurroundings,
-) -> Work[Consumer]:
+) -> Work[Requested]:
     if action is ConsumerAction.UPDATE:
         raise ApiError.of(error_codes.CONSUMER_DOES_NOT_EXIST)
     config = check_addition(config, around)
-    keeper, now_ns = api.keepers.consumers, api.keepers.now_ns()
+    # A name that the server has generated is not part of the configuration.
     name = config.durable_name or config.name
     while not name or name in stream.consumers.by_name:
-        name = keeper.generate_name()
-    try:
-        return (yield from keeper.create_consumer(api.account, stream, name, config, now_ns))
-    except StoreError as error:
-        raise ApiError.of(error_codes.CONSUMER_CREATE, err=STORE_FAILED) from error
+        name = api.keepers.generate_name()
+    now_ns = api.keepers.now_ns()
+    start_sequence, lasts_until = yield from starting(stream, config)
+    # The consumer will ask how many messages it is to deliver.
+    patterns = config.patterns or (ALL_SUBJECTS,)
+    yield from stream.log.counting(patterns, max(start_sequence, lasts_until + 1))
+    return Requested(
+        [ConsumerCreated(name, config, now_ns, start_sequence, lasts_until)],
+        lambda _: _created(api, stream, name),
+        lambda _: ApiError.of(error_codes.CONSUMER_CREATE, err=STORE_FAILED),
+        (ConsumerOpened(name),),
+    )
 
 
 def _changing(
@@ -165,15 +195,40 @@ def _changing(
     config: ConsumerConfig,
     action: ConsumerAction,
     around: ConsumerSurroundings,
-) -> Work[None]:
-    account, keeper = api.account, api.keepers.consumers
-    config = check_change(consumer.config, config, action, around, account.has_interest)
+) -> Work[Response | Requested]:
+    config = check_change(consumer.config, config, action, around, api.account.has_interest)
     if config == consumer.config:
-        return
-    try:
-        yield from keeper.update_consumer(account, stream, consumer, config)
-    except StoreError as error:
-        raise ApiError.of(error_codes.CONSUMER_CREATE, err=str(error)) from error
+        return _created(api, stream, consumer.name)
+    return (
+        yield from _reconfiguring(
+            stream,
+            consumer,
+            config,
+            lambda _: _created(api, stream, consumer.name),
+            lambda error: ApiError.of(error_codes.CONSUMER_CREATE, err=str(error)),
+        )
+    )
+
+
+def _reconfiguring(
+    stream: Stream,
+    consumer: Consumer,
+    config: ConsumerConfig,
+    respond: Callable[[int], Response],
+    refuse: Callable[[StoreError], ApiError],
+) -> Work[Requested]:
+    """The change of a consumer to another configuration, which was checked."""
+    if config.patterns != consumer.config.patterns:
+        patterns = config.patterns or (ALL_SUBJECTS,)
+        yield from stream.log.counting(patterns, consumer.cursor.sequence)
+    old_subject = b"" if consumer.push is None else consumer.push.subject
+    is_pause_changed = config.pause_until_ns != consumer.config.pause_until_ns
+    return Requested(
+        [consumer.configured(config)],
+        respond,
+        refuse,
+        (ConsumerReconfigured(consumer.name, old_subject, is_pause_changed),),
+    )
 
 
 def surroundings(
@@ -255,15 +310,16 @@ def _info(api: StreamApi, consumer: Consumer) -> ConsumerInfo:
 # --- changing them --------------------------------------------------------------------------------
 
 
-def delete(api: StreamApi, request: Request) -> Answering:
+def delete(api: StreamApi, request: Request) -> Requested:
     """CONSUMER.DELETE"""
     _check_empty(api, request)
-    stream, consumer = _found(api, request)
-    try:
-        yield from api.keepers.consumers.delete_consumer(api.account, stream, consumer)
-    except StoreError as error:
-        raise ApiError.of(error_codes.STREAM_GENERAL_ERROR, err=str(error)) from error
-    return ConsumerDeleteResponse(success=True)
+    _, consumer = _found(api, request)
+    return Requested(
+        [ConsumerDeleted(consumer.name)],
+        lambda _: ConsumerDeleteResponse(success=True),
+        lambda error: ApiError.of(error_codes.STREAM_GENERAL_ERROR, err=str(error)),
+        (ConsumerClosed(consumer.name),),
+    )
 
 
 def pause(api: StreamApi, request: Request) -> Answering:
@@ -272,11 +328,20 @@ def pause(api: StreamApi, request: Request) -> Answering:
     stream, consumer = _found(api, request)
     until = _pause_until(asked)
     config = with_required_level(msgspec.structs.replace(consumer.config, pause_until=until))
-    if config != consumer.config:
-        try:
-            yield from api.keepers.consumers.update_consumer(api.account, stream, consumer, config)
-        except StoreError as error:
-            raise ApiError.of(error_codes.CONSUMER_STORE_FAILED, err=str(error)) from error
+    if config == consumer.config:
+        return _paused(api, until)
+    return (
+        yield from _reconfiguring(
+            stream,
+            consumer,
+            config,
+            lambda _: _paused(api, until),
+            lambda error: ApiError.of(error_codes.CONSUMER_STORE_FAILED, err=str(error)),
+        )
+    )
+
+
+def _paused(api: StreamApi, until: Time | None) -> Response:
     if until is None:
         return ConsumerPauseResponse()
     remaining_ns = max(until.unix_ns - api.keepers.now_ns(), 0)
@@ -298,20 +363,21 @@ def _pause_until(asked: PauseRequest) -> Time | None:
         raise ApiError.of(error_codes.CONSUMER_STORE_FAILED, err=YEAR_OUT_OF_RANGE) from None
 
 
-def unpin(api: StreamApi, request: Request) -> Response:
+def unpin(api: StreamApi, request: Request) -> Requested:
     """CONSUMER.UNPIN"""
     asked = read_single_request(request.body, UnpinRequest)
     if not asked.group:
         raise ApiError.of(error_codes.INVALID_JSON, err="consumer group not specified")
     check_group_name(asked.group)
-    stream, consumer = _found(api, request)
+    _, consumer = _found(api, request)
     if asked.group not in consumer.config.priority_groups:
         raise ApiError.of(error_codes.CONSUMER_INVALID_PRIORITY_GROUP)
-    try:
-        api.keepers.consumers.unpin_consumer(api.account, stream, consumer, asked.group)
-    except StoreError as error:
-        raise ApiError.of(error_codes.STREAM_OFFLINE_REASON, err=str(error)) from error
-    return ConsumerUnpinResponse()
+    return Requested(
+        [Pinned(consumer.name, "", api.keepers.now_ns())] if consumer.pin_id else [],
+        lambda _: ConsumerUnpinResponse(),
+        lambda error: ApiError.of(error_codes.STREAM_OFFLINE_REASON, err=str(error)),
+        (ConsumerUnpinned(consumer.name),),
+    )
 
 
 def reset(api: StreamApi, request: Request) -> Answering | None:
@@ -328,17 +394,22 @@ def _resetting(api: StreamApi, request: Request, stream: Stream, consumer: Consu
     try:
         asked = read_single_request(request.body, ResetRequest) if request.body else ResetRequest()
         sequence = _reset_sequence(api, stream, consumer, asked.seq)
-        yield from api.keepers.consumers.reset_consumer(api.account, stream, consumer, sequence)
     except ApiError as error:
         response.error = ErrorDocument.of(error)
         return response
-    except StoreError as error:
-        failure = ApiError.of(error_codes.STREAM_OFFLINE_REASON, err=str(error))
-        response.error = ErrorDocument.of(failure)
+    yield from stream.log.counting(consumer.patterns, sequence)
+
+    def respond(_: int) -> Response:
+        describe(response, _info(api, consumer))
+        response.reset_seq = sequence
         return response
-    describe(response, _info(api, consumer))
-    response.reset_seq = sequence
-    return response
+
+    return Requested(
+        [ConsumerReset(consumer.name, sequence)],
+        respond,
+        lambda error: ApiError.of(error_codes.STREAM_OFFLINE_REASON, err=str(error)),
+        (ConsumerServed(consumer.name),),
+    )
 
 
 def reset_header(api: StreamApi, request: Request, response: Response) -> bytes:

@@ -10,15 +10,11 @@ from typing import NamedTuple, Protocol
 
 import msgspec
 
-from headwater.base.sliced import Work
 from headwater.jetstream.account import JetStreamAccount
 from headwater.jetstream.advisories import ClientDocument
 from headwater.jetstream.api.documents import StreamState
 from headwater.jetstream.api.snapshot import SnapshotRequest
-from headwater.jetstream.config.consumer_config import ConsumerConfig
 from headwater.jetstream.config.stream_config import Storage, StreamConfig
-from headwater.jetstream.consumers.machine import Consumer
-from headwater.jetstream.records import Record
 from headwater.jetstream.streams.stream import Stream
 
 
@@ -54,65 +50,14 @@ class StorageKeeper(Protocol):
 
 
 class StreamKeeper(Protocol):
-    """Creates, changes and deletes streams. Its operations raise StoreError."""
+    """Creates and deletes streams. Its operations raise StoreError."""
 
     def create_stream(self, account: JetStreamAccount, config: StreamConfig) -> Stream:
         """Create a stream and subscribe to its subjects."""
         ...
 
-    def recording(self, account: JetStreamAccount, stream: Stream, record: Record) -> Work[None]:
-        """Append a record to a stream and apply it."""
-        ...
-
-    def stream_changed(self, account: JetStreamAccount, stream: Stream, old: StreamConfig) -> None:
-        """Follow a stream that has another configuration than `old` now."""
-        ...
-
     def delete_stream(self, account: JetStreamAccount, stream: Stream) -> None:
         """Remove a stream with its subscriptions, consumers and files."""
-        ...
-
-
-class ConsumerKeeper(Protocol):
-    """Creates, changes and deletes consumers. Its operations raise StoreError."""
-
-    def generate_name(self) -> str:
-        """A random name for a consumer whose request has none."""
-        ...
-
-    def create_consumer(
-        self,
-        account: JetStreamAccount,
-        stream: Stream,
-        name: str,
-        config: ConsumerConfig,
-        now_ns: int,
-    ) -> Work[Consumer]:
-        """Create a consumer. A name that the server has generated is not in `config`."""
-        ...
-
-    def update_consumer(
-        self, account: JetStreamAccount, stream: Stream, consumer: Consumer, config: ConsumerConfig
-    ) -> Work[None]:
-        """Give a consumer another configuration."""
-        ...
-
-    def delete_consumer(
-        self, account: JetStreamAccount, stream: Stream, consumer: Consumer
-    ) -> Work[None]:
-        """Remove a consumer with its state."""
-        ...
-
-    def reset_consumer(
-        self, account: JetStreamAccount, stream: Stream, consumer: Consumer, sequence: int
-    ) -> Work[None]:
-        """Have a consumer deliver from a sequence of its stream on."""
-        ...
-
-    def unpin_consumer(
-        self, account: JetStreamAccount, stream: Stream, consumer: Consumer, group: str
-    ) -> None:
-        """Have a priority group pin another client."""
         ...
 
 
@@ -142,6 +87,7 @@ class Keepers(NamedTuple):
 
     storage: StorageKeeper
     streams: StreamKeeper
-    consumers: ConsumerKeeper
     backups: BackupKeeper
+    # A random name for a consumer whose request has none.
+    generate_name: Callable[[], str]
     now_ns: Callable[[], int]

@@ -6,6 +6,10 @@ from typing import Final, Generic, NamedTuple, TypeVar
 from headwater.base.sliced import Work
 from headwater.jetstream.advisories import ClientDocument
 from headwater.jetstream.api.documents import Response
+from headwater.jetstream.errors import ApiError
+from headwater.jetstream.proposal import Effect
+from headwater.jetstream.records import Record
+from headwater.store.errors import StoreError
 
 # Any number of words: a filter of any length.
 ANY_NUMBER: Final = 1 << 30
@@ -30,8 +34,22 @@ class Request(NamedTuple):
 # The API of an account, which operations are called with.
 Api = TypeVar("Api")
 
-# An answer that is found some at a time.
-Answering = Work[Response]
+
+class Requested(NamedTuple):
+    """A change that a request asks for, after all checks: it is proposed to the stream's group.
+
+    `respond` gives the reply once the records are applied, from the number of messages that left
+    and from the state by then. `refuse` gives the error if the log could not take the records.
+    """
+
+    records: list[Record]
+    respond: Callable[[int], Response]
+    refuse: Callable[[StoreError], ApiError]
+    effects: tuple[Effect, ...] = ()
+
+
+# An answer that is found some at a time, or the change that it has to wait for.
+Answering = Work[Response | Requested]
 
 
 class Operation(NamedTuple, Generic[Api]):
@@ -42,7 +60,7 @@ class Operation(NamedTuple, Generic[Api]):
     all, because the consumer that would have to reply does not exist.
     """
 
-    answer: Callable[[Api, Request], Response | Answering | None]
+    answer: Callable[[Api, Request], Response | Requested | Answering | None]
     response: type[Response]
     # The number of words after its name in the subject.
     words_min: int = 1
@@ -56,7 +74,7 @@ class Operation(NamedTuple, Generic[Api]):
     # A check that comes first, even before the API level that the request requires.
     looks_first: Callable[[Api, Request], object] | None = None
 
-    def answering(self, api: Api, request: Request) -> Work[Response | None]:
-        """The answer, found at once or some at a time."""
+    def answering(self, api: Api, request: Request) -> Work[Response | Requested | None]:
+        """The answer or the change, found at once or some at a time."""
         answer = self.answer(api, request)
         return (yield from answer) if isinstance(answer, Generator) else answer

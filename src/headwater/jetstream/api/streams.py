@@ -60,7 +60,7 @@ from headwater.jetstream.api.message_get import (
     preparing,
     session_block,
 )
-from headwater.jetstream.api.operation import Answering, Operation, Request
+from headwater.jetstream.api.operation import Answering, Operation, Request, Requested
 from headwater.jetstream.api.request_sizes import check_sizes
 from headwater.jetstream.api.restore import (
     RestoreRequest,
@@ -90,6 +90,7 @@ from headwater.jetstream.config.stream_config import (
     with_server_metadata,
 )
 from headwater.jetstream.errors import ApiError
+from headwater.jetstream.proposal import StreamReconfigured
 from headwater.jetstream.records import Configured, Purged, Removed
 from headwater.jetstream.request_bodies import read_request
 from headwater.jetstream.streams.stream import Stream
@@ -183,7 +184,7 @@ class StreamApi:
         describe(response, self._info(stream))
         return response
 
-    def update(self, request: Request) -> Answering:
+    def update(self, request: Request) -> Requested:
         """STREAM.UPDATE"""
         asked = self.read(request.body, StreamRequest)
         stream = self.account.streams.get(request.stream_name)
@@ -192,15 +193,18 @@ class StreamApi:
         if stream is None or old is None:
             raise ApiError.of(error_codes.STREAM_NOT_FOUND)
         refuse_what_can_not_run(config)
-        try:
-            record = Configured(config, self.keepers.now_ns())
-            yield from self.keepers.streams.recording(self.account, stream, record)
-        except StoreError as error:
-            raise ApiError.of(error_codes.STREAM_UPDATE, err=str(error)) from error
-        self.keepers.streams.stream_changed(self.account, stream, old)
-        response = StreamUpdateResponse()
-        describe(response, self._info(stream, with_domain=True))
-        return response
+
+        def respond(_: int) -> Response:
+            response = StreamUpdateResponse()
+            describe(response, self._info(stream, with_domain=True))
+            return response
+
+        return Requested(
+            [Configured(config, self.keepers.now_ns())],
+            respond,
+            lambda error: ApiError.of(error_codes.STREAM_UPDATE, err=str(error)),
+            (StreamReconfigured(old),),
+        )
 
     def delete(self, request: Request) -> Response:
         """STREAM.DELETE"""
@@ -264,7 +268,7 @@ class StreamApi:
             streams=(yield from writing_documents(documents)),
         )
 
-    def purge(self, request: Request) -> Answering:
+    def purge(self, request: Request) -> Requested:
         """STREAM.PURGE"""
         asked = self.read_if_document(request.body, PurgeRequest)
         if (asked.seq > 0 and asked.keep > 0) or asked.seq > FIRST_SEQUENCE_MAX:
@@ -274,14 +278,12 @@ class StreamApi:
             raise ApiError.of(error_codes.STREAM_SEALED)
         if stream.config.deny_purge:
             raise ApiError.of(error_codes.STREAM_PURGE_FAILED, err="stream purge not permitted")
-        before = stream.log.messages
         pattern = asked.filter.encode(errors="surrogateescape") or ALL_SUBJECTS
-        record = Purged(pattern, asked.seq, asked.keep, self.keepers.now_ns())
-        try:
-            yield from self.keepers.streams.recording(self.account, stream, record)
-        except StoreError as error:
-            raise _offline(error) from error
-        return StreamPurgeResponse(success=True, purged=before - stream.log.messages)
+        return Requested(
+            [Purged(pattern, asked.seq, asked.keep, self.keepers.now_ns())],
+            lambda removed: StreamPurgeResponse(success=True, purged=removed),
+            _offline,
+        )
 
     def snapshot(self, request: Request) -> Response:
         """STREAM.SNAPSHOT"""
@@ -343,7 +345,7 @@ class StreamApi:
         stream = self.account.streams.get(request.stream_name)
         return b"" if stream is None else session_block(stream, request.body)
 
-    def message_delete(self, request: Request) -> Answering:
+    def message_delete(self, request: Request) -> Response | Requested:
         """STREAM.MSG.DELETE"""
         if is_empty_request(request.body):
             raise ApiError.of(error_codes.BAD_REQUEST)
@@ -357,12 +359,11 @@ class StreamApi:
         if stream.message(asked.seq) is None:
             # An error that does not count as one in the statistics: see Operation.
             return MessageDeleteResponse(error=ErrorDocument.of(_not_deletable(stream, asked.seq)))
-        record = Removed([asked.seq], erase=not asked.no_erase)
-        try:
-            yield from self.keepers.streams.recording(self.account, stream, record)
-        except StoreError as error:
-            raise _offline(error) from error
-        return MessageDeleteResponse(success=True)
+        return Requested(
+            [Removed([asked.seq], erase=not asked.no_erase)],
+            lambda _: MessageDeleteResponse(success=True),
+            _offline,
+        )
 
     # --- parts ---------------------------------------------------------------------------------
 

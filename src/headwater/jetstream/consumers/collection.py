@@ -83,6 +83,8 @@ class Consumers:
         # Consumers with messages that are delivered and not yet acknowledged or given up, by name.
         # The removal of a message costs nothing for the others.
         self._holding: dict[str, Consumer] = {}
+        # Consumers that were deleted, by name, until the server has ended them.
+        self.closed: dict[str, Consumer] = {}
         # Consumers whose start sequence lies beyond the visible end of the stream, by name.
         self._ahead: dict[str, Consumer] = {}
         # Messages up to this sequence are kept, needed or not: a consumer whose entries could not
@@ -132,6 +134,7 @@ class Consumers:
         self._freed.clear()
         self._holding.clear()
         self._ahead.clear()
+        self.closed.clear()
         del self._stream
 
     def abandon(self) -> list[Container]:
@@ -323,6 +326,7 @@ class Consumers:
             needed = yield from self._gathering_needs(consumer)
         self._forget(consumer)
         consumer.is_gone = True
+        self.closed[consumer.name] = consumer
         if not is_counted:
             return []
         if not is_last:

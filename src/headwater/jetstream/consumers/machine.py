@@ -600,9 +600,10 @@ class Consumer:
         self._pin_ends_ns = 0
         self.record(Pinned(self.name, "", 0))
 
-    def unpin(self, now_ns: int, out: Outbox) -> bool:
-        """Unpin the client on request of an administrator."""
-        self._unpin("admin", now_ns, out)
+    def unpinned(self, now_ns: int, out: Outbox) -> bool:
+        """Deliver to another client, after an administrator has unpinned one."""
+        self._pin_ends_ns = 0
+        out.events.append(ClientUnpinned(self.config.priority_groups[0], "admin"))
         return self.deliver(now_ns, out)
 
     def _unpin(self, reason: str, now_ns: int, out: Outbox) -> None:

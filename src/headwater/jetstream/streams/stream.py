@@ -116,6 +116,10 @@ class Host(Protocol):
         """Raises ApiError if the account may not store `size` more bytes."""
         ...
 
+    def update_usage(self, stream: "Stream") -> None:
+        """Count the bytes that a stream stores and reserves now."""
+        ...
+
 
 @final
 class Stream(StreamView):
@@ -454,9 +458,12 @@ class Stream(StreamView):
         if self.is_behind:
             overdue, self._overdue = self._overdue, []
             there = self.log.index.present(sorted(set(overdue)))
-            if there:
-                self.remove(there)
-            let_go(self)
+            try:
+                if there:
+                    self.remove(there)
+                let_go(self)
+            finally:
+                self.host.update_usage(self)
             self.is_behind = False
 
     @property
@@ -504,6 +511,8 @@ class Stream(StreamView):
             self.in_flight.add(record, self.config)
         elif isinstance(record, CONSUMER_RECORDS):
             self.consumers.write_down(record)
+            return
+        self.host.update_usage(self)
 
     def apply(self, record: Record) -> None:
         """Make a record visible, once it is as durable as it must be, with all its effects."""
@@ -528,11 +537,19 @@ class Stream(StreamView):
         self._show_assigned()
         return True
 
-    def applying(self, record: Record) -> Work[None]:
-        """Apply a record, some messages at a time.
+    def applying(self, record: Record) -> Work[int]:
+        """Apply a record, some messages at a time. Returns the number of messages that left.
 
         Until the end no one may read or change the log; clients see the state as it was before.
         """
+        before = self.log.messages
+        try:
+            yield from self._applying(record)
+        finally:
+            self.host.update_usage(self)
+        return before - self.log.messages
+
+    def _applying(self, record: Record) -> Work[None]:
         if isinstance(record, _MESSAGE_RECORDS):
             yield from self._showing_messages(record)
         elif isinstance(record, LONG_RECORDS):
@@ -551,7 +568,10 @@ class Stream(StreamView):
     def _remove_consumed(self, sequences: list[int]) -> None:
         if sequences:
             self.in_flight.stream_changed()
-            self.remove(sequences)
+            try:
+                self.remove(sequences)
+            finally:
+                self.host.update_usage(self)
         self._show_assigned()
 
     def _showing_messages(self, record: Published | Skipped) -> Work[None]:

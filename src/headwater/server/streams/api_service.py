@@ -12,6 +12,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final, TypeAlias, final
 
+from headwater.base.invariants import check
 from headwater.base.sliced import Sliced, Work
 from headwater.go.json import write
 from headwater.jetstream import error_codes
@@ -32,13 +33,14 @@ from headwater.jetstream.api.message_get import (
     get_last,
     session_block,
 )
-from headwater.jetstream.api.operation import Operation, Request
+from headwater.jetstream.api.operation import Operation, Request, Requested
 from headwater.jetstream.api.router import find_operation
 from headwater.jetstream.api.streams import StreamApi
 from headwater.jetstream.config.api_level import exceeds_level
 from headwater.jetstream.config.stream_config import ReadConsistency
 from headwater.jetstream.errors import ApiError
 from headwater.jetstream.header_names import REQUIRED_API_LEVEL
+from headwater.jetstream.proposal import Answered, Proposal
 from headwater.jetstream.streams.stream import Stream
 from headwater.server.core.accounts import Account
 from headwater.server.core.client import Client, Handler
@@ -46,8 +48,8 @@ from headwater.server.core.holding import Deferred
 from headwater.server.core.own_subscriptions import OwnSubscriptions
 from headwater.server.streams.advisories import Advisories
 from headwater.server.streams.many_replies import ManyReplies
-from headwater.server.streams.runner import StreamRunners
-from headwater.server.streams.waiting_steps import Change
+from headwater.server.streams.requests import Request as StreamRequest
+from headwater.server.streams.runners import StreamRunners
 from headwater.store.log.message_log import StoreError
 from headwater.subjects.grammar import FULL, STAR
 from headwater.wire.headers import value_of
@@ -304,13 +306,16 @@ class ApiService:
 
     def _go_on(
         self,
-        answering: Sliced[tuple[Response | None, bool]],
+        answering: Sliced[tuple[Response | Requested | None, bool]],
         when_free: Callable[[Callable[[], object]], object],
         reply_to: ReplyTo,
     ) -> None:
         """Gather a reply, one slice now and the others in later turns, and send it."""
         if not answering.do_some():
-            reply_to(*answering.result)
+            response, is_told = answering.result
+            check(not isinstance(response, Requested), "a change is decided by its stream")
+            assert not isinstance(response, Requested)
+            reply_to(response, is_told)
             return
 
         def go_on() -> None:
@@ -332,10 +337,17 @@ class ApiService:
         if api is None or request.stream_name not in api.account.streams:
             self._begin_answer(account, operation, request, header, reply_to)
             return
-        made: list[tuple[Response | None, bool]] = []
 
-        def making() -> Work[None]:
-            made.append((yield from self._answering(account, operation, request, header)))
+        def deciding() -> Work[Proposal | None]:
+            answer, is_told = yield from self._answering(account, operation, request, header)
+            if not isinstance(answer, Requested):
+                reply_to(answer, is_told)
+                return None
+            effect = Answered(
+                partial(self._respond, api, operation, answer, reply_to),
+                partial(self._refuse, api, operation, answer, reply_to),
+            )
+            return Proposal(answer.records, (*answer.effects, effect))
 
         def refuse(error: ApiError) -> None:
             if only_looks:
@@ -347,14 +359,36 @@ class ApiService:
                 reply_to(operation.response(error=ErrorDocument.of(error)), True)
 
         only_looks = operation.response is StreamInfoResponse
-        self._runners.of(account.name, request.stream_name).change(
-            Change(
-                lambda: Sliced(making()),
-                lambda: reply_to(*made[0]),
-                refuse,
-                only_looks,
-            ),
-        )
+        runner = self._runners.of(account.name, request.stream_name)
+        runner.request(StreamRequest(deciding, refuse))
+
+    def _respond(
+        self,
+        api: StreamApi,
+        operation: Operation[StreamApi],
+        requested: Requested,
+        reply_to: ReplyTo,
+        removed: int,
+    ) -> Callable[[], object]:
+        """The reply to a request whose change is applied, as a function that sends it."""
+        response = requested.respond(removed)
+        api.account.api_total += operation.is_counted
+        return lambda: reply_to(response, operation.is_counted)
+
+    def _refuse(
+        self,
+        api: StreamApi,
+        operation: Operation[StreamApi],
+        requested: Requested,
+        reply_to: ReplyTo,
+        error: StoreError | ApiError,
+    ) -> None:
+        """Answer a request whose change could not be made."""
+        if isinstance(error, StoreError):
+            error = requested.refuse(error)
+            api.account.api_total += 1
+            api.account.api_errors += 1
+        reply_to(operation.response(error=ErrorDocument.of(error)), True)
 
     def _when_complete(
         self, account: Account, stream_name: str, body: bytes, answer: Callable[[], object]
@@ -388,8 +422,9 @@ class ApiService:
 
     def _answering(
         self, account: Account, operation: Operation[StreamApi], request: Request, header: bytes
-    ) -> Work[tuple[Response | None, bool]]:
-        """The reply to a call, if it has one, and whether an advisory of the call is published."""
+    ) -> Work[tuple[Response | Requested | None, bool]]:
+        """The reply to a call, if it has one, or the change that it asks for, and whether an
+        advisory of the call is published."""
         api = self._apis.get(account.name)
         try:
             if operation.needs_cluster:
@@ -406,7 +441,9 @@ class ApiService:
                 api.account.api_total += 1
                 api.account.api_errors += 1
             return operation.response(error=ErrorDocument.of(error)), True
-        api.account.api_total += operation.is_counted
+        if not isinstance(response, Requested):
+            # A change counts when it is made.
+            api.account.api_total += operation.is_counted
         return response, operation.is_counted
 
     def _answer_system(self, name: str) -> Response | None:

@@ -7,14 +7,16 @@ A consumer sends a bounded part of what it has per turn, and only as fast as its
 """
 
 from collections.abc import Callable, Iterable
-from typing import Final, final
+from functools import partial
+from typing import Final, Protocol, final
 
-from headwater.base.sliced import Sliced, Work
+from headwater.base.sliced import Work
 from headwater.jetstream.advisories import Action
 from headwater.jetstream.consumers.acks import AckAddress
 from headwater.jetstream.consumers.machine import Consumer
 from headwater.jetstream.consumers.outbox import Messages, Outbox
 from headwater.jetstream.consumers.records import ConsumerDeleted
+from headwater.jetstream.proposal import ConsumerClosed, Proposal
 from headwater.jetstream.streams.stream import Stream
 from headwater.runtime.environment import Scheduler
 from headwater.server.core.accounts import Account
@@ -24,6 +26,7 @@ from headwater.server.core.holding import Waiting
 from headwater.server.core.out_buffers import UNREAD_LOOK_S
 from headwater.server.streams.advisories import Advisories
 from headwater.server.streams.due_times import DueTimes
+from headwater.server.streams.requests import Request, refuse_nothing
 from headwater.store.log.message_log import DiskFullError, StoreError
 
 # Acknowledgements without a waiting client are written to the journal after at most this time.
@@ -39,6 +42,18 @@ HELD_MAX: Final = 65_536
 HELD_BYTES_MAX: Final = 8 * 1024 * 1024
 
 
+class StreamQueue(Protocol):
+    """The runner of the stream, as far as the runner of its consumers has to know it."""
+
+    def request(self, request: Request) -> None:
+        """Decide a request after all steps that came before it."""
+        ...
+
+    def confirm(self, reply_subjects: list[bytes]) -> None:
+        """Answer acknowledgements when they are as durable as the messages of the stream."""
+        ...
+
+
 @final
 class ConsumerRunner:
     """The consumers of one stream at work."""
@@ -48,7 +63,6 @@ class ConsumerRunner:
         "_advisories",
         "_asked",
         "_broker",
-        "_change",
         "_failed",
         "_going_on",
         "_held",
@@ -57,11 +71,10 @@ class ConsumerRunner:
         "_held_waiting",
         "_is_flush_planned",
         "_now_ns",
+        "_queue",
         "_scheduler",
-        "_settle",
         "_stream",
         "_timers",
-        "_when_sure",
     )
 
     def __init__(
@@ -73,9 +86,7 @@ class ConsumerRunner:
         scheduler: Scheduler,
         timers: DueTimes[Consumer],
         now_ns: Callable[[], int],
-        when_sure: Callable[[Callable[[], object]], object],
-        change: Callable[[Callable[[], object]], object],
-        settle: Callable[[], object],
+        queue: StreamQueue,
         failed: Callable[[str], object],
     ) -> None:
         self._account = account
@@ -85,10 +96,7 @@ class ConsumerRunner:
         self._scheduler = scheduler
         self._timers = timers
         self._now_ns = now_ns
-        self._when_sure = when_sure
-        # Has the stream make a change in its turn.
-        self._change = change
-        self._settle = settle
+        self._queue = queue
         self._failed = failed
         # Consumers that have more to send: in the next turn, or when their receivers have read.
         self._going_on: set[Consumer] = set()
@@ -153,18 +161,43 @@ class ConsumerRunner:
             self._go_on(consumer)
         self._plan_timer(consumer)
 
-    def changed(self, consumer: Consumer, old_subject: bytes) -> None:
+    def open(self, name: str) -> None:
+        """Start a consumer that was created, and send the advisories about it."""
+        consumer = self.find(name)
+        if consumer is None:
+            return
+        self.begin(consumer)
+        self._advisories.consumer_action(self._account, consumer, Action.CREATE)
+        if consumer.is_paused(self._now_ns()):
+            self._advisories.consumer_paused(self._account, consumer, True)
+
+    def close(self, name: str) -> None:
+        """End a consumer that was deleted, and send the advisory about it."""
+        consumer = self._stream.consumers.closed.pop(name, None)
+        if consumer is not None:
+            self.end(consumer)
+            self._plan_flush()
+            self._advisories.consumer_action(self._account, consumer, Action.DELETE)
+
+    def follow_change(self, name: str, old_subject: bytes, is_pause_changed: bool) -> None:
         """Follow a consumer that has another configuration now."""
+        consumer = self.find(name)
+        if consumer is None:
+            return
         push, now_ns = consumer.push, self._now_ns()
         consumer.start(now_ns)
         out = Outbox()
         if push is None:
             self._do(consumer, lambda: consumer.deliver(now_ns, out), out)
-            return
-        if push.subject != old_subject:
-            self._account.unwatch(old_subject, consumer)
-            self._watch(consumer)
-        self._do(consumer, lambda: consumer.interest(self._is_bound(consumer), now_ns, out), out)
+        else:
+            if push.subject != old_subject:
+                self._account.unwatch(old_subject, consumer)
+                self._watch(consumer)
+            is_bound = self._is_bound(consumer)
+            self._do(consumer, lambda: consumer.interest(is_bound, now_ns, out), out)
+        if is_pause_changed:
+            is_paused = consumer.is_paused(now_ns)
+            self._advisories.consumer_paused(self._account, consumer, is_paused)
 
     def end(self, consumer: Consumer, is_deleted: bool = True) -> None:
         """End a consumer that is deleted, or whose server stops, and answer its waiting pulls."""
@@ -178,13 +211,15 @@ class ConsumerRunner:
 
     def end_all(self, is_deleted: bool) -> None:
         """End all consumers, because the stream is deleted or the server stops."""
-        for consumer in [*self._stream.consumers]:
+        consumers = self._stream.consumers
+        for consumer in [*consumers, *consumers.closed.values()]:
             self.end(consumer, is_deleted)
+        consumers.closed.clear()
 
     def break_cycles(self) -> None:
         """Drop the references to the runner of a deleted stream."""
         self._held_waiting.release()
-        del self._when_sure, self._change, self._settle
+        del self._queue
 
     def pull(self, consumer: Consumer, reply: bytes, body: bytes) -> None:
         """Add a pull of a client. The pulls of a turn are served together at its end."""
@@ -218,14 +253,15 @@ class ConsumerRunner:
 
         if self._held is None and consumer.acks.may_take_long:
             ahead = consumer.acks.acking_ahead(addresses, payloads, now_ns)
-            self._change(lambda: Sliced(self._doing_ahead(consumer, ahead, take, out)))
+            work = partial(self._doing_ahead, consumer, ahead, take, out)
+            self._queue.request(Request(work, refuse_nothing))
         else:
             self._do(consumer, take, out)
 
     def _doing_ahead(
         self, consumer: Consumer, ahead: Work[None], rest: Callable[[], object], out: Outbox
     ) -> Work[None]:
-        """Let a consumer do most of its work some at a time, as part of a change of the stream.
+        """Let a consumer do most of its work some at a time, while the stream is held.
 
         The rest of the work comes before all that has waited for the change.
         """
@@ -263,10 +299,18 @@ class ConsumerRunner:
             out,
         )
 
-    def unpin(self, consumer: Consumer) -> None:
-        """Have the priority group pin another client."""
-        out = Outbox()
-        self._do(consumer, lambda: consumer.unpin(self._now_ns(), out), out)
+    def unpin(self, name: str) -> None:
+        """Have a priority group, whose client was unpinned, pin another one."""
+        consumer = self.find(name)
+        if consumer is not None:
+            out = Outbox()
+            self._do(consumer, lambda: consumer.unpinned(self._now_ns(), out), out)
+
+    def serve(self, name: str) -> None:
+        """Let a consumer send the messages that it begins again with."""
+        consumer = self.find(name)
+        if consumer is not None:
+            self.deliver(consumer)
 
     def published(self, subjects: Iterable[bytes]) -> None:
         """Deliver messages that became visible to the consumers that wait for them."""
@@ -292,7 +336,7 @@ class ConsumerRunner:
         out = Outbox()
         if consumer.is_abandoned(now_ns, out):
             self._carry_out(consumer, out)
-            self._change(lambda: Sliced(self.removing(consumer)))
+            self._queue.request(Request(partial(self._deciding_removal, consumer), refuse_nothing))
             return
         self._do(consumer, lambda: consumer.run_due(now_ns, out), out)
 
@@ -308,27 +352,12 @@ class ConsumerRunner:
             if planned is None or due_ns < planned[0]:
                 timers.plan(consumer, due_ns, self.run_due)
 
-    def removing(self, consumer: Consumer) -> Work[None]:
-        """Remove a consumer with its state, in slices, as part of a change of the stream.
-
-        Without room on the disk, the messages that only this consumer kept are removed later.
-        """
+    def _deciding_removal(self, consumer: Consumer) -> Work[Proposal | None]:
+        """Decide to remove a consumer that no client uses."""
+        yield 0
         if consumer.is_gone:
-            return
-        record = ConsumerDeleted(consumer.name)
-        self._stream.append(record)
-        # Before another request has a turn and may delete the stream.
-        self.end(consumer)
-        try:
-            yield from self._stream.applying(record)
-        except DiskFullError:
-            # The stream removes the messages when there is room.
-            pass
-        except StoreError as error:
-            self._failed(str(error))
-        self._settle()
-        self._plan_flush()
-        self._advisories.consumer_action(self._account, consumer, Action.DELETE)
+            return None
+        return Proposal([ConsumerDeleted(consumer.name)], (ConsumerClosed(consumer.name),))
 
     # --- interest ------------------------------------------------------------------------------
 
@@ -397,10 +426,7 @@ class ConsumerRunner:
             else:
                 broker.send(route, send.to, send.reply, b"", send.header)
         if out.answered:
-            replies = out.answered
-            self._when_sure(
-                lambda: broker.send_replies(self._account, replies, [b""] * len(replies))
-            )
+            self._queue.confirm(out.answered)
         for event in out.events:
             self._advisories.consumer_event(self._account, consumer, event)
         self.tell_events()
@@ -410,7 +436,6 @@ class ConsumerRunner:
             self._plan_timer(consumer)
         if consumers.has_unwritten:
             self._plan_flush()
-        self._settle()
 
     def tell_events(self) -> None:
         """Publish the events of consumers that lost messages, and let consumers send more."""

@@ -8,7 +8,7 @@ from typing import final
 
 from headwater.jetstream.account import JetStreamAccount
 from headwater.jetstream.server_room import Usage
-from headwater.server.streams.runner import StreamRunners
+from headwater.server.streams.runners import StreamRunners
 from headwater.server.streams.storage.limits import ServerLimits
 from headwater.server.streams.storage.resources import Resources
 from headwater.server.streams.storage.stream_store import StreamStore

@@ -14,8 +14,10 @@
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Final, final
 
+from headwater.base.ids import base62
 from headwater.base.invariants import check
 from headwater.jetstream.account import JetStreamAccount
 from headwater.jetstream.api.keepers import ApiSettings, Keepers
@@ -40,9 +42,8 @@ from headwater.server.streams.backups.staging import Staging
 from headwater.server.streams.backups.transfers import Transfers
 from headwater.server.streams.consumer_runner import ConsumerRunner
 from headwater.server.streams.facts import StreamFacts
-from headwater.server.streams.hosted_consumers import HostedConsumers
 from headwater.server.streams.hosted_streams import HostedStreams
-from headwater.server.streams.runner import StreamRunners
+from headwater.server.streams.runners import StreamRunners
 from headwater.server.streams.storage.limits import ServerLimits
 from headwater.server.streams.storage.recovery import recover_stream, report_recovered
 from headwater.server.streams.storage.resources import (
@@ -57,6 +58,8 @@ from headwater.wire.info import NATS_VERSION
 
 # Stands for 0 in the configuration.
 DEFAULT_MAX_CONSUMERS: Final = 1000
+# The size of the name of a consumer that was created without one.
+CONSUMER_NAME_SIZE: Final = 8
 
 
 @final
@@ -121,8 +124,8 @@ class StreamHost:
         self._keepers = Keepers(
             storage=self._limits,
             streams=self.streams,
-            consumers=HostedConsumers(self.runners, self._advisories, environment.entropy),
             backups=self._transfers,
+            generate_name=partial(base62, environment.entropy, CONSUMER_NAME_SIZE),
             now_ns=environment.clock.wall_ns,
         )
         self.facts = StreamFacts(self.accounts, self._limits, self._files, self.runners)

@@ -5,20 +5,20 @@ A stream that runs has a log, a runner and subscriptions to its subjects. Reques
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import final
 
-from headwater.base.sliced import Work
 from headwater.jetstream import error_codes
 from headwater.jetstream.account import JetStreamAccount
 from headwater.jetstream.advisories import Action
 from headwater.jetstream.config.stream_config import StreamConfig
 from headwater.jetstream.errors import ApiError
-from headwater.jetstream.records import Record
 from headwater.jetstream.streams.stream import Stream
 from headwater.server.core.accounts import Account
 from headwater.server.core.own_subscriptions import OwnSubscriptions
 from headwater.server.streams.advisories import Advisories
-from headwater.server.streams.runner import StreamRunner, StreamRunners
+from headwater.server.streams.runner import StreamRunner
+from headwater.server.streams.runners import StreamRunners
 from headwater.server.streams.storage.stream_store import StreamStore
 
 
@@ -70,7 +70,8 @@ class HostedStreams:
         """Run a stream that was created or recovered. Returns the account of its subjects."""
         home = self._home_of(account.name)
         mode = self._files.mode_of(stream.config)
-        runner = StreamRunner(self._runners, home, account, stream, mode)
+        follow = partial(self._reconfigured, account)
+        runner = StreamRunner(self._runners, home, stream, mode, follow)
         account.add_stream(stream)
         self._runners.add(runner)
         self._subscribe(runner)
@@ -88,15 +89,11 @@ class HostedStreams:
             self._subscriptions.end(sub)
         runner.subscriptions = []
 
-    def recording(self, account: JetStreamAccount, stream: Stream, record: Record) -> Work[None]:
-        """Append a record to a stream and apply it, in slices, as part of a change."""
-        runner = self._runners.of(account.name, stream.name)
-        yield from runner.recording(record)
-        self._runners.note_due(runner)
-
-    def stream_changed(self, account: JetStreamAccount, stream: Stream, old: StreamConfig) -> None:
+    def _reconfigured(
+        self, account: JetStreamAccount, runner: StreamRunner, old: StreamConfig
+    ) -> None:
         """Follow a stream that has another configuration than `old` now."""
-        runner = self._runners.of(account.name, stream.name)
+        stream = runner.stream
         account.reconfigured(stream, old)
         if stream.config.compression is not old.compression:
             self._files.set_compression(account.name, stream.config)
@@ -109,7 +106,7 @@ class HostedStreams:
         """Remove a stream with its subscriptions, consumers and files. Raises StoreError."""
         runner = self._runners.pop(account.name, stream.name)
         self._unsubscribe(runner)
-        runner.give_up_walk()
+        runner.give_up_work()
         runner.refuse_waiting(ApiError.of(error_codes.STREAM_NOT_FOUND))
         runner.consumers.end_all(is_deleted=True)
         account.remove_stream(stream)

@@ -261,6 +261,11 @@ class MessageLog(ABC):
         """
 
     @property
+    def is_synced(self) -> bool:
+        """Whether everything is as durable as it can be."""
+        return True
+
+    @property
     @abstractmethod
     def offline(self) -> str:
         """The reason why the log cannot be written to; empty if it can."""

@@ -1,9 +1,9 @@
 """The input and the output of a stream's `decide`."""
 
 from collections.abc import Iterator
-from typing import final
+from typing import TypeAlias, final
 
-from headwater.jetstream.records import Published, Record, Skipped
+from headwater.jetstream.proposal import Proposal
 
 
 @final
@@ -75,45 +75,4 @@ class Incoming:
         self.payloads += payloads
 
 
-@final
-class Decision:
-    """The records to write, and the messages to send once they are as durable as they must be.
-
-    Replies are parallel lists. `republished` has the subject, header and body of messages to
-    republish; they are sent before the replies.
-
-    `rests_on` has, for each reply, the sequence up to which everything has to be stored for the
-    reply to be true; it may be left empty for a single record, which is stored or not.
-    """
-
-    __slots__ = ("abandoned", "records", "replies", "reply_subjects", "republished", "rests_on")
-
-    def __init__(self) -> None:
-        self.records: list[Record] = []
-        self.reply_subjects: list[bytes] = []
-        self.replies: list[bytes] = []
-        self.rests_on: list[int] = []
-        self.republished: list[tuple[bytes, bytes, bytes]] = []
-        # Atomic batches that were abandoned: id and reason.
-        self.abandoned: list[tuple[bytes, str]] = []
-
-    @property
-    def has_messages(self) -> bool:
-        """Whether the log has to be written."""
-        return any(isinstance(record, Published | Skipped) for record in self.records)
-
-    def reply(self, subject: bytes, payload: bytes, rests_on: int = 0) -> None:
-        """Add a reply."""
-        self.reply_subjects.append(subject)
-        self.replies.append(payload)
-        self.rests_on.append(rests_on)
-
-    def refuse_after(self, sequence: int, refusal: bytes) -> None:
-        """Replace the replies that rest on messages after a sequence by a refusal."""
-        rests_on = self.rests_on if len(self.rests_on) == len(self.replies) else None
-        self.replies = [
-            reply if rests_on is not None and rests_on[number] <= sequence else refusal
-            for number, reply in enumerate(self.replies)
-        ]
-        # It is not known which of them are stored, and no one relies on their being sent.
-        self.republished = []
+Decision: TypeAlias = Proposal

@@ -19,7 +19,7 @@ from headwater.jetstream.config.stream_config import Storage, StreamConfig
 from headwater.jetstream.errors import ApiError
 from headwater.jetstream.streams.stream import Stream
 from headwater.server.streams.hosted_streams import HostedStreams
-from headwater.server.streams.runner import StreamRunners
+from headwater.server.streams.runners import StreamRunners
 from headwater.server.streams.storage.limits import ServerLimits
 from headwater.server.streams.storage.stream_store import StreamStore
 from headwater.store.log.message_log import MessageLog

@@ -4,7 +4,7 @@ import pytest
 
 from headwater.base.clock import NS_PER_S
 from headwater.server.configuration.options import Options
-from headwater.server.streams.runner import DUE_S_MAX
+from headwater.server.streams.runners import DUE_S_MAX
 from tests.kit.stored_world import streaming
 from tests.kit.stream_world import StreamWorld
 

@@ -1,0 +1,194 @@
+"""The one way into the log of a stream: proposals come in, records are applied, effects leave.
+
+    propose ─▶ in flight ─▶ Ready: write ─▶ advance: committed ─▶ apply ─▶ released
+                                 └──────────▶ retreat ─▶ refused
+
+A group knows neither disk nor sockets. Its driver writes the entries of `ready`, tells by `advance`
+up to which index they are committed, and carries out the effects of released proposals. When an
+entry counts as committed is the committer's decision (`headwater.jetstream.committers`), and
+nothing else depends on it.
+
+Entries are applied in the order of their indexes, each one wholly before the next. An application
+that takes long is made in slices: until its end the group is `is_applying`, and the stream must be
+neither read nor changed.
+"""
+
+from collections import deque
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol, final
+
+from headwater.base.invariants import check
+from headwater.base.sliced import Sliced, Work
+from headwater.jetstream.consumers.records import ConsumerDeleted
+from headwater.jetstream.errors import ApiError
+from headwater.jetstream.proposal import Proposal
+from headwater.jetstream.records import Published, Record, Skipped
+from headwater.store.errors import DiskFullError, StoreError
+
+
+class Machine(Protocol):
+    """The state machine whose records the group orders: a stream."""
+
+    def show_plain(self, records: Sequence[Record]) -> bool:
+        """Apply records if that takes one step. Returns whether it did."""
+        ...
+
+    def applying(self, record: Record) -> Work[int]:
+        """Apply a record, some at a time. Returns the number of messages it removed."""
+        ...
+
+
+class Driver(Protocol):
+    """The owner of a group, which carries out effects."""
+
+    def release(self, proposal: Proposal) -> None:
+        """Carry out the effects of a proposal whose records are applied."""
+        ...
+
+    def refuse(self, proposal: Proposal, error: ApiError) -> None:
+        """Answer a proposal whose records will never be applied."""
+        ...
+
+    def application_failed(self, error: StoreError) -> None:
+        """Report that the disk failed while a record was applied."""
+        ...
+
+
+class Ready(NamedTuple):
+    """The work of the driver between `propose` and `advance`."""
+
+    # Entries to write, in order. All of them must be written before `advance` names one of them,
+    # and before any of their effects leaves the server.
+    entries: list[Proposal]
+
+
+@final
+class Group:
+    """The proposals of one stream, from the first step to the last."""
+
+    __slots__ = (
+        "_applying",
+        "_driver",
+        "_in_flight",
+        "_machine",
+        "_unwritten",
+        "_walk",
+        "applied",
+        "committed",
+        "messages",
+        "proposed",
+    )
+
+    def __init__(self, machine: Machine, driver: Driver) -> None:
+        self._machine = machine
+        self._driver = driver
+        # Proposals that are not applied, in order; those of them that the driver has not written.
+        self._in_flight: deque[Proposal] = deque()
+        self._unwritten: list[Proposal] = []
+        # The indexes of the last entry that was proposed, committed and applied.
+        self.proposed = 0
+        self.committed = 0
+        self.applied = 0
+        # Messages of the proposals in flight.
+        self.messages = 0
+        # The proposal that is being applied in slices, and the rest of its application.
+        self._applying: Proposal | None = None
+        self._walk: Sliced[None] | None = None
+
+    def __bool__(self) -> bool:
+        """Whether a proposal is in flight or being applied."""
+        return bool(self._in_flight) or self._applying is not None
+
+    # --- entries -------------------------------------------------------------------------------
+
+    def propose(self, proposal: Proposal) -> None:
+        """Give a proposal the next place in the log.
+
+        A proposal without records gets the place of those before it, on which it rests.
+        """
+        if proposal.records:
+            self.proposed += 1
+            self._unwritten.append(proposal)
+        proposal.index = self.proposed
+        self._in_flight.append(proposal)
+
+    def ready(self) -> Ready:
+        """The entries that were proposed since the last call."""
+        entries, self._unwritten = self._unwritten, []
+        return Ready(entries)
+
+    def advance(self, index: int) -> None:
+        """Apply the entries up to an index, which are committed, and release their effects."""
+        check(index <= self.proposed, "a committed entry was proposed")
+        self.committed = max(self.committed, index)
+        self._apply_committed()
+
+    def retreat(self, error: ApiError) -> None:
+        """Forget every proposal that is not committed, and answer those who wait for one."""
+        self._unwritten.clear()
+        while self._in_flight:
+            self._driver.refuse(self._in_flight.popleft(), error)
+        self.proposed = self.committed = self.applied
+
+    # --- application ---------------------------------------------------------------------------
+
+    @property
+    def is_applying(self) -> bool:
+        """Whether an entry is being applied in slices."""
+        return self._walk is not None
+
+    def apply_more(self) -> bool:
+        """Apply one more slice, and all that is committed behind it. Returns whether one is left.
+
+        A proposal whose application was given up in the meantime is not released.
+        """
+        walk, proposal = self._walk, self._applying
+        if walk is None or proposal is None or walk.do_some():
+            return walk is not None
+        if self._walk is walk:
+            self._walk = self._applying = None
+            self._release(proposal)
+            self._apply_committed()
+        return self._walk is not None
+
+    def close_application(self) -> None:
+        """End the application of an entry in the middle. Must not be called from within it."""
+        if self._walk is not None:
+            self._walk.give_up()
+
+    def give_up_application(self) -> Proposal | None:
+        """Forget the entry that is being applied. Returns its proposal, if there was one."""
+        proposal = self._applying
+        self._walk = self._applying = None
+        return proposal
+
+    def _apply_committed(self) -> None:
+        in_flight = self._in_flight
+        while in_flight and self._walk is None and in_flight[0].index <= self.committed:
+            proposal = in_flight.popleft()
+            if proposal.records and not self._machine.show_plain(proposal.records):
+                walk = Sliced(self._applying_all(proposal))
+                if walk.do_some():
+                    self._applying, self._walk = proposal, walk
+                    return
+            self._release(proposal)
+
+    def _applying_all(self, proposal: Proposal) -> Work[None]:
+        for record in proposal.records:
+            try:
+                proposal.removed += yield from self._machine.applying(record)
+            except StoreError as error:
+                # Messages are stored by now, and a deleted consumer is gone. Messages that have to
+                # leave because of them are removed later: when there is room, or after a restart.
+                if not isinstance(record, Published | Skipped | ConsumerDeleted):
+                    proposal.failure = error
+                if not isinstance(error, DiskFullError):
+                    self._driver.application_failed(error)
+
+    def _release(self, proposal: Proposal) -> None:
+        self.applied = proposal.index
+        self._driver.release(proposal)
+
+    def break_cycles(self) -> None:
+        """Drop the references to a stream that was deleted."""
+        del self._driver, self._machine

@@ -1,0 +1,155 @@
+"""Proposals: the records that a handler wants in a log, and the effects that depend on them.
+
+A handler (a publish, a request, an acknowledgement, a timer) decides and returns a `Proposal`. The
+group of the stream (`headwater.jetstream.group`) puts the records into the log and applies them;
+then the effects leave. If the records never get into the log, the refusals leave instead.
+
+Effects are values. The replies to publishes are parallel lists, because there may be thousands of
+them in a turn; every other effect is an object of one of the classes below. The server carries
+effects out in one place.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple, TypeAlias, final
+
+from headwater.jetstream.config.stream_config import StreamConfig
+from headwater.jetstream.errors import ApiError
+from headwater.jetstream.records import Published, Record, Skipped
+from headwater.store.errors import StoreError
+
+
+class ConsumerOpened(NamedTuple):
+    """A consumer was created: its timers start, and it delivers."""
+
+    name: str
+
+
+class ConsumerReconfigured(NamedTuple):
+    """A consumer has another configuration; the old one pushed to `old_subject`."""
+
+    name: str
+    old_subject: bytes
+    is_pause_changed: bool
+
+
+class ConsumerClosed(NamedTuple):
+    """A consumer was deleted: its waiting pulls are answered, and its timers end."""
+
+    name: str
+
+
+class ConsumerServed(NamedTuple):
+    """A consumer may have messages to deliver."""
+
+    name: str
+
+
+class ConsumerUnpinned(NamedTuple):
+    """An administrator has unpinned the client of a consumer."""
+
+    name: str
+
+
+class StreamReconfigured(NamedTuple):
+    """The stream has another configuration than `old`."""
+
+    old: StreamConfig
+
+
+class Confirmed(NamedTuple):
+    """Acknowledgements are durable, and their senders wait for an empty reply."""
+
+    reply_subjects: list[bytes]
+
+
+class Answered(NamedTuple):
+    """A request is answered by the state that the stream has once its records are applied.
+
+    `respond` gets the number of messages that the records removed, and returns the function that
+    sends the reply. `refuse` sends the reply if the log could not take the records, or the stream
+    ends.
+    """
+
+    respond: Callable[[int], Callable[[], object]]
+    refuse: Callable[[StoreError | ApiError], object]
+
+
+Effect: TypeAlias = (
+    ConsumerOpened
+    | ConsumerReconfigured
+    | ConsumerClosed
+    | ConsumerServed
+    | ConsumerUnpinned
+    | StreamReconfigured
+    | Confirmed
+    | Answered
+)
+
+
+@final
+class Proposal:
+    """Records for a log, and what leaves once they are applied.
+
+    Replies to publishes are parallel lists. `republished` has the subject, header and body of
+    messages to republish; they are sent before the replies.
+
+    `rests_on` has, for each reply, the sequence up to which everything has to be stored for the
+    reply to be true; it may be left empty for a single record, which is stored or not.
+    """
+
+    __slots__ = (
+        "abandoned",
+        "effects",
+        "failure",
+        "held_bytes",
+        "held_messages",
+        "index",
+        "records",
+        "removed",
+        "replies",
+        "reply_subjects",
+        "republished",
+        "rests_on",
+    )
+
+    def __init__(
+        self, records: list[Record] | None = None, effects: tuple[Effect, ...] = ()
+    ) -> None:
+        self.records: list[Record] = [] if records is None else records
+        self.effects = effects
+        self.reply_subjects: list[bytes] = []
+        self.replies: list[bytes] = []
+        self.rests_on: list[int] = []
+        self.republished: list[tuple[bytes, bytes, bytes]] = []
+        # Atomic batches that were abandoned: id and reason.
+        self.abandoned: list[tuple[bytes, str]] = []
+        # The place in the log, set by the group: that of its records, or of the last ones before.
+        self.index = 0
+        # Publishes that count against the room of the stream until the proposal is released.
+        self.held_messages = 0
+        self.held_bytes = 0
+        # The number of messages that the records of a request removed, and the error that ended
+        # their application.
+        self.removed = 0
+        self.failure: StoreError | ApiError | None = None
+
+    @property
+    def has_messages(self) -> bool:
+        """Whether the records assign sequences."""
+        return any(isinstance(record, Published | Skipped) for record in self.records)
+
+    def reply(self, subject: bytes, payload: bytes, rests_on: int = 0) -> None:
+        """Add a reply."""
+        self.reply_subjects.append(subject)
+        self.replies.append(payload)
+        self.rests_on.append(rests_on)
+
+    def refuse_after(self, sequence: int, refusal: bytes) -> None:
+        """Replace the replies that rest on messages after a sequence by a refusal."""
+        rests_on = self.rests_on if len(self.rests_on) == len(self.replies) else None
+        self.replies = [
+            reply if rests_on is not None and rests_on[number] <= sequence else refusal
+            for number, reply in enumerate(self.replies)
+        ]
+        # It is not known which of them are stored, and no one relies on their being sent.
+        self.republished = []

@@ -1,0 +1,34 @@
+"""Requests about a stream that wait for their turn there."""
+
+from collections.abc import Callable
+from typing import final
+
+from headwater.base.sliced import Work
+from headwater.jetstream.errors import ApiError
+from headwater.jetstream.proposal import Proposal
+
+
+@final
+class Request:
+    """A request about a stream, which waits for its turn there.
+
+    `decide` does long work in slices, and returns the proposal of a change; None if the request was
+    answered without one. `refuse` answers a request that is not decided because the stream ends or
+    its log has failed. `waits_for_commit` says that all that was proposed before it comes first.
+    """
+
+    __slots__ = ("decide", "refuse", "waits_for_commit")
+
+    def __init__(
+        self,
+        decide: Callable[[], Work[Proposal | None]],
+        refuse: Callable[[ApiError], object],
+        waits_for_commit: bool = True,
+    ) -> None:
+        self.decide = decide
+        self.refuse = refuse
+        self.waits_for_commit = waits_for_commit
+
+
+def refuse_nothing(_: ApiError) -> None:
+    """Send no answer: no client waits for one."""

@@ -1,0 +1,267 @@
+"""All streams of a server at work, and the parts that they share.
+
+One driver of syncs serves all streams, and one timer each serves the streams and the consumers that
+have work to do at a time. A commit of the driver has a number; a stream waits for the commit that
+covers its entries.
+"""
+
+from collections.abc import Callable
+from typing import Final, final
+
+from headwater.base.emptying import Container, emptying
+from headwater.base.sliced import Sliced
+from headwater.jetstream.committers import Committer, Deferred, Synced, Written
+from headwater.jetstream.consumers.machine import Consumer
+from headwater.runtime.environment import Environment
+from headwater.runtime.file_watch import FileWatch
+from headwater.runtime.fsync import SyncDriver
+from headwater.runtime.upkeep import Upkeep
+from headwater.server.core.broker import Broker
+from headwater.server.core.ingest import RoomLimits
+from headwater.server.core.slice_turns import SliceTurns
+from headwater.server.log import Log
+from headwater.server.streams.advisories import Advisories
+from headwater.server.streams.consumer_runner import DUE_MAX, TIMER_S_MIN, ConsumerRunner
+from headwater.server.streams.due_times import DueTimes
+from headwater.server.streams.runner import StreamRunner
+from headwater.server.streams.storage.disk_watch import DiskWatch
+from headwater.store.errors import StoreError
+from headwater.store.store import Store, SyncMode
+
+# The timer for due work is set at least this far ahead.
+DUE_S_MIN: Final = 0.010
+# And at most this far, as long as work is planned: the clock may be set forward, and timers do not
+# follow it.
+DUE_S_MAX: Final = 1.0
+
+
+@final
+class StreamRunners:
+    """All runners of a server, by account and name of their stream."""
+
+    def __init__(
+        self,
+        store: Store,
+        environment: Environment,
+        broker: Broker,
+        sync_interval_s: float,
+        log: Log,
+        advisories: Advisories,
+        room_limits: RoomLimits,
+    ) -> None:
+        self.broker = broker
+        self.advisories = advisories
+        self.log_warning = log.warn
+        self.room_limits = room_limits
+        self._by_key: dict[tuple[str, str], StreamRunner] = {}
+        # The runners with steps or changes that wait for a commit.
+        self._awaiting: dict[StreamRunner, None] = {}
+        self._store = store
+        self._clock = environment.clock
+        self.scheduler = environment.scheduler
+        self.slices = SliceTurns(self.scheduler)
+        self._log = log
+        self._driver = SyncDriver(
+            store, self.scheduler, sync_interval_s, self._committed, self.failed
+        )
+        self._upkeep = Upkeep(store, self.scheduler, self.failed)
+        self.files = FileWatch(store, self.scheduler, self.failed)
+        self.disk = DiskWatch(store.room, self.scheduler, self.now_ns, self)
+        self.timers: DueTimes[StreamRunner] = DueTimes(
+            self.scheduler, self.now_ns, delay_s_min=DUE_S_MIN, delay_s_max=DUE_S_MAX
+        )
+        self.consumer_timers: DueTimes[Consumer] = DueTimes(
+            self.scheduler, self.now_ns, delay_s_min=TIMER_S_MIN, turn_max=DUE_MAX
+        )
+        self._commits = 0
+        # A commit that is wanted while runners are told of one, or after the stop, is the next one.
+        self._is_telling = False
+        self._is_stopped = False
+        self._is_commit_wanted = False
+
+    # --- life ----------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Start syncs, upkeep and the watches of disk and files."""
+        self.disk.start()
+        self._driver.start()
+        self._upkeep.start()
+        self.files.start()
+
+    def end_consumers(self) -> None:
+        """Tell clients that wait for messages that the server stops."""
+        for runner in self._by_key.values():
+            runner.consumers.end_all(is_deleted=False)
+
+    def stop(self) -> None:
+        """Commit the waiting steps and cancel all timers."""
+        self.disk.stop()
+        self._driver.stop()
+        self._upkeep.stop()
+        self.files.stop()
+        self.consumer_timers.stop()
+        for runner in self._by_key.values():
+            runner.reads.answer_all()
+        self.timers.stop()
+        # From here on no sync begins beside the loop: the files are closed next.
+        self._is_stopped = True
+        self._is_commit_wanted = True
+        for runner in self._by_key.values():
+            runner.finish_work()
+        self.broker.turn.decide_gathered()
+        for runner in self._by_key.values():
+            runner.finish_work()
+        for runner in self._by_key.values():
+            runner.consumers.flush()
+        try:
+            # Once more for the steps that the first commit releases.
+            while self._is_commit_wanted:
+                self._is_commit_wanted = False
+                self._store.commit()
+                # All waiting steps are in this commit.
+                self._commits = self.next_commit
+                self._committed()
+                for runner in self._by_key.values():
+                    runner.finish_work()
+        except StoreError as error:
+            self.failed(str(error))
+
+    def add(self, runner: StreamRunner) -> None:
+        """Add the runner of a stream that begins to run."""
+        self._by_key[runner.account.name, runner.stream.name] = runner
+        self.note_due(runner)
+
+    def of(self, account_name: str, stream_name: str) -> StreamRunner:
+        """The runner of a stream, which must be there."""
+        return self._by_key[account_name, stream_name]
+
+    def find(self, account_name: str, stream_name: str) -> StreamRunner | None:
+        """The runner of a stream, if it is there."""
+        return self._by_key.get((account_name, stream_name))
+
+    def find_consumers(self, account_name: str, stream_name: str) -> ConsumerRunner | None:
+        """The runner of a stream's consumers, if the stream is there."""
+        runner = self._by_key.get((account_name, stream_name))
+        return None if runner is None else runner.consumers
+
+    def is_held(self, account_name: str, stream_name: str) -> bool:
+        """Whether a stream is being changed; False if it is not there."""
+        runner = self._by_key.get((account_name, stream_name))
+        return runner is not None and runner.is_held
+
+    def when_free(self, account_name: str, stream_name: str, look: Callable[[], object]) -> None:
+        """Call `look` when a stream, which need not be there, is not being changed."""
+        runner = self._by_key.get((account_name, stream_name))
+        if runner is None:
+            look()
+        else:
+            runner.when_free(look)
+
+    def pop(self, account_name: str, stream_name: str) -> StreamRunner:
+        """Remove the runner of a stream, and return it."""
+        runner = self._by_key.pop((account_name, stream_name))
+        self._awaiting.pop(runner, None)
+        self.timers.cancel(runner)
+        return runner
+
+    def empty(self, containers: list[Container]) -> None:
+        """Free the memory of a deleted stream, in slices."""
+        self._empty_on(Sliced(emptying(containers)))
+
+    def _empty_on(self, rest: Sliced[None]) -> None:
+        if rest.do_some():
+            self.slices.add(lambda: self._empty_on(rest))
+
+    # --- clock and disk ------------------------------------------------------------------------
+
+    def now_ns(self) -> int:
+        """The time, as messages carry it."""
+        return self._clock.wall_ns()
+
+    def failed(self, reason: str) -> None:
+        """Log a failure of the disk and refuse the steps of the streams that are offline by now."""
+        self._log.error(f"JetStream: {reason}")
+        for runner in [*self._by_key.values()]:
+            runner.give_up()
+
+    def disk_is_full(self, reason: str, since_ns: int) -> None:
+        """Log and advise that messages are refused from now on."""
+        self._log.error(f"JetStream: {reason}")
+        self.advisories.out_of_storage(reason, since_ns)
+        self._driver.room_wanted()
+
+    def disk_has_room(self, reason: str) -> None:
+        """Log that messages are accepted again, and let streams do the work that had to wait."""
+        if reason:
+            self._log.info(f"JetStream: there is room on the disk again; it had {reason}")
+        for runner in [*self._by_key.values()]:
+            runner.go_on()
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a sync is under way off the loop."""
+        return self._driver.is_busy
+
+    @property
+    def next_commit(self) -> int:
+        """The number of the commit that will cover what is written now."""
+        return self._commits + (2 if self._driver.is_syncing else 1)
+
+    def await_commit(self, runner: StreamRunner) -> int:
+        """Ask for a commit that a stream waits for. Returns its number."""
+        number = self.next_commit
+        self._awaiting[runner] = None
+        self.commit_wanted()
+        return number
+
+    def new_committer(self, runner: StreamRunner, mode: SyncMode | None) -> Committer:
+        """The committer for a sync mode; a stream in memory has none."""
+        stream, failed = runner.stream, runner.write_failed
+        if mode is SyncMode.ALWAYS:
+            return Synced(
+                stream, failed, lambda: self.next_commit, lambda: self.await_commit(runner)
+            )
+        if mode is SyncMode.ASYNC:
+            return Deferred(stream, failed, self.flush_wanted)
+        return Written(stream, failed)
+
+    def commit_wanted(self) -> None:
+        """Ask for a commit."""
+        if self._is_telling or self._is_stopped:
+            self._is_commit_wanted = True
+        else:
+            self._driver.commit_wanted()
+
+    def flush_wanted(self) -> None:
+        """Ask for a write of messages that are only in memory."""
+        self._driver.flush_wanted()
+
+    def _committed(self) -> None:
+        self._commits += 1
+        self._is_telling = True
+        try:
+            for runner in [*self._awaiting]:
+                runner.committed(self._commits)
+                if not runner.is_waiting:
+                    self._awaiting.pop(runner, None)
+        finally:
+            self._is_telling = False
+            if self._is_commit_wanted and not self._is_stopped:
+                # Not before the driver is through with this one: there is never more than one.
+                self._is_commit_wanted = False
+                self.scheduler.call_soon(self.commit_wanted)
+
+    def note_due(self, runner: StreamRunner) -> None:
+        """Plan the next due work of a stream."""
+        due_ns = runner.next_due_ns()
+        if due_ns:
+            planned = self.timers.planned.get(runner)
+            # A time that is too early is left: the stream is looked at then, and planned again.
+            if planned is None or due_ns < planned[0]:
+                self.timers.plan(runner, due_ns, self._run_due)
+
+    def _run_due(self, runner: StreamRunner, now_ns: int) -> None:
+        due_ns = runner.next_due_ns()
+        if due_ns and due_ns <= now_ns:
+            runner.run_due(now_ns)
+        self.note_due(runner)

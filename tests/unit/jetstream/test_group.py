@@ -1,0 +1,174 @@
+"""The order of a group: proposed, written, committed, applied, released, and never otherwise."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from headwater.base.invariants import InvariantViolation
+from headwater.base.sliced import SLICE_UNITS_MAX, Work
+from headwater.jetstream import error_codes
+from headwater.jetstream.errors import ApiError
+from headwater.jetstream.group import Group
+from headwater.jetstream.proposal import Proposal
+from headwater.jetstream.records import Purged, Record, Removed
+from headwater.store.errors import DiskFullError, StoreError
+
+FAILED = ApiError.of(error_codes.STREAM_STORE_FAILED, err="no disk")
+
+
+class Machine:
+    """Notes the records that are applied; a purge takes several slices."""
+
+    def __init__(self) -> None:
+        self.applied: list[Record] = []
+        self.error: StoreError | None = None
+
+    def show_plain(self, records: Sequence[Record]) -> bool:
+        return False
+
+    def applying(self, record: Record) -> Work[int]:
+        if self.error is not None:
+            raise self.error
+        if isinstance(record, Purged):
+            for _ in range(2):
+                yield SLICE_UNITS_MAX
+        self.applied.append(record)
+        return len(record.sequences) if isinstance(record, Removed) else 0
+
+
+class Driver:
+    """Notes the proposals that were released and refused."""
+
+    def __init__(self) -> None:
+        self.released: list[Proposal] = []
+        self.refused: list[Proposal] = []
+        self.failures: list[StoreError] = []
+
+    def release(self, proposal: Proposal) -> None:
+        self.released.append(proposal)
+
+    def refuse(self, proposal: Proposal, error: ApiError) -> None:
+        self.refused.append(proposal)
+
+    def application_failed(self, error: StoreError) -> None:
+        self.failures.append(error)
+
+
+class Fixture:
+    def __init__(self) -> None:
+        self.machine, self.driver = Machine(), Driver()
+        self.group = Group(self.machine, self.driver)
+
+    def propose(self, *records: Record) -> Proposal:
+        proposal = Proposal([*records])
+        self.group.propose(proposal)
+        return proposal
+
+
+@pytest.fixture
+def at() -> Fixture:
+    return Fixture()
+
+
+def removal(*sequences: int) -> Removed:
+    return Removed([*sequences])
+
+
+def test_an_entry_is_applied_and_released_when_it_is_committed_and_no_earlier(at: Fixture) -> None:
+    first, second = at.propose(removal(1)), at.propose(removal(2))
+    assert at.group.ready().entries == [first, second]
+    at.group.advance(1)
+    assert (at.machine.applied, at.driver.released) == (first.records, [first])
+    assert (at.group.proposed, at.group.committed, at.group.applied) == (2, 1, 1)
+    at.group.advance(2)
+    assert at.driver.released == [first, second]
+    assert not at.group
+
+
+def test_each_entry_is_handed_out_for_writing_once(at: Fixture) -> None:
+    at.propose(removal(1))
+    assert len(at.group.ready().entries) == 1
+    assert at.group.ready().entries == []
+
+
+def test_an_entry_that_was_not_proposed_cannot_be_committed(at: Fixture) -> None:
+    at.propose(removal(1))
+    with pytest.raises(InvariantViolation):
+        at.group.advance(2)
+
+
+def test_a_proposal_without_records_is_released_behind_those_that_it_rests_on(at: Fixture) -> None:
+    at.propose(removal(1))
+    behind = at.propose()
+    assert at.group.ready().entries[-1] is not behind
+    at.group.advance(0)
+    assert at.driver.released == []
+    at.group.advance(1)
+    assert at.driver.released[-1] is behind
+
+
+def test_a_proposal_without_records_is_released_at_once_if_nothing_is_in_flight(
+    at: Fixture,
+) -> None:
+    alone = at.propose()
+    at.group.advance(0)
+    assert at.driver.released == [alone]
+
+
+def test_nothing_is_applied_behind_an_entry_that_is_applied_in_slices(at: Fixture) -> None:
+    long, behind = at.propose(Purged(b">")), at.propose(removal(1))
+    at.group.advance(2)
+    assert at.group.is_applying
+    assert at.driver.released == []
+    at.group.advance(2)
+    assert at.driver.released == [], "another commit changes nothing"
+    assert at.group.apply_more()
+    assert not at.group.apply_more()
+    assert at.driver.released == [long, behind]
+    assert not at.group
+
+
+def test_a_proposal_knows_how_many_messages_its_records_removed(at: Fixture) -> None:
+    proposal = at.propose(removal(1, 2), removal(7))
+    at.group.advance(1)
+    assert proposal.removed == 3
+
+
+def test_a_retreat_refuses_what_is_not_committed_and_gives_its_place_away(at: Fixture) -> None:
+    kept, gone = at.propose(removal(1)), at.propose(removal(2))
+    behind = at.propose()
+    at.group.advance(1)
+    at.group.retreat(FAILED)
+    assert (at.driver.released, at.driver.refused) == ([kept], [gone, behind])
+    assert at.group.ready().entries == []
+    again = at.propose(removal(3))
+    assert again.index == gone.index
+    at.group.advance(2)
+    assert at.machine.applied == [*kept.records, *again.records]
+
+
+def test_a_request_whose_records_find_no_room_is_released_with_the_failure(at: Fixture) -> None:
+    at.machine.error = DiskFullError("no room")
+    proposal = at.propose(removal(1))
+    at.group.advance(1)
+    assert at.driver.released == [proposal]
+    assert proposal.failure is at.machine.error
+    assert at.driver.failures == [], "a full disk is no failure of the log"
+
+
+def test_a_failure_of_the_disk_during_an_application_is_reported(at: Fixture) -> None:
+    at.machine.error = StoreError("broken")
+    proposal = at.propose(removal(1))
+    at.group.advance(1)
+    assert at.driver.failures == [at.machine.error]
+    assert proposal.failure is at.machine.error
+
+
+def test_an_application_that_is_given_up_releases_nothing(at: Fixture) -> None:
+    long = at.propose(Purged(b">"))
+    at.group.advance(1)
+    at.group.close_application()
+    assert at.group.give_up_application() is long
+    assert not at.group.is_applying
+    assert not at.group.apply_more()
+    assert at.driver.released == []
