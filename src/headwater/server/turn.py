@@ -84,14 +84,22 @@ class Turn:
 
     def complete(self) -> None:
         """Decide, serve and write: everything that came in is answered as far as it can be now."""
-        self._is_planned = False
+        # Work and frames that come meanwhile belong to this turn: no other one is planned for them.
+        self._is_planned = True
+        buffers = self.buffers
         try:
-            self.decide_gathered()
+            if self._inlets:
+                self.decide_gathered()
             while self._calls:
                 self._calls.pop(0)()
-                self.decide_gathered()
+                if self._inlets:
+                    self.decide_gathered()
         finally:
-            # A bug that shows in one call must not silence the rest.
-            if self._calls:
-                self.plan()
-            self.buffers.flush()
+            try:
+                buffers.flush()
+            finally:
+                self._is_planned = False
+                # A write may end a client, which causes more work, and a bug that shows in one
+                # step must not silence the rest.
+                if self._inlets or self._calls or buffers.is_waiting:
+                    self.plan()

@@ -5,6 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from headwater.jetstream.streams.publishing.decision import Incoming
+from headwater.runtime.environment import TimerHandle
 from headwater.server.core.client import Client
 from headwater.server.turn import Turn
 from tests.kit.world import ManualClock, ManualScheduler, Peer, World
@@ -179,3 +180,45 @@ def test_a_bug_in_serving_does_not_silence_the_others(
         scheduler.run_turn()
     scheduler.run_turn()
     assert served == ["other"]
+
+
+class CountingScheduler(ManualScheduler):
+    """A scheduler that counts the calls it was asked for."""
+
+    def __init__(self) -> None:
+        super().__init__(ManualClock())
+        self.planned = 0
+
+    def call_soon(self, call: Callable[[], object]) -> TimerHandle:
+        self.planned += 1
+        return super().call_soon(call)
+
+
+def test_a_turn_plans_no_other_one_for_what_it_completes_itself(peers: tuple[Peer, Peer]) -> None:
+    scheduler = CountingScheduler()
+    turn = Turn(scheduler, MAX_PENDING, lambda client: None)
+    client = peers[0].client
+
+    def answer(payloads: list[bytes]) -> None:
+        client.out += payloads
+        turn.buffers.touch(client)
+
+    gather(turn, Gatherer(answer), b"answer")
+    scheduler.run_turn()
+    assert peers[0].take().endswith(b"answer")
+    assert scheduler.planned == 1
+
+
+def test_work_that_a_write_causes_is_done_in_a_later_turn(peers: tuple[Peer, Peer]) -> None:
+    scheduler = ManualScheduler(ManualClock())
+    seen: list[list[bytes]] = []
+    # A client with too much to read is ended, and the server tells a stream of it.
+    turn = Turn(scheduler, 1, lambda client: gather(turn, Gatherer(seen.append), b"ended"))
+    client = peers[0].client
+    peers[0].connection.stop_reading()
+    client.out.append(b"too much")
+    turn.buffers.touch(client)
+    scheduler.run_turn()
+    assert seen == []
+    scheduler.run_turn()
+    assert seen == [[b"ended"]]

@@ -55,6 +55,11 @@ class OutBuffers:
         self._dirty.append(client)
         self._plan_flush()
 
+    @property
+    def is_waiting(self) -> bool:
+        """Whether a client has something to be written at the end of the turn."""
+        return bool(self._dirty)
+
     def add_waiting(self, size: int) -> None:
         """Count bytes that a large fan-out added; too many of them are written at once."""
         self._waiting_bytes += size
