@@ -167,17 +167,18 @@ class FakeConnection:
 
     # --- the server's side ---------------------------------------------------------------------
 
-    def write(self, data: bytes) -> None:
+    def write(self, data: bytes) -> int:
         if self.ended:
-            return
+            return len(self._buffer)
         self.writes += 1
         if self._peer_reads:
             self.received += data
-            return
+            return len(self._buffer)
         self._buffer += data
         if len(self._buffer) > WRITE_HIGH_BYTES and not self._above_high:
             self._above_high = True
             self._tell(lambda node, client: node.connections.unwritable(client))
+        return len(self._buffer)
 
     def buffered_bytes(self) -> int:
         return len(self._buffer)

@@ -71,10 +71,13 @@ class ClientConnection(asyncio.Protocol):
 
     # --- called by the server ------------------------------------------------------------------
 
-    def write(self, data: bytes) -> None:
-        """Queue bytes."""
-        if self._transport is not None:
-            self._transport.write(data)
+    def write(self, data: bytes) -> int:
+        """Queue bytes. Returns `buffered_bytes`."""
+        transport = self._transport
+        if transport is None:
+            return 0
+        transport.write(data)
+        return transport.get_write_buffer_size()
 
     def buffered_bytes(self) -> int:
         """Bytes queued and not yet written to the operating system."""

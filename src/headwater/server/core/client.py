@@ -35,8 +35,8 @@ class Connection(Protocol):
     @property
     def peer_port(self) -> int: ...
 
-    def write(self, data: bytes) -> None:
-        """Queue bytes; never blocks."""
+    def write(self, data: bytes) -> int:
+        """Queue bytes; never blocks. Returns `buffered_bytes`."""
         ...
 
     def buffered_bytes(self) -> int:

@@ -32,7 +32,15 @@ class OutBuffers:
     there is something to write at the end of the turn.
     """
 
-    __slots__ = ("_dirty", "_overflow", "_plan_flush", "_waiting_bytes", "max_pending")
+    __slots__ = (
+        "_congested_bytes",
+        "_dirty",
+        "_max_pending",
+        "_overflow",
+        "_plan_flush",
+        "_waiting_bytes",
+        "unread_bytes_max",
+    )
 
     def __init__(
         self,
@@ -46,6 +54,20 @@ class OutBuffers:
         self._dirty: list[Client] = []
         # Bytes that large fan-outs let wait for the end of the turn.
         self._waiting_bytes = 0
+
+    @property
+    def max_pending(self) -> int:
+        """Bytes that may wait for a client."""
+        return self._max_pending
+
+    @max_pending.setter
+    def max_pending(self, max_pending: int) -> None:
+        self._max_pending = max_pending
+        # Derived here, because every write and every delivery of a consumer needs them: the bytes
+        # from which on publishers to a client are held back, and those that a client may have to
+        # read without being behind.
+        self._congested_bytes = max_pending // 4 * 3
+        self.unread_bytes_max = max_pending // UNREAD_PART
 
     def touch(self, client: Client) -> None:
         """Have a client's buffer written at the end of the turn."""
@@ -70,6 +92,8 @@ class OutBuffers:
         """Write the buffers of all clients that have something in them."""
         self._waiting_bytes = 0
         dirty = self._dirty
+        if not dirty:
+            return
         self._dirty = []
         done = 0
         try:
@@ -113,10 +137,8 @@ class OutBuffers:
             self._write(client, b"".join(part))
 
     def _write(self, client: Client, data: bytes) -> None:
-        connection = client.connection
-        connection.write(data)
-        buffered = connection.buffered_bytes()
-        if buffered > self.max_pending:
+        buffered = client.connection.write(data)
+        if buffered > self._max_pending:
             self._overflow(client)
         else:
             client.congested = buffered > self._congested_bytes
@@ -132,12 +154,3 @@ class OutBuffers:
     def is_behind(self, client: Client) -> bool:
         """Whether a client has so much to read that it should get no more than it must."""
         return client.connection.buffered_bytes() > self.unread_bytes_max
-
-    @property
-    def unread_bytes_max(self) -> int:
-        """Bytes that a client may have to read without being behind."""
-        return self.max_pending // UNREAD_PART
-
-    @property
-    def _congested_bytes(self) -> int:
-        return self.max_pending // 4 * 3
