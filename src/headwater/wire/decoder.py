@@ -125,32 +125,26 @@ class PublishLines:
     another connection does not let their headers through.
     """
 
-    __slots__ = ("_known", "_sizes")
+    __slots__ = ("known", "sizes")
 
     def __init__(self) -> None:
-        self._known: tuple[dict[bytes, _PublishLine], ...] = ({}, {})
-        self._sizes: tuple[dict[bytes, _Sizes], ...] = ({}, {})
-
-    def known(self, headers: bool) -> dict[bytes, _PublishLine]:
-        """Whole lines, for connections that may, or may not, send headers."""
-        return self._known[headers]
-
-    def sizes(self, headers: bool) -> dict[bytes, _Sizes]:
-        """Sizes of lines with a reply, by the operation, a blank, and the end behind the reply."""
-        return self._sizes[headers]
+        # Whole lines, for connections that may not and for those that may send headers.
+        self.known: tuple[dict[bytes, _PublishLine], ...] = ({}, {})
+        # Sizes of lines with a reply, by the operation, a blank, and the end behind the reply.
+        self.sizes: tuple[dict[bytes, _Sizes], ...] = ({}, {})
 
     def remember(self, headers: bool, line: bytes, said: _PublishLine) -> None:
         """Keep a line that is short and may come again; a table that is full is emptied."""
         if len(line) <= LINE_KNOWN_BYTES_MAX and not line.startswith(_PASSING_LINES):
-            _keep(self._known[headers], line, said)
+            _keep(self.known[headers], line, said)
 
     def remember_sizes(self, headers: bool, ending: bytes, said: _Sizes) -> None:
         """Keep the sizes of a line with a reply."""
-        _keep(self._sizes[headers], ending, said)
+        _keep(self.sizes[headers], ending, said)
 
     def forget(self) -> None:
         """Forget all lines: a limit has changed, and they were read under another."""
-        for known, sizes in zip(self._known, self._sizes, strict=True):
+        for known, sizes in zip(self.known, self.sizes, strict=True):
             known.clear()
             sizes.clear()
 
@@ -259,7 +253,7 @@ class ClientDecoder:
     def _decode(self, data: bytes, position: int, segments: list[Segment]) -> int:
         """Decode the whole operations from `position` on; return where the next one starts."""
         end = len(data)
-        known = self._lines.known(self.headers)
+        known = self._lines.known[self.headers]
         max_payload = self.max_payload
         last_line = self._last_line
         said = self._last_said
@@ -340,7 +334,7 @@ class ClientDecoder:
         parts = line.split(b" ", 3)
         if len(parts) == 4:
             operation, subject, reply, rest = parts
-            sizes = self._lines.sizes(self.headers).get(b"%b %b" % (operation, rest))
+            sizes = self._lines.sizes[self.headers].get(b"%b %b" % (operation, rest))
             is_usual = subject and reply and _TAB not in line
             is_usual = is_usual and _RETURN not in subject and _RETURN not in reply
             if sizes is not None and is_usual and len(line) <= self.max_control_line:

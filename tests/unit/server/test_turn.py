@@ -212,12 +212,16 @@ def test_a_turn_plans_no_other_one_for_what_it_completes_itself(peers: tuple[Pee
 def test_work_that_a_write_causes_is_done_in_a_later_turn(peers: tuple[Peer, Peer]) -> None:
     scheduler = ManualScheduler(ManualClock())
     seen: list[list[bytes]] = []
-    # A client with too much to read is ended, and the server tells a stream of it.
-    turn = Turn(scheduler, 1, lambda client: gather(turn, Gatherer(seen.append), b"ended"))
+
+    def tell(_: Client) -> None:
+        """A client with too much to read is ended, and the server tells a stream of it."""
+        gather(small, Gatherer(seen.append), b"ended")
+
+    small = Turn(scheduler, 1, tell)
     client = peers[0].client
     peers[0].connection.stop_reading()
     client.out.append(b"too much")
-    turn.buffers.touch(client)
+    small.buffers.touch(client)
     scheduler.run_turn()
     assert seen == []
     scheduler.run_turn()

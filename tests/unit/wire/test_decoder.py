@@ -425,7 +425,7 @@ class TestKnownLines:
         for _ in range(2):
             decoder = ClientDecoder(MAX_CONTROL_LINE, MAX_PAYLOAD, lines)
             assert flat(decoder.feed(b"PUB foo 5\r\nhello\r\n")) == [HELLO]
-        assert list(lines.known(headers=False)) == [b"PUB foo 5\r\n"]
+        assert list(lines.known[False]) == [b"PUB foo 5\r\n"]
 
     def test_a_line_with_headers_is_known_where_headers_are_allowed(self) -> None:
         lines = PublishLines()
@@ -436,7 +436,7 @@ class TestKnownLines:
             [segment] = decoder.feed(frame)
             assert isinstance(segment, Publishes)
             assert segment.header_sizes == [12]
-        assert list(lines.known(headers=True)) == [b"HPUB foo 12 14\r\n"]
+        assert list(lines.known[True]) == [b"HPUB foo 12 14\r\n"]
         [malformed] = ClientDecoder(MAX_CONTROL_LINE, MAX_PAYLOAD, lines).feed(frame)
         assert isinstance(malformed, Malformed)
 
@@ -453,7 +453,7 @@ class TestKnownLines:
         decoder.headers = True
         payload = b"x" if line.endswith(b"1") else b""
         assert len(decoder.feed(line + b"\r\n%b\r\n" % payload)) == 1
-        assert lines.known(headers=True) == {}
+        assert lines.known[True] == {}
 
     @pytest.mark.parametrize(("excess", "known"), [(0, 1), (1, 0)])
     def test_long_lines_do_not_enter(self, excess: int, known: int) -> None:
@@ -461,7 +461,7 @@ class TestKnownLines:
         decoder = ClientDecoder(4096, MAX_PAYLOAD, lines)
         subject = b"x" * (LINE_KNOWN_BYTES_MAX + excess - len(b"PUB  0\r\n"))
         assert len(decoder.feed(b"PUB %b 0\r\n\r\n" % subject)) == 1
-        assert len(lines.known(headers=False)) == known
+        assert len(lines.known[False]) == known
 
     def test_all_are_forgotten_when_there_are_too_many(
         self, monkeypatch: pytest.MonkeyPatch
@@ -471,7 +471,7 @@ class TestKnownLines:
         decoder = ClientDecoder(MAX_CONTROL_LINE, MAX_PAYLOAD, lines)
         for number in range(10):
             decoder.feed(b"PUB s%d 0\r\n\r\n" % number)
-            assert 1 <= len(lines.known(headers=False)) <= 3
+            assert 1 <= len(lines.known[False]) <= 3
 
     def test_the_payload_limit_is_each_connection_s_own(self) -> None:
         lines = PublishLines()
@@ -517,4 +517,4 @@ def test_the_short_ways_of_a_publish_are_the_long_one(
         decoder.headers = has_headers
         said = outcome(decoder._parse_unusual_publish, line)
         assert outcome(decoder._parse_publish, line) == said
-        assert lines.known(has_headers).get(line, said) == said
+        assert lines.known[has_headers].get(line, said) == said

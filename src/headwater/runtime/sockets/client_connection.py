@@ -31,10 +31,11 @@ class ConnectionHandler(Protocol):
 class ClientConnection(asyncio.Protocol):
     """One accepted socket."""
 
-    __slots__ = ("_client", "_handler", "_transport", "peer_host", "peer_port")
+    __slots__ = ("_client", "_handler", "_receive", "_transport", "peer_host", "peer_port")
 
     def __init__(self, handler: ConnectionHandler) -> None:
         self._handler = handler
+        self._receive = handler.receive
         self._client: Any = None
         self._transport: asyncio.Transport | None = None
         self.peer_host = ""
@@ -52,7 +53,7 @@ class ClientConnection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Called by the loop with bytes from the socket."""
-        self._handler.receive(self._client, data)
+        self._receive(self._client, data)
 
     def connection_lost(self, error: Exception | None) -> None:
         """Called by the loop when the socket is closed."""

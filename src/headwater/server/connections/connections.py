@@ -70,6 +70,7 @@ class Connections:
         "_settings",
         "_subscribing",
         "intake",
+        "receive",
     )
 
     def __init__(
@@ -94,6 +95,8 @@ class Connections:
         self._events = events
         self._publish_lines = PublishLines()
         self.intake = Intake(environment.scheduler, self)
+        # Bytes arrived from a client. Not a method, which would be one more call for every read.
+        self.receive = self.intake.receive
         self._subscribing = Subscribing(settings, broker, environment.scheduler, log)
         self._pings = Pings(environment, settings, log, roster, broker, self.close)
         self._note_activity = self._pings.note_activity
@@ -130,10 +133,6 @@ class Connections:
         self._login.expect(client)
         self._pings.watch(client)
         return client
-
-    def receive(self, client: Client, data: bytes) -> None:
-        """Bytes arrived from a client."""
-        self.intake.receive(client, data)
 
     def lost(self, client: Client, was_broken: bool = False) -> None:
         """The connection is gone, by the client's doing or the network's."""
@@ -261,10 +260,7 @@ class Connections:
 
     def decoded(self, client: Client) -> None:
         """Check the first byte of an operation of which the rest has not come."""
-        session = client.session
-        if session.performs_all:
-            return
-        if session.treatment(is_connect=False) is Treatment.STAND_IN:
+        if client.session.treatment(is_connect=False) is Treatment.STAND_IN:
             beginning = client.decoder.unfinished
             if beginning and not may_begin_connect(beginning):
                 self._login.stand_in(client)

@@ -37,9 +37,11 @@ class Pings:
         "_close",
         "_entropy",
         "_log",
+        "_monotonic_ns",
         "_roster",
         "_scheduler",
         "_settings",
+        "_wall_ns",
     )
 
     def __init__(
@@ -52,6 +54,8 @@ class Pings:
         close: Close,
     ) -> None:
         self._clock = environment.clock
+        self._monotonic_ns = environment.clock.monotonic_ns
+        self._wall_ns = environment.clock.wall_ns
         self._entropy = environment.entropy
         self._scheduler = environment.scheduler
         self._settings = settings
@@ -66,9 +70,9 @@ class Pings:
 
     def note_activity(self, client: Client) -> None:
         """The client did something of its own accord: it need not be pinged for a while."""
-        liveness, clock = client.liveness, self._clock
-        liveness.last_in_ns = clock.monotonic_ns()
-        liveness.last_activity_wall_ns = clock.wall_ns()
+        liveness = client.liveness
+        liveness.last_in_ns = self._monotonic_ns()
+        liveness.last_activity_wall_ns = self._wall_ns()
 
     def note_connect(self, client: Client) -> None:
         """CONNECT came: the first ping follows soon."""
