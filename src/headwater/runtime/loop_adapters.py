@@ -45,20 +45,17 @@ class LoopNetwork:
 class LoopScheduler:
     """Scheduler protocol on the loop that was running at construction."""
 
-    __slots__ = ("_loop", "_pending")
+    __slots__ = ("_loop", "_pending", "call_later", "call_soon")
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
+        # The functions of the loop, without methods around them: every turn is planned by them.
+        self.call_soon: Callable[[Callable[[], object]], TimerHandle] = self._loop.call_soon
+        self.call_later: Callable[[float, Callable[[], object]], TimerHandle] = (
+            self._loop.call_later
+        )
         # The loop itself keeps no reference to work under way.
         self._pending: set[object] = set()
-
-    def call_soon(self, call: Callable[[], object]) -> TimerHandle:
-        """Call at the next turn of the loop."""
-        return self._loop.call_soon(call)
-
-    def call_later(self, delay_s: float, call: Callable[[], object]) -> TimerHandle:
-        """Call after `delay_s` seconds of the loop's time."""
-        return self._loop.call_later(delay_s, call)
 
     def offload(self, work: Callable[[], T], done: Callable[[T], object]) -> None:
         """Run `work` in the loop's executor, then `done` on the loop."""

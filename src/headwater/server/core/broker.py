@@ -28,7 +28,7 @@ from headwater.server.core.budget import (
     RUN_DELIVERIES_PER_UNIT,
     Budget,
 )
-from headwater.server.core.client import Client, Subscription
+from headwater.server.core.client import Client, Inlet, Subscription
 from headwater.server.core.crowd import SLICE_DELIVERIES_MAX, Crowds, Message
 from headwater.server.core.frame_door import FrameDoor
 from headwater.server.core.holding import Holding
@@ -42,7 +42,7 @@ from headwater.server.core.reserved_subjects import (
 )
 from headwater.server.core.tracing import Tracer
 from headwater.server.turn import Turn
-from headwater.subjects.grammar import is_valid_literal
+from headwater.subjects.grammar import SEPARATOR, is_valid_literal
 from headwater.subjects.index import Route
 from headwater.wire import frames
 from headwater.wire.batch import NO_HEADERS, Publishes, Run
@@ -129,6 +129,9 @@ class Broker:
         Returns the publishes for which the budget was too small.
         """
         self._budget = budget
+        if len(batch.subjects) == 1 and not source.guarded:
+            self._publish_one(source, batch)
+            return None
         rest: Publishes | None = None
         units = PUBLISH_UNITS if batch.header_sizes[0] < 0 else HEADER_PUBLISH_UNITS
         affordable = max(1, budget.units // units)
@@ -150,6 +153,41 @@ class Broker:
             return rest
         undone = batch.split_at(done)[1]
         return undone if rest is None else undone.followed_by(rest)
+
+    def _publish_one(self, source: Client, batch: Publishes) -> None:
+        """Route the only publish of a batch, of a client whose publishes need no check.
+
+        It takes the way of `publish_many` in fewer steps, with one look-up.
+        """
+        subject, reply = batch.subjects[0], batch.replies[0]
+        header_size, payload = batch.header_sizes[0], batch.payloads[0]
+        self._budget.units -= PUBLISH_UNITS if header_size < 0 else HEADER_PUBLISH_UNITS
+        if subject.startswith(RESERVED_SUBJECTS) or (
+            reply is not None and reply.startswith(RESERVED_REPLIES)
+        ):
+            self._publish_each(source, batch)
+            return
+        index = source.account.index
+        route: Route[Subscription] | None = None
+        if subject.startswith(ACK_PREFIX) and b".." not in subject and subject[-1:] != SEPARATOR:
+            route = index.match_below(ACK_FAMILY)
+        if route is None:
+            route = index.match(subject)
+        if len(route.plain) == 1 and not route.groups:
+            sub = route.plain[0]
+            if sub.ingest is not None:
+                self._gather(sub.ingest, source, batch)
+                return
+            if sub.answer_all is not None and self._answer_requests(source, batch):
+                return
+        self._count_in(source, 1, len(payload))
+        message = source, subject, reply, header_size, batch.sizes[0], payload
+        if route.is_large:
+            delivered = self._deliver_to_crowd(route, message, source)
+        else:
+            delivered = self._deliver_to_few(route, message)
+        if not delivered and reply is not None and source.no_responders:
+            self._answer_no_responders(source, subject, reply)
 
     def _publish_each(self, source: Client, batch: Publishes) -> int:
         """Route publishes one by one until the budget is spent; returns how many were routed."""
@@ -230,10 +268,20 @@ class Broker:
         for reply in batch.replies:
             if reply is not None and reply.startswith(RESERVED_REPLIES):
                 return False
-        self._count_in(source, len(subjects), sum(map(len, batch.payloads)))
-        inlet = self._open_inlet(ingest, source)
-        inlet.add_all(subjects, batch.replies, batch.header_sizes, batch.payloads)
+        self._gather(ingest, source, batch)
         return True
+
+    def _gather(self, ingest: Inlet, source: Client, batch: Publishes) -> None:
+        """Add publishes to the inlet of a stream, or of acknowledgements."""
+        payloads = batch.payloads
+        self._count_in(source, len(payloads), sum(map(len, payloads)))
+        incoming = self._open_inlet(ingest, source)
+        if incoming.subjects:
+            incoming.add_all(batch.subjects, batch.replies, batch.header_sizes, payloads)
+        else:
+            # Nobody else has the lists of the batch.
+            incoming.subjects, incoming.replies = batch.subjects, batch.replies
+            incoming.header_sizes, incoming.payloads = batch.header_sizes, payloads
 
     def _ingest_acks(self, source: Client, batch: Publishes) -> Publishes:
         """Gather the acknowledgements at the beginning of a batch, by one look-up for all.
@@ -251,9 +299,7 @@ class Broker:
         if b".." in row or b". " in row or acks.replies.count(None) != len(acks.replies):
             # A subject is not valid, or a reply subject has to be checked.
             return batch
-        self._count_in(source, len(acks.subjects), sum(map(len, acks.payloads)))
-        inlet = self._open_inlet(ingest, source)
-        inlet.add_all(acks.subjects, acks.replies, acks.header_sizes, acks.payloads)
+        self._gather(ingest, source, acks)
         return rest
 
     def _answer_requests(self, source: Client, batch: Publishes) -> bool:
@@ -337,12 +383,7 @@ class Broker:
         ):
             sub = account_route.plain[0]
             if sub.unchecked and not sub.client.congested:
-                target = sub.client
-                self.buffers.touch(target)
-                target.out.append(frames.message_without_reply(sub.tail, subject, header, payload))
-                sub.delivered += 1
-                target.out_msgs += 1
-                target.out_bytes += len(header) + len(payload)
+                self._send_one(sub, subject, header, payload)
                 return True
         header_size = NO_HEADERS
         if header:
@@ -373,6 +414,10 @@ class Broker:
         """Deliver to everyone on a route, with every check. Returns whether anybody got it."""
         if route.is_large or self.crowds.has_line(line):
             return self._deliver_to_crowd(route, message, line)
+        return self._deliver_to_few(route, message)
+
+    def _deliver_to_few(self, route: Route[Subscription], message: Message) -> bool:
+        """Deliver to everyone on a route that is not large. Returns whether anybody got it."""
         delivered = False
         for sub in route.plain:
             if self.deliver(message, sub):
@@ -411,7 +456,15 @@ class Broker:
         """Answer many requests, at reply subjects of clients; `headers` of all, or of none."""
         index = account.index
         count = len(subjects)
-        if count > 1:
+        if count == 1:
+            route = index.match(subjects[0])
+            if len(route.plain) == 1 and not route.groups:
+                sub = route.plain[0]
+                if sub.unchecked and not sub.client.congested and self.crowds.is_idle:
+                    header = headers[0] if headers else b""
+                    self._send_one(sub, subjects[0], header, payloads[0])
+                    return
+        elif count > 1:
             route = index.match_all(subjects)
             if route is not None and len(route.plain) == 1 and not route.groups:
                 sub = route.plain[0]
@@ -427,6 +480,16 @@ class Broker:
             return
         for subject, payload, header in zip_longest(subjects, payloads, headers, fillvalue=b""):
             self.send(index.match(subject), subject, None, payload, header)
+
+    def _send_one(self, sub: Subscription, subject: bytes, header: bytes, payload: bytes) -> None:
+        """Append a message without a reply to an unchecked subscription."""
+        target = sub.client
+        if not target.dirty:
+            self.buffers.touch(target)
+        target.out.append(frames.message_without_reply(sub.tail, subject, header, payload))
+        sub.delivered += 1
+        target.out_msgs += 1
+        target.out_bytes += len(header) + len(payload)
 
     def _send_many(
         self,
@@ -524,9 +587,19 @@ class Broker:
     def deliver(self, message: Message, sub: Subscription) -> bool:
         """Deliver one message to one subscription, with every check. Returns whether it took it."""
         source, subject, reply, header_size, size, payload = message
+        target = sub.client
+        if sub.unchecked and not target.congested and target is not source:
+            # The checks below would find nothing.
+            if not target.dirty:
+                self.buffers.touch(target)
+            line = frames.message_line(subject, sub.sid, reply, header_size, size)
+            target.out += (line, payload, CRLF)
+            sub.delivered += 1
+            target.out_msgs += 1
+            target.out_bytes += len(payload)
+            return True
         if not self._may_deliver(source, sub, subject):
             return False
-        target = sub.client
         if target.congested and self._drops_messages_to(target):
             return False
         sub.delivered += 1
