@@ -78,9 +78,9 @@ _CHANGES: Final = (
 _INFO: Final = "STREAM.INFO."
 # A stream can be deleted at any time, also while it is being changed.
 _DELETE: Final = "STREAM.DELETE."
-_PULL: Final = "CONSUMER.MSG.NEXT."
-# Subjects of streams and consumers: without the stream or consumer there is no responder.
-_UNATTENDED: Final = (_DIRECT_GET, _DIRECT_LEADER_GET, _PULL)
+_PULL_SUBJECT: Final = API_PREFIX + b"CONSUMER.MSG.NEXT."
+# Direct reads: without the stream there is no responder.
+_UNATTENDED: Final = (_DIRECT_GET, _DIRECT_LEADER_GET)
 
 # The families of subjects below the prefix of a domain, each with its prefix on the plain subject.
 # Direct reads of the leader are an addition of ours; the table of nats-server has the rest.
@@ -204,43 +204,47 @@ class ApiService:
             if source is None:
                 # The server itself has sent the message, because a client named this subject for
                 # replies. The call waits, as the sender may be changing what the call changes.
-                self._later(lambda: answer_call(source, subject, reply, header_size, payload))
+                call = partial(self._answer, account, None, subject, reply, header_size, payload)
+                self._later(call)
                 return True
-            return answer_call(source, subject, reply, header_size, payload)
-
-        def answer_call(
-            source: Client | None,
-            subject: bytes,
-            reply: bytes | None,
-            header_size: int,
-            payload: bytes,
-        ) -> bool:
-            name = subject[len(API_PREFIX) :].decode(errors="surrogateescape")
-            header, body = _split(payload, header_size)
-            # A request sees the messages that were published before it.
-            self._broker.turn.decide_gathered()
-            if name.startswith(_PULL):
-                return self._pull(account, name.removeprefix(_PULL), reply, header, body)
-            if name.startswith(_UNATTENDED):
-                return self._answer_direct(account, source, name, reply, header, body)
-            found = find_operation(name)
-            if found is not None:
-                operation, words = found
-                request = Request(words, body, lambda: self._advisories.describe(source), header)
-                reply_to = partial(self._reply, account, source, subject, reply, operation, request)
-                size = DEFERRED_BYTES_MAX + 1 if name.startswith(_LISTS) else len(payload)
-
-                def call(finish: Callable[[], None]) -> None:
-                    def answer(response: Response | None, is_told: bool) -> None:
-                        finish()
-                        reply_to(response, is_told)
-
-                    self._call(account, name, operation, request, answer)
-
-                self._deferring(source, size, call)
-            return True
+            return self._answer(account, source, subject, reply, header_size, payload)
 
         return handle
+
+    def _answer(
+        self,
+        account: Account,
+        source: Client | None,
+        subject: bytes,
+        reply: bytes | None,
+        header_size: int,
+        payload: bytes,
+    ) -> bool:
+        """Answer a call. Returns False if it is for a stream or a consumer that is not there."""
+        # A request sees the messages that were published before it.
+        self._broker.turn.decide_gathered()
+        header, body = _split(payload, header_size)
+        if subject.startswith(_PULL_SUBJECT):
+            return self._pull(account, subject, reply, header, body)
+        name = subject[len(API_PREFIX) :].decode(errors="surrogateescape")
+        if name.startswith(_UNATTENDED):
+            return self._answer_direct(account, source, name, reply, header, body)
+        found = find_operation(name)
+        if found is not None:
+            operation, words = found
+            request = Request(words, body, lambda: self._advisories.describe(source), header)
+            reply_to = partial(self._reply, account, source, subject, reply, operation, request)
+            size = DEFERRED_BYTES_MAX + 1 if name.startswith(_LISTS) else len(payload)
+
+            def call(finish: Callable[[], None]) -> None:
+                def answer(response: Response | None, is_told: bool) -> None:
+                    finish()
+                    reply_to(response, is_told)
+
+                self._call(account, name, operation, request, answer)
+
+            self._deferring(source, size, call)
+        return True
 
     def _call(
         self,
@@ -512,17 +516,18 @@ class ApiService:
             self._advisories.api_called(account, source, subject, body, document)
 
     def _pull(
-        self, account: Account, name: str, reply: bytes | None, header: bytes, body: bytes
+        self, account: Account, subject: bytes, reply: bytes | None, header: bytes, body: bytes
     ) -> bool:
         """Add a pull to a consumer. Returns False if the consumer is not there."""
-        stream_name, _, consumer_name = name.partition(".")
+        names = subject[len(_PULL_SUBJECT) :].decode(errors="surrogateescape")
+        stream_name, _, consumer_name = names.partition(".")
         runner = self._runners.find_consumers(account.name, stream_name)
         consumer = None if runner is None else runner.find(consumer_name)
         if runner is None or consumer is None:
             return False
         if reply is None:
             return True
-        if consumer.pulls is not None and _requires_more(header):
+        if header and consumer.pulls is not None and _requires_more(header):
             self._send(account, reply, b"", LEVEL_REQUIRED)
         else:
             runner.pull(consumer, reply, body)
