@@ -455,6 +455,58 @@ def decode_records(
     return timestamps_ns, headers, payloads
 
 
+def decode_messages(
+    data: bytes, begin: int, seed: int = 0
+) -> tuple[int, list[int], list[bytes], list[bytes], list[bytes], list[int], list[int]]:
+    """Messages of consecutive sequences, from `begin` to the end of `data`, as `encode_messages`
+    and `encode_message_with_expiry` wrote them.
+
+    Returns the first sequence, the lengths of the records, subjects, headers, payloads, timestamps
+    and expiries (0 for a message without one). Raises FormatError unless there is at least one
+    record and every one is sound.
+    """
+    lengths: list[int] = []
+    subjects: list[bytes] = []
+    headers: list[bytes] = []
+    payloads: list[bytes] = []
+    timestamps_ns: list[int] = []
+    expiries_ns: list[int] = []
+    size = len(data)
+    first_sequence = int.from_bytes(data[begin + 8 : begin + 16], "little")
+    expected = first_sequence
+    unpack = _WHOLE_RECORD.unpack_from
+    offset = begin
+    while offset < size or not lengths:
+        start = offset + RECORD_BYTES
+        if start > size:
+            raise FormatError(f"message {expected}: its record is cut off")
+        length, crc, sequence, timestamp_ns, subject_size, kind, header_size = unpack(data, offset)
+        end = offset + length
+        expiry_ns = 0
+        if kind == MESSAGE_WITH_EXPIRY and start + EXPIRY_BYTES <= size:
+            (expiry_ns,) = _EXPIRY.unpack_from(data, start)
+            start += EXPIRY_BYTES
+        elif kind != MESSAGE:
+            raise FormatError(f"message {expected}: a record of kind {kind} is no message")
+        after_subject = start + subject_size
+        after_header = after_subject + header_size
+        if after_header > end or end > size or sequence != expected:
+            raise FormatError(
+                f"message {expected}: its record has length {length} and sequence {sequence}"
+            )
+        if crc != crc32(data[offset + PREFIX_BYTES : end], length ^ seed):
+            raise FormatError(f"message {expected}: its record fails its checksum")
+        lengths.append(length)
+        subjects.append(data[start:after_subject])
+        headers.append(data[after_subject:after_header] if header_size else b"")
+        payloads.append(data[after_header:end])
+        timestamps_ns.append(timestamp_ns)
+        expiries_ns.append(expiry_ns)
+        expected += 1
+        offset = end
+    return first_sequence, lengths, subjects, headers, payloads, timestamps_ns, expiries_ns
+
+
 def encode_entry(position: int, kind: int, body: bytes) -> bytes:
     """One journal entry."""
     return _framed(_ENTRY.pack(position, kind) + body)

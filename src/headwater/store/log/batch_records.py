@@ -9,6 +9,7 @@ from typing import Final, final
 from headwater.store.disk.format import (
     EXPIRY_BYTES,
     RECORD_BYTES,
+    decode_messages,
     decode_records,
     encode_message_with_expiry,
     encode_messages,
@@ -82,6 +83,18 @@ def encode_batch(first: int, batch: Batch, seed: int) -> tuple[bytes, list[int]]
             )
             parts.append(data)
     return b"".join(parts), [len(part) for part in parts]
+
+
+def decode_batch(data: bytes, begin: int, seed: int) -> tuple[int, Batch, list[int]]:
+    """The batch whose records are `data` from `begin` on: the sequence of its first message, the
+    batch itself, and the length of each record. Raises FormatError."""
+    first, lengths, subjects, headers, payloads, timestamps_ns, expiries_ns = decode_messages(
+        data, begin, seed
+    )
+    batch = Batch(subjects, headers, payloads, timestamps_ns)
+    if any(expiries_ns):
+        batch.expiries_ns = expiries_ns
+    return first, batch, lengths
 
 
 @final
