@@ -1,9 +1,9 @@
-"""Records of streams: the only values that change a stream's durable state.
+"""Records of streams and of the set of streams: the only values that change durable state.
 
 `decide` makes records; the log stores them (`Stream.append`), and once they are as durable as the
 stream's level asks for, `Stream.apply` applies their effects. Two replicas that apply the same
 records are equal. A record holds all that came from the clock or from random numbers, and nothing
-that follows from the state.
+that follows from the state. `headwater.jetstream.codec` has the bytes of every record.
 """
 
 from typing import TypeAlias, final
@@ -14,18 +14,35 @@ from headwater.store.log.message_log import Batch
 
 
 @final
+class EncodedMessages:
+    """The bytes of a `Published` record: `data[begin:]` are its messages as a segment holds them.
+
+    `lengths` are the lengths of the messages' records in these bytes.
+    """
+
+    __slots__ = ("begin", "data", "lengths")
+
+    def __init__(self, data: bytes, begin: int, lengths: list[int]) -> None:
+        self.data = data
+        self.begin = begin
+        self.lengths = lengths
+
+
+@final
 class Published:
     """Messages for the next sequences; the log stores all of them or none.
 
-    `rolls_up` says that the headers of some of them replace other messages.
+    `rolls_up` says that the headers of some of them replace other messages. `encoded` has the bytes
+    of the record once it was encoded or decoded, so that the messages are encoded at most once.
     """
 
-    __slots__ = ("batch", "first_sequence", "rolls_up")
+    __slots__ = ("batch", "encoded", "first_sequence", "rolls_up")
 
     def __init__(self, first_sequence: int, batch: Batch, rolls_up: bool = False) -> None:
         self.first_sequence = first_sequence
         self.batch = batch
         self.rolls_up = rolls_up
+        self.encoded: EncodedMessages | None = None
 
     @property
     def last_sequence(self) -> int:
@@ -88,4 +105,37 @@ class Configured:
         self.now_ns = now_ns
 
 
+@final
+class StreamCreated:
+    """A stream was created, with a configuration that was checked.
+
+    `incarnation` are 16 random bytes: a stream that is created again under its name has others.
+    """
+
+    __slots__ = ("account", "config", "created_ns", "incarnation", "name")
+
+    def __init__(
+        self, account: str, name: str, incarnation: bytes, config: StreamConfig, created_ns: int
+    ) -> None:
+        self.account = account
+        self.name = name
+        self.incarnation = incarnation
+        self.config = config
+        self.created_ns = created_ns
+
+
+@final
+class StreamDeleted:
+    """A stream was deleted: the one of this incarnation, no earlier or later one of its name."""
+
+    __slots__ = ("account", "incarnation", "name")
+
+    def __init__(self, account: str, name: str, incarnation: bytes) -> None:
+        self.account = account
+        self.name = name
+        self.incarnation = incarnation
+
+
 Record: TypeAlias = Published | Skipped | Removed | Purged | Configured | ConsumerRecord
+# The records of the set of streams.
+StreamSetRecord: TypeAlias = StreamCreated | StreamDeleted
