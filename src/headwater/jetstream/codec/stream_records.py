@@ -1,0 +1,142 @@
+"""The bodies of a stream's records. All integers little-endian.
+
+    PUBLISHED   0  flags         u8   1: some headers replace other messages
+       (5 +)    1  count         u32  of messages
+                5  messages           records of a segment, of consecutive sequences
+                                      (`headwater.store.disk.format`)
+
+    SKIPPED     0  sequence      u64
+      (24 +)    8  timestamp     i64  ns since 1970
+               16  subject size  u32
+               20  header size   u32
+               24  subject | header block
+
+    REMOVED     0  flags         u8   1: the messages' bytes are erased
+       (5 +)    1  count         u32  of ranges
+                5  ranges             u64 first, u64 last of each, in the order of removal
+
+    PURGED      0  before        u64  0 for no limit
+      (28 +)    8  keep          u64
+               16  now           i64  ns since 1970
+               24  pattern size  u32
+               28  pattern
+
+    CONFIGURED  0  now           i64  ns since 1970
+       (8 +)    8  configuration      the JSON that the file of the stream has
+
+The messages of a record are encoded once, as their segment will hold them: their checksums begin
+with the seed of the stream, and `Published.encoded` keeps the bytes for the log. Sizes and counts
+are compared with the bytes that are there before any memory is taken for them.
+"""
+
+from struct import Struct
+from typing import Final
+
+from headwater.base.invariants import check
+from headwater.jetstream.codec.configurations import decode_stream_config, encode_config
+from headwater.jetstream.codec.errors import RecordError
+from headwater.jetstream.codec.sequences import bounds_in_order, sequences_of
+from headwater.jetstream.codec.values import flag_of, parts_of, unpacked
+from headwater.jetstream.records import (
+    Configured,
+    EncodedMessages,
+    Published,
+    Purged,
+    Removed,
+    Skipped,
+)
+from headwater.store.disk.format import FormatError
+from headwater.store.log.batch_records import decode_batch, encode_batch
+
+PUBLISHED: Final = 1
+SKIPPED: Final = 2
+REMOVED: Final = 3
+PURGED: Final = 4
+CONFIGURED: Final = 5
+
+# The limit of sequences in a removal, far above the number of messages that expire in one turn.
+REMOVED_MAX: Final = 1 << 18
+
+_PUBLISHED: Final = Struct("<BI")
+_SKIPPED: Final = Struct("<QqII")
+_REMOVED: Final = Struct("<BI")
+_RANGE: Final = Struct("<QQ")
+_PURGED: Final = Struct("<QQqI")
+_CONFIGURED: Final = Struct("<q")
+
+
+def encode_published(envelope: bytes, record: Published, seed: int) -> EncodedMessages:
+    """The whole record behind its envelope; `seed` is the one of the stream's segments."""
+    messages, lengths = encode_batch(record.first_sequence, record.batch, seed)
+    fixed = envelope + _PUBLISHED.pack(record.rolls_up, len(lengths))
+    return EncodedMessages(fixed + messages, len(fixed), lengths)
+
+
+def decode_published(data: bytes, begin: int, seed: int) -> Published:
+    """Decode a whole record whose body begins at `begin`; it keeps the bytes."""
+    flags, count = unpacked(_PUBLISHED, data, begin)
+    begin += _PUBLISHED.size
+    try:
+        first_sequence, batch, lengths = decode_batch(data, begin, seed)
+    except FormatError as error:
+        raise RecordError(str(error)) from error
+    if len(lengths) != count:
+        raise RecordError(f"the record has {len(lengths)} of {count} messages")
+    record = Published(first_sequence, batch, flag_of(flags))
+    record.encoded = EncodedMessages(data, begin, lengths)
+    return record
+
+
+def encode_skipped(record: Skipped) -> bytes:
+    """The body of a SKIPPED record."""
+    subject, header = record.subject, record.header
+    fixed = _SKIPPED.pack(record.first_sequence, record.timestamp_ns, len(subject), len(header))
+    return fixed + subject + header
+
+
+def decode_skipped(body: bytes) -> Skipped:
+    """Decode the body of a SKIPPED record."""
+    first_sequence, timestamp_ns, subject_size, header_size = unpacked(_SKIPPED, body)
+    subject, header = parts_of(body, _SKIPPED.size, (subject_size, header_size))
+    return Skipped(first_sequence, subject, header, timestamp_ns)
+
+
+def encode_removed(record: Removed) -> bytes:
+    """The body of a REMOVED record."""
+    check(len(record.sequences) <= REMOVED_MAX, "a removal fits its record")
+    bounds = bounds_in_order(record.sequences)
+    ranges = zip(bounds[::2], bounds[1::2], strict=True)
+    fixed = _REMOVED.pack(record.erase, len(bounds) // 2)
+    return fixed + b"".join([_RANGE.pack(first, last) for first, last in ranges])
+
+
+def decode_removed(body: bytes) -> Removed:
+    """Decode the body of a REMOVED record."""
+    flags, count = unpacked(_REMOVED, body)
+    (ranges,) = parts_of(body, _REMOVED.size, (count * _RANGE.size,))
+    bounds = [bound for pair in _RANGE.iter_unpack(ranges) for bound in pair]
+    return Removed([*sequences_of(bounds, REMOVED_MAX)], flag_of(flags))
+
+
+def encode_purged(record: Purged) -> bytes:
+    """The body of a PURGED record."""
+    fixed = _PURGED.pack(record.before, record.keep, record.now_ns, len(record.pattern))
+    return fixed + record.pattern
+
+
+def decode_purged(body: bytes) -> Purged:
+    """Decode the body of a PURGED record."""
+    before, keep, now_ns, pattern_size = unpacked(_PURGED, body)
+    (pattern,) = parts_of(body, _PURGED.size, (pattern_size,))
+    return Purged(pattern, before, keep, now_ns)
+
+
+def encode_configured(record: Configured) -> bytes:
+    """The body of a CONFIGURED record."""
+    return _CONFIGURED.pack(record.now_ns) + encode_config(record.config)
+
+
+def decode_configured(body: bytes) -> Configured:
+    """Decode the body of a CONFIGURED record."""
+    (now_ns,) = unpacked(_CONFIGURED, body)
+    return Configured(decode_stream_config(body[_CONFIGURED.size :]), now_ns)

@@ -1,0 +1,83 @@
+"""Any record comes back from its bytes, and any other bytes are refused by one error."""
+
+import tracemalloc
+from contextlib import suppress
+from typing import Final
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from headwater.jetstream.codec.errors import RecordError
+from headwater.jetstream.codec.record_codec import VERSION, AnyRecord, RecordCodec
+from tests.kit.record_values import EXAMPLES, RECORDS, values_of
+
+SEED: Final = 0xC0FFEE
+CODEC: Final = RecordCodec(SEED)
+ENCODED: Final = [CODEC.encode(record) for record in EXAMPLES]
+KINDS: Final = sorted({data[0] for data in ENCODED})
+
+# A removal of as many messages as fit a record, and the lists of a few values.
+MEMORY_BYTES_MAX: Final = 16 * 1024 * 1024
+
+
+def is_refused_or_a_record(data: bytes) -> bool:
+    """Whether bytes raise the codec's own error, or are a record that comes back as it was."""
+    try:
+        found = CODEC.decode(data)
+    except RecordError:
+        return True
+    return values_of(CODEC.decode(CODEC.encode(found))) == values_of(found)
+
+
+@settings(max_examples=600)
+@given(RECORDS)
+def test_a_record_comes_back_as_it_was(record: AnyRecord) -> None:
+    data = CODEC.encode(record)
+    found = CODEC.decode(data)
+    assert values_of(found) == values_of(record)
+    assert CODEC.encode(found) == data
+
+
+@settings(max_examples=500)
+@given(st.sampled_from(KINDS), st.binary(max_size=80))
+def test_any_bytes_for_a_body_do_no_harm(kind: int, body: bytes) -> None:
+    assert is_refused_or_a_record(bytes([kind, VERSION]) + body)
+
+
+@settings(max_examples=300)
+@given(st.binary(max_size=80))
+def test_any_bytes_do_no_harm(data: bytes) -> None:
+    assert is_refused_or_a_record(data)
+
+
+@settings(max_examples=1000)
+@given(st.data())
+def test_flipped_bits_do_no_harm(data: st.DataObject) -> None:
+    damaged = bytearray(data.draw(st.sampled_from(ENCODED)))
+    for _ in range(data.draw(st.integers(1, 3))):
+        place = data.draw(st.integers(0, len(damaged) - 1))
+        damaged[place] ^= data.draw(st.integers(1, 255))
+    assert is_refused_or_a_record(bytes(damaged))
+
+
+@settings(max_examples=300)
+@given(st.data())
+def test_exchanged_parts_do_no_harm(data: st.DataObject) -> None:
+    first, second = data.draw(st.sampled_from(ENCODED)), data.draw(st.sampled_from(ENCODED))
+    cut = data.draw(st.integers(0, len(first)))
+    assert is_refused_or_a_record(first[:cut] + second[data.draw(st.integers(0, len(second))) :])
+
+
+@pytest.mark.parametrize("data", ENCODED, ids=[type(each).__name__ for each in EXAMPLES])
+def test_no_bytes_take_much_memory(data: bytes) -> None:
+    """A size or count that is larger than the record allocates nothing."""
+    for place in range(2, min(len(data), 80)):
+        for damage in (b"\xff\xff\xff\x7f", b"\xdd\xff\xff\xff\xff", b"\xc6\xff\xff\xff\xff"):
+            damaged = data[:place] + damage + data[place + len(damage) :]
+            tracemalloc.start()
+            with suppress(RecordError):
+                CODEC.decode(damaged)
+            _, peak = tracemalloc.get_traced_memory()
+            tracemalloc.stop()
+            assert peak < MEMORY_BYTES_MAX
