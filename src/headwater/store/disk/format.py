@@ -9,7 +9,7 @@ Segment file: messages of consecutive sequences, later a footer.
               10  (zero)       6
               16  identity     16  of the stream
               32  first        u64 the sequence the first record has, or would have
-              40  salt         16  for ciphers
+              40  salt         16  zeros in a segment since version 2
               56  (zero)       u32
               60  crc          u32 over bytes 0 to 59
 
@@ -29,9 +29,15 @@ Segment file: messages of consecutive sequences, later a footer.
     trailer    0  offset       u32 of the footer record
       (8)      4  magic        4   b"SEAL"
 
-The checksum of a record is begun with its length xor the checksum of the salt of its file. So no
-bytes are taken for a record of a segment that were not written as one: neither those of another
-file that a crash left in its blocks, nor a record that somebody has put into a payload.
+The checksum of a record is begun with its length xor the checksum of the stream's identity. So a
+record has its bytes before it is known which file gets it, and the same bytes on every server that
+shares the identity. No bytes are taken for a record that were not written as one of this stream:
+neither those of another file that a crash left in its blocks, nor a record that somebody has put
+into a payload. The identity is drawn at random and no client is ever told it; a person who reads
+the files could forge a record, and could as well write one. A record of an earlier segment of the
+same stream that a crash left in a block has a sequence below the one that has to follow, since no
+sequence is given out twice. In segments of version 1 the checksum is begun with the salt of the
+file instead; they are read, and not appended to.
 
 Skipped sequences are a record too: its sequence is the first one skipped, its payload a u64 count.
 So a segment without records says what the last sequence was, by its header or by a skip. An erased
@@ -80,6 +86,7 @@ from headwater.base.checksums import crc32
 from headwater.base.errors import OperatingError
 
 VERSION: Final = 1
+SEGMENT_VERSION: Final = 2
 SEGMENT_MAGIC: Final = b"HWSEGMNT"
 JOURNAL_MAGIC: Final = b"HWJOURNL"
 STREAM_MAGIC: Final = b"HWSTREAM"
@@ -122,7 +129,12 @@ _COUNT: Final = Struct("<Q")
 EXPIRY_BYTES: Final = _EXPIRY.size
 SKIP_BYTES: Final = RECORD_BYTES + _COUNT.size
 
+_VERSION: Final = slice(8, 10)
+_IDENTITY: Final = slice(16, 32)
 _SALT: Final = slice(40, 56)
+NO_SALT: Final = bytes(IDENTITY_BYTES)
+# The newest versions of the files whose format has changed.
+_NEWEST: Final = {SEGMENT_MAGIC: SEGMENT_VERSION}
 
 # Every byte sequence that may be a record's kind, also where two of them overlap.
 _KIND: Final = re.compile(rb"(?=[\x01-\x05]\x00)")
@@ -145,7 +157,7 @@ class FileHeader:
 
     def __init__(self, magic: bytes, identity: bytes, first_sequence: int, salt: bytes) -> None:
         self.magic = magic
-        self.version = VERSION
+        self.version = _NEWEST.get(magic, VERSION)
         self.identity = identity
         self.first_sequence = first_sequence
         self.salt = salt
@@ -167,12 +179,10 @@ class FileHeader:
             raise FormatError(f"{name}: not a {magic.decode()} file")
         if crc != crc32(data[: HEADER_BYTES - 4]):
             raise FormatError(f"{name}: header fails its checksum")
-        if version > VERSION:
-            raise NewerFormatError(
-                f"{name}: format version {version} is newer than this program's ({VERSION}); "
-                "use a newer Headwater"
-            )
-        return cls(magic, identity, first_sequence, salt)
+        _check_version(version, _NEWEST.get(magic, VERSION), name)
+        header = cls(magic, identity, first_sequence, salt)
+        header.version = version
+        return header
 
 
 @final
@@ -202,17 +212,34 @@ class StreamFile:
         crc = int.from_bytes(data[_STREAM.size : start], "little")
         if len(body) != size or crc != crc32(body, crc32(data[: _STREAM.size])):
             raise FormatError(f"{name}: fails its checksum")
-        if version > VERSION:
-            raise NewerFormatError(
-                f"{name}: format version {version} is newer than this program's ({VERSION}); "
-                "use a newer Headwater"
-            )
+        _check_version(version, VERSION, name)
         return cls(identity, reserved, body)
 
 
+def _check_version(found: int, newest: int, name: str) -> None:
+    if found > newest:
+        raise NewerFormatError(
+            f"{name}: format version {found} is newer than this program's ({newest}); "
+            "use a newer Headwater"
+        )
+
+
 def seed_of(header: bytes) -> int:
-    """The number that the checksums of a segment's records begin with, besides their lengths."""
+    """The number that the checksums in a file begin with, besides lengths, by its header."""
+    if is_seeded_by_identity(header):
+        return seed_of_stream(header[_IDENTITY])
     return crc32(header[_SALT])
+
+
+def is_seeded_by_identity(header: bytes) -> bool:
+    """Whether the file with this header is a segment whose records can be in any of its stream."""
+    version = int.from_bytes(header[_VERSION], "little")
+    return header.startswith(SEGMENT_MAGIC) and version >= SEGMENT_VERSION
+
+
+def seed_of_stream(identity: bytes) -> int:
+    """The number that the checksums of a stream's records begin with, besides their lengths."""
+    return crc32(identity)
 
 
 def encode_messages(
@@ -358,10 +385,22 @@ def kind_of(data: bytes, offset: int) -> int:
     return int.from_bytes(data[offset + _KIND_OFFSET : offset + _KIND_OFFSET + 2], "little")
 
 
-def is_footer(data: bytes, offset: int, seed: int = 0) -> bool:
-    """Whether there is a sound footer at `offset`."""
+def is_footer(data: bytes, offset: int, last_sequence: int, seed: int = 0) -> bool:
+    """Whether there is a sound footer at `offset` of a segment that ends with `last_sequence`.
+
+    The footer of another segment may lie in a block that had been that segment's.
+    """
     length = record_length(data, offset)
-    return check_record(data, offset, length, seed) and kind_of(data, offset) == FOOTER
+    if not check_record(data, offset, length, seed):
+        return False
+    sequence = int.from_bytes(data[offset + PREFIX_BYTES : offset + PREFIX_BYTES + 8], "little")
+    return kind_of(data, offset) == FOOTER and sequence == last_sequence
+
+
+def reseeded(data: bytes, offset: int, length: int, seed: int) -> bytes:
+    """The sound record at `offset` with the checksum of a file with another seed."""
+    body = data[offset + PREFIX_BYTES : offset + length]
+    return _PREFIX.pack(length, crc32(body, length ^ seed)) + body
 
 
 def is_beginning(data: bytes, offset: int, next_sequence: int, seed: int = 0) -> bool:

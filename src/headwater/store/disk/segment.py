@@ -6,6 +6,7 @@ from headwater.store.disk.filesystem import File, FileSystem, create_whole, writ
 from headwater.store.disk.format import (
     FOOTER,
     HEADER_BYTES,
+    NO_SALT,
     RECORD_BYTES,
     SEGMENT_MAGIC,
     TRAILER_BYTES,
@@ -18,6 +19,7 @@ from headwater.store.disk.format import (
     encode_skip,
     following_record,
     footer_offset,
+    is_seeded_by_identity,
     record_length,
     seed_of,
 )
@@ -41,6 +43,11 @@ def sequence_of(name: str) -> int:
     return 0
 
 
+def segment_header(identity: bytes, first_sequence: int) -> bytes:
+    """The first bytes of a segment."""
+    return FileHeader(SEGMENT_MAGIC, identity, first_sequence, NO_SALT).encode()
+
+
 @final
 class SegmentFile:
     """An open segment."""
@@ -51,6 +58,7 @@ class SegmentFile:
         "file",
         "first_sequence",
         "is_closed",
+        "is_outdated",
         "path",
         "sealed",
         "seed",
@@ -63,6 +71,8 @@ class SegmentFile:
         # The seed of its records' checksums.
         self.seed = seed
         self.sealed = False
+        # Whether its format is one that records are not appended to any more.
+        self.is_outdated = False
         self.is_closed = False
         # The number of cuts and erasures: a thread that copies or syncs it meanwhile has to know.
         self.changes = 0
@@ -71,11 +81,11 @@ class SegmentFile:
 
     @classmethod
     def create(
-        cls, files: FileSystem, folder: str, identity: bytes, first_sequence: int, salt: bytes
+        cls, files: FileSystem, folder: str, identity: bytes, first_sequence: int
     ) -> "SegmentFile":
         """A new, empty segment; durable once it and its folder are synced."""
         path = f"{folder}/{segment_name(first_sequence)}"
-        header = FileHeader(SEGMENT_MAGIC, identity, first_sequence, salt).encode()
+        header = segment_header(identity, first_sequence)
         file = create_whole(files, path, header)
         return cls(path, file, first_sequence, seed_of(header))
 
@@ -94,7 +104,9 @@ class SegmentFile:
             file.close()
             raise
         # The process that wrote it may have been killed before the sync.
-        return cls(path, file, header.first_sequence, seed_of(data))
+        segment = cls(path, file, header.first_sequence, seed_of(data))
+        segment.is_outdated = not is_seeded_by_identity(data)
+        return segment
 
     @property
     def size(self) -> int:

@@ -41,6 +41,7 @@ from headwater.store.disk.filesystem import FileSystem, NoRoomError
 from headwater.store.disk.findings import Findings
 from headwater.store.disk.format import (
     ERASED,
+    HEADER_BYTES,
     SKIP_BYTES,
     Entry,
     Record,
@@ -471,6 +472,9 @@ class FileLog(MessageLog):
     def _roll(self) -> SegmentFile:
         """Seal the last segment and begin another one."""
         self.segments.flush()
+        last = self.segments.last
+        if last.size == HEADER_BYTES:
+            return self.segments.replace_empty(last)
         self._seal_last()
         return self.segments.begin_segment()
 

@@ -3,9 +3,9 @@
 from typing import final
 
 from headwater.base.entropy import Entropy
-from headwater.store.disk.filesystem import FileSystem
+from headwater.store.disk.filesystem import FileSystem, replace_file
 from headwater.store.disk.format import IDENTITY_BYTES
-from headwater.store.disk.segment import SegmentFile
+from headwater.store.disk.segment import SegmentFile, segment_header
 
 
 @final
@@ -35,6 +35,13 @@ class LogFolder:
 
     def create_segment(self, first_sequence: int) -> SegmentFile:
         """A new, empty segment; durable once it and the folder are synced."""
-        return SegmentFile.create(
-            self.files, self.path, self.identity, first_sequence, self.new_salt()
+        return SegmentFile.create(self.files, self.path, self.identity, first_sequence)
+
+    def replace_empty_segment(self, segment: SegmentFile) -> SegmentFile:
+        """Put a segment of the newest format in place of an outdated one without records, durably.
+        Raises OSError."""
+        replace_file(
+            self.files, segment.path, segment_header(self.identity, segment.first_sequence)
         )
+        segment.close()
+        return SegmentFile.open(self.files, segment.path, self.identity)

@@ -86,7 +86,7 @@ class LogSegments:
         # With the records that wait, so that a flush never has to begin a segment.
         size += segment.size + self.waiting_bytes
         full = size > self.bytes_max and segment.size > HEADER_BYTES
-        return None if full or segment.sealed else segment
+        return None if full or segment.sealed or segment.is_outdated else segment
 
     def write(self, segment: SegmentFile, data: bytes) -> int:
         """Append records to the last segment; returns their offset. Raises OSError."""
@@ -159,6 +159,12 @@ class LogSegments:
             index.begin_segment()
         self.by_first[created.first_sequence] = created
         return created
+
+    def replace_empty(self, segment: SegmentFile) -> SegmentFile:
+        """Replace the last segment, outdated and without records. Raises OSError."""
+        replaced = self._folder.replace_empty_segment(segment)
+        self.by_first[segment.first_sequence] = replaced
+        return replaced
 
     def seal(self, index: SegmentIndex) -> None:
         """Write the footer of a segment, which must be on the disk. Raises OSError."""

@@ -76,8 +76,7 @@ def create_log(
     files.make_folder(folder)
     identity = entropy.random_bytes(IDENTITY_BYTES)
     stream = StreamFile(identity, first_sequence - 1, body)
-    salt = entropy.random_bytes(IDENTITY_BYTES)
-    segment = SegmentFile.create(files, folder, identity, first_sequence, salt)
+    segment = SegmentFile.create(files, folder, identity, first_sequence)
     segment.sync()
     salt = entropy.random_bytes(IDENTITY_BYTES)
     journal = Journal.create(files, f"{folder}/{JOURNAL_FILE}", identity, salt)
@@ -483,7 +482,7 @@ class _Opening:
             self.end_uncertain |= self._is_end_uncertain(segment, data, end, next_sequence)
         if end == len(data):
             segment.sealed = not is_last
-        elif not is_last or is_footer(data, end, segment.seed):
+        elif not is_last or is_footer(data, end, next_sequence - 1, segment.seed):
             self.findings.add("unsealed", f"{name}: no sound footer")
             segment.sealed = True
         else:
@@ -498,7 +497,7 @@ class _Opening:
         known_bytes = self._known_bytes(segment)
         if self._machine_fell and known_bytes >= 0:
             return end < known_bytes
-        if end == len(data) or is_footer(data, end, segment.seed):
+        if end == len(data) or is_footer(data, end, next_sequence - 1, segment.seed):
             return False
         return not is_beginning(data, end, next_sequence, segment.seed)
 
@@ -703,7 +702,7 @@ class _Opening:
             for part in self._deleted.outside(1, first_sequence - 1):
                 self.lost.add(*part)
         segment = SegmentFile.create(
-            self._files, self._folder, self.stream.identity, first_sequence, bytes(16)
+            self._files, self._folder, self.stream.identity, first_sequence
         )
         segment.sync()
         self._files.sync_folder(self._folder)

@@ -131,9 +131,9 @@ def scan_records(
         length = record_length(data, offset)
         if length and check_record(data, offset, length, seed):
             record = Record(data, offset, length)
-            if record.kind == FOOTER:
+            if record.kind == FOOTER and record.sequence >= expected - 1:
                 return end
-            if record.sequence >= expected:
+            if record.kind != FOOTER and record.sequence >= expected:
                 if record.sequence > expected and lost is not None:
                     lost.add(expected, record.sequence - 1)
                 found(offset, record)

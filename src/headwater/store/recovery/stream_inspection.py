@@ -349,7 +349,9 @@ class StreamReader:
             if scan.end < begin or next_sequence <= footer.last:
                 self._gaps.append((survey, Gap(scan.end, begin, next_sequence, footer.last)))
                 scan.index.skip(footer.last + 1 - next_sequence, 0)
-        elif scan.end < len(data) and (not is_last or is_footer(data, scan.end, seed_of(data))):
+        elif scan.end < len(data) and (
+            not is_last or is_footer(data, scan.end, next_sequence - 1, seed_of(data))
+        ):
             self._report("unsealed", name, "no sound footer", READS_RECORDS, scan.end)
         elif scan.end < len(data) and not self._in_use:
             torn = is_beginning(data, scan.end, next_sequence, seed_of(data))

@@ -7,7 +7,8 @@ are deleted meanwhile are deleted from the successor's index when it is swapped 
 was cut, or a message in it erased, its successor is of no use and is given up; so it is when the
 disk fails it. Giving up costs nothing but the work.
 
-Records keep their bytes; sequences without a message become records that skip.
+Records keep their bytes; sequences without a message become records that skip. The successor of a
+segment in an outdated format is one in the newest, with the checksums of that format.
 """
 
 from array import array
@@ -17,14 +18,18 @@ from headwater.store.disk.filesystem import FileSystem
 from headwater.store.disk.format import (
     HEADER_BYTES,
     MESSAGE_WITH_EXPIRY,
+    SEGMENT_MAGIC,
+    FileHeader,
     Record,
     check_record,
     encode_footer,
     encode_skip,
     kind_of,
     record_length,
+    reseeded,
+    seed_of,
 )
-from headwater.store.disk.segment import SegmentFile
+from headwater.store.disk.segment import SegmentFile, segment_header
 from headwater.store.disk.unfinished import SUCCESSOR_SUFFIX, UnfinishedFile
 from headwater.store.errors import StoreError
 from headwater.store.index.log_index import SegmentIndex
@@ -56,6 +61,7 @@ class Compaction:
         "_file",
         "_index",
         "_names",
+        "_seed",
         "_segment",
         "damaged",
         "offsets",
@@ -81,6 +87,8 @@ class Compaction:
         self._index.offsets = self.offsets = array("I")
         self._expiries: list[tuple[int, int]] = []
         self.segment_first = index.first_sequence
+        # The seed of the successor's checksums.
+        self._seed = segment.seed
         # Sequences whose records turned out not to be sound.
         self.damaged: list[int] = []
         self._file = UnfinishedFile(files, segment.path + SUCCESSOR_SUFFIX)
@@ -122,12 +130,18 @@ class Compaction:
         end = sum(map(len, parts))
         index = self._index.encode(self._names, self._expiries)
         last_sequence = self.segment_first + len(self.offsets) - 1
-        return [*parts, encode_footer(last_sequence, index, end, self._segment.seed)]
+        return [*parts, encode_footer(last_sequence, index, end, self._seed)]
 
     def _records(self) -> list[bytes]:
         """The successor's bytes up to its footer; fills in the offsets of its records."""
         data = self._segment.file.read(0, self._segment.size)
-        parts = [data[:HEADER_BYTES]]
+        header = data[:HEADER_BYTES]
+        is_outdated = self._segment.is_outdated
+        if is_outdated:
+            identity = FileHeader.decode(header, SEGMENT_MAGIC, self._segment.path).identity
+            header = segment_header(identity, self.segment_first)
+        self._seed = seed_of(header)
+        parts = [header]
         place = HEADER_BYTES
         skipped = 0
         first, offsets, seed = self.segment_first, self.offsets, self._segment.seed
@@ -149,7 +163,10 @@ class Compaction:
             if kind_of(data, offset) == MESSAGE_WITH_EXPIRY:
                 expiry_ns = Record(data, offset, length).expiry_ns
                 self._expiries.append((first + position, expiry_ns))
-            parts.append(data[offset : offset + length])
+            if is_outdated:
+                parts.append(reseeded(data, offset, length, self._seed))
+            else:
+                parts.append(data[offset : offset + length])
             offsets.append(place)
             place += length
         if skipped:
@@ -163,5 +180,5 @@ class Compaction:
             self.segment_first + begin,
             count,
             self._index.timestamps_ns[begin],
-            self._segment.seed,
+            self._seed,
         )

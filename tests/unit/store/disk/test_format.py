@@ -21,6 +21,7 @@ from headwater.store.disk.format import (
     MESSAGE_WITH_EXPIRY,
     RECORD_BYTES,
     SEGMENT_MAGIC,
+    SEGMENT_VERSION,
     SKIP,
     TRAILER_BYTES,
     VERSION,
@@ -395,7 +396,7 @@ def test_a_file_of_another_kind_is_refused() -> None:
 
 
 def test_a_newer_version_is_told_apart_from_damage() -> None:
-    with pytest.raises(NewerFormatError, match=r"version 2 is newer .* use a newer Headwater"):
-        FileHeader.decode(with_version(HEADER, VERSION + 1, 60), SEGMENT_MAGIC, "file")
+    with pytest.raises(NewerFormatError, match=r"version 3 is newer .* use a newer Headwater"):
+        FileHeader.decode(with_version(HEADER, SEGMENT_VERSION + 1, 60), SEGMENT_MAGIC, "file")
     with pytest.raises(NewerFormatError, match=r"version 2 is newer .* use a newer Headwater"):
         StreamFile.decode(with_version(STREAM, VERSION + 1, 44), "file")

@@ -22,13 +22,12 @@ from headwater.testing.disk import SimDisk
 
 FOLDER = "/log"
 IDENTITY = bytes(range(16))
-SALT = b"0123456789abcdef"
 FIRST = 10
 
 
 def created(disk: SimDisk) -> SegmentFile:
     disk.make_folder(FOLDER)
-    return SegmentFile.create(disk, FOLDER, IDENTITY, FIRST, SALT)
+    return SegmentFile.create(disk, FOLDER, IDENTITY, FIRST)
 
 
 def messages(segment: SegmentFile, first: int, count: int, size: int = 20) -> tuple[bytes, int]:
@@ -99,12 +98,22 @@ def test_what_is_not_ours_is_refused() -> None:
         SegmentFile.open(disk, f"{FOLDER}/{segment_name(11)}", IDENTITY)
 
 
-def test_records_of_another_segment_are_not_taken_for_ours() -> None:
+def test_records_of_another_stream_are_not_taken_for_ours() -> None:
     disk = SimDisk()
     segment, offsets = filled(disk)
-    other = SegmentFile.create(disk, FOLDER, IDENTITY, 99, b"another salt....")
+    other = SegmentFile.create(disk, FOLDER, b"another identity", 99)
     offset = other.write(segment.file.read(offsets[0], offsets[1] - offsets[0]))
     assert other.read_record(offset) is None
+
+
+def test_a_record_has_the_same_bytes_in_every_segment_of_its_stream() -> None:
+    disk = SimDisk()
+    segment, offsets = filled(disk)
+    other = SegmentFile.create(disk, FOLDER, IDENTITY, FIRST + 1)
+    offset = other.write(segment.file.read(offsets[1], offsets[2] - offsets[1]))
+    found = other.read_record(offset)
+    assert found is not None
+    assert found.sequence == FIRST + 1
 
 
 # --- writing and syncing --------------------------------------------------------------------------

@@ -9,8 +9,12 @@ from typing import Any
 
 import pytest
 
+from headwater.store.disk.format import HEADER_BYTES
 from headwater.store.log.message_log import Batch
 from headwater.store.store import Store
+from headwater.testing.disk import SimDisk
+from tests.kit.format_versions import with_version
+from tests.kit.logs import add_messages, log_after_kill, new_log, sequences_in
 from tests.kit.stores.write_stores import ENCODINGS, MODES, contents_of, open_sample
 
 VERSIONS = ("version_1",)
@@ -88,3 +92,19 @@ def test_its_segments_are_compacted(folder: Path, version: str, sample: str) -> 
     with opened(folder, sample) as store:
         for name, log in store.logs.items():
             assert contents_of(log)["messages"][:-1] == expected[name]["messages"]
+
+
+def test_an_empty_segment_of_version_1_is_replaced_by_the_first_append() -> None:
+    disk = SimDisk()
+    log = new_log(disk)
+    path = log.segments.last.path
+    log.release()
+    file = disk.open(path)
+    header = file.read(0, HEADER_BYTES)
+    file.overwrite(0, with_version(header, 1, HEADER_BYTES - 4))
+    file.close()
+    log = log_after_kill(disk)
+    assert log.segments.last.is_outdated
+    add_messages(log, 2)
+    assert not log.segments.last.is_outdated
+    assert sequences_in(log_after_kill(disk)) == [1, 2]

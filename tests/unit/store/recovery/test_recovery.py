@@ -509,7 +509,7 @@ def a_journal_of_a_newer_format() -> Outcome:
 
 def make_newer(disk: SimDisk, path: str, size: int = HEADER_BYTES) -> None:
     data = disk.dump()[path]
-    change(disk, path, with_version(data[:size], 2, size - 4) + data[size:])
+    change(disk, path, with_version(data[:size], 99, size - 4) + data[size:])
 
 
 # --- the files that all streams share -------------------------------------------------------------
