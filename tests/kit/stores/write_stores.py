@@ -17,6 +17,7 @@ from pathlib import Path
 from random import Random
 from shutil import copytree
 from tempfile import TemporaryDirectory
+from typing import Any
 
 from headwater.runtime.filesystem import SystemFileSystem
 from headwater.store.disk.cipher import Cipher, ServerKey, StretchingCost
@@ -50,7 +51,7 @@ def open_sample(folder: str, sample: str, boot_id: str) -> Store:
     )
 
 
-def contents_of(log: FileLog) -> dict[str, object]:
+def contents_of(log: FileLog) -> dict[str, Any]:
     """The contents of a log, as JSON has them."""
     batch = log.read(0, 2**62, 2**62)
     return {

@@ -16,7 +16,7 @@ from headwater.store.disk.format import (
 )
 from headwater.store.disk.segment import READ_BYTES
 from headwater.store.index.segment_index import SegmentIndex
-from headwater.store.log.message_log import Batch, MessageBatch
+from headwater.store.log.message_log import Batch, EncodedBatch, MessageBatch
 
 # The bytes that nats-server counts for a message on disk besides its own, and for headers.
 MESSAGE_OVERHEAD_BYTES: Final = 30
@@ -54,13 +54,6 @@ def message_sizes(batch: Batch, lengths: list[int]) -> list[int]:
     ]
 
 
-def records_size(batch: Batch) -> int:
-    """The bytes that the records of a batch take at most."""
-    fixed = RECORD_BYTES + EXPIRY_BYTES if batch.expiries_ns else RECORD_BYTES
-    size = fixed * len(batch.subjects) + sum(map(len, batch.subjects))
-    return size + sum(map(len, batch.headers)) + sum(map(len, batch.payloads))
-
-
 def encode_batch(first: int, batch: Batch, seed: int) -> tuple[bytes, list[int]]:
     """The records of a batch whose first message has sequence `first`, and the length of each."""
     if not any(batch.expiries_ns):
@@ -95,6 +88,17 @@ def decode_batch(data: bytes, begin: int, seed: int) -> tuple[int, Batch, list[i
     if any(expiries_ns):
         batch.expiries_ns = expiries_ns
     return first, batch, lengths
+
+
+def encoded_batch(first: int, batch: Batch, seed: int) -> EncodedBatch:
+    """A batch whose first message has sequence `first`, with its records."""
+    return EncodedBatch(first, *encode_batch(first, batch, seed), batch)
+
+
+def decoded_batch(data: bytes, seed: int) -> EncodedBatch:
+    """The batch whose records are `data`. Raises FormatError if they are no such records."""
+    first, batch, lengths = decode_batch(data, 0, seed)
+    return EncodedBatch(first, data, lengths, batch)
 
 
 @final

@@ -36,6 +36,7 @@ from typing import Final, final
 
 from headwater.base.emptying import Container
 from headwater.base.entropy import Entropy
+from headwater.base.invariants import check
 from headwater.base.sliced import Work, at_once
 from headwater.store.disk.filesystem import FileSystem, NoRoomError
 from headwater.store.disk.findings import Findings
@@ -48,6 +49,7 @@ from headwater.store.disk.format import (
     StreamFile,
     decode_records,
     encode_skip,
+    seed_of_stream,
 )
 from headwater.store.disk.journal import (
     DELETED,
@@ -69,9 +71,10 @@ from headwater.store.log.batch_records import (
     Wanted,
     append_messages,
     append_messages_at,
+    decoded_batch,
     encode_batch,
+    encoded_batch,
     message_sizes,
-    records_size,
 )
 from headwater.store.log.checkpoints import Checkpoints
 from headwater.store.log.compactions import Compactions
@@ -86,6 +89,7 @@ from headwater.store.log.message_log import (
     DELETION_COST,
     PURGED_AT_A_TIME,
     Batch,
+    EncodedBatch,
     MessageBatch,
     MessageLog,
     StoredMessage,
@@ -139,7 +143,7 @@ class FileLog(MessageLog):
         recovered: Recovered | None = None,
     ) -> None:
         """Made by `headwater.store.recovery.opening`."""
-        super().__init__(index)
+        super().__init__(index, seed_of_stream(stream.identity))
         recovered = recovered or Recovered()
         self.entries = recovered.entries
         self.expiries.extend(recovered.expiries)
@@ -302,20 +306,38 @@ class FileLog(MessageLog):
         """Store messages: one buffer, one write."""
         self.availability.check_writable()
         first = self.index.next_sequence
-        count = len(batch.subjects)
+        data, lengths = encode_batch(first, batch, self.record_seed)
+        self._append_records(first, data, lengths, batch)
+        return first
+
+    def encode(self, first_sequence: int, batch: Batch) -> EncodedBatch:
+        """The records of a batch whose first message is to have `first_sequence`."""
+        return encoded_batch(first_sequence, batch, self.record_seed)
+
+    def decode(self, data: bytes) -> EncodedBatch:
+        """The batch whose records are `data`. Raises FormatError."""
+        return decoded_batch(data, self.record_seed)
+
+    def append_encoded(self, encoded: EncodedBatch) -> None:
+        """Store messages that were encoded for the next sequence."""
+        self.availability.check_writable()
+        first = self.index.next_sequence
+        check(encoded.first_sequence == first, "a batch was encoded for the next sequence")
+        self._append_records(first, encoded.data, encoded.lengths, encoded.batch)
+
+    def _append_records(self, first: int, data: bytes, lengths: list[int], batch: Batch) -> None:
         try:
-            self._stream_file.reserve(first + count - 1)
-            segment = self.segments.writable(records_size(batch)) or self._roll()
-            data, lengths = encode_batch(first, batch, segment.seed)
+            self._stream_file.reserve(first + len(lengths) - 1)
+            segment = self.segments.writable(len(data)) or self._roll()
             offset = self.segments.write(segment, data)
         except OSError as error:
             raise self.availability.failed("append", error) from error
         sizes = message_sizes(batch, lengths)
         self.index.append(offset, lengths, batch.subjects, batch.timestamps_ns, sizes)
-        self.note_expiries(first, batch.expiries_ns)
+        if batch.expiries_ns:
+            self.note_expiries(first, batch.expiries_ns)
         if self.segments.waiting_bytes >= WAITING_BYTES_MAX:
             self.segments.flush()
-        return first
 
     def skip(self, count: int, timestamp_ns: int) -> None:
         """Give out sequences without messages."""
@@ -329,7 +351,7 @@ class FileLog(MessageLog):
                 self._jump_at_once(last + 1)
                 return
             segment = self.segments.writable(SKIP_BYTES) or self._roll()
-            self.segments.write(segment, encode_skip(first, count, timestamp_ns, segment.seed))
+            self.segments.write(segment, encode_skip(first, count, timestamp_ns, self.record_seed))
         except OSError as error:
             raise self.availability.failed("skip", error) from error
         self.index.skip(count, timestamp_ns)

@@ -6,12 +6,15 @@ from operator import add, sub
 from typing import Final, final
 
 from headwater.base.emptying import Container
+from headwater.base.invariants import check
 from headwater.base.sliced import Work
 from headwater.store.index.log_index import LogIndex
+from headwater.store.log.batch_records import decoded_batch, encoded_batch
 from headwater.store.log.message_log import (
     DELETION_COST,
     PURGED_AT_A_TIME,
     Batch,
+    EncodedBatch,
     MessageBatch,
     MessageLog,
     StoredMessage,
@@ -34,7 +37,7 @@ class MemoryLog(MessageLog):
     def __init__(
         self, first_sequence: int = 1, segment_messages_max: int = SEGMENT_MESSAGES_MAX
     ) -> None:
-        super().__init__(LogIndex(first_sequence))
+        super().__init__(LogIndex(first_sequence), record_seed=0)
         self._segment_messages_max = segment_messages_max
         # Headers and payloads by the first sequence of their segment.
         self._headers: dict[int, list[bytes]] = {first_sequence: []}
@@ -79,6 +82,22 @@ class MemoryLog(MessageLog):
         self._payloads[segment.first_sequence] += batch.payloads
         self.note_expiries(first, batch.expiries_ns)
         return first
+
+    def encode(self, first_sequence: int, batch: Batch) -> EncodedBatch:
+        """The records of a batch whose first message is to have `first_sequence`."""
+        return encoded_batch(first_sequence, batch, self.record_seed)
+
+    def decode(self, data: bytes) -> EncodedBatch:
+        """The batch whose records are `data`. Raises FormatError."""
+        return decoded_batch(data, self.record_seed)
+
+    def append_encoded(self, encoded: EncodedBatch) -> None:
+        """Store messages that were encoded for the next sequence."""
+        check(
+            encoded.first_sequence == self.index.next_sequence,
+            "a batch was encoded for the next sequence",
+        )
+        self.append(encoded.batch)
 
     def skip(self, count: int, timestamp_ns: int) -> None:
         """Give out sequences without messages."""

@@ -35,6 +35,7 @@ __all__ = [
     "PURGED_AT_A_TIME",
     "Batch",
     "DiskFullError",
+    "EncodedBatch",
     "MessageBatch",
     "MessageLog",
     "OfflineError",
@@ -149,11 +150,29 @@ class Batch:
         check(max(map(len, subjects)) <= SUBJECT_BYTES_MAX, "a subject fits its record")
 
 
+@final
+class EncodedBatch:
+    """A batch with its records as a segment holds them, whichever segment that will be.
+
+    `lengths` are those of the records in `data`.
+    """
+
+    __slots__ = ("batch", "data", "first_sequence", "lengths")
+
+    def __init__(self, first_sequence: int, data: bytes, lengths: list[int], batch: Batch) -> None:
+        self.first_sequence = first_sequence
+        self.data = data
+        self.lengths = lengths
+        self.batch = batch
+
+
 class MessageLog(ABC):
     """The log of one stream, on disk or in memory."""
 
-    def __init__(self, index: LogIndex) -> None:
+    def __init__(self, index: LogIndex, record_seed: int) -> None:
+        """`record_seed` is the number that the checksums of the stream's records begin with."""
         self.index = index
+        self.record_seed = record_seed
         self.expiries = ExpiryQueue()
         # Ranges of sequences whose messages were stored and cannot be read any more.
         self.lost = RangeSet()
@@ -206,6 +225,22 @@ class MessageLog(ABC):
     @abstractmethod
     def append(self, batch: Batch) -> int:
         """Store messages; returns the sequence of the first. All of them, or none and an error."""
+
+    @abstractmethod
+    def encode(self, first_sequence: int, batch: Batch) -> EncodedBatch:
+        """The records of a batch whose first message is to have `first_sequence`.
+
+        Logs of one identity have the same records, wherever they are.
+        """
+
+    @abstractmethod
+    def decode(self, data: bytes) -> EncodedBatch:
+        """The batch whose records are `data`; raises FormatError if they are not of this stream."""
+
+    @abstractmethod
+    def append_encoded(self, encoded: EncodedBatch) -> None:
+        """Store messages that were encoded for the next sequence: all of them, or none and an
+        error."""
 
     @abstractmethod
     def skip(self, count: int, timestamp_ns: int) -> None:
