@@ -132,10 +132,10 @@ class FileSystem(Protocol):
         ...
 
 
-def write_whole(file: File, data: bytes) -> None:
+def write_whole(file: File, data: bytes) -> int:
     """Append all of `data`, or leave the file as it was. Raises NoRoomError if there is no room.
 
-    If the file cannot be cut back, the error of cutting is raised.
+    If the file cannot be cut back, the error of cutting is raised. Returns where the data begins.
     """
     size = file.size
     try:
@@ -145,6 +145,7 @@ def write_whole(file: File, data: bytes) -> None:
         if error.errno in _NO_ROOM:
             raise NoRoomError(*error.args) from error
         raise
+    return size
 
 
 def create_whole(files: FileSystem, path: str, data: bytes) -> File:

@@ -120,9 +120,7 @@ class SegmentFile:
 
     def write(self, data: bytes) -> int:
         """Append records; returns where they begin. On an error the file is as it was, or worse."""
-        offset = self.file.size
-        write_whole(self.file, data)
-        return offset
+        return write_whole(self.file, data)
 
     def cut_after(self, last_sequence: int) -> None:
         """Cut off the records after a sequence, and the footer; more can be appended then.

@@ -312,10 +312,13 @@ class LogIndex:
     ) -> None:
         """Add messages of the next sequences to the active segment."""
         segment = self.segments[-1]
-        first = segment.next_sequence
+        first = segment.first_sequence + len(segment.offsets)
         count = len(subjects)
         if not self.messages:
             self.first_sequence = first
+        if count == 1:
+            self._append_one(segment, first, offset, subjects[0], timestamps_ns[0], sizes[0])
+            return
         if subjects.count(subjects[0]) == count:
             sid = self.subjects.id_of(subjects[0])
             ids = [sid] * count
@@ -331,6 +334,33 @@ class LogIndex:
             self._append_different(segment, offset, lengths, subjects, timestamps_ns, sizes)
         self.messages += count
         self.byte_count += sum(sizes)
+
+    def _append_one(
+        self,
+        segment: SegmentIndex,
+        sequence: int,
+        offset: int,
+        subject: bytes,
+        timestamp_ns: int,
+        size: int,
+    ) -> None:
+        """Add one message, without a list for each of its columns."""
+        table = self.subjects
+        sid = table.ids.get(subject)
+        if sid is None:
+            sid = table.id_of(subject)
+        if self._snapshot is not None:
+            self._snapshot.note_subjects((sid,))
+        segment.add(offset, timestamp_ns, sid, size)
+        before, start = table.lasts[sid], segment.first_sequence
+        if before >= start:
+            segment.distances[before - start] = sequence - before
+        else:
+            self._link(segment, sid, sequence)
+        table.counts[sid] += 1
+        table.lasts[sid] = sequence
+        self.messages += 1
+        self.byte_count += size
 
     def _append_different(
         self,

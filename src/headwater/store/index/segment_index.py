@@ -85,6 +85,18 @@ class SegmentIndex:
 
     # --- changes -------------------------------------------------------------------------------
 
+    def add(self, offset: int, timestamp_ns: int, subject_id: int, size: int) -> None:
+        """Add the message of the next sequence, whose record begins at `offset`."""
+        if self._blocks.is_known:
+            self._blocks.forget_from(len(self.offsets))
+        self.offsets.append(offset)
+        self.timestamps_ns.append(timestamp_ns)
+        self.subject_ids.append(subject_id)
+        self.sizes.append(size)
+        self.distances.append(0)
+        self.live += 1
+        self.live_bytes += size
+
     def extend(
         self,
         offset: int,
