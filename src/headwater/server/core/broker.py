@@ -10,7 +10,7 @@ right in the loop. Subscriptions with a limit, a filter, tracked replies, a clie
 or a handler of the server itself go through `deliver`, which makes every check.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import chain, count, groupby, takewhile, zip_longest
 from operator import attrgetter
 from typing import Final, final
@@ -259,16 +259,20 @@ class Broker:
         """Gather publishes that all go to one stream and nowhere else. Returns whether they do."""
         subjects = batch.subjects
         subject = subjects[0]
-        route = source.account.index.match(subject)
+        match = source.account.index.match
+        route = match(subject)
         if len(route.plain) != 1 or route.groups or route.plain[0].ingest is None:
             return False
-        ingest = route.plain[0].ingest
-        if subjects.count(subject) != len(subjects) or subject.startswith(RESERVED_SUBJECTS):
-            return False
-        for reply in batch.replies:
-            if reply is not None and reply.startswith(RESERVED_REPLIES):
+        if subjects.count(subject) == len(subjects):
+            if subject.startswith(RESERVED_SUBJECTS):
                 return False
-        self._gather(ingest, source, batch)
+        elif any(match(each) is not route for each in subjects) or _has_beginning(
+            RESERVED_SUBJECTS, subjects
+        ):
+            return False
+        if _has_beginning(RESERVED_REPLIES, filter(None, batch.replies)):
+            return False
+        self._gather(route.plain[0].ingest, source, batch)
         return True
 
     def _gather(self, ingest: Inlet, source: Client, batch: Publishes) -> None:
@@ -779,6 +783,15 @@ def _has_plain_members(route: Route[Subscription]) -> bool:
     return all(sub.unchecked for sub in everyone) and len({sub.client for sub in everyone}) == len(
         everyone
     )
+
+
+def _has_beginning(prefixes: Iterable[bytes], words: Iterable[bytes]) -> bool:
+    """Whether a word, none of which has a blank, begins with one of the prefixes.
+
+    All words are searched as one row, in which a blank comes before each.
+    """
+    row = b" " + b" ".join(words)
+    return any(b" " + prefix in row for prefix in prefixes)
 
 
 _client_of: Final = attrgetter("client")
