@@ -130,7 +130,8 @@ class PublishLines:
     def __init__(self) -> None:
         # Whole lines, for connections that may not and for those that may send headers.
         self.known: tuple[dict[bytes, _PublishLine], ...] = ({}, {})
-        # Sizes of lines with a reply, by the operation, a blank, and the end behind the reply.
+        # Sizes of lines with a reply, by the end of the line behind the reply; before the end of an
+        # HPUB line stand its operation and a blank.
         self.sizes: tuple[dict[bytes, _Sizes], ...] = ({}, {})
 
     def remember(self, headers: bool, line: bytes, said: _PublishLine) -> None:
@@ -253,10 +254,9 @@ class ClientDecoder:
     def _decode(self, data: bytes, position: int, segments: list[Segment]) -> int:
         """Decode the whole operations from `position` on; return where the next one starts."""
         end = len(data)
-        known = self._lines.known[self.headers]
-        max_payload = self.max_payload
-        last_line = self._last_line
-        said = self._last_said
+        known, sizes_known = self._lines.known[self.headers], self._lines.sizes[self.headers]
+        max_payload, line_bytes_max = self.max_payload, self.max_control_line
+        last_line, said = self._last_line, self._last_said
         publishes: Publishes | None = None
         for _ in repeat(None, OPERATIONS_MAX):
             if position >= end:
@@ -275,17 +275,20 @@ class ClientDecoder:
                     continue
             else:
                 found = known.get(line)
-                if found is None and line.startswith(_ACK_LINE):
-                    acks = self._find_acks(data, position)
-                    if acks is not None:
-                        if publishes is None:
-                            publishes = Publishes()
-                            segments.append(publishes)
+                if found is None:
+                    # A line with a reply, as `_parse_publish` reads it, without a call.
+                    words = line.split(b" ", 4)
+                    sizes = sizes_known.get(words[3]) if len(words) == 4 else None
+                    if sizes is not None and words[0] == b"PUB" and words[1] and words[2]:
+                        is_usual = _TAB not in line and line.find(_RETURN) == len(line) - 2
+                        if is_usual and len(line) <= line_bytes_max:
+                            found = words[1], words[2], *sizes
+                    elif line.startswith(_ACK_LINE) and (acks := self._find_acks(data, position)):
+                        publishes = publishes or _begin_publishes(segments)
                         _take_acks(acks, publishes)
                         position = acks.end()
                         continue
-                if found is None:
-                    found = self._parse_publish(line)
+                    found = found or self._parse_publish(line)
                 if found is None:
                     publishes = None
                     self._parse_control(line, segments)
@@ -334,7 +337,8 @@ class ClientDecoder:
         parts = line.split(b" ", 3)
         if len(parts) == 4:
             operation, subject, reply, rest = parts
-            sizes = self._lines.sizes[self.headers].get(b"%b %b" % (operation, rest))
+            ending = rest if operation == b"PUB" else b"%b %b" % (operation, rest)
+            sizes = self._lines.sizes[self.headers].get(ending)
             is_usual = subject and reply and _TAB not in line
             is_usual = is_usual and _RETURN not in subject and _RETURN not in reply
             if sizes is not None and is_usual and len(line) <= self.max_control_line:
@@ -356,7 +360,7 @@ class ClientDecoder:
             ):
                 if len(fields) == 3:
                     sizes: _Sizes = (NO_HEADERS, token, int(token))
-                    self._lines.remember_sizes(self.headers, b"PUB %b\r\n" % token, sizes)
+                    self._lines.remember_sizes(self.headers, token + CRLF, sizes)
                     return fields[0], fields[1], *sizes
                 if len(fields) == 2:
                     said: _PublishLine = (fields[0], None, NO_HEADERS, token, int(token))
@@ -514,6 +518,13 @@ def _publish_arguments(line: bytes, start: int) -> bytes:
 def _fields(arguments: bytes) -> list[bytes]:
     """Arguments between blanks and tabs, and nothing else."""
     return [field for field in arguments.replace(b"\t", b" ").split(b" ") if field]
+
+
+def _begin_publishes(segments: list[Segment]) -> Publishes:
+    """Add a segment for publishes."""
+    publishes = Publishes()
+    segments.append(publishes)
+    return publishes
 
 
 def _take_acks(run: re.Match[bytes], publishes: Publishes) -> None:

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headwater.wire import decoder as decoder_module
-from headwater.wire.batch import Malformed, MalformedError, Publishes, Run
+from headwater.wire.batch import Malformed, MalformedError, Publishes, Run, Segment
 from headwater.wire.decoder import (
     LINE_KNOWN_BYTES_MAX,
     ClientDecoder,
@@ -518,3 +518,19 @@ def test_the_short_ways_of_a_publish_are_the_long_one(
         said = outcome(decoder._parse_unusual_publish, line)
         assert outcome(decoder._parse_publish, line) == said
         assert lines.known[has_headers].get(line, said) == said
+        for size in (12, 20):
+            data = line + b"x" * size + b"\r\n"
+            found = []
+            for table in (lines, PublishLines()):
+                decoder = ClientDecoder(max_control_line, 1_000_000, table)
+                decoder.headers = has_headers
+                found.append(columns(decoder.feed(data)))
+            assert found[0] == found[1]
+
+
+def columns(segments: list[Segment]) -> list[object]:
+    """The fields of all segments."""
+    return [
+        (type(segment), [getattr(segment, name) for name in type(segment).__slots__])
+        for segment in segments
+    ]
