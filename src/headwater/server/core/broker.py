@@ -29,6 +29,7 @@ from headwater.server.core.budget import (
     Budget,
 )
 from headwater.server.core.client import Client, Inlet, Subscription
+from headwater.server.core.counters import Counters
 from headwater.server.core.crowd import SLICE_DELIVERIES_MAX, Crowds, Message
 from headwater.server.core.frame_door import FrameDoor
 from headwater.server.core.holding import Holding
@@ -55,20 +56,6 @@ INVALID_PUBLISH_SUBJECT: Final = "Invalid Publish Subject"
 
 # A publisher to a client that does not keep up waits this long after each read.
 STALL_S: Final = 0.010
-
-
-@final
-class Counters:
-    """Messages and bytes through this server since it started."""
-
-    __slots__ = ("in_bytes", "in_msgs", "out_bytes", "out_msgs", "stalled_clients")
-
-    def __init__(self) -> None:
-        self.in_msgs = 0
-        self.in_bytes = 0
-        self.out_msgs = 0
-        self.out_bytes = 0
-        self.stalled_clients = 0
 
 
 @final

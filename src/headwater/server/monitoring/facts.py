@@ -12,8 +12,8 @@ from headwater.runtime.environment import Process
 from headwater.server.configuration.options import Options
 from headwater.server.connections.roster import Roster
 from headwater.server.core.accounts import Account, Accounts
-from headwater.server.core.broker import Counters
 from headwater.server.core.client import Client
+from headwater.server.core.counters import Counters
 from headwater.server.settings import Settings
 from headwater.server.streams.facts import StreamFacts
 from headwater.wire.info import ServerInfo
