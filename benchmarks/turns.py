@@ -215,8 +215,11 @@ def publish(count: int, **config: object) -> Callable[[Server], Turn]:
         server.create(peer, "S", ["orders.>"], **config)
 
         frame = b"PUB orders.new %b.%d 128\r\n%b\r\n"
-        read = b"".join(frame % (INBOX, each, PAYLOAD) for each in range(count))
-        return lambda number: peer.ask(read)
+        reads = [
+            b"".join(frame % (INBOX, first + each, PAYLOAD) for each in range(count))
+            for first in range(10)
+        ]
+        return lambda number: peer.ask(reads[number % 10])
 
     return prepare
 

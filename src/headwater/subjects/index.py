@@ -63,19 +63,20 @@ class Route(Generic[M]):
 class _Node(Generic[M]):
     """The members of one pattern, and their route."""
 
-    __slots__ = ("_route", "groups", "plain")
+    __slots__ = ("groups", "made_route", "plain")
 
     def __init__(self) -> None:
         self.plain: dict[M, None] = {}
         self.groups: dict[bytes, dict[M, None]] = {}
-        self._route: Route[M] | None = None
+        # None until it is asked for after a change.
+        self.made_route: Route[M] | None = None
 
     def add(self, queue: bytes | None, member: M) -> None:
         if queue is None:
             self.plain[member] = None
         else:
             self.groups.setdefault(queue, {})[member] = None
-        self._route = None
+        self.made_route = None
 
     def discard(self, queue: bytes | None, member: M) -> bool:
         members = self.plain if queue is None else self.groups.get(queue, {})
@@ -84,7 +85,7 @@ class _Node(Generic[M]):
         del members[member]
         if queue is not None and not members:
             del self.groups[queue]
-        self._route = None
+        self.made_route = None
         return True
 
     @property
@@ -92,9 +93,11 @@ class _Node(Generic[M]):
         return not self.plain and not self.groups
 
     def route(self) -> Route[M]:
-        if self._route is None:
-            self._route = Route(list(self.plain), [list(group) for group in self.groups.values()])
-        return self._route
+        if self.made_route is None:
+            self.made_route = Route(
+                list(self.plain), [list(group) for group in self.groups.values()]
+            )
+        return self.made_route
 
 
 @final
@@ -198,7 +201,8 @@ class SubscriptionIndex(Generic[M]):
             return self._nothing if found is None else found.route()
         if found is not None:
             return _combine([found, by_prefix])
-        return by_prefix.route()
+        # Every reply comes here: no call if the route is made.
+        return by_prefix.made_route or by_prefix.route()
 
     def match_all(self, subjects: list[bytes]) -> Route[M] | None:
         """The route of many subjects, if one look-up shows that all have the same; else None.

@@ -160,16 +160,18 @@ class Broker:
             route = index.match_below(ACK_FAMILY)
         if route is None:
             route = index.match(subject)
-        if len(route.plain) == 1 and not route.groups:
-            sub = route.plain[0]
+        sub = route.plain[0] if len(route.plain) == 1 and not route.groups else None
+        if sub is not None:
             if sub.ingest is not None:
                 self._gather(sub.ingest, source, batch)
                 return
-            if sub.answer_all is not None and self._answer_requests(source, batch):
+            if not payload and sub.answer_all is not None and self._answer_requests(source, batch):
                 return
         self._count_in(source, 1, len(payload))
         message = source, subject, reply, header_size, batch.sizes[0], payload
-        if route.is_large:
+        if sub is not None:
+            delivered = self.deliver(message, sub)
+        elif route.is_large:
             delivered = self._deliver_to_crowd(route, message, source)
         else:
             delivered = self._deliver_to_few(route, message)
@@ -521,6 +523,8 @@ class Broker:
         """Whether subscribers at `to` have so much to read that they get no more for now."""
         if self.crowds.has_line(to):
             return True
+        if len(route.plain) == 1 and not route.groups:
+            return self.buffers.is_behind(route.plain[0].client)
         if not route.is_large:
             is_behind = self.buffers.is_behind
             return any(is_behind(sub.client) for sub in route.plain) or any(

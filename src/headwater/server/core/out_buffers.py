@@ -119,7 +119,12 @@ class OutBuffers:
         data = b"".join(pieces)
         pieces.clear()
         if data and not client.close_reason:
-            self._write(client, data)
+            # As `_write`, without a call.
+            buffered = client.connection.write(data)
+            if buffered > self._congested_bytes:
+                self._note_congestion(client, buffered)
+            else:
+                client.congested = False
 
     def _write_in_parts(self, client: Client, pieces: list[bytes]) -> None:
         part: list[bytes] = []
@@ -137,7 +142,10 @@ class OutBuffers:
             self._write(client, b"".join(part))
 
     def _write(self, client: Client, data: bytes) -> None:
-        buffered = client.connection.write(data)
+        self._note_congestion(client, client.connection.write(data))
+
+    def _note_congestion(self, client: Client, buffered: int) -> None:
+        """Note after a write how many bytes wait for a client, and end the client at the limit."""
         if buffered > self._max_pending:
             self._overflow(client)
         else:
