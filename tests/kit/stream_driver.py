@@ -1,12 +1,11 @@
-"""A stream driven as a server drives it, beside a replica that only ever sees its records.
+"""A stream driven as a server drives it, beside a replica that only ever sees bytes of records.
 
-The replica is given every record that the stream applies, its consumers' among them, appends and
-applies it, and nothing else. Whatever the stream did to itself outside of that shows when their
-dumps are compared. A stream on disk is also killed and opened again, and has to come back as it
-was.
+The replica is given the bytes of every record that the stream applies, its consumers' among them,
+decodes, appends and applies them, and nothing else. Whatever the stream did to itself outside of
+that, and whatever the codec leaves out, shows when their dumps are compared. A stream on disk is
+also killed and opened again, and has to come back as it was.
 """
 
-import copy
 import json
 from collections.abc import Sequence
 from datetime import tzinfo
@@ -16,6 +15,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 import msgspec
 
 from headwater.base.clock import NS_PER_S
+from headwater.jetstream.codec import RecordCodec
 from headwater.jetstream.config.stream_checks.checks import Surroundings, normalised
 from headwater.jetstream.config.stream_config import Storage, StreamRequest
 from headwater.jetstream.consumers.records import ConsumerDeleted
@@ -27,6 +27,8 @@ from headwater.jetstream.records import (
     Record,
     Removed,
     Skipped,
+    StreamCreated,
+    StreamDeleted,
 )
 from headwater.jetstream.server_room import ServerRoom, Usage
 from headwater.jetstream.streams.file import encode_body
@@ -44,6 +46,9 @@ BEGINNING_NS: Final = 1_800_000_000 * NS_PER_S
 MAX_PAYLOAD: Final = 1024 * 1024
 NAME: Final = "S"
 REPLY: Final = b"_INBOX.reply"
+
+# The seed of the messages' checksums in records.
+SEED: Final = 0xC0FFEE
 
 
 class Answer(NamedTuple):
@@ -136,6 +141,7 @@ class StreamDriver:
 
     def __init__(self, storage: Storage, limits: BatchLimits | None = None, **config: Any) -> None:
         self.now_ns = BEGINNING_NS
+        self._codec = RecordCodec(SEED)
         self.host = Surrounding(limits or BatchLimits())
         self.answers: list[Answer] = []
         self.republished: list[tuple[bytes, bytes, bytes]] = []
@@ -177,13 +183,19 @@ class StreamDriver:
         apply = stream.apply
 
         def apply_to_both(record: Record) -> None:
+            data = self._codec.encode(record)
             apply(record)
-            mirrored = copy.deepcopy(record)
-            self.shadow.append(mirrored)
-            self.shadow.apply(mirrored)
+            self._follow(data)
 
         vars(stream)["apply"] = apply_to_both
         return stream
+
+    def _follow(self, data: bytes) -> None:
+        """Have the replica append and apply the record whose bytes these are."""
+        record = self._codec.decode(data)
+        assert not isinstance(record, StreamCreated | StreamDeleted), "a stream has no such record"
+        self.shadow.append(record)
+        self.shadow.apply(record)
 
     # --- publishing ----------------------------------------------------------------------------
 
@@ -321,7 +333,7 @@ class StreamDriver:
         """End the replica's consumers that live in memory; returns whether there were any."""
         fleeting = [each.name for each in self.stream.consumers if each.config.mem_storage]
         for name in fleeting:
-            self.shadow.apply(ConsumerDeleted(name))
+            self._follow(self._codec.encode(ConsumerDeleted(name)))
         return bool(fleeting)
 
     def rewrite_journal(self) -> None:
@@ -347,9 +359,7 @@ class StreamDriver:
         for decision in waiting:
             for record in decision.records:
                 if isinstance(record, Published):
-                    mirrored = copy.deepcopy(record)
-                    self.shadow.append(mirrored)
-                    self.shadow.apply(mirrored)
+                    self._follow(self._codec.encode(record))
         self.kill()
         ours, theirs = self._lasting(self.stream), self._lasting(self.shadow)
         for name, value in ours.items():
