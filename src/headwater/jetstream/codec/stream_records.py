@@ -67,9 +67,10 @@ _CONFIGURED: Final = Struct("<q")
 
 def encode_published(envelope: bytes, record: Published, seed: int) -> EncodedMessages:
     """The whole record behind its envelope; `seed` is the one of the stream's segments."""
-    messages, lengths = encode_batch(record.first_sequence, record.batch, seed)
-    fixed = envelope + _PUBLISHED.pack(record.rolls_up, len(lengths))
-    return EncodedMessages(fixed + messages, len(fixed), lengths)
+    batch = record.batch
+    fixed = envelope + _PUBLISHED.pack(record.rolls_up, len(batch.subjects))
+    data, lengths = encode_batch(record.first_sequence, batch, seed, fixed)
+    return EncodedMessages(data, len(fixed), lengths)
 
 
 def decode_published(data: bytes, begin: int, seed: int) -> Published:

@@ -249,9 +249,13 @@ def encode_messages(
     payloads: list[bytes],
     timestamps_ns: list[int],
     seed: int = 0,
+    before: bytes = b"",
 ) -> tuple[bytes, list[int]]:
-    """Messages of consecutive sequences as records: one buffer, and the length of each."""
-    parts: list[bytes] = []
+    """Messages of consecutive sequences as records: one buffer, and the length of each.
+
+    The buffer begins with the bytes `before`: a large one is not copied to put them there.
+    """
+    parts = [before] if before else []
     lengths: list[int] = []
     sequence = first_sequence
     pack_record = _RECORD.pack
@@ -501,8 +505,8 @@ def decode_messages(
     and `encode_message_with_expiry` wrote them.
 
     Returns the first sequence, the lengths of the records, subjects, headers, payloads, timestamps
-    and expiries (0 for a message without one). Raises FormatError unless there is at least one
-    record and every one is sound.
+    and expiries: an empty list without any, and 0 for a message without one. Raises FormatError
+    unless there is at least one record and every one is sound.
     """
     lengths: list[int] = []
     subjects: list[bytes] = []
@@ -521,9 +525,9 @@ def decode_messages(
             raise FormatError(f"message {expected}: its record is cut off")
         length, crc, sequence, timestamp_ns, subject_size, kind, header_size = unpack(data, offset)
         end = offset + length
-        expiry_ns = 0
         if kind == MESSAGE_WITH_EXPIRY and start + EXPIRY_BYTES <= size:
-            (expiry_ns,) = _EXPIRY.unpack_from(data, start)
+            expiries_ns += [0] * (len(lengths) - len(expiries_ns))
+            expiries_ns += _EXPIRY.unpack_from(data, start)
             start += EXPIRY_BYTES
         elif kind != MESSAGE:
             raise FormatError(f"message {expected}: a record of kind {kind} is no message")
@@ -540,9 +544,10 @@ def decode_messages(
         headers.append(data[after_subject:after_header] if header_size else b"")
         payloads.append(data[after_header:end])
         timestamps_ns.append(timestamp_ns)
-        expiries_ns.append(expiry_ns)
         expected += 1
         offset = end
+    if expiries_ns:
+        expiries_ns += [0] * (len(lengths) - len(expiries_ns))
     return first_sequence, lengths, subjects, headers, payloads, timestamps_ns, expiries_ns
 
 

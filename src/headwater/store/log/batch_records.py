@@ -54,11 +54,16 @@ def message_sizes(batch: Batch, lengths: list[int]) -> list[int]:
     ]
 
 
-def encode_batch(first: int, batch: Batch, seed: int) -> tuple[bytes, list[int]]:
-    """The records of a batch whose first message has sequence `first`, and the length of each."""
+def encode_batch(
+    first: int, batch: Batch, seed: int, before: bytes = b""
+) -> tuple[bytes, list[int]]:
+    """The records of a batch whose first message has sequence `first`, and the length of each.
+
+    They follow the bytes `before`.
+    """
     if not any(batch.expiries_ns):
         return encode_messages(
-            first, batch.subjects, batch.headers, batch.payloads, batch.timestamps_ns, seed
+            first, batch.subjects, batch.headers, batch.payloads, batch.timestamps_ns, seed, before
         )
     parts: list[bytes] = []
     for position, expiry_ns in enumerate(batch.expiries_ns):
@@ -75,7 +80,7 @@ def encode_batch(first: int, batch: Batch, seed: int) -> tuple[bytes, list[int]]
                 first + position, [subject], [header], [payload], [timestamp_ns], seed
             )
             parts.append(data)
-    return b"".join(parts), [len(part) for part in parts]
+    return before + b"".join(parts), [len(part) for part in parts]
 
 
 def decode_batch(data: bytes, begin: int, seed: int) -> tuple[int, Batch, list[int]]:
@@ -84,10 +89,7 @@ def decode_batch(data: bytes, begin: int, seed: int) -> tuple[int, Batch, list[i
     first, lengths, subjects, headers, payloads, timestamps_ns, expiries_ns = decode_messages(
         data, begin, seed
     )
-    batch = Batch(subjects, headers, payloads, timestamps_ns)
-    if any(expiries_ns):
-        batch.expiries_ns = expiries_ns
-    return first, batch, lengths
+    return first, Batch(subjects, headers, payloads, timestamps_ns, expiries_ns), lengths
 
 
 def encoded_batch(first: int, batch: Batch, seed: int) -> EncodedBatch:
