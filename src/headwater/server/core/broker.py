@@ -458,9 +458,9 @@ class Broker:
                     self._send_one(sub, subjects[0], header, payloads[0])
                     return
         elif count > 1:
-            route = index.match_all(subjects)
-            if route is not None and len(route.plain) == 1 and not route.groups:
-                sub = route.plain[0]
+            shared = index.match_all(subjects)
+            if shared is not None and len(shared.plain) == 1 and not shared.groups:
+                sub = shared.plain[0]
                 is_usual = sub.unchecked and not sub.client.congested
                 if is_usual and self.crowds.is_idle:
                     self._send_many(sub, subjects, payloads, headers)
