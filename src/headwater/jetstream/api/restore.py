@@ -110,7 +110,7 @@ def check_free(account: JetStreamAccount, name: str) -> None:
 def apply_limits(log: MessageLog, config: StreamConfig) -> None:
     """Remove messages beyond the limits of the stream. Raises StoreError."""
     subjects = [*log.subject_counts()] if config.max_msgs_per_subject > 0 else []
-    gone = beyond_limits(VisibleMessages(log, NOTHING_UNCOMMITTED), config, subjects)
+    gone = beyond_limits(VisibleMessages(log, lambda: NOTHING_UNCOMMITTED), config, subjects)
     if gone:
         log.delete(gone)
 

@@ -5,7 +5,7 @@ serves twice: for the messages that a stream has, when others become visible, an
 will have, when a publish is checked (`headwater.jetstream.streams.publishing.forecast`).
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final, Protocol, final
 
 from headwater.base.sliced import Work
@@ -152,20 +152,21 @@ class VisibleMessages:
 
     __slots__ = ("_log", "_uncommitted")
 
-    def __init__(self, log: MessageLog, uncommitted: Uncommitted) -> None:
+    def __init__(self, log: MessageLog, uncommitted: Callable[[], Uncommitted]) -> None:
         self._log = log
         self._uncommitted = uncommitted
 
     @property
     def messages(self) -> int:
-        return self._log.messages - self._uncommitted.messages
+        return self._log.messages - self._uncommitted().messages
 
     @property
     def byte_count(self) -> int:
-        return self._log.byte_count - self._uncommitted.byte_count
+        return self._log.byte_count - self._uncommitted().byte_count
 
     def count_of(self, subject: bytes) -> int:
-        return self._log.subject_extent(subject)[2] - self._uncommitted.by_subject.get(subject, 0)
+        hidden = self._uncommitted().by_subject.get(subject, 0)
+        return self._log.subject_extent(subject)[2] - hidden
 
     def oldest_of(self, subject: bytes, count: int) -> list[int]:
         log = self._log

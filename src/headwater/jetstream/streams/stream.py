@@ -38,15 +38,20 @@ from headwater.jetstream.records import (
 )
 from headwater.jetstream.server_room import ServerRoom
 from headwater.jetstream.streams.dedupe import DedupeWindow, id_in, ids_in
+from headwater.jetstream.streams.effects import (
+    BeyondLimits,
+    Purge,
+    Shown,
+    effects_of,
+    may_roll_up,
+)
 from headwater.jetstream.streams.file import encode_body
 from headwater.jetstream.streams.limits import (
     Uncommitted,
     VisibleMessages,
-    beyond_limits,
     gathering_beyond_subject_limit,
     gathering_beyond_totals,
     has_limits,
-    has_to_go_singly,
 )
 from headwater.jetstream.streams.publishing.admission import Admission
 from headwater.jetstream.streams.publishing.atomic_batch import AtomicBatches
@@ -54,18 +59,13 @@ from headwater.jetstream.streams.publishing.checks import (
     ID_LINES,
     DuplicateError,
     hold_only,
-    may_roll_up,
     refuses_when_full,
 )
 from headwater.jetstream.streams.publishing.decision import Decision, Incoming
 from headwater.jetstream.streams.publishing.fast_batch import SUFFIX as FAST_SUFFIX
 from headwater.jetstream.streams.publishing.fast_batch import FastBatches, is_fast
-from headwater.jetstream.streams.publishing.forecast import Forecast, Purge
-from headwater.jetstream.streams.publishing.in_flight import (
-    InFlight,
-    purges_of_skipped,
-    roll_ups_in,
-)
+from headwater.jetstream.streams.publishing.forecast import Forecast
+from headwater.jetstream.streams.publishing.in_flight import InFlight
 from headwater.jetstream.streams.recovery import let_go, recover_stream
 from headwater.jetstream.streams.removal import deleting, ids_of, purging
 from headwater.jetstream.streams.republish import Republisher
@@ -577,10 +577,7 @@ class Stream(StreamView):
     def _showing_messages(self, record: Published | Skipped) -> Work[None]:
         check(self.in_flight.oldest is record, "records are applied in the order of the log")
         try:
-            if isinstance(record, Published):
-                yield from self._showing(record)
-            else:
-                yield from self.carrying_out(purges_of_skipped(record, self.config))
+            yield from self._showing(record)
         except DiskFullError:
             self.is_behind = True
             raise
@@ -619,37 +616,33 @@ class Stream(StreamView):
                 self.log.set_body(encode_body(record.config, self.created_ns))
                 yield from self._reconfiguring(record.config, record.now_ns)
 
-    def _showing(self, record: Published) -> Work[None]:
+    def _showing(self, record: Published | Skipped) -> Work[None]:
         """Make messages visible, up to each one that rolls up others, and remove those."""
-        count = len(record.batch.subjects)
-        roll_ups = dict(roll_ups_in(record, self.config))
-        ends = [*range(1, count + 1)] if has_to_go_singly(self.config) else [*roll_ups, count]
-        begin = 0
-        for end in ends:
-            self.in_flight.show(end)
-            gone = self._show_some(record, begin, end)
-            if gone:
-                yield from self.removing(gone)
-            if self.config.allow_msg_schedules:
-                self._note_schedules(record, begin, end)
-            if end in roll_ups:
-                yield from self.carrying_out(roll_ups.pop(end))
-            begin = end
+        visible = VisibleMessages(self.log, self.in_flight.uncommitted)
+        for effect in effects_of(record, visible, self.config):
+            if isinstance(effect, BeyondLimits):
+                yield from self.removing(effect.sequences)
+            elif isinstance(record, Skipped):
+                assert not isinstance(effect, Shown)
+                yield from self.carrying_out(effect.purges)
+            elif isinstance(effect, Shown):
+                self._show_some(record, effect.begin, effect.end)
+            else:
+                if self.config.allow_msg_schedules:
+                    self._note_schedules(record, effect.begin, effect.end)
+                yield from self.carrying_out(effect.purges)
 
-    def _show_some(self, record: Published, begin: int, end: int) -> list[int]:
-        """Make the messages from `begin` to `end` visible. Returns those that limits remove."""
-        first, batch = record.first_sequence, record.batch
+    def _show_some(self, record: Published, begin: int, end: int) -> None:
+        """Make the messages from `begin` to `end` visible."""
+        first = record.first_sequence
+        self.in_flight.show(end)
         self.visible_sequence = first + end - 1
         if self.config.retention is Retention.INTEREST:
             # Before the limits: a message that no consumer needs must not push out another.
-            needless = self.consumers.published(first + begin, batch.subjects[begin:end])
+            needless = self.consumers.published(first + begin, record.batch.subjects[begin:end])
             if needless:
                 self.in_flight.stream_changed()
                 self.remove(needless)
-        if not has_limits(self.config):
-            return []
-        visible = VisibleMessages(self.log, self.in_flight.uncommitted())
-        return beyond_limits(visible, self.config, batch.subjects[begin:end])
 
     def _note_schedules(self, record: Published, begin: int, end: int) -> None:
         batch = record.batch

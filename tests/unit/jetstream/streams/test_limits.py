@@ -102,7 +102,10 @@ def test_a_log_and_a_forecast_of_it_are_seen_alike(name: str) -> None:
         limits["max_bytes"] *= 2
     chosen = config(**limits)
     log = stored()
-    seen: list[Messages] = [VisibleMessages(log, NOTHING_UNCOMMITTED), Forecast(log, chosen)]
+    seen: list[Messages] = [
+        VisibleMessages(log, lambda: NOTHING_UNCOMMITTED),
+        Forecast(log, chosen),
+    ]
     found = [beyond_limits(each, chosen, (b"a", b"b", b"c")) for each in seen]
     assert found[0] == found[1]
 
@@ -110,6 +113,6 @@ def test_a_log_and_a_forecast_of_it_are_seen_alike(name: str) -> None:
 def test_messages_that_are_not_visible_do_not_count() -> None:
     log, hidden = stored(), Uncommitted()
     hidden.hide(log, 5, [b"a", b"b"])
-    visible = VisibleMessages(log, hidden)
+    visible = VisibleMessages(log, lambda: hidden)
     assert (visible.messages, visible.count_of(b"a")) == (4, 2)
     assert beyond_limits(visible, config(max_msgs=3), (b"a",)) == [1]

@@ -14,8 +14,9 @@ from headwater.jetstream import header_names as names
 from headwater.jetstream.errors import ApiError
 from headwater.jetstream.records import Published, Record, Skipped
 from headwater.jetstream.streams.dedupe import ids_in
+from headwater.jetstream.streams.effects import purges_of
 from headwater.jetstream.streams.publishing import checks
-from headwater.jetstream.streams.publishing.checks import Control, DuplicateError, purges_of
+from headwater.jetstream.streams.publishing.checks import Control, DuplicateError
 from headwater.jetstream.streams.publishing.overlay import Overlay
 from headwater.jetstream.streams.publishing.ttl import NEVER, expiry_ns, raised_to_marker
 from headwater.jetstream.streams.schedules.schedule import Copy, check_schedule, check_scheduler

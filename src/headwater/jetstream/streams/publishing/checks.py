@@ -12,8 +12,9 @@ from headwater.jetstream import error_codes
 from headwater.jetstream import header_names as names
 from headwater.jetstream.config.stream_config import Discard, Storage, StreamConfig
 from headwater.jetstream.errors import ApiError
+from headwater.jetstream.streams.effects import may_roll_up
 from headwater.jetstream.streams.publishing import counters
-from headwater.jetstream.streams.publishing.forecast import Forecast, Purge
+from headwater.jetstream.streams.publishing.forecast import Forecast
 from headwater.jetstream.streams.publishing.overlay import Overlay
 from headwater.jetstream.streams.publishing.ttl import TtlError, ttl_seconds
 from headwater.store.disk.format import SUBJECT_BYTES_MAX
@@ -236,11 +237,6 @@ def check_rollup_in_batch(overlay: Overlay, control: Control, subject: bytes) ->
         raise rollup_failed("batch rollup all invalid")
 
 
-def may_roll_up(config: StreamConfig) -> bool:
-    """Whether a message may replace those before it."""
-    return config.allow_rollup_hdrs and not config.deny_purge
-
-
 # --- rules for the stored messages ----------------------------------------------------------------
 
 
@@ -321,24 +317,7 @@ def refuses_when_full(config: StreamConfig) -> bool:
     )
 
 
-# --- effects --------------------------------------------------------------------------------------
-
-
-def purges_of(control: Control, subject: bytes, sequence: int, config: StreamConfig) -> list[Purge]:
-    """The messages that a message replaces: the subject, None for all, and the end of the range."""
-    if not may_roll_up(config):
-        return []
-    purges: list[Purge] = []
-    value = control.get(names.ROLLUP, b"").lower()
-    if value == names.ROLLUP_SUBJECT:
-        purges.append((subject, sequence))
-    elif value == names.ROLLUP_ALL:
-        purges.append((None, sequence))
-    if control.get(names.SCHEDULE_NEXT) == names.SCHEDULE_NEXT_PURGE:
-        scheduler = control.get(names.SCHEDULER)
-        if scheduler is not None:
-            purges.append((scheduler, sequence))
-    return purges
+# --- contents ------------------------------------------------------------------------------------
 
 
 def counted(

@@ -11,15 +11,13 @@ see a forecast as they see a log. Only streams that remove messages need a forec
 
 from bisect import bisect_left
 from collections import Counter
-from typing import Final, TypeAlias, final
+from typing import Final, final
 
 from headwater.jetstream.config.stream_config import StreamConfig
+from headwater.jetstream.streams.effects import Purge
 from headwater.jetstream.streams.limits import beyond_limits
 from headwater.store.log.message_log import MessageLog
 from headwater.subjects.grammar import has_wildcard, matches
-
-# Messages that a message purges: the subject (None for all), and the sequence before which.
-Purge: TypeAlias = tuple[bytes | None, int]
 
 # Above this number, the purged messages of a subject are not noted one by one.
 DROPPED_SINGLY_MAX: Final = 256

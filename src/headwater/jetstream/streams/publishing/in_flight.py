@@ -9,15 +9,13 @@ This module reads the log and never changes it.
 """
 
 from collections import deque
-from collections.abc import Iterator
 from typing import Final, final
 
-from headwater.jetstream import header_names as names
 from headwater.jetstream.config.stream_config import StreamConfig
 from headwater.jetstream.records import Published, Skipped
+from headwater.jetstream.streams.effects import purges_of_skipped, roll_ups_in
 from headwater.jetstream.streams.limits import NOTHING_UNCOMMITTED, Uncommitted
-from headwater.jetstream.streams.publishing.checks import purges_of
-from headwater.jetstream.streams.publishing.forecast import Forecast, Purge
+from headwater.jetstream.streams.publishing.forecast import Forecast
 from headwater.store.log.message_log import MessageLog
 
 # The limit of messages in flight: further publishes are refused. Recovery relies on it.
@@ -133,7 +131,7 @@ class InFlight:
         if isinstance(record, Skipped):
             forecast.purge(purges_of_skipped(record, config))
         else:
-            roll_ups = dict(roll_ups_in(record, config))
+            roll_ups = dict(roll_ups_in(record, config)) if record.rolls_up else {}
             for position, subject in enumerate(record.batch.subjects):
                 sequence = record.first_sequence + position
                 forecast.add(sequence, subject, self._log.size_of(sequence))
@@ -141,25 +139,6 @@ class InFlight:
                     forecast.purge(roll_ups.get(position + 1, []))
         self._foreseen += _message_count(record)
         forecast.settle()
-
-
-def roll_ups_in(record: Published, config: StreamConfig) -> Iterator[tuple[int, list[Purge]]]:
-    """The messages that roll up others: the position behind each, and the purges."""
-    if not record.rolls_up:
-        return
-    for position, header in enumerate(record.batch.headers):
-        if header:
-            control = names.read_control_headers(header)
-            sequence = record.first_sequence + position
-            purges = purges_of(control, record.batch.subjects[position], sequence, config)
-            if purges:
-                yield position + 1, purges
-
-
-def purges_of_skipped(record: Skipped, config: StreamConfig) -> list[Purge]:
-    """The purges of a message that is not stored itself."""
-    control = names.read_control_headers(record.header)
-    return purges_of(control, record.subject, record.last_sequence + 1, config)
 
 
 def _message_count(record: Published | Skipped) -> int:

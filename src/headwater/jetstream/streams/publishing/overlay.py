@@ -12,7 +12,8 @@ from typing import Final, final
 
 from headwater.base.invariants import InvariantViolation
 from headwater.jetstream.streams.dedupe import DedupeWindow
-from headwater.jetstream.streams.publishing.forecast import Forecast, Purge
+from headwater.jetstream.streams.effects import Purge
+from headwater.jetstream.streams.publishing.forecast import Forecast
 from headwater.store.log.message_log import MessageLog
 from headwater.subjects.grammar import has_wildcard, matches
 
