@@ -2,16 +2,18 @@
 
 The functions inspect messages and return sequences; the stream removes the messages. One rule
 serves twice: for the messages that a stream has, when others become visible, and for those that it
-will have, when a publish is checked (`headwater.jetstream.streams.publishing.forecast`).
+will have, when a publish is checked (`headwater.jetstream.streams.foreseen`).
 """
 
 from collections.abc import Callable, Iterable
-from typing import Final, Protocol, final
+from typing import Final, Protocol, TypeAlias, final
 
 from headwater.base.sliced import Work
-from headwater.jetstream.config.stream_config import Discard, StreamConfig
+from headwater.jetstream.config.stream_config import Discard, Storage, StreamConfig
 from headwater.store.index.walks import gathering_excess, gathering_oldest
 from headwater.store.log.message_log import MessageLog
+
+SEQUENCE_MAX: Final = (1 << 64) - 1
 
 
 class Messages(Protocol):
@@ -42,6 +44,30 @@ class Messages(Protocol):
     def size_of(self, sequence: int) -> int:
         """The size of a message."""
         ...
+
+
+# The size of a message against the limits, from its subject, header and body.
+SizeRule: TypeAlias = Callable[[bytes, bytes, bytes], int]
+
+# The bytes that nats-server adds to the size of a message, by kind of storage.
+_FILE_OVERHEAD_BYTES: Final = 30
+_FILE_HEADER_OVERHEAD_BYTES: Final = 4
+_MEMORY_OVERHEAD_BYTES: Final = 16
+OVERHEAD_BYTES_MAX: Final = _FILE_OVERHEAD_BYTES + _FILE_HEADER_OVERHEAD_BYTES
+
+
+def size_rule(storage: Storage) -> SizeRule:
+    """The rule by which nats-server counts the size of a message in a storage."""
+    return _size_in_memory if storage is Storage.MEMORY else _size_in_file
+
+
+def _size_in_memory(subject: bytes, header: bytes, body: bytes) -> int:
+    return len(subject) + len(header) + len(body) + _MEMORY_OVERHEAD_BYTES
+
+
+def _size_in_file(subject: bytes, header: bytes, body: bytes) -> int:
+    size = len(subject) + len(header) + len(body) + _FILE_OVERHEAD_BYTES
+    return size + _FILE_HEADER_OVERHEAD_BYTES if header else size
 
 
 def beyond_limits(messages: Messages, config: StreamConfig, subjects: Iterable[bytes]) -> list[int]:
@@ -111,9 +137,11 @@ def _is_beyond(config: StreamConfig, messages: int, size: int) -> bool:
 class Uncommitted:
     """The messages that are in a log and not yet visible."""
 
-    __slots__ = ("by_subject", "byte_count", "messages")
+    __slots__ = ("by_subject", "byte_count", "first", "messages")
 
     def __init__(self) -> None:
+        # No message before this sequence is hidden.
+        self.first = SEQUENCE_MAX
         self.messages = 0
         self.byte_count = 0
         # The number of those messages, for subjects that have any.
@@ -121,6 +149,7 @@ class Uncommitted:
 
     def hide(self, log: MessageLog, first: int, subjects: list[bytes]) -> None:
         """Add messages that are in the log, from the sequence `first` on."""
+        self.first = min(self.first, first)
         self.messages += len(subjects)
         self.byte_count += _sizes(log, first, len(subjects))
         counts = self.by_subject
@@ -130,6 +159,7 @@ class Uncommitted:
     def show(self, log: MessageLog, first: int, subjects: list[bytes]) -> None:
         """Remove messages that became visible, oldest first."""
         self.messages -= len(subjects)
+        self.first = first + len(subjects) if self.messages else SEQUENCE_MAX
         self.byte_count -= _sizes(log, first, len(subjects))
         counts = self.by_subject
         for subject in subjects:
@@ -144,42 +174,6 @@ class Uncommitted:
         return sum(
             log.subject_extent(subject)[2] == count for subject, count in self.by_subject.items()
         )
-
-
-@final
-class VisibleMessages:
-    """The messages of a log without those that are not yet visible."""
-
-    __slots__ = ("_log", "_uncommitted")
-
-    def __init__(self, log: MessageLog, uncommitted: Callable[[], Uncommitted]) -> None:
-        self._log = log
-        self._uncommitted = uncommitted
-
-    @property
-    def messages(self) -> int:
-        return self._log.messages - self._uncommitted().messages
-
-    @property
-    def byte_count(self) -> int:
-        return self._log.byte_count - self._uncommitted().byte_count
-
-    def count_of(self, subject: bytes) -> int:
-        hidden = self._uncommitted().by_subject.get(subject, 0)
-        return self._log.subject_extent(subject)[2] - hidden
-
-    def oldest_of(self, subject: bytes, count: int) -> list[int]:
-        log = self._log
-        found = [log.subject_extent(subject)[0]]
-        for _ in range(count - 1):
-            found.append(log.next_sequence_of((subject,), found[-1] + 1))
-        return found
-
-    def first_from(self, sequence: int) -> int:
-        return self._log.index.next_message(max(sequence, self._log.first_sequence))
-
-    def size_of(self, sequence: int) -> int:
-        return self._log.size_of(sequence)
 
 
 def _sizes(log: MessageLog, first: int, count: int) -> int:

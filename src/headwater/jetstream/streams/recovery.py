@@ -23,8 +23,8 @@ from headwater.jetstream.streams import removed_ids
 from headwater.jetstream.streams.dedupe import id_in
 from headwater.jetstream.streams.effects import purges_of
 from headwater.jetstream.streams.limits import has_limits
+from headwater.jetstream.streams.look_ahead import IN_FLIGHT_MESSAGES_MAX
 from headwater.jetstream.streams.publishing.batch_limits import ATOMIC_PER_STREAM_MAX
-from headwater.jetstream.streams.publishing.in_flight import IN_FLIGHT_MESSAGES_MAX
 from headwater.store.log.message_log import MessageBatch, MessageLog, StoredMessage, StoreError
 from headwater.wire.headers import value_of
 

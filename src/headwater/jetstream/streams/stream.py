@@ -47,12 +47,15 @@ from headwater.jetstream.streams.effects import (
 )
 from headwater.jetstream.streams.file import encode_body
 from headwater.jetstream.streams.limits import (
+    OVERHEAD_BYTES_MAX,
     Uncommitted,
-    VisibleMessages,
     gathering_beyond_subject_limit,
     gathering_beyond_totals,
     has_limits,
+    size_rule,
 )
+from headwater.jetstream.streams.log_messages import LogMessages
+from headwater.jetstream.streams.look_ahead import LookAhead
 from headwater.jetstream.streams.publishing.admission import Admission
 from headwater.jetstream.streams.publishing.atomic_batch import AtomicBatches
 from headwater.jetstream.streams.publishing.checks import (
@@ -64,7 +67,6 @@ from headwater.jetstream.streams.publishing.checks import (
 from headwater.jetstream.streams.publishing.decision import Decision, Incoming
 from headwater.jetstream.streams.publishing.fast_batch import SUFFIX as FAST_SUFFIX
 from headwater.jetstream.streams.publishing.fast_batch import FastBatches, is_fast
-from headwater.jetstream.streams.publishing.forecast import Forecast
 from headwater.jetstream.streams.publishing.in_flight import InFlight
 from headwater.jetstream.streams.recovery import let_go, recover_stream
 from headwater.jetstream.streams.removal import deleting, ids_of, purging
@@ -83,12 +85,6 @@ from headwater.store.log.message_log import (
 from headwater.subjects.grammar import has_wildcard
 from headwater.subjects.transform import SubjectTransform, TransformError
 from headwater.wire.headers import value_of, without_status
-
-# The bytes that nats-server adds to the size of a message, by kind of storage.
-_FILE_OVERHEAD_BYTES: Final = 30
-_FILE_HEADER_OVERHEAD_BYTES: Final = 4
-_MEMORY_OVERHEAD_BYTES: Final = 16
-_OVERHEAD_BYTES_MAX: Final = _FILE_OVERHEAD_BYTES + _FILE_HEADER_OVERHEAD_BYTES
 
 # Larger payloads are checked against the size of a record.
 LARGE_PAYLOAD_BYTES: Final = 16 * 1024 * 1024
@@ -140,6 +136,10 @@ class Stream(StreamView):
         self.is_behind = False
         # Records that the log has and that are not yet visible.
         self.in_flight = InFlight(log)
+        self._visible = LogMessages(log, self.in_flight.uncommitted)
+        self.look_ahead = LookAhead(log, self._visible, self.dedupe, config)
+        # The size of a message against the limits, as nats-server counts it.
+        self.stored_size = size_rule(config.storage)
         self.atomic_batches = AtomicBatches(self, host.server.batch_room)
         self.fast_batches = FastBatches(self, host.server.batch_room)
         self.scheduling = Scheduling(host.server.find_zone)
@@ -164,7 +164,6 @@ class Stream(StreamView):
         self.refuses_when_full = refuses_when_full(config)
         # Whether a message may remove others by a roll-up.
         self.may_roll_up = may_roll_up(config)
-        self._removes_messages = has_limits(config) or self.refuses_when_full or self.may_roll_up
         # Whether a message that becomes visible has no other effect.
         self._only_shows = not (
             has_limits(config)
@@ -299,7 +298,7 @@ class Stream(StreamView):
         size = sum(map(len, payloads)) + subject_bytes
         try:
             self.check_server_limits()
-            self.check_account_limits(size + len(payloads) * _OVERHEAD_BYTES_MAX)
+            self.check_account_limits(size + len(payloads) * OVERHEAD_BYTES_MAX)
         except ApiError:
             return False
         return True
@@ -308,7 +307,7 @@ class Stream(StreamView):
         """Whether no header has a rule to check, and no id in them was seen before."""
         if not any(headers):
             return True
-        return hold_only(headers, ID_LINES) and self.dedupe.are_new(ids_in(headers))
+        return hold_only(headers, ID_LINES) and self.look_ahead.are_new(ids_in(headers))
 
     def _accept_all(
         self,
@@ -320,7 +319,7 @@ class Stream(StreamView):
     ) -> None:
         """Accept publishes that need no check of their own."""
         count = len(incoming.subjects)
-        first = self.log.last_sequence + 1
+        first = self.look_ahead.next_sequence
         batch = Batch(incoming.subjects, headers, bodies, [now_ns] * count)
         decision.records.append(Published(first, batch))
         if self.config.no_ack:
@@ -360,7 +359,7 @@ class Stream(StreamView):
         except DuplicateError as duplicate:
             answer = b"%b%d%b}" % (self._ack_begins, duplicate.sequence, _DUPLICATE)
         if reply is not None and not self.config.no_ack:
-            decision.reply(reply, answer, admission.overlay.next_sequence - 1)
+            decision.reply(reply, answer, admission.draft.next_sequence - 1)
 
     def _ack(self, sequence: int, body: bytes) -> bytes:
         if self.config.allow_msg_counter:
@@ -430,14 +429,6 @@ class Stream(StreamView):
         """Raises ApiError if the account would be beyond its limits with `size` more bytes."""
         self.host.check_account_room(self.config.storage, size)
 
-    def stored_size(self, subject: bytes, header: bytes, body: bytes) -> int:
-        """The size of a message against the limits, as nats-server counts it."""
-        size = len(subject) + len(header) + len(body)
-        if self.config.storage is Storage.MEMORY:
-            return size + _MEMORY_OVERHEAD_BYTES
-        size += _FILE_OVERHEAD_BYTES
-        return size + _FILE_HEADER_OVERHEAD_BYTES if header else size
-
     def republished(
         self, subject: bytes, header: bytes, body: bytes, sequence: int, last: int, now_ns: int
     ) -> tuple[bytes, bytes, bytes] | None:
@@ -498,7 +489,8 @@ class Stream(StreamView):
             check(record.first_sequence == self.log.last_sequence + 1, "records follow the log")
             self.log.append(record.batch)
             self._note_ids(record)
-            self.in_flight.add(record, self.config)
+            self.in_flight.add(record)
+            self.look_ahead.propose(record)
         elif isinstance(record, Skipped):
             check(record.first_sequence == self.log.last_sequence + 1, "records follow the log")
             self.log.skip(1, record.timestamp_ns)
@@ -508,10 +500,13 @@ class Stream(StreamView):
                 # If the disk has no room for the id, a restart forgets it.
                 with suppress(DiskFullError):
                     self.log.write_entries(ids_of(self, [record.first_sequence]))
-            self.in_flight.add(record, self.config)
+            self.in_flight.add(record)
+            self.look_ahead.propose(record)
         elif isinstance(record, CONSUMER_RECORDS):
             self.consumers.write_down(record)
             return
+        else:
+            self.look_ahead.propose(record)
         self.host.update_usage(self)
 
     def apply(self, record: Record) -> None:
@@ -534,6 +529,7 @@ class Stream(StreamView):
             check(self.in_flight.oldest is record, "records are applied in the order of the log")
             self.visible_sequence = record.last_sequence
             self.in_flight.remove_oldest()
+            self.look_ahead.commit_oldest()
         self._show_assigned()
         return True
 
@@ -556,18 +552,21 @@ class Stream(StreamView):
             with self.told_as_it_is():
                 consumed = yield from self.consumers.applying(record)
                 if consumed:
-                    self.in_flight.stream_changed()
+                    self.look_ahead.log_changed()
                     yield from self.removing(consumed)
         elif isinstance(record, CONSUMER_RECORDS):
             self._remove_consumed(self.consumers.apply(record))
         else:
-            self.in_flight.stream_changed()
-            yield from self._changing(record)
+            check(self.look_ahead.oldest is record, "records are applied in the order of the log")
+            try:
+                yield from self._changing(record)
+            finally:
+                self.look_ahead.commit_oldest()
         self._show_assigned()
 
     def _remove_consumed(self, sequences: list[int]) -> None:
         if sequences:
-            self.in_flight.stream_changed()
+            self.look_ahead.log_changed()
             try:
                 self.remove(sequences)
             finally:
@@ -580,11 +579,13 @@ class Stream(StreamView):
             yield from self._showing(record)
         except DiskFullError:
             self.is_behind = True
+            self.look_ahead.log_changed()
             raise
         finally:
             # The message becomes visible even if the disk had no room for the removals.
             self.visible_sequence = record.last_sequence
             self.in_flight.remove_oldest()
+            self.look_ahead.commit_oldest()
 
     @contextmanager
     def told_as_it_is(self) -> Iterator[None]:
@@ -618,8 +619,7 @@ class Stream(StreamView):
 
     def _showing(self, record: Published | Skipped) -> Work[None]:
         """Make messages visible, up to each one that rolls up others, and remove those."""
-        visible = VisibleMessages(self.log, self.in_flight.uncommitted)
-        for effect in effects_of(record, visible, self.config):
+        for effect in effects_of(record, self._visible, self.config):
             if isinstance(effect, BeyondLimits):
                 yield from self.removing(effect.sequences)
             elif isinstance(record, Skipped):
@@ -641,7 +641,7 @@ class Stream(StreamView):
             # Before the limits: a message that no consumer needs must not push out another.
             needless = self.consumers.published(first + begin, record.batch.subjects[begin:end])
             if needless:
-                self.in_flight.stream_changed()
+                self.look_ahead.log_changed()
                 self.remove(needless)
 
     def _note_schedules(self, record: Published, begin: int, end: int) -> None:
@@ -693,10 +693,6 @@ class Stream(StreamView):
         missing = record.before - 1 - self.log.last_sequence
         if missing > 0 and record.pattern == ALL_SUBJECTS:
             self.log.skip(missing, max(self.last_ns(), 0))
-
-    def forecast(self) -> Forecast | None:
-        """The content after all appended records are applied; None if nothing removes messages."""
-        return self.in_flight.forecast(self.config) if self._removes_messages else None
 
     def _note_ids(self, record: Published) -> None:
         batch = record.batch

@@ -38,8 +38,8 @@ from headwater.jetstream.proposal import (
     StreamReconfigured,
 )
 from headwater.jetstream.records import Published
+from headwater.jetstream.streams.look_ahead import IN_FLIGHT_MESSAGES_MAX
 from headwater.jetstream.streams.publishing.decision import Incoming
-from headwater.jetstream.streams.publishing.in_flight import IN_FLIGHT_MESSAGES_MAX
 from headwater.jetstream.streams.stream import Stream
 from headwater.runtime.environment import Scheduler
 from headwater.server.core.accounts import Account
@@ -262,7 +262,7 @@ class StreamRunner:
             return False
         group = self._group
         if isinstance(step, Incoming):
-            return not group or self.stream.in_flight.messages < IN_FLIGHT_MESSAGES_MAX
+            return not (group and self.stream.look_ahead.is_full)
         return not (group and step.waits_for_commit)
 
     def _decide_waiting(self) -> None:

@@ -11,11 +11,8 @@ from headwater.jetstream.streams.effects import (
     Shown,
     effects_of,
 )
-from headwater.jetstream.streams.limits import (
-    NOTHING_UNCOMMITTED,
-    Uncommitted,
-    VisibleMessages,
-)
+from headwater.jetstream.streams.limits import NOTHING_UNCOMMITTED, Uncommitted
+from headwater.jetstream.streams.log_messages import LogMessages
 from headwater.store.log.memory_log import MemoryLog
 from headwater.store.log.message_log import Batch
 
@@ -36,7 +33,7 @@ def effects_on_log(record: Published, **settings: Any) -> list[Effect]:
     log.append(record.batch)
     subjects = record.batch.subjects
     hidden.hide(log, 1, subjects)
-    messages = VisibleMessages(log, lambda: hidden)
+    messages = LogMessages(log, lambda: hidden)
     for effect in effects_of(record, messages, StreamConfig(name="S", **settings)):
         if isinstance(effect, Shown):
             hidden.show(log, 1 + effect.begin, subjects[effect.begin : effect.end])
@@ -84,6 +81,6 @@ def test_each_message_of_a_stream_with_schedules_settles() -> None:
 
 def test_a_skipped_message_purges_up_to_its_own_sequence() -> None:
     record = Skipped(5, b"a", ROLL_UP, 1)
-    messages = VisibleMessages(MemoryLog(), lambda: NOTHING_UNCOMMITTED)
+    messages = LogMessages(MemoryLog(), lambda: NOTHING_UNCOMMITTED)
     config = StreamConfig(name="S", allow_rollup_hdrs=True)
     assert [*effects_of(record, messages, config)] == [Settled(0, 0, [(b"a", 6)])]

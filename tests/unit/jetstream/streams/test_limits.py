@@ -6,14 +6,14 @@ from typing import Any
 import pytest
 
 from headwater.jetstream.config.stream_config import Discard, StreamConfig
+from headwater.jetstream.streams.foreseen import Foreseen
 from headwater.jetstream.streams.limits import (
     NOTHING_UNCOMMITTED,
     Messages,
     Uncommitted,
-    VisibleMessages,
     beyond_limits,
 )
-from headwater.jetstream.streams.publishing.forecast import Forecast
+from headwater.jetstream.streams.log_messages import LogMessages
 from headwater.store.log.memory_log import MemoryLog
 from headwater.store.log.message_log import Batch
 
@@ -95,17 +95,15 @@ def stored() -> MemoryLog:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_log_and_a_forecast_of_it_are_seen_alike(name: str) -> None:
+def test_a_log_and_the_messages_foreseen_over_it_are_limited_alike(name: str) -> None:
     limits = dict(CASES[name][0])
     if "max_bytes" in limits:
         # The log counts more bytes for a message than the list.
         limits["max_bytes"] *= 2
     chosen = config(**limits)
     log = stored()
-    seen: list[Messages] = [
-        VisibleMessages(log, lambda: NOTHING_UNCOMMITTED),
-        Forecast(log, chosen),
-    ]
+    messages = LogMessages(log, lambda: NOTHING_UNCOMMITTED)
+    seen: list[Messages] = [messages, Foreseen(messages, chosen)]
     found = [beyond_limits(each, chosen, (b"a", b"b", b"c")) for each in seen]
     assert found[0] == found[1]
 
@@ -113,6 +111,6 @@ def test_a_log_and_a_forecast_of_it_are_seen_alike(name: str) -> None:
 def test_messages_that_are_not_visible_do_not_count() -> None:
     log, hidden = stored(), Uncommitted()
     hidden.hide(log, 5, [b"a", b"b"])
-    visible = VisibleMessages(log, lambda: hidden)
+    visible = LogMessages(log, lambda: hidden)
     assert (visible.messages, visible.count_of(b"a")) == (4, 2)
     assert beyond_limits(visible, config(max_msgs=3), (b"a",)) == [1]

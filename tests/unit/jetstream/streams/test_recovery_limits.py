@@ -11,8 +11,8 @@ from typing import Any, Final, NamedTuple
 import pytest
 
 from headwater.jetstream.config.stream_config import Discard, Storage
+from headwater.jetstream.streams.look_ahead import IN_FLIGHT_MESSAGES_MAX
 from headwater.jetstream.streams.publishing.batch_limits import ATOMIC_PER_STREAM_MAX, BatchLimits
-from headwater.jetstream.streams.publishing.in_flight import IN_FLIGHT_MESSAGES_MAX
 from headwater.jetstream.streams.recovery import first_unsure
 from headwater.store.log.message_log import StoreError
 from tests.kit.stream_driver import Publish, StreamDriver

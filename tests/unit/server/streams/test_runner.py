@@ -12,6 +12,7 @@ import pytest
 from headwater.base.clock import NS_PER_S
 from headwater.jetstream import error_codes
 from headwater.jetstream.account import AccountLimits
+from headwater.jetstream.streams import look_ahead
 from headwater.jetstream.streams.publishing.decision import Decision
 from headwater.runtime.fsync import FLUSH_S
 from headwater.server.configuration.options import AccountOptions, Options, UserOptions
@@ -470,8 +471,9 @@ def test_no_more_messages_wait_for_the_disk_than_recovery_looks_at(
     world: StreamWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(stream_runner, "IN_FLIGHT_MESSAGES_MAX", 3)
+    monkeypatch.setattr(look_ahead, "IN_FLIGHT_MESSAGES_MAX", 3)
     assert world.node.jetstream is not None
-    in_flight = world.node.jetstream.accounts["$G"].streams["S"].in_flight
+    in_flight = world.node.jetstream.accounts["$G"].streams["S"].look_ahead
     first = [world.push("s.a", b"x") for _ in range(5)]
     world.settle()
     assert in_flight.messages == 3

@@ -1,8 +1,8 @@
 """Admission: the checks of all publishes of one turn to one stream, one after the other.
 
 An Admission applies the rules (`checks`, `schedule`) in the order of nats-server: a client learns
-the first of several reasons for a refusal. Accepted messages lie in an overlay over the log, so
-that each message is checked as if those before it were stored.
+the first of several reasons for a refusal. Accepted messages are added to a draft, so that
+each message is checked as if those before it were stored.
 
 Admission changes nothing: the result is records.
 """
@@ -14,10 +14,11 @@ from headwater.jetstream import header_names as names
 from headwater.jetstream.errors import ApiError
 from headwater.jetstream.records import Published, Record, Skipped
 from headwater.jetstream.streams.dedupe import ids_in
-from headwater.jetstream.streams.effects import purges_of
+from headwater.jetstream.streams.effects import Purge, purges_of
+from headwater.jetstream.streams.foreseen import Message
 from headwater.jetstream.streams.publishing import checks
 from headwater.jetstream.streams.publishing.checks import Control, DuplicateError
-from headwater.jetstream.streams.publishing.overlay import Overlay
+from headwater.jetstream.streams.publishing.draft import Draft
 from headwater.jetstream.streams.publishing.ttl import NEVER, expiry_ns, raised_to_marker
 from headwater.jetstream.streams.schedules.schedule import Copy, check_schedule, check_scheduler
 from headwater.store.disk.format import SUBJECT_BYTES_MAX
@@ -36,7 +37,6 @@ class Admission:
 
     __slots__ = (
         "_expiries_ns",
-        "_forecast",
         "_headers",
         "_is_atomic",
         "_payloads",
@@ -45,16 +45,15 @@ class Admission:
         "_server_refusal",
         "_stream",
         "_subjects",
+        "draft",
         "now_ns",
-        "overlay",
         "republished",
     )
 
     def __init__(self, stream: "Stream", now_ns: int) -> None:
         self._stream = stream
         self.now_ns = now_ns
-        self._forecast = stream.forecast()
-        self.overlay = Overlay(stream.log, stream.dedupe, stream.last_id, self._forecast)
+        self.draft = Draft(stream.look_ahead, stream.config, stream.last_id)
         self._server_refusal = stream.server_refusal()
         # Messages to republish, as subject, header and body.
         self.republished: list[tuple[bytes, bytes, bytes]] = []
@@ -86,7 +85,7 @@ class Admission:
             header = _without_request_info(header)
             control = names.read_control_headers(header)
             if checks.RULED_HEADERS.isdisjoint(control) and names.SCHEDULE not in header:
-                checks.check_duplicate(self.overlay, control, self.now_ns)
+                checks.check_duplicate(self.draft, control, self.now_ns)
             else:
                 increment = checks.check_increment(config, control, body)
                 header, control = self._ruled(subject, header, control)
@@ -97,15 +96,15 @@ class Admission:
 
     def _ruled(self, subject: bytes, header: bytes, control: Control) -> tuple[bytes, Control]:
         """Apply the rules for headers, which may add a header."""
-        config, overlay = self._stream.config, self.overlay
+        config, draft = self._stream.config, self.draft
         checks.check_expected_stream(config, control)
         checks.check_ttl_allowed(config, control)
-        checks.check_expected_subject_sequence(overlay, control, subject)
-        checks.check_expected_sequence(overlay, control)
+        checks.check_expected_subject_sequence(draft, control, subject)
+        checks.check_expected_sequence(draft, control)
         header, control = self._scheduled(subject, header, control)
         checks.check_not_sourced(control)
-        checks.check_duplicate(overlay, control, self.now_ns)
-        checks.check_expected_id(overlay, control)
+        checks.check_duplicate(draft, control, self.now_ns)
+        checks.check_expected_id(draft, control)
         checks.check_rollup(config, control)
         return header, control
 
@@ -115,7 +114,7 @@ class Admission:
         The rules are applied in another order, and messages of an atomic batch have rules among
         themselves. The batch itself applies the rules for an arriving message.
         """
-        stream, overlay = self._stream, self.overlay
+        stream, draft = self._stream, self.draft
         config = stream.config
         subject = stream.transformed(subject)
         header = _without_request_info(header)
@@ -127,20 +126,20 @@ class Admission:
         increment = checks.check_increment(config, control, body)
         checks.check_expected_stream(config, control)
         checks.check_ttl_in_batch(config, control)
-        checks.check_duplicate(overlay, control, self.now_ns)
+        checks.check_duplicate(draft, control, self.now_ns)
         checks.check_not_sourced(control)
         if config.allow_msg_counter:
             header, body = self._counted(subject, header, body, increment)
         if self._is_atomic:
-            checks.check_sequences_in_batch(overlay, control, subject)
+            checks.check_sequences_in_batch(draft, control, subject)
         else:
-            checks.check_expected_sequence(overlay, control)
-            checks.check_expected_subject_sequence(overlay, control, subject)
-            checks.check_expected_id(overlay, control)
+            checks.check_expected_sequence(draft, control)
+            checks.check_expected_subject_sequence(draft, control, subject)
+            checks.check_expected_id(draft, control)
         header, control = self._scheduled(subject, header, control)
         checks.check_rollup(config, control)
         if self._is_atomic:
-            checks.check_rollup_in_batch(overlay, control, subject)
+            checks.check_rollup_in_batch(draft, control, subject)
         return self._accept_within_limits(subject, header, body, control, is_in_batch=True)
 
     def admit_together(self, messages: list[tuple[bytes, bytes, bytes]]) -> int:
@@ -150,16 +149,16 @@ class Admission:
         """
         self._end_record()
         if self._take_all(messages):
-            return self.overlay.next_sequence - 1
+            return self.draft.next_sequence - 1
         records, republished = len(self._records), len(self.republished)
-        self.overlay = self.overlay.begin()
+        begin = self.draft.begin_batch()
         self._is_atomic = True
         last = 0
         try:
             for subject, header, body in messages:
                 last = self.admit_in_batch(subject, header, body)
         except (ApiError, DuplicateError) as reason:
-            self.overlay = self.overlay.dropped()
+            self.draft.go_back(begin)
             del self._records[records:], self.republished[republished:]
             self._begin_record()
             if isinstance(reason, ApiError):
@@ -168,12 +167,11 @@ class Admission:
             raise ApiError.of(duplicate) from None
         finally:
             self._is_atomic = False
-        self.overlay = self.overlay.merged()
         return last
 
     def _take_all(self, messages: list[tuple[bytes, bytes, bytes]]) -> bool:
         """Accept a whole batch if no message needs a check of its own. Returns whether it did."""
-        stream, overlay = self._stream, self.overlay
+        stream, draft = self._stream, self.draft
         if not stream.takes_plain or stream.looks_at_contents:
             return False
         subjects, headers, bodies = map(list, zip(*messages, strict=True))
@@ -183,13 +181,14 @@ class Admission:
             return False
         ids = ids_in(headers)
         sizes = [*map(stream.stored_size, subjects, headers, bodies)]
-        if max(sizes) > checks.RECORD_BYTES_MAX or not overlay.are_new(ids):
+        if max(sizes) > checks.RECORD_BYTES_MAX or not draft.are_new(ids):
             return False
         try:
-            stream.check_account_limits(overlay.byte_count + sum(sizes))
+            stream.check_account_limits(draft.byte_count + sum(sizes))
         except ApiError:
             return False
-        overlay.add_all(subjects, sizes, ids)
+        for message_id, *message in zip(ids, subjects, sizes, headers, bodies, strict=True):
+            draft.add(Message(*message), message_id, [])
         self._subjects += subjects
         self._headers += headers
         self._payloads += bodies
@@ -224,7 +223,7 @@ class Admission:
         """Check the schedule headers of a message; a schedule gets a roll-up header."""
         if names.SCHEDULE not in header:
             return header, control
-        stream, overlay = self._stream, self.overlay
+        stream, draft = self._stream, self.draft
         checked = check_schedule(
             header, subject, stream.schedule_rules, self.now_ns, stream.find_zone
         )
@@ -233,7 +232,7 @@ class Admission:
             control = names.read_control_headers(header)
 
         def last_header_of(scheduler: bytes) -> bytes | None:
-            content = overlay.content_of(scheduler)
+            content = draft.messages.content_of(scheduler)
             return None if content is None else content[0]
 
         check_scheduler(header, subject, stream.schedule_rules.allowed, last_header_of)
@@ -245,7 +244,7 @@ class Admission:
         """Replace the increment of a counter by its total."""
         stream = self._stream
         return checks.counted(
-            stream.config, self.overlay, subject, header, body, increment, stream.max_payload
+            stream.config, self.draft, subject, header, body, increment, stream.max_payload
         )
 
     def check_server(self) -> None:
@@ -266,13 +265,13 @@ class Admission:
         if not stream.has_interest(subject):
             return self._skip(subject, header, control)
         size = stream.stored_size(subject, header, body)
-        stream.check_account_limits(self.overlay.byte_count + size)
+        stream.check_account_limits(self.draft.byte_count + size)
         expiry = 0
         if names.TTL in control:
             header, expiry = self._expiry(control, header)
-        if self._forecast is not None and stream.refuses_when_full:
-            rolls_up = names.ROLLUP in control
-            checks.check_room(stream.config, self._forecast, subject, size, rolls_up, is_in_batch)
+        if stream.refuses_when_full:
+            messages, rolls_up = self.draft.messages, names.ROLLUP in control
+            checks.check_room(stream.config, messages, subject, size, rolls_up, is_in_batch)
         return self._accept(subject, header, body, control, expiry)
 
     def _expiry(self, control: Control, header: bytes) -> tuple[bytes, int]:
@@ -288,38 +287,34 @@ class Admission:
     def _accept(
         self, subject: bytes, header: bytes, body: bytes, control: Control, expiry: int
     ) -> int:
-        stream, overlay = self._stream, self.overlay
+        stream = self._stream
         if stream.republisher is not None:
             self._republish(subject, header, body)
-        size = stream.stored_size(subject, header, body)
-        sequence = overlay.add(subject, size, control.get(names.MSG_ID, b""))
-        if stream.looks_at_contents:
-            overlay.keep_content(subject, header, body)
+        purges: list[Purge] = []
+        if stream.may_roll_up and control:
+            purges = purges_of(control, subject, self.draft.next_sequence, stream.config)
+            self._rolls_up |= bool(purges)
+        message = Message(subject, stream.stored_size(subject, header, body), header, body)
+        sequence = self.draft.add(message, control.get(names.MSG_ID, b""), purges)
         self._subjects.append(subject)
         self._headers.append(header)
         self._payloads.append(body)
         self._expiries_ns.append(expiry)
-        if stream.may_roll_up and control:
-            purges = purges_of(control, subject, sequence, stream.config)
-            if purges:
-                overlay.purge(purges)
-                self._rolls_up = True
         return sequence
 
     def _skip(self, subject: bytes, header: bytes, control: Control) -> int:
         """Assign a sequence to a message that no consumer is interested in."""
         self._end_record()
-        sequence = self.overlay.skip_sequence(control.get(names.MSG_ID, b""))
+        sequence = self.draft.skip(control.get(names.MSG_ID, b""))
         self._records.append(Skipped(sequence, subject, header, self.now_ns))
-        self.overlay.purge(purges_of(control, subject, sequence + 1, self._stream.config))
+        purges = purges_of(control, subject, sequence + 1, self._stream.config)
+        self.draft.messages.skip(purges)
         return sequence
 
     def _republish(self, subject: bytes, header: bytes, body: bytes) -> None:
-        stream, overlay = self._stream, self.overlay
-        last = overlay.last_sequence_of(subject)
-        message = stream.republished(
-            subject, header, body, overlay.next_sequence, last, self.now_ns
-        )
+        stream, draft = self._stream, self.draft
+        last = draft.messages.last_sequence_of(subject)
+        message = stream.republished(subject, header, body, draft.next_sequence, last, self.now_ns)
         if message is not None:
             self.republished.append(message)
 
@@ -343,7 +338,7 @@ class Admission:
             [self.now_ns] * count,
             self._expiries_ns if any(self._expiries_ns) else None,
         )
-        first = self.overlay.next_sequence - count
+        first = self.draft.next_sequence - count
         self._records.append(Published(first, batch, self._rolls_up))
         self._begin_record()
 

@@ -1,7 +1,7 @@
 """The rules that an incoming message has to meet, one function each.
 
 A rule reads a stream's configuration, the headers of the message and the stored or accepted
-messages (`Overlay`), and raises ApiError with the reason of a refusal. `Admission` decides on the
+messages (`Draft`), and raises ApiError with the reason of a refusal. `Admission` decides on the
 order of the rules: a client learns the first of several reasons.
 """
 
@@ -13,9 +13,9 @@ from headwater.jetstream import header_names as names
 from headwater.jetstream.config.stream_config import Discard, Storage, StreamConfig
 from headwater.jetstream.errors import ApiError
 from headwater.jetstream.streams.effects import may_roll_up
+from headwater.jetstream.streams.foreseen import Foreseen
 from headwater.jetstream.streams.publishing import counters
-from headwater.jetstream.streams.publishing.forecast import Forecast
-from headwater.jetstream.streams.publishing.overlay import Overlay
+from headwater.jetstream.streams.publishing.draft import Draft
 from headwater.jetstream.streams.publishing.ttl import TtlError, ttl_seconds
 from headwater.store.disk.format import SUBJECT_BYTES_MAX
 from headwater.wire.headers import VERSION
@@ -228,27 +228,27 @@ def check_rollup(config: StreamConfig, control: Control) -> None:
         raise rollup_failed(f"rollup value invalid: {quote_bytes(value.lower())}")
 
 
-def check_rollup_in_batch(overlay: Overlay, control: Control, subject: bytes) -> None:
+def check_rollup_in_batch(draft: Draft, control: Control, subject: bytes) -> None:
     """Refuse a roll-up in an atomic batch that would remove messages of the same batch."""
     value = control.get(names.ROLLUP, b"").lower()
-    if value == names.ROLLUP_SUBJECT and overlay.has_written(subject):
+    if value == names.ROLLUP_SUBJECT and draft.has_written(subject):
         raise rollup_failed("batch rollup sub invalid")
-    if value == names.ROLLUP_ALL and not overlay.is_empty:
+    if value == names.ROLLUP_ALL and not draft.is_batch_empty:
         raise rollup_failed("batch rollup all invalid")
 
 
 # --- rules for the stored messages ----------------------------------------------------------------
 
 
-def check_expected_sequence(overlay: Overlay, control: Control) -> None:
+def check_expected_sequence(draft: Draft, control: Control) -> None:
     """Refuse a message that expects another last sequence of the stream."""
     wanted = control.get(names.EXPECTED_LAST_SEQUENCE)
-    last = overlay.next_sequence - 1
+    last = draft.next_sequence - 1
     if wanted is not None and expected_number(wanted) != last:
         raise wrong_last_sequence(last)
 
 
-def check_expected_subject_sequence(overlay: Overlay, control: Control, subject: bytes) -> None:
+def check_expected_subject_sequence(draft: Draft, control: Control, subject: bytes) -> None:
     """Refuse a message that expects another last sequence of its subject, or of a given pattern."""
     wanted = control.get(names.EXPECTED_LAST_SUBJECT_SEQUENCE)
     instead = control.get(names.EXPECTED_LAST_SUBJECT_SEQUENCE_SUBJECT)
@@ -256,56 +256,56 @@ def check_expected_subject_sequence(overlay: Overlay, control: Control, subject:
         if instead is not None:
             raise ApiError.of(error_codes.STREAM_EXPECTED_LAST_SEQ_PER_SUBJECT_INVALID)
         return
-    found = overlay.last_sequence_of(subject if instead is None else instead)
+    found = draft.messages.last_sequence_of(subject if instead is None else instead)
     if expected_number(wanted) != found:
         raise wrong_last_sequence(found)
 
 
-def check_sequences_in_batch(overlay: Overlay, control: Control, subject: bytes) -> None:
+def check_sequences_in_batch(draft: Draft, control: Control, subject: bytes) -> None:
     """Refuse expectations in an atomic batch about messages of the same batch."""
-    check_expected_sequence(overlay, control)
-    if names.EXPECTED_LAST_SEQUENCE in control and not overlay.is_empty:
+    check_expected_sequence(draft, control)
+    if names.EXPECTED_LAST_SEQUENCE in control and not draft.is_batch_empty:
         raise ApiError.of(error_codes.STREAM_WRONG_LAST_SEQUENCE_CONSTANT)
     instead = control.get(names.EXPECTED_LAST_SUBJECT_SEQUENCE_SUBJECT, subject)
-    if names.EXPECTED_LAST_SUBJECT_SEQUENCE in control and overlay.has_written(instead):
+    if names.EXPECTED_LAST_SUBJECT_SEQUENCE in control and draft.has_written(instead):
         raise ApiError.of(error_codes.STREAM_WRONG_LAST_SEQUENCE_CONSTANT)
-    check_expected_subject_sequence(overlay, control, subject)
+    check_expected_subject_sequence(draft, control, subject)
 
 
-def check_duplicate(overlay: Overlay, control: Control, now_ns: int) -> None:
+def check_duplicate(draft: Draft, control: Control, now_ns: int) -> None:
     """Raises DuplicateError if the message is stored already."""
     message_id = control.get(names.MSG_ID)
-    found = 0 if message_id is None else overlay.find_id(message_id, now_ns)
+    found = 0 if message_id is None else draft.find_id(message_id, now_ns)
     if found:
         raise DuplicateError(found)
 
 
-def check_expected_id(overlay: Overlay, control: Control) -> None:
+def check_expected_id(draft: Draft, control: Control) -> None:
     """Refuse a message that expects another id of the last message."""
     wanted = control.get(names.EXPECTED_LAST_MSG_ID)
-    if wanted is not None and wanted != overlay.last_id:
-        last = overlay.last_id.decode(errors="replace")
+    if wanted is not None and wanted != draft.last_id:
+        last = draft.last_id.decode(errors="replace")
         raise ApiError.of(error_codes.STREAM_WRONG_LAST_MSG_ID, id=last)
 
 
 def check_room(
     config: StreamConfig,
-    forecast: Forecast,
+    messages: Foreseen,
     subject: bytes,
     size: int,
     rolls_up: bool,
     is_in_batch: bool,
 ) -> None:
     """Refuse a message for which a full stream with the policy discard new has no room."""
-    is_subject_full = 0 < config.max_msgs_per_subject <= forecast.count_of(subject)
+    is_subject_full = 0 < config.max_msgs_per_subject <= messages.count_of(subject)
     if is_subject_full and config.discard_new_per_subject and not rolls_up:
         raise store_failed("maximum messages per subject exceeded")
     # It replaces the oldest message of its subject, which counts outside of batches only.
     replaces = is_subject_full and not is_in_batch
-    if 0 < config.max_msgs <= forecast.messages and not replaces:
+    if 0 < config.max_msgs <= messages.messages and not replaces:
         raise store_failed("maximum messages exceeded")
-    if 0 < config.max_bytes < forecast.byte_count + size and not (
-        replaces and forecast.oldest_size_of(subject) >= size
+    if 0 < config.max_bytes < messages.byte_count + size and not (
+        replaces and messages.size_of(messages.oldest_of(subject, 1)[0]) >= size
     ):
         raise store_failed("maximum bytes exceeded")
 
@@ -322,7 +322,7 @@ def refuses_when_full(config: StreamConfig) -> bool:
 
 def counted(
     config: StreamConfig,
-    overlay: Overlay,
+    draft: Draft,
     subject: bytes,
     header: bytes,
     body: bytes,
@@ -335,7 +335,7 @@ def counted(
     if increment is None:
         raise ApiError.of(error_codes.MESSAGE_INCR_MISSING)
     try:
-        header, body = counters.increased(overlay.content_of(subject), increment, header)
+        header, body = counters.increased(draft.messages.content_of(subject), increment, header)
     except counters.CounterBrokenError:
         raise ApiError.of(error_codes.MESSAGE_COUNTER_BROKEN) from None
     if len(header) + len(body) > max_payload:

@@ -183,7 +183,7 @@ class FastBatches:
         """Process a message of a batch, and reply to it."""
 
         def reply_with(payload: bytes) -> None:
-            decision.reply(reply, payload, admission.overlay.next_sequence - 1)
+            decision.reply(reply, payload, admission.draft.next_sequence - 1)
 
         member = read_member(reply)
         try:

@@ -11,6 +11,7 @@ from headwater.go.durations import format_duration
 from headwater.jetstream import header_names as names
 from headwater.jetstream.errors import ApiError
 from headwater.jetstream.records import Removed
+from headwater.jetstream.streams.foreseen import Foreseen
 from headwater.jetstream.streams.publishing.admission import Admission
 from headwater.jetstream.streams.publishing.decision import Decision
 from headwater.jetstream.streams.publishing.ttl import NEVER, TtlError, ttl_of
@@ -138,17 +139,17 @@ class DueWork:
             b"NATS/1.0\r\nNats-Marker-Reason: MaxAge\r\nNats-TTL: %b\r\nNats-Rollup: sub\r\n\r\n"
             % ttl
         )
-        for subject in self._emptied(gone):
+        for subject in self._emptied(gone, admission.draft.messages):
             admission.place(subject, header)
 
-    def _emptied(self, gone: list[int]) -> list[bytes]:
+    def _emptied(self, gone: list[int], messages: Foreseen) -> list[bytes]:
         """The subjects without a message left whose last message was not a marker itself."""
         log = self._stream.log
         lasts: dict[bytes, int] = {}
         left: dict[bytes, int] = {}
-        for sequence in gone:
+        for sequence in filter(messages.has, gone):
             subject = log.subject_of(sequence)
-            left[subject] = left.get(subject, log.subject_extent(subject)[2]) - 1
+            left[subject] = left.get(subject, messages.count_of(subject)) - 1
             lasts[subject] = sequence
         return [
             subject

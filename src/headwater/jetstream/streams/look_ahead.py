@@ -1,0 +1,316 @@
+"""The look-ahead: records that are proposed to a stream and not yet committed.
+
+Everything that is decided rests on them: the next sequence, the message ids, and the messages as
+they will be. The log, its index and the dedupe window do not have them, so that `retreat` forgets
+the newest ones and touches nothing else.
+
+Most streams publish without conditions and have nothing in flight between two turns. So a record
+that is proposed is only queued. Ids and bytes are counted when they are first asked for, and the
+messages as they will be (`Foreseen`) are computed for turns that check messages one by one. From
+then on both are updated record by record, and dropped when nothing is in flight.
+"""
+
+from collections import deque
+from typing import Final, TypeAlias, final
+
+from headwater.base.invariants import check
+from headwater.jetstream.config.stream_config import StreamConfig
+from headwater.jetstream.records import Configured, Published, Purged, Removed, Skipped
+from headwater.jetstream.streams.dedupe import DedupeWindow, id_in, ids_in
+from headwater.jetstream.streams.foreseen import Foreseen, is_foreseeable
+from headwater.jetstream.streams.limits import OVERHEAD_BYTES_MAX, size_rule
+from headwater.jetstream.streams.log_messages import LogMessages
+from headwater.store.log.message_log import MessageLog
+
+# The limits of messages and bytes in flight: further publishes wait. Recovery relies on the first.
+IN_FLIGHT_MESSAGES_MAX: Final = 16_384
+IN_FLIGHT_BYTES_MAX: Final = 128 * 1024 * 1024
+
+# The records that a look-ahead holds; records of consumers do not change messages before they are
+# committed.
+Ahead: TypeAlias = Published | Skipped | Removed | Purged | Configured
+
+# The sequence and the timestamp of the message with an id.
+_Id: TypeAlias = tuple[int, int]
+
+
+@final
+class _Counted:
+    """The bytes of a record, and its ids with the entries that they replaced."""
+
+    __slots__ = ("byte_count", "ids")
+
+    def __init__(self, byte_count: int, ids: list[tuple[bytes, _Id | None]]) -> None:
+        self.byte_count = byte_count
+        self.ids = ids
+
+
+@final
+class LookAhead:
+    """The records in flight of one stream, oldest first."""
+
+    __slots__ = (
+        "_byte_count",
+        "_committed",
+        "_counted",
+        "_dedupe",
+        "_foreseen",
+        "_ids",
+        "_log",
+        "_messages",
+        "_records",
+        "_size",
+        "_uncounted",
+        "_unforeseeable",
+        "_unforeseen",
+        "messages",
+    )
+
+    def __init__(
+        self, log: MessageLog, messages: LogMessages, dedupe: DedupeWindow, config: StreamConfig
+    ) -> None:
+        self._log = log
+        self._messages = messages
+        self._dedupe = dedupe
+        # The storage of a stream never changes.
+        self._size = size_rule(config.storage)
+        self._records: deque[Ahead] = deque()
+        # The number of messages in the records, and of records whose effects are not foreseen.
+        self.messages = 0
+        self._unforeseeable = 0
+        # The last sequence of the last committed record.
+        self._committed = 0
+        # The ids and bytes of the oldest records, and the records that are not counted yet.
+        self._ids: dict[bytes, _Id] = {}
+        self._byte_count = 0
+        self._counted: deque[_Counted] = deque()
+        self._uncounted: deque[Ahead] = deque()
+        # The messages as they will be, and the records that they do not include yet.
+        self._foreseen: Foreseen | None = None
+        self._unforeseen: deque[Ahead] = deque()
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    # --- records -------------------------------------------------------------------------------
+
+    @property
+    def oldest(self) -> Ahead | None:
+        """The record that is committed next."""
+        return self._records[0] if self._records else None
+
+    def propose(self, record: Ahead) -> None:
+        """Add a record."""
+        self._records.append(record)
+        self._uncounted.append(record)
+        if self._foreseen is not None:
+            self._unforeseen.append(record)
+        if isinstance(record, Published):
+            self.messages += len(record.batch.subjects)
+        elif not is_foreseeable(record):
+            self._unforeseeable += 1
+
+    def commit_oldest(self) -> None:
+        """Drop the oldest record, because the log has its messages and lacks those it removes."""
+        record = self._records.popleft()
+        if isinstance(record, Published):
+            self.messages -= len(record.batch.subjects)
+        if self._counted:
+            self._drop_counted(self._counted.popleft(), record)
+        else:
+            self._uncounted.popleft()
+        if self._foreseen is not None:
+            self._commit_foreseen(record)
+        if isinstance(record, Published | Skipped):
+            self._committed = record.last_sequence
+        elif not is_foreseeable(record):
+            self._unforeseeable -= 1
+
+    def _commit_foreseen(self, record: Ahead) -> None:
+        is_included = len(self._unforeseen) <= len(self._records)
+        if self._foreseen is None or not self._records or not is_included:
+            self._forget_foreseen()
+        elif is_foreseeable(record):
+            self._foreseen.commit_oldest()
+        else:
+            self._forget_foreseen()
+
+    def retreat(self, count: int) -> list[Ahead]:
+        """Forget the newest records. Returns them, newest first."""
+        check(count <= len(self._records), "only records in flight are forgotten")
+        return [self._retreat_one() for _ in range(count)]
+
+    def retreat_to(self, sequence: int) -> list[Ahead]:
+        """Forget the newest records, up to the last that assigns `sequence` or one before it."""
+        forgotten = []
+        while self._records and self.next_sequence - 1 > sequence:
+            forgotten.append(self._retreat_one())
+        return forgotten
+
+    def clear(self) -> None:
+        """Forget all records."""
+        self.retreat(len(self._records))
+
+    def _retreat_one(self) -> Ahead:
+        record = self._records.pop()
+        if isinstance(record, Published):
+            self.messages -= len(record.batch.subjects)
+        elif not is_foreseeable(record):
+            self._unforeseeable -= 1
+        if self._uncounted:
+            self._uncounted.pop()
+        else:
+            self._undo_counted(self._counted.pop())
+        if self._unforeseen:
+            self._unforeseen.pop()
+        elif self._foreseen is not None:
+            self._foreseen.retreat()
+        if not self._records:
+            self._forget_foreseen()
+        return record
+
+    def log_changed(self) -> None:
+        """Note that the log has changed otherwise than by the oldest record."""
+        # Without limits and roll-ups, records have the same effects on other messages.
+        if self._foreseen is not None and self._foreseen.removes:
+            self._forget_foreseen()
+
+    def _forget_foreseen(self) -> None:
+        self._foreseen = None
+        self._unforeseen.clear()
+
+    # --- what is in flight ---------------------------------------------------------------------
+
+    @property
+    def next_sequence(self) -> int:
+        """The sequence of the next message."""
+        for record in reversed(self._records):
+            if isinstance(record, Published | Skipped):
+                return record.last_sequence + 1
+        return self._log.last_sequence + 1
+
+    @property
+    def last_ns(self) -> int:
+        """When the last sequence was assigned; 0 if that is not known."""
+        for record in reversed(self._records):
+            if isinstance(record, Published):
+                return record.batch.timestamps_ns[-1]
+            if isinstance(record, Skipped):
+                return record.timestamp_ns
+        return self._log.index.last_timestamp_ns
+
+    def last_id(self, committed: bytes) -> bytes:
+        """The id of the last message, empty if it had none; `committed` is that of the log."""
+        for record in reversed(self._records):
+            if isinstance(record, Published):
+                return id_in(record.batch.headers[-1])
+            if isinstance(record, Skipped):
+                return id_in(record.header)
+        return committed
+
+    @property
+    def byte_count(self) -> int:
+        """The bytes of the messages in flight."""
+        self._count()
+        return self._byte_count
+
+    @property
+    def is_full(self) -> bool:
+        """Whether further publishes have to wait."""
+        return self.messages >= IN_FLIGHT_MESSAGES_MAX or self.byte_count >= IN_FLIGHT_BYTES_MAX
+
+    @property
+    def needs_commit(self) -> bool:
+        """Whether publishes have to wait: the effects of a record in flight are not foreseen."""
+        return self._unforeseeable > 0
+
+    # --- ids -----------------------------------------------------------------------------------
+
+    @property
+    def keeps_ids(self) -> bool:
+        """Whether ids count at all."""
+        return self._dedupe.window_ns > 0
+
+    def find_id(self, message_id: bytes, now_ns: int) -> int:
+        """The sequence of the message with this id; 0 if no such message is within the window."""
+        self._count()
+        found = self._ids.get(message_id)
+        if found is None:
+            return self._dedupe.find(message_id, now_ns)
+        sequence, timestamp_ns = found
+        return sequence if now_ns - timestamp_ns < self._dedupe.window_ns else 0
+
+    def are_new(self, ids: list[bytes]) -> bool:
+        """Whether no id stands here twice or is known already; empty ids do not count."""
+        self._count()
+        return self._dedupe.are_new(ids) and (
+            not self._ids or self._ids.keys().isdisjoint(filter(None, ids))
+        )
+
+    def _count(self) -> None:
+        """Count the ids and bytes of records that were proposed since the last time."""
+        while self._uncounted:
+            record = self._uncounted.popleft()
+            counted = _Counted(_byte_count(record), [])
+            self._byte_count += counted.byte_count
+            for message_id, sequence, timestamp_ns in _ids_of(record):
+                counted.ids.append((message_id, self._ids.get(message_id)))
+                self._ids[message_id] = (sequence, timestamp_ns)
+            self._counted.append(counted)
+
+    def _drop_counted(self, counted: _Counted, record: Ahead) -> None:
+        """Drop the ids of a committed record, unless later records have them too."""
+        self._byte_count -= counted.byte_count
+        if isinstance(record, Published | Skipped):
+            for message_id, _ in counted.ids:
+                found = self._ids.get(message_id)
+                if found is not None and found[0] <= record.last_sequence:
+                    del self._ids[message_id]
+
+    def _undo_counted(self, counted: _Counted) -> None:
+        self._byte_count -= counted.byte_count
+        for message_id, before in reversed(counted.ids):
+            # The record with the entry before may be committed by now.
+            if before is None or before[0] <= self._committed:
+                self._ids.pop(message_id, None)
+            else:
+                self._ids[message_id] = before
+
+    # --- messages ------------------------------------------------------------------------------
+
+    def foreseen(self, config: StreamConfig) -> Foreseen:
+        """The messages after all records, for a turn to build on.
+
+        The next call undoes what the turn has added.
+        """
+        if not self._records:
+            return Foreseen(self._messages, config)
+        if self._foreseen is None:
+            self._foreseen = Foreseen(self._messages, config)
+            self._unforeseen.extend(self._records)
+        self._foreseen.go_back(0)
+        while self._unforeseen:
+            self._foreseen.follow(self._unforeseen.popleft(), self._size)
+        return self._foreseen
+
+
+def _byte_count(record: Ahead) -> int:
+    """The bytes of a record in memory, about as many as its messages count in a log."""
+    if not isinstance(record, Published):
+        return 0
+    batch = record.batch
+    sizes = (sum(map(len, column)) for column in (batch.subjects, batch.headers, batch.payloads))
+    return sum(sizes) + OVERHEAD_BYTES_MAX * len(batch.subjects)
+
+
+def _ids_of(record: Ahead) -> list[tuple[bytes, int, int]]:
+    """The id, sequence and timestamp of the messages of a record that have an id."""
+    if isinstance(record, Skipped):
+        message_id = id_in(record.header)
+        return [(message_id, record.first_sequence, record.timestamp_ns)] if message_id else []
+    if not isinstance(record, Published) or not any(record.batch.headers):
+        return []
+    ids, times_ns = ids_in(record.batch.headers), record.batch.timestamps_ns
+    sequences = range(record.first_sequence, record.last_sequence + 1)
+    found = zip(ids, sequences, times_ns, strict=True)
+    return [each for each in found if each[0]]

@@ -1,0 +1,91 @@
+"""Records in flight; tests/properties/test_look_ahead.py compares them with applied ones."""
+
+from typing import Any
+
+from headwater.jetstream.config.stream_config import Storage, StreamConfig
+from headwater.jetstream.records import Configured, Published, Purged, Skipped
+from headwater.jetstream.streams import look_ahead
+from headwater.jetstream.streams.dedupe import DedupeWindow
+from headwater.jetstream.streams.limits import NOTHING_UNCOMMITTED
+from headwater.jetstream.streams.log_messages import LogMessages
+from headwater.jetstream.streams.look_ahead import LookAhead
+from headwater.store.log.memory_log import MemoryLog
+from headwater.store.log.message_log import Batch
+
+WINDOW_NS = 100
+CONFIG = StreamConfig(name="S", storage=Storage.MEMORY)
+
+
+def header(message_id: bytes) -> bytes:
+    return b"NATS/1.0\r\nNats-Msg-Id: %b\r\n\r\n" % message_id if message_id else b""
+
+
+def published(first: int, *ids: bytes, now_ns: int = 1) -> Published:
+    count = len(ids)
+    batch = Batch([b"a"] * count, [*map(header, ids)], [b"x"] * count, [now_ns] * count)
+    return Published(first, batch)
+
+
+def ahead_of(*records: Any) -> LookAhead:
+    log = MemoryLog()
+    dedupe = DedupeWindow(WINDOW_NS)
+    found = LookAhead(log, LogMessages(log, lambda: NOTHING_UNCOMMITTED), dedupe, CONFIG)
+    for record in records:
+        found.propose(record)
+    return found
+
+
+def test_nothing_in_flight_is_the_log() -> None:
+    ahead = ahead_of()
+    assert (len(ahead), ahead.messages, ahead.next_sequence, ahead.oldest) == (0, 0, 1, None)
+    assert (ahead.last_id(b"x"), ahead.last_ns, ahead.byte_count) == (b"x", 0, 0)
+
+
+def test_the_next_sequence_and_the_last_id_follow_the_newest_message() -> None:
+    ahead = ahead_of(published(1, b"x", b"y"), Skipped(3, b"a", header(b"z"), 7), Purged(b">"))
+    assert (ahead.next_sequence, ahead.last_id(b""), ahead.last_ns) == (4, b"z", 7)
+    assert (len(ahead), ahead.messages) == (3, 2)
+
+
+def test_ids_in_flight_count_within_the_window() -> None:
+    ahead = ahead_of(published(1, b"x", b""), Skipped(3, b"a", header(b"z"), 7))
+    assert (ahead.find_id(b"x", 2), ahead.find_id(b"z", 8), ahead.find_id(b"y", 2)) == (1, 3, 0)
+    assert ahead.find_id(b"x", 1 + WINDOW_NS) == 0
+    assert ahead.are_new([b"y", b"", b""])
+    assert not ahead.are_new([b"x"])
+    assert not ahead.are_new([b"y", b"y"])
+
+
+def test_a_retreat_gives_an_id_back_to_the_message_that_had_it_before() -> None:
+    ahead = ahead_of(published(1, b"x"), published(2, b"x"))
+    assert ahead.find_id(b"x", 2) == 2
+    forgotten = ahead.retreat(1)
+    assert [each.first_sequence for each in forgotten if isinstance(each, Published)] == [2]
+    assert ahead.find_id(b"x", 2) == 1
+    ahead.clear()
+    assert (ahead.find_id(b"x", 2), ahead.next_sequence, ahead.byte_count) == (0, 1, 0)
+
+
+def test_a_retreat_keeps_records_up_to_a_sequence() -> None:
+    ahead = ahead_of(published(1, b"x", b"y"), published(3, b"z"), Purged(b">"))
+    ahead.retreat_to(2)
+    assert (len(ahead), ahead.next_sequence) == (1, 3)
+    ahead.retreat_to(1)
+    assert len(ahead) == 0
+
+
+def test_some_records_have_to_be_committed_before_publishes_go_on() -> None:
+    ahead = ahead_of(published(1, b"x"), Configured(CONFIG, 1))
+    assert ahead.needs_commit
+    ahead.retreat(1)
+    assert not ahead.needs_commit
+
+
+def test_messages_and_bytes_in_flight_are_bounded(monkeypatch: Any) -> None:
+    ahead = ahead_of(published(1, b"x", b"y"))
+    assert not ahead.is_full
+    monkeypatch.setattr(look_ahead, "IN_FLIGHT_MESSAGES_MAX", 2)
+    assert ahead.is_full
+    monkeypatch.setattr(look_ahead, "IN_FLIGHT_MESSAGES_MAX", 3)
+    monkeypatch.setattr(look_ahead, "IN_FLIGHT_BYTES_MAX", ahead.byte_count)
+    assert ahead.is_full
