@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from headwater.jetstream.config.stream_config import Storage
 from headwater.jetstream.header_names import MSG_ID, read_control_headers
 from headwater.jetstream.streams.dedupe import DedupeWindow, id_in, ids_in
-from headwater.jetstream.streams.publishing.admission import Admission
+from headwater.jetstream.streams.publishing import checks
 from headwater.jetstream.streams.publishing.checks import BATCH_LINES, ID_LINES, hold_only
 from headwater.wire.headers import without_status
 from tests.kit.stream_driver import Publish, StreamDriver
@@ -150,7 +150,7 @@ def test_a_batch_taken_at_once_is_as_one_that_is_looked_at(
         looked_at.advance(seconds)
         turn = [*batch_of(number, messages, commit), *others]
         at_once.publish_together(turn)
-        with patch.object(Admission, "_take_all", lambda self, messages: False):
+        with patch.object(checks, "pass_all_in_batch", lambda *_: False):
             looked_at.publish_together(turn)
     at_once.check()
     assert at_once.stream.dump(at_once.now_ns) == looked_at.stream.dump(looked_at.now_ns)

@@ -12,8 +12,14 @@ from unittest.mock import patch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from headwater.jetstream.config.stream_config import Retention, Storage
+from headwater.jetstream.config.stream_config import (
+    Republish,
+    Retention,
+    Storage,
+    SubjectTransformConfig,
+)
 from headwater.jetstream.streams import foreseen, removal
+from headwater.jetstream.streams.publishing import checks
 from headwater.jetstream.streams.stream import Stream
 from headwater.store.log import memory_log as memory
 from headwater.store.log import message_log
@@ -125,3 +131,54 @@ def test_messages_that_only_become_visible_are_applied_as_all_others(
         at_length = one_by_one(Storage.MEMORY, config, messages)
     assert texts(shortly.answers) == texts(at_length.answers)
     assert dump_of(shortly) == dump_of(at_length)
+
+
+PLAIN: Final = st.lists(
+    st.builds(
+        Publish,
+        st.sampled_from(["S.a", "S.b", "S.a.b", "S." + "x" * 70_000]),
+        st.sampled_from([b"", b"x" * 40, b"x" * 90]),
+        st.sampled_from([{}, {}, {"Nats-Msg-Id": "x"}, {"Nats-Msg-Id": "y"}, {"Own": "z"}]),
+    ),
+    max_size=4,
+)
+MORE_CONFIGS: Final = st.sampled_from(
+    [
+        {"sealed": True},
+        {"max_msg_size": 60},
+        {"no_ack": True},
+        {"duplicate_window": 10**9},
+        {"republish": Republish(src="S.a", dest="R.a")},
+        {"subject_transform": SubjectTransformConfig(src="S.a", dest="S.c")},
+    ]
+)
+
+
+@settings(deadline=None)
+@given(
+    config=st.one_of(IN_FLIGHT_CONFIGS, MORE_CONFIGS),
+    turns=st.lists(st.one_of(PLAIN, MESSAGES), max_size=5),
+    waits=st.booleans(),
+)
+def test_publishes_accepted_together_are_decided_as_all_others(
+    config: dict[str, Any], turns: list[list[Publish]], waits: bool
+) -> None:
+    def decided() -> StreamDriver:
+        driver = StreamDriver(Storage.MEMORY, allow_atomic=True, **config)
+        if waits:
+            driver.hold()
+        for messages in filter(None, turns):
+            driver.publish_together(messages)
+            driver.now_ns += 10**8
+        driver.release()
+        return driver
+
+    together = decided()
+    with ExitStack() as stack:
+        for name in ("pass_all", "pass_all_in_batch"):
+            stack.enter_context(patch.object(checks, name, lambda *_: False))
+        singly = decided()
+    together.check()
+    assert together.answers == singly.answers
+    assert together.republished == singly.republished
+    assert dump_of(together) == dump_of(singly)

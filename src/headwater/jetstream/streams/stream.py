@@ -56,14 +56,10 @@ from headwater.jetstream.streams.limits import (
 )
 from headwater.jetstream.streams.log_messages import LogMessages
 from headwater.jetstream.streams.look_ahead import LookAhead
+from headwater.jetstream.streams.publishing import checks
 from headwater.jetstream.streams.publishing.admission import Admission
 from headwater.jetstream.streams.publishing.atomic_batch import AtomicBatches
-from headwater.jetstream.streams.publishing.checks import (
-    ID_LINES,
-    DuplicateError,
-    hold_only,
-    refuses_when_full,
-)
+from headwater.jetstream.streams.publishing.checks import DuplicateError, refuses_when_full
 from headwater.jetstream.streams.publishing.decision import Decision, Incoming
 from headwater.jetstream.streams.publishing.fast_batch import SUFFIX as FAST_SUFFIX
 from headwater.jetstream.streams.publishing.fast_batch import FastBatches, is_fast
@@ -75,7 +71,6 @@ from headwater.jetstream.streams.schedules.due import DueWork
 from headwater.jetstream.streams.schedules.schedule import ScheduleRules, ZoneFinder
 from headwater.jetstream.streams.schedules.scheduling import Scheduling
 from headwater.jetstream.streams.view import StreamView
-from headwater.store.disk.format import SUBJECT_BYTES_MAX
 from headwater.store.log.message_log import (
     ALL_SUBJECTS,
     Batch,
@@ -85,9 +80,6 @@ from headwater.store.log.message_log import (
 from headwater.subjects.grammar import has_wildcard
 from headwater.subjects.transform import SubjectTransform, TransformError
 from headwater.wire.headers import value_of, without_status
-
-# Larger payloads are checked against the size of a record.
-LARGE_PAYLOAD_BYTES: Final = 16 * 1024 * 1024
 
 # Part of an ack, with the blank that nats-server writes.
 _DUPLICATE: Final = b',"duplicate": true'
@@ -171,19 +163,12 @@ class Stream(StreamView):
             or config.allow_msg_schedules
             or config.retention is Retention.INTEREST
         )
-        # Whether the checks of a message read the content of others.
-        self.looks_at_contents = config.allow_msg_counter or config.allow_msg_schedules
         domain = self.host.server.domain
         member = b'"domain":%b,' % write(domain) if domain else b""
         self._ack_begins = b'{"stream":%b,%b"seq":' % (write(self.name), member)
         # Whether a message without headers, or with a new id, needs no check of its own.
-        self.takes_plain = not (
-            config.sealed
-            or config.allow_msg_counter
-            or config.retention is Retention.INTEREST
-            or self._transform is not None
-            or self.republisher is not None
-            or self.refuses_when_full
+        self.takes_plain = (
+            checks.takes_unseen(config) and self._transform is None and self.republisher is None
         )
 
     def _transform_of(self, config: StreamConfig) -> SubjectTransform | None:
@@ -243,11 +228,8 @@ class Stream(StreamView):
         """Decide about publishes: records for those accepted, replies for all that asked."""
         now_ns = self._stream_time(now_ns)
         decision = Decision()
-        if self.takes_plain and self._are_plain(incoming):
-            headers, bodies = incoming.parted()
-            if self._have_new_ids(headers):
-                self._accept_all(incoming, headers, bodies, now_ns, decision)
-                return decision
+        if self.takes_plain and self._accepts_all(incoming, now_ns, decision):
+            return decision
         admission = Admission(self, now_ns)
         for subject, reply, header_size, payload in zip(
             incoming.subjects,
@@ -284,16 +266,16 @@ class Stream(StreamView):
                 return position, pattern
         return None
 
-    def _are_plain(self, incoming: Incoming) -> bool:
-        """Whether no publish needs a check: sizes are in range, and none is of a fast batch."""
-        payloads = incoming.payloads
+    def _accepts_all(self, incoming: Incoming, now_ns: int, decision: Decision) -> bool:
+        """Accept publishes if none needs a check of its own. Returns whether it did."""
+        subjects, payloads = incoming.subjects, incoming.payloads
         if FAST_SUFFIX in b" ".join(filter(None, incoming.replies)):
             return False
-        largest, limit = max(map(len, payloads)), self.config.max_msg_size
-        if 0 <= limit < largest or largest > LARGE_PAYLOAD_BYTES:
-            return False
-        subject_bytes = sum(map(len, incoming.subjects))
-        if subject_bytes > SUBJECT_BYTES_MAX < max(map(len, incoming.subjects)):
+        subject_bytes, largest = sum(map(len, subjects)), max(map(len, payloads))
+        headers, bodies = incoming.parted()
+        if not checks.pass_all(
+            self.config, self.look_ahead, subjects, headers, subject_bytes, largest
+        ):
             return False
         size = sum(map(len, payloads)) + subject_bytes
         try:
@@ -301,13 +283,8 @@ class Stream(StreamView):
             self.check_account_limits(size + len(payloads) * OVERHEAD_BYTES_MAX)
         except ApiError:
             return False
+        self._accept_all(incoming, headers, bodies, now_ns, decision)
         return True
-
-    def _have_new_ids(self, headers: list[bytes]) -> bool:
-        """Whether no header has a rule to check, and no id in them was seen before."""
-        if not any(headers):
-            return True
-        return hold_only(headers, ID_LINES) and self.look_ahead.are_new(ids_in(headers))
 
     def _accept_all(
         self,
@@ -317,7 +294,7 @@ class Stream(StreamView):
         now_ns: int,
         decision: Decision,
     ) -> None:
-        """Accept publishes that need no check of their own."""
+        """Add the record and the replies of publishes that need no check of their own."""
         count = len(incoming.subjects)
         first = self.look_ahead.next_sequence
         batch = Batch(incoming.subjects, headers, bodies, [now_ns] * count)

@@ -21,7 +21,6 @@ from headwater.jetstream.streams.publishing.checks import Control, DuplicateErro
 from headwater.jetstream.streams.publishing.draft import Draft
 from headwater.jetstream.streams.publishing.ttl import NEVER, expiry_ns, raised_to_marker
 from headwater.jetstream.streams.schedules.schedule import Copy, check_schedule, check_scheduler
-from headwater.store.disk.format import SUBJECT_BYTES_MAX
 from headwater.store.log.message_log import Batch
 from headwater.wire.headers import without
 
@@ -172,22 +171,18 @@ class Admission:
     def _take_all(self, messages: list[tuple[bytes, bytes, bytes]]) -> bool:
         """Accept a whole batch if no message needs a check of its own. Returns whether it did."""
         stream, draft = self._stream, self.draft
-        if not stream.takes_plain or stream.looks_at_contents:
-            return False
         subjects, headers, bodies = map(list, zip(*messages, strict=True))
-        if max(map(len, subjects)) > SUBJECT_BYTES_MAX:
-            return False
-        if not checks.hold_only(headers, checks.BATCH_LINES):
-            return False
-        ids = ids_in(headers)
         sizes = [*map(stream.stored_size, subjects, headers, bodies)]
-        if max(sizes) > checks.RECORD_BYTES_MAX or not draft.are_new(ids):
+        if not stream.takes_plain or not checks.pass_all_in_batch(
+            draft, subjects, headers, sum(map(len, subjects)), max(sizes)
+        ):
             return False
         try:
             stream.check_account_limits(draft.byte_count + sum(sizes))
         except ApiError:
             return False
-        for message_id, *message in zip(ids, subjects, sizes, headers, bodies, strict=True):
+        columns = zip(subjects, sizes, headers, bodies, strict=True)
+        for message_id, message in zip(ids_in(headers), columns, strict=True):
             draft.add(Message(*message), message_id, [])
         self._subjects += subjects
         self._headers += headers

@@ -10,10 +10,12 @@ from typing import Final, TypeAlias
 from headwater.go.quoting import quote_bytes
 from headwater.jetstream import error_codes
 from headwater.jetstream import header_names as names
-from headwater.jetstream.config.stream_config import Discard, Storage, StreamConfig
+from headwater.jetstream.config.stream_config import Discard, Retention, Storage, StreamConfig
 from headwater.jetstream.errors import ApiError
+from headwater.jetstream.streams.dedupe import ids_in
 from headwater.jetstream.streams.effects import may_roll_up
 from headwater.jetstream.streams.foreseen import Foreseen
+from headwater.jetstream.streams.look_ahead import LookAhead
 from headwater.jetstream.streams.publishing import counters
 from headwater.jetstream.streams.publishing.draft import Draft
 from headwater.jetstream.streams.publishing.ttl import TtlError, ttl_seconds
@@ -26,6 +28,8 @@ Control: TypeAlias = dict[bytes, bytes]
 HEADER_BYTES_MAX: Final = 65_535
 # The largest record of nats-server's file store.
 RECORD_BYTES_MAX: Final = 32 * 1024 * 1024
+# Larger payloads are compared with the size of a record one by one.
+LARGE_PAYLOAD_BYTES: Final = 16 * 1024 * 1024
 SEQUENCE_MASK: Final = (1 << 64) - 1
 # 10 to the power of 64 is a multiple of 2 to the power of 64: further digits have no effect.
 _DIGITS_IN_64_BITS: Final = 64
@@ -106,28 +110,18 @@ def check_subject_size(subject: bytes) -> None:
 
 def check_message_size(config: StreamConfig, header: bytes, body: bytes) -> None:
     """Refuse a message whose header and body exceed the stream's limit."""
-    if 0 <= config.max_msg_size < len(header) + len(body):
+    if _exceeds_message_size(config, len(header) + len(body)):
         raise ApiError.of(error_codes.STREAM_MESSAGE_EXCEEDS_MAXIMUM)
+
+
+def _exceeds_message_size(config: StreamConfig, size: int) -> bool:
+    return 0 <= config.max_msg_size < size
 
 
 def check_header_size(header: bytes) -> None:
     """Refuse a header block above the limit of headers."""
     if len(header) > HEADER_BYTES_MAX:
         raise ApiError.of(error_codes.STREAM_HEADER_EXCEEDS_MAXIMUM)
-
-
-def hold_only(headers: list[bytes], lines: tuple[bytes, ...]) -> bool:
-    """Whether no rule reads these headers: of all known headers they have `lines` at most.
-
-    All headers are searched together. A header that only seems to have more, such as one whose id
-    looks like a header name, is checked by itself, which is slower and has the same result.
-    """
-    joined = b"".join(headers)
-    return (
-        joined.count(_KNOWN_BEGINS) == sum(map(joined.count, lines))
-        and max(map(len, headers)) <= HEADER_BYTES_MAX
-        and all(header.startswith(_HEADER_BEGINS) for header in headers if header)
-    )
 
 
 # --- rules for headers ----------------------------------------------------------------------------
@@ -314,6 +308,83 @@ def refuses_when_full(config: StreamConfig) -> bool:
     """Whether a stream may have no room for a message."""
     return config.discard is Discard.NEW and (
         config.max_msgs > 0 or config.max_bytes > 0 or config.discard_new_per_subject
+    )
+
+
+# --- many messages at once ------------------------------------------------------------------------
+#
+# Most messages have nothing that a rule refuses. These functions tell so for many of them together,
+# without a call for each; a message that only seems to need a check gets the same result from it.
+
+
+def takes_unseen(config: StreamConfig) -> bool:
+    """Whether messages without headers, or with new ids, pass the rules for stored messages.
+
+    Stands for `check_not_sealed`, `check_room`, `counted` and the interest of consumers.
+    """
+    return not (
+        config.sealed
+        or config.allow_msg_counter
+        or config.retention is Retention.INTEREST
+        or refuses_when_full(config)
+    )
+
+
+def pass_all(
+    config: StreamConfig,
+    known: Draft | LookAhead,
+    subjects: list[bytes],
+    headers: list[bytes],
+    subject_bytes: int,
+    largest: int,
+) -> bool:
+    """Whether publishes pass `check_arrival`, the rules for headers and `check_duplicate`.
+
+    `subject_bytes` is the size of all subjects, `largest` that of the largest header with its body.
+    """
+    return (
+        not _exceeds_message_size(config, largest)
+        and _records_pass(subjects, subject_bytes, largest)
+        and _headers_pass(known, headers, ID_LINES)
+    )
+
+
+def pass_all_in_batch(
+    known: Draft | LookAhead,
+    subjects: list[bytes],
+    headers: list[bytes],
+    subject_bytes: int,
+    largest: int,
+) -> bool:
+    """Whether the messages of an atomic batch pass `check_record_size` and all rules behind it."""
+    return _records_pass(subjects, subject_bytes, largest) and _headers_pass(
+        known, headers, BATCH_LINES
+    )
+
+
+def _records_pass(subjects: list[bytes], subject_bytes: int, largest: int) -> bool:
+    """Whether all messages are within the limits of `check_record_size`."""
+    return largest <= LARGE_PAYLOAD_BYTES and (
+        subject_bytes <= SUBJECT_BYTES_MAX or max(map(len, subjects)) <= SUBJECT_BYTES_MAX
+    )
+
+
+def _headers_pass(known: Draft | LookAhead, headers: list[bytes], lines: tuple[bytes, ...]) -> bool:
+    """Whether no rule reads these headers, and no id in them was seen before."""
+    return not any(headers) or (hold_only(headers, lines) and known.are_new(ids_in(headers)))
+
+
+def hold_only(headers: list[bytes], lines: tuple[bytes, ...]) -> bool:
+    """Whether no rule reads these headers: of all known headers they have `lines` at most.
+
+    All headers are searched together. A header that only seems to have more, such as one whose id
+    looks like a header name, is checked by itself, which is slower and has the same result.
+    """
+    joined = b"".join(headers)
+    return (
+        joined.count(_KNOWN_BEGINS) == sum(map(joined.count, lines))
+        and max(map(len, headers)) <= HEADER_BYTES_MAX
+        and all(header.startswith(_HEADER_BEGINS) for header in headers if header)
     )
 
 
