@@ -8,9 +8,10 @@ that follows from the state. `headwater.jetstream.codec` has the bytes of every 
 
 from typing import TypeAlias, final
 
+from headwater.base.invariants import check
 from headwater.jetstream.config.stream_config import StreamConfig
 from headwater.jetstream.consumers.records import ConsumerRecord
-from headwater.store.log.message_log import Batch
+from headwater.store.log.message_log import Batch, EncodedBatch
 
 
 @final
@@ -48,6 +49,15 @@ class Published:
     def last_sequence(self) -> int:
         """The sequence of the last message."""
         return self.first_sequence + len(self.batch.subjects) - 1
+
+    @property
+    def encoded_batch(self) -> EncodedBatch:
+        """The messages of an encoded record, for `MessageLog.append_encoded`."""
+        encoded = self.encoded
+        check(encoded is not None, "a record was encoded before its bytes are taken over")
+        assert encoded is not None
+        messages = encoded.data[encoded.begin :]
+        return EncodedBatch(self.first_sequence, messages, encoded.lengths, self.batch)
 
 
 @final

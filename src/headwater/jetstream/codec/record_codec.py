@@ -14,8 +14,8 @@ The bodies are drawn in `stream_records`, `stream_set_records` and `consumer_rec
 no length and, apart from its messages, no checksum: it stands in an entry that has both. An entry
 of a journal has the kind of a consumer's record plus 256, and the same body.
 
-Kind and version 0 are of no record, so zeros are none. A kind or version that is not listed is
-refused by its number: a newer program wrote it, and an old one must not go on without it.
+No record has kind 0 or version 0, so a run of zeros is not a record. A kind or version that is not
+listed is refused by its number: a newer program wrote it, and the log must not go on without it.
 """
 
 from collections.abc import Callable

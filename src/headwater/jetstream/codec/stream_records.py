@@ -36,7 +36,7 @@ from headwater.base.invariants import check
 from headwater.jetstream.codec.configurations import decode_stream_config, encode_config
 from headwater.jetstream.codec.errors import RecordError
 from headwater.jetstream.codec.sequences import bounds_in_order, sequences_of
-from headwater.jetstream.codec.values import flag_of, parts_of, unpacked
+from headwater.jetstream.codec.values import flag_of, sized_parts, unpacked
 from headwater.jetstream.records import (
     Configured,
     EncodedMessages,
@@ -98,7 +98,7 @@ def encode_skipped(record: Skipped) -> bytes:
 def decode_skipped(body: bytes) -> Skipped:
     """Decode the body of a SKIPPED record."""
     first_sequence, timestamp_ns, subject_size, header_size = unpacked(_SKIPPED, body)
-    subject, header = parts_of(body, _SKIPPED.size, (subject_size, header_size))
+    subject, header = sized_parts(body, _SKIPPED.size, (subject_size, header_size))
     return Skipped(first_sequence, subject, header, timestamp_ns)
 
 
@@ -114,7 +114,7 @@ def encode_removed(record: Removed) -> bytes:
 def decode_removed(body: bytes) -> Removed:
     """Decode the body of a REMOVED record."""
     flags, count = unpacked(_REMOVED, body)
-    (ranges,) = parts_of(body, _REMOVED.size, (count * _RANGE.size,))
+    (ranges,) = sized_parts(body, _REMOVED.size, (count * _RANGE.size,))
     bounds = [bound for pair in _RANGE.iter_unpack(ranges) for bound in pair]
     return Removed([*sequences_of(bounds, REMOVED_MAX)], flag_of(flags))
 
@@ -128,7 +128,7 @@ def encode_purged(record: Purged) -> bytes:
 def decode_purged(body: bytes) -> Purged:
     """Decode the body of a PURGED record."""
     before, keep, now_ns, pattern_size = unpacked(_PURGED, body)
-    (pattern,) = parts_of(body, _PURGED.size, (pattern_size,))
+    (pattern,) = sized_parts(body, _PURGED.size, (pattern_size,))
     return Purged(pattern, before, keep, now_ns)
 
 

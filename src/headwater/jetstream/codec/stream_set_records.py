@@ -16,7 +16,7 @@ from typing import Final
 
 from headwater.base.invariants import check
 from headwater.jetstream.codec.configurations import decode_stream_config, encode_config
-from headwater.jetstream.codec.values import parts_of, text_of, unpacked
+from headwater.jetstream.codec.values import sized_parts, text_of, unpacked
 from headwater.jetstream.records import StreamCreated, StreamDeleted
 
 STREAM_CREATED: Final = 32
@@ -41,7 +41,7 @@ def decode_stream_created(body: bytes) -> StreamCreated:
     incarnation, created_ns, account_size, name_size = unpacked(_CREATED, body)
     config_size = len(body) - _CREATED.size - account_size - name_size
     sizes = (account_size, name_size, max(config_size, 0))
-    account, name, config = parts_of(body, _CREATED.size, sizes)
+    account, name, config = sized_parts(body, _CREATED.size, sizes)
     return StreamCreated(
         text_of(account), text_of(name), incarnation, decode_stream_config(config), created_ns
     )
@@ -57,5 +57,5 @@ def encode_stream_deleted(record: StreamDeleted) -> bytes:
 def decode_stream_deleted(body: bytes) -> StreamDeleted:
     """Decode the body of a STREAM_DELETED record."""
     incarnation, account_size, name_size = unpacked(_DELETED, body)
-    account, name = parts_of(body, _DELETED.size, (account_size, name_size))
+    account, name = sized_parts(body, _DELETED.size, (account_size, name_size))
     return StreamDeleted(text_of(account), text_of(name), incarnation)

@@ -50,7 +50,7 @@ def unpacked(layout: Struct, data: bytes, offset: int = 0) -> tuple[Any, ...]:
     return layout.unpack_from(data, offset)
 
 
-def parts_of(data: bytes, offset: int, sizes: Sequence[int]) -> list[bytes]:
+def sized_parts(data: bytes, offset: int, sizes: Sequence[int]) -> list[bytes]:
     """Parts of these sizes, of which the last one ends with the data. Raises RecordError."""
     ends = [*accumulate(sizes, initial=offset)]
     if ends[-1] != len(data):

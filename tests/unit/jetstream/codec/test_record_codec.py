@@ -4,10 +4,12 @@ from typing import Final, get_args
 
 import pytest
 
+from headwater.base.errors import ProgrammerError
 from headwater.jetstream.codec.errors import NewerRecordError, RecordError
 from headwater.jetstream.codec.record_codec import AnyRecord, RecordCodec
 from headwater.jetstream.records import Published
 from headwater.store.log.batch_records import encode_batch
+from headwater.store.log.memory_log import MemoryLog
 from headwater.store.log.message_log import Batch
 from tests.kit.record_values import EXAMPLES, HEADER, values_of
 
@@ -128,6 +130,26 @@ def test_a_decoded_record_keeps_its_bytes() -> None:
     assert found.encoded.data[found.encoded.begin :] == messages
     assert found.encoded.lengths == lengths
     assert CODEC.encode(found) is data
+
+
+@pytest.mark.parametrize("is_decoded", [False, True])
+def test_a_log_takes_over_the_bytes_of_a_record(is_decoded: bool) -> None:
+    log, replica = MemoryLog(5), MemoryLog(5)
+    codec = RecordCodec(log.record_seed)
+    record = published()
+    log.append(record.batch)
+    data = codec.encode(record)
+    taken = codec.decode(data) if is_decoded else record
+    assert isinstance(taken, Published)
+    replica.append_encoded(taken.encoded_batch)
+    assert [*replica.read(5, 10, 1000)] == [*log.read(5, 10, 1000)]
+    assert [*replica.read(5, 10, 1000)] != []
+    assert replica.byte_count == log.byte_count
+
+
+def test_messages_without_bytes_are_not_taken_over() -> None:
+    with pytest.raises(ProgrammerError, match="encoded before"):
+        _ = published().encoded_batch
 
 
 def test_messages_of_another_stream_are_refused() -> None:

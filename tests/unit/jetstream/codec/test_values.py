@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from headwater.jetstream.codec.errors import RecordError
-from headwater.jetstream.codec.values import decode_values, parts_of, text_of, unpacked
+from headwater.jetstream.codec.values import decode_values, sized_parts, text_of, unpacked
 
 
 @pytest.mark.parametrize(
@@ -25,10 +25,10 @@ def test_values_come_back() -> None:
 
 
 def test_parts_end_with_their_data() -> None:
-    assert parts_of(b"-abbc", 1, (1, 2, 0, 1)) == [b"a", b"bb", b"", b"c"]
+    assert sized_parts(b"-abbc", 1, (1, 2, 0, 1)) == [b"a", b"bb", b"", b"c"]
     for sizes in ((1, 2), (1, 4), (2**32, 0)):
         with pytest.raises(RecordError, match="end at"):
-            parts_of(b"-abbc", 1, sizes)
+            sized_parts(b"-abbc", 1, sizes)
 
 
 def test_fixed_values_have_to_be_there() -> None:
