@@ -1,14 +1,17 @@
 """The bodies of the records of the set of streams. All integers little-endian.
 
-STREAM_CREATED   0  incarnation   16
-   (32 +)       16  created       i64  ns since 1970
-                24  account size  u32
-                28  name size     u32
-                32  account | name | configuration, as JSON to the end
+    STREAM_CREATED   0  incarnation   16
+       (32 +)       16  created       i64  ns since 1970
+                    24  account size  u32
+                    28  name size     u32
+                    32  account | name | configuration
 
-STREAM_DELETED   0  incarnation   16
-   (20 +)       16  account size  u32
-                20  account | name, to the end
+    STREAM_DELETED   0  incarnation   16
+       (24 +)       16  account size  u32
+                    20  name size     u32
+                    24  account | name
+
+Names are UTF-8. The configuration is the JSON that the file of the stream has, to the end.
 """
 
 from struct import Struct

@@ -26,6 +26,11 @@ def test_a_created_stream_has_the_layout_that_is_drawn() -> None:
     assert body == fixed + b"ACC" + b"S" + write(CONFIG)
 
 
+def test_a_deleted_stream_has_the_layout_that_is_drawn() -> None:
+    body = encode_stream_deleted(StreamDeleted("ACC", "S", INCARNATION))
+    assert body == INCARNATION + struct.pack("<II", 3, 1) + b"ACC" + b"S"
+
+
 @pytest.mark.parametrize("incarnation", [b"", bytes(15), bytes(17)])
 def test_an_incarnation_of_another_size_is_not_written(incarnation: bytes) -> None:
     with pytest.raises(ProgrammerError, match="16 bytes"):
