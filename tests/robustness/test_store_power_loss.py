@@ -6,29 +6,20 @@ before the next, with more promised), and each time the disk keeps the synced by
 else, or a random part of the rest. Stores of compressed and of encrypted files are stopped as well.
 """
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from copy import deepcopy
 
 import pytest
 
 from headwater.runtime.upkeep import LOOK_S, Upkeep
-from headwater.store.disk.cipher import Cipher, ServerKey, StretchingCost
-from headwater.store.disk.encoding import Encoding
 from headwater.store.store import Store, open_store
 from headwater.testing.disk import Leftovers, Mode, PowerLost, SimDisk, crash_points
 from headwater.testing.disk_faults import Moment
 from headwater.testing.entropy import SeededEntropy, labelled_rng
 from tests.kit.hand_scheduler import HandScheduler
+from tests.robustness.stopped_stores import ENCODINGS, told_in_full
 from tests.robustness.store_ledger import FOLDER, MODES, SEGMENT_BYTES_MAX, Workload
 
-CHEAP = StretchingCost(1, 1, 1)
-SERVER_KEY = ServerKey("correct horse", None, Cipher.AES_GCM, CHEAP)
-ENCODINGS = {
-    "plain": Encoding(),
-    "compressed": Encoding(compresses=True),
-    "encrypted": Encoding(True, SERVER_KEY, Cipher.CHACHA20_POLY1305),
-}
 # Each is a test of its own, so that they can run side by side.
 PARTS = 3
 MOMENTS: tuple[Moment, ...] = ("before", "during", "after")
@@ -179,17 +170,6 @@ def check_opened(disk: SimDisk, workload: Workload, encoding: str, boot_id: str)
             assert message.payload == payload
         assert all(log.lost.within(*part) == [part] for part in lost[name])
         assert len(log.entries) == ledger.entries
-
-
-@contextmanager
-def told_in_full(disk: SimDisk, what: str) -> Iterator[None]:
-    """Print the crash point and the operations of the disk if a check fails."""
-    try:
-        yield
-    except BaseException:
-        print(what)
-        print(disk.history(80))
-        raise
 
 
 def test_the_workload_is_long_enough_to_mean_something() -> None:

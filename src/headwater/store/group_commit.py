@@ -5,7 +5,8 @@ then the logs' `synced_sequence` covers the turn. `begin_trim` and `finish_trim`
 `run_syncs` when the write-ahead file is to begin again.
 
 When the write-ahead file meets the end of the disk, a commit syncs the files of the streams
-themselves, in which the messages are.
+themselves, in which the messages are. Entries are nowhere else: they wait until a trim, or the
+removal of messages, has made room.
 """
 
 from collections.abc import Iterable
@@ -13,7 +14,7 @@ from typing import final
 
 from headwater.store.disk.filesystem import NoRoomError
 from headwater.store.disk.room import Room
-from headwater.store.disk.wal import WriteAhead
+from headwater.store.disk.wal import Redo, WriteAhead
 from headwater.store.errors import OfflineError, StoreError
 from headwater.store.log.file_log import FileLog
 from headwater.store.upkeep.log_sync import LogSync
@@ -23,7 +24,18 @@ from headwater.store.upkeep.log_sync import LogSync
 class GroupCommit:
     """The streams of a store that are on the disk before an ack, and their commits."""
 
-    __slots__ = ("_ahead", "_committing", "_folder", "_logs", "_names", "_room", "_syncing")
+    __slots__ = (
+        "_ahead",
+        "_committing",
+        "_entries",
+        "_folder",
+        "_logs",
+        "_names",
+        "_rolled",
+        "_room",
+        "_syncing",
+        "_unopened",
+    )
 
     def __init__(self, folder: str, ahead: WriteAhead, room: Room) -> None:
         """`folder` is the store's, for error texts."""
@@ -35,12 +47,27 @@ class GroupCommit:
         self._names: dict[bytes, str] = {}
         # Last sequence and count of journal writes, by stream, that a commit makes durable.
         self._committing: dict[str, tuple[int, int]] = {}
+        # The last entry, by stream, that a commit makes durable; and that of each stream in the
+        # files before the present one, None if there are none.
+        self._entries: dict[str, int] = {}
+        self._rolled: dict[str, int] | None = None
+        # Entries of streams that cannot be opened, by identity: they are kept for another start.
+        self._unopened: dict[bytes, Redo] = {}
         # The syncs by stream of a commit that goes without the write-ahead file; else None.
         self._syncing: dict[str, LogSync] | None = None
 
     def add_stream(self, name: str, log: FileLog) -> None:
-        """Make a stream durable by way of the write-ahead file; it is on the disk so far."""
+        """Make a stream durable by copies in the write-ahead file; it is on the disk so far."""
         log.join_write_ahead(self._ahead)
+        self._logs[name] = log
+        self._names[log.identity] = name
+
+    def add_stream_with_entries(self, name: str, log: FileLog, applied: int, added: int) -> None:
+        """Make a stream durable by its entries in the write-ahead file; it is on the disk so far.
+
+        It has the effects of all entries up to `applied`; the file has those up to `added`.
+        """
+        log.join_with_entries(self._ahead, applied, added)
         self._logs[name] = log
         self._names[log.identity] = name
 
@@ -49,6 +76,25 @@ class GroupCommit:
         self._logs.pop(name, None)
         self._names.pop(log.identity, None)
         self._committing.pop(name, None)
+        self._entries.pop(name, None)
+
+    def hold_stream(self, name: str, log: FileLog) -> None:
+        """Keep the frames of a stream that is offline."""
+        self._logs[name] = log
+
+    def carry_over(self, redos: dict[bytes, Redo]) -> None:
+        """Write redo points and entries of earlier write-ahead files, by stream, to this one,
+        durably. Raises OSError."""
+        self._ahead.carry_over(redos)
+
+    def keep_unopened(self, identity: bytes, redo: Redo) -> None:
+        """Keep the entries of a stream that cannot be opened."""
+        self._unopened[identity] = redo
+
+    def secure_frames(self) -> None:
+        """Return when all frames so far are on the disk. Raises OSError."""
+        self._ahead.must_write()
+        self._ahead.sync()
 
     # --- commits -------------------------------------------------------------------------------
 
@@ -60,24 +106,32 @@ class GroupCommit:
         names = self._names
         touched = [names[each] for each in self._ahead.pop_touched() if each in names]
         # A commit that was begun and never finished counts for nothing.
-        logs = {name: self._logs[name] for name in (*self._committing, *touched)}
+        logs = {name: self._logs[name] for name in (*self._committing, *self._entries, *touched)}
         self._committing = {
             name: (log.last_sequence, log.journal.writes)
             for name, log in logs.items()
-            if not log.durability.is_synced and not log.offline
+            if not (log.durability.has_entries or log.durability.is_synced or log.offline)
         }
-        if not self._committing:
+        self._entries = {
+            name: log.durability.added_entry
+            for name, log in logs.items()
+            if log.durability.added_entry > log.durability.synced_entry and not log.offline
+        }
+        if not self._committing and not self._entries:
             return False
         if self._syncing is None and self._write_ahead():
             return True
-        self._ahead.leave_out()
+        self._ahead.leave_out_copies()
         self._syncing = begin_syncs({name: logs[name] for name in self._committing})
-        return True
+        return bool(self._committing)
 
     def _write_ahead(self) -> bool:
         """Write what is to be committed; False if the write-ahead file has no room for it."""
         try:
-            self._ahead.write()
+            if self._entries:
+                self._ahead.must_write()
+            else:
+                self._ahead.write()
         except NoRoomError:
             self._room.mark_full()
             return False
@@ -113,6 +167,11 @@ class GroupCommit:
             done, self._syncing, self._committing = self._syncing, None, {}
             finish_syncs(self._logs, done)
             return
+        for name, index in self._entries.items():
+            log = self._logs.get(name)
+            if log is not None:
+                log.durability.confirm_entries(index)
+        self._entries = {}
         for name, (sequence, journal_writes) in self._committing.items():
             log = self._logs.get(name)
             if log is not None:
@@ -127,32 +186,80 @@ class GroupCommit:
 
         On a disk without room any size is too large.
         """
+        if self._rolled is not None and not self._ahead.is_full:
+            return self._is_all_applied()
         return self._ahead.is_full or (self._room.is_full and self._ahead.has_frames)
 
+    @property
+    def has_waiting_entries(self) -> bool:
+        """Whether there are entries for which the write-ahead file had no room."""
+        return bool(self._entries)
+
+    def _is_all_applied(self) -> bool:
+        """Whether the entries in the files before the present one are applied to the streams."""
+        return all(
+            self._logs[name].applied_entry >= index
+            for name, index in (self._rolled or {}).items()
+            if name in self._logs
+        )
+
     def begin_trim(self) -> dict[str, LogSync]:
-        """Let frames go to another file; work for `run_syncs`, then for `finish_trim`."""
-        try:
-            self._ahead.roll()
-        except OSError as error:
-            raise self._failed(error) from error
-        return begin_syncs(self._logs)
+        """Let frames go to another file; work for `run_syncs`, then for `finish_trim`.
+
+        While entries in the files before it are not applied there is none, and a trim is due again
+        when they are.
+        """
+        if self._rolled is None or self._ahead.is_full:
+            try:
+                self._ahead.roll()
+                for identity, redo in self._unopened.items():
+                    self._ahead.add_redo(identity, redo)
+            except OSError as error:
+                raise self._failed(error) from error
+            self._rolled = {
+                name: log.durability.added_entry
+                for name, log in self._logs.items()
+                if log.durability.has_entries
+            }
+        return begin_syncs(self._logs) if self._is_all_applied() else {}
 
     def finish_trim(self, done: dict[str, LogSync]) -> None:
         """Remove the write-ahead files before the present one, if no stream needs them."""
         finish_syncs(self._logs, done)
         if any(log.offline for log in self._logs.values()):
             # Their only durable copy may be in there.
+            self._rolled = None
             return
+        rolled = self._rolled or {}
+        if any(
+            self._logs[name].durability.redo.named.entry < index
+            for name, index in rolled.items()
+            if name in self._logs
+        ):
+            return
+        self._rolled = None
         try:
+            if rolled or self._unopened:
+                # The files that are removed may have the last word on where to begin again.
+                self.secure_frames()
             self._ahead.trim()
         except OSError as error:
             # The files are kept, and the next trim tries again.
             raise StoreError(f"cannot remove write-ahead files: {error}") from error
+        for name in rolled:
+            if name in self._logs:
+                self._logs[name].drop_empty_segments()
 
     def remove_files(self) -> None:
-        """Remove all write-ahead files: every stream was closed in order. Raises OSError."""
-        self._ahead.roll()
-        self._ahead.trim()
+        """Remove all write-ahead files: every stream was closed in order. Raises OSError.
+
+        Entries that were not applied are kept for the next start.
+        """
+        logs = self._logs.values()
+        is_applied = all(log.applied_entry >= log.durability.added_entry for log in logs)
+        if is_applied and not self._unopened:
+            self._ahead.roll()
+            self._ahead.trim()
 
     def close(self) -> None:
         """Release the write-ahead file."""

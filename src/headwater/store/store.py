@@ -40,7 +40,9 @@ from headwater.store.disk.wal import (
     FILE_BYTES_MAX,
     AheadFrames,
     Extent,
+    Redo,
     WriteAhead,
+    next_number,
     read_ahead,
     remove_ahead,
 )
@@ -55,6 +57,7 @@ from headwater.store.recovery.opening import (
     open_log,
     sync_folders_above,
 )
+from headwater.store.recovery.redo import RedoPlan, open_for_redo
 from headwater.store.recovery.replay import replay_frames
 from headwater.store.stream_folders import StreamFolders
 from headwater.store.upkeep.log_check import GONE
@@ -86,8 +89,15 @@ class Store:
         segment_bytes_max: int,
         ahead_bytes_max: int,
         reserve_bytes: int,
+        has_entries: bool,
     ) -> None:
         self._files = files
+        # Whether callers of ALWAYS streams write entries.
+        self._has_entries = has_entries
+        # Entries found in write-ahead files, by the folder of their stream, and the modes of the
+        # streams to which they are applied again.
+        self._plans: dict[str, RedoPlan] = {}
+        self._redone: dict[str, SyncMode] = {}
         self._encoding = encoding
         self._folder = folder
         self._entropy = entropy
@@ -144,18 +154,20 @@ class Store:
         self.ahead_lost = frames.is_damaged and self.machine_fell
         # The part of each stream's last segment that is certain to be whole, by its folder.
         self._extents: dict[str, Extent] = {}
-        self._replay(frames)
-        number = remove_ahead(ahead_files, self._folder, frames)
+        redos = self._replay(frames)
         ahead = WriteAhead(
             ahead_files,
             self._folder,
             identity,
-            number,
+            next_number(frames),
             self._entropy,
             self._ahead_bytes_max,
             self.room.release_reserve,
         )
         self.group_commit = GroupCommit(self._folder, ahead, self.room)
+        if redos:
+            self.group_commit.carry_over(redos)
+        remove_ahead(ahead_files, self._folder, frames)
         salt = self._entropy.random_bytes(IDENTITY_BYTES)
         # Names are encrypted where messages are.
         self._catalogue = Catalogue(ahead_files, self._folder, identity, salt)
@@ -198,13 +210,17 @@ class Store:
         replace_file(self._files, f"{self._folder}/{STORE_FILE}", file.encode())
         self._file = file
 
-    def _replay(self, found: AheadFrames) -> None:
-        """Put back the bytes of the write-ahead files that the streams' own files lack."""
-        by_file, extents = found.by_file(), found.extents()
-        if not by_file and not extents:
-            return
+    def _replay(self, found: AheadFrames) -> dict[bytes, Redo]:
+        """Put back the bytes of the write-ahead files that the streams' own files lack.
+
+        Returns the entries that are still to be applied, by stream.
+        """
+        by_file, extents, redos = found.by_file(), found.extents(), found.redos()
+        if not by_file and not extents and not redos:
+            return {}
         folders = self._folders.by_identity()
-        strangers = {identity for identity, _, _ in by_file} - set(folders)
+        waiting = {identity: redo for identity, redo in redos.items() if redo.entries}
+        strangers = {*(identity for identity, _, _ in by_file), *waiting} - set(folders)
         if strangers and len(folders) < len(self.stream_names()):
             self.findings.add("unreadable", "write-ahead files may be of a stream that is; kept")
             found.unsound_names = found.names
@@ -212,6 +228,21 @@ class Store:
             folders[identity]: extent for identity, extent in extents.items() if identity in folders
         }
         replay_frames(by_file, self._files, folders, self._folders.files_in, self.machine_fell)
+        # An interrupted write is no damage that leaves a doubt: a machine that falls leaves it so.
+        is_doubtful = found.lacks_known_bytes or (found.is_damaged and not self.machine_fell)
+        for identity, redo in redos.items():
+            if is_doubtful:
+                redo.point = None
+            if identity in folders:
+                self._plans[folders[identity]] = RedoPlan(
+                    identity,
+                    redo,
+                    is_doubtful,
+                    found.is_damaged,
+                    self.machine_fell,
+                    extents.get(identity),
+                )
+        return {identity: redo for identity, redo in waiting.items() if identity in folders}
 
     # --- streams -------------------------------------------------------------------------------
 
@@ -268,8 +299,13 @@ class Store:
             SyncMode.INTERVAL: self.machine_fell,
             SyncMode.ASYNC: self.was_unclean,
         }[mode]
+        plan = self._plans.get(folder)
         try:
             files = self._folders.files_in(folder, compresses=compresses)
+            if plan is not None and plan.redo.entries:
+                log = open_for_redo(files, folder, self._entropy, plan, self._segment_bytes_max)
+                self._adopt_for_redo(name, log, mode, files, plan.redo)
+                return
             log = open_log(
                 files,
                 folder,
@@ -286,19 +322,76 @@ class Store:
         except UnreadableError as error:
             self.findings.add("unreadable", str(error))
             self.unreadable[name] = str(error)
+            if plan is not None and plan.redo.entries:
+                self.group_commit.keep_unopened(plan.identity, plan.redo)
             return
-        self._adopt(name, log, mode, files)
+        self._adopt(name, log, mode, files, 0 if plan is None else plan.redo.last_entry)
 
-    def _adopt(self, name: str, log: FileLog, mode: SyncMode, files: EncodedFiles) -> FileLog:
+    def _adopt(
+        self, name: str, log: FileLog, mode: SyncMode, files: EncodedFiles, last_entry: int = 0
+    ) -> FileLog:
         log.share_room(self.room)
         self.logs[name] = log
         self._stream_files[name] = files
-        if mode is SyncMode.ALWAYS:
+        self._set_mode(name, log, mode, last_entry)
+        return log
+
+    def _set_mode(self, name: str, log: FileLog, mode: SyncMode, last_entry: int) -> None:
+        """Let a log be as durable as its mode says from now on."""
+        if mode is SyncMode.ALWAYS and self._has_entries:
+            self.group_commit.add_stream_with_entries(name, log, last_entry, last_entry)
+        elif mode is SyncMode.ALWAYS:
             self.group_commit.add_stream(name, log)
         elif mode is SyncMode.ASYNC:
             log.defer_writes()
             self._async[name] = log
-        return log
+
+    def _adopt_for_redo(
+        self, name: str, log: FileLog, mode: SyncMode, files: EncodedFiles, redo: Redo
+    ) -> None:
+        """Have a log with entries that are to be applied again, whatever its mode will be."""
+        log.share_room(self.room)
+        self.logs[name] = log
+        self._stream_files[name] = files
+        if log.offline:
+            self.group_commit.hold_stream(name, log)
+            return
+        self._redone[name] = mode
+        last = redo.last_entry
+        applied = log.entries_to_apply[0][0] - 1 if log.entries_to_apply else last
+        self.group_commit.add_stream_with_entries(name, log, applied, last)
+
+    def secure_redo(self) -> None:
+        """Make the redo points of logs that were opened for redo durable, before an entry is
+        applied to them: another crash finds the same. Raises StoreError."""
+        if self._redone:
+            try:
+                self.group_commit.secure_frames()
+            except OSError as error:
+                raise StoreError(f"cannot open the store in {self._folder}: {error}") from error
+
+    def finish_redo(self) -> None:
+        """Go on after the caller has applied `entries_to_apply` of every log. Raises StoreError.
+
+        Must be called before anything else is written to the logs. Entries that the caller could
+        not apply are kept for the next start.
+        """
+        for name, mode in self._redone.items():
+            log = self.logs.get(name)
+            if log is None or log.offline or log.applied_entry < log.durability.added_entry:
+                continue
+            log.entries_to_apply = []
+            if self.ahead_lost or log.is_end_uncertain:
+                log.continue_above_reservation()
+            try:
+                log.durability.secure_upkeep()
+                if mode is not SyncMode.ALWAYS or not self._has_entries:
+                    self.group_commit.remove_stream(name, log)
+                    log.durability.leave_write_ahead()
+                    self._set_mode(name, log, mode, 0)
+            except OSError as error:
+                log.go_offline(f"redo failed: {error}")
+        self._redone = {}
 
     def compress_stream(self, name: str, compresses: bool) -> None:
         """Set whether files that a stream begins from now on are compressed."""
@@ -452,6 +545,7 @@ def open_store(
     ahead_bytes_max: int = FILE_BYTES_MAX,
     compresses_of: Callable[[str, bytes], bool] | None = None,
     reserve_bytes: int = 0,
+    has_entries: bool = False,
 ) -> Store:
     """Open the store in a folder, making it if need be, and every stream in it.
 
@@ -461,7 +555,11 @@ def open_store(
     `boot_id` tells one life of the machine from another: where it changed and the store was not
     closed in order, streams that are not synced before each ack may have lost their end.
 
-    `reserve_bytes` is what is kept free for removing messages from a full disk.
+    `reserve_bytes` is what is kept free for removing messages from a full disk. `has_entries` says
+    that ALWAYS streams are durable by the entries that the caller adds (`FileLog.add_entry`).
+
+    Entries of an earlier process that are to be applied again are in `entries_to_apply` of each
+    log; `finish_redo` is called when they are.
     """
     try:
         store = Store(
@@ -473,6 +571,7 @@ def open_store(
             segment_bytes_max,
             ahead_bytes_max,
             reserve_bytes,
+            has_entries,
         )
     except (OSError, NewerFormatError) as error:
         raise StoreError(f"cannot open the store in {folder}: {error}") from error
@@ -483,6 +582,7 @@ def open_store(
             if mode_of is not None:
                 mode = mode_of(name, body)
             store.open_stream(name, mode, compresses_of is not None and compresses_of(name, body))
+        store.secure_redo()
     except OperatingError:
         store.abandon()
         raise

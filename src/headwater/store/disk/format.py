@@ -87,8 +87,11 @@ from headwater.base.errors import OperatingError
 
 VERSION: Final = 1
 SEGMENT_VERSION: Final = 2
+# Since version 2 a write-ahead file may have entries, which have to be applied.
+AHEAD_VERSION: Final = 2
 SEGMENT_MAGIC: Final = b"HWSEGMNT"
 JOURNAL_MAGIC: Final = b"HWJOURNL"
+AHEAD_MAGIC: Final = b"HWAHEAD!"
 STREAM_MAGIC: Final = b"HWSTREAM"
 SEAL_MAGIC: Final = b"SEAL"
 
@@ -134,7 +137,7 @@ _IDENTITY: Final = slice(16, 32)
 _SALT: Final = slice(40, 56)
 NO_SALT: Final = bytes(IDENTITY_BYTES)
 # The newest versions of the files whose format has changed.
-_NEWEST: Final = {SEGMENT_MAGIC: SEGMENT_VERSION}
+_NEWEST: Final = {SEGMENT_MAGIC: SEGMENT_VERSION, AHEAD_MAGIC: AHEAD_VERSION}
 
 # Every byte sequence that may be a record's kind, also where two of them overlap.
 _KIND: Final = re.compile(rb"(?=[\x01-\x05]\x00)")

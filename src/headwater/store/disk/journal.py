@@ -35,6 +35,8 @@ DELETED: Final = 1
 TRUNCATING: Final = 2
 TRUNCATED: Final = 3
 LOST: Final = 4
+# Messages that were found unreadable because a crash interrupted their erasure: deleted, not lost.
+ERASED_BY_HALF: Final = 6
 CALLER_KINDS: Final = 256
 
 _RANGE: Final = Struct("<QQ")

@@ -1,8 +1,13 @@
 """The write-ahead file of a server: one write and one sync for all streams that were busy.
 
-Streams that must be on disk before an ack put the very bytes they write to their segments and
-journals here too, with where those bytes belong. Syncing this one file makes them durable; segments
-and journals are synced later, at leisure, and then this file is begun again.
+Streams that must be on disk before an ack put the entries of their logs here, which are applied to
+segments and journals when this one file is synced. Segments and journals are synced later, at
+leisure, and then this file is begun again. After a crash they are cut back to the last state that
+the disk is known to have had, the redo point, and the entries behind it are applied again.
+
+Streams that have no entries put the very bytes here that they write to their segments and journals,
+with where those bytes belong. After a crash each frame is compared with its file: bytes that are
+missing there are put back.
 
     file       header as a segment's, magic b"HWAHEAD!"; identity of the store, number of the file
     frame      0  length       u32 of the whole frame
@@ -10,7 +15,7 @@ and journals are synced later, at leisure, and then this file is begun again.
                8  identity     16  of the stream
               24  kind         u16 see below
               26  (zero)       6
-              32  file         u64 first sequence of a segment, else 0
+              32  file         u64 first sequence of a segment, index of an entry, else 0
               40  offset       u64
               48  bytes
 
@@ -19,10 +24,22 @@ and journals are synced later, at leisure, and then this file is begun again.
                3 forget    the stream's frames before this one are of no use any more: its files
                            were changed otherwise, durably, since. Always written twice, since
                            without it the frames before it would do harm.
-               4 synced    the segment `file` was on the disk up to `offset`
+               4 synced    the segment `file` was on the disk up to `offset`. With bytes, a redo
+                           point: segments and journal were on the disk, ended there, and had the
+                           effects of all entries up to an index and of no other:
+                              journal salt    16  of the journal
+                              journal bytes   u64
+                              entry           u64 index
                5 mark      each write begins with one: this file was on the disk up to `offset`
+               6 entry     entry `file` of the stream's log, which follows the stream's last
+                           sequence `offset`. Indexes of a stream follow each other; an entry
+                           replaces all of its index and above that were written before.
+               7 carried   all frames of earlier files that still count are in this file: it was
+                           written by a start after a crash, and put in place as a whole.
 
-After a crash each frame is compared with its file: bytes that are missing there are put back.
+A redo point says nothing against entries behind it that were written before it. Files are changed
+otherwise than by appending only behind a redo point that is on the disk, and appended to again only
+when the redo point after that change is.
 
 Marks tell damage from a write that the power interrupted. Bytes before a mark's offset were on the
 disk, so if they are not sound they were damaged since, and the frames behind them count. Behind the
@@ -48,10 +65,12 @@ from headwater.store.disk.filesystem import (
     NoRoomError,
     create_whole,
     read_file,
+    replace_file,
     write_whole,
 )
 from headwater.store.disk.findings import Findings
 from headwater.store.disk.format import (
+    AHEAD_MAGIC,
     HEADER_BYTES,
     IDENTITY_BYTES,
     PREFIX_BYTES,
@@ -62,7 +81,6 @@ from headwater.store.disk.format import (
 )
 from headwater.store.disk.set_aside import set_aside, set_aside_file
 
-AHEAD_MAGIC: Final = b"HWAHEAD!"
 FILE_BYTES_MAX: Final = 64 * 1024 * 1024
 
 SEGMENT: Final = 1
@@ -70,15 +88,18 @@ JOURNAL: Final = 2
 FORGET: Final = 3
 SYNCED: Final = 4
 MARK: Final = 5
+ENTRY: Final = 6
+CARRIED: Final = 7
 
 _FRAME: Final = Struct("<16sH6xQQ")
 _WHOLE_FRAME: Final = Struct("<II16sH6xQQ")
 _PREFIX: Final = Struct("<II")
+_REDO_POINT: Final = Struct("<16sQQ")
 FRAME_BYTES: Final = _WHOLE_FRAME.size
 
 _NOBODY: Final = bytes(IDENTITY_BYTES)
 # Matches wherever a frame's kind and the zeros behind it may be.
-_KIND: Final = re.compile(rb"(?=[\x01-\x05]\x00{7})")
+_KIND: Final = re.compile(rb"(?=[\x01-\x07]\x00{7})")
 _KIND_OFFSET: Final = 24
 
 
@@ -91,6 +112,22 @@ class Extent(NamedTuple):
 
     segment_first: int
     size: int
+
+
+class RedoPoint(NamedTuple):
+    """A state of a stream's files: the ends of its last segment and its journal, and the index of
+    the last entry whose effects they hold. Of two redo points with one journal the later one is the
+    larger."""
+
+    entry: int
+    segment_first: int
+    segment_bytes: int
+    journal_bytes: int
+    journal_salt: bytes
+
+
+# The index of an entry, the stream's last sequence that it follows, and its bytes.
+WrittenEntry = tuple[int, int, bytes]
 
 
 @final
@@ -203,8 +240,7 @@ class WriteAhead:
         self._release_reserve = release_reserve
 
     def _begin_file(self) -> File:
-        salt = self._entropy.random_bytes(IDENTITY_BYTES)
-        header = FileHeader(AHEAD_MAGIC, self._identity, self._number, salt).encode()
+        header, seed = self._new_header()
         try:
             file = create_whole(self._files, f"{self._folder}/{_name(self._number)}", header)
             self._file = file
@@ -216,9 +252,43 @@ class WriteAhead:
         except OSError as error:
             self._broken = str(error)
             raise
-        self._seed = seed_of(header)
+        self._seed = seed
         self._synced_bytes = HEADER_BYTES
         return file
+
+    def carry_over(self, redos: "dict[bytes, Redo]") -> None:
+        """Begin a file with the redo points and entries of earlier files, by stream, durably.
+
+        It is there as a whole or not at all. Raises OSError.
+        """
+        self.add(_NOBODY, CARRIED, 0, 0, b"")
+        for identity, redo in redos.items():
+            self.add_redo(identity, redo)
+        header, self._seed = self._new_header()
+        data = header + self._encode_buffer(HEADER_BYTES)
+        self._buffer.clear()
+        path = f"{self._folder}/{_name(self._number)}"
+        try:
+            replace_file(self._files, path, data)
+        except NoRoomError:
+            if self._release_reserve is None or not self._release_reserve():
+                raise
+            replace_file(self._files, path, data)
+        self._file = self._files.open(path)
+        self._synced_bytes = self._file.size
+
+    def _new_header(self) -> tuple[bytes, int]:
+        """The header of a new file, and the seed of its frames."""
+        salt = self._entropy.random_bytes(IDENTITY_BYTES)
+        header = FileHeader(AHEAD_MAGIC, self._identity, self._number, salt).encode()
+        return header, seed_of(header)
+
+    def _encode_buffer(self, synced_bytes: int) -> bytes:
+        seed = self._seed
+        parts: list[bytes] = [_frame_head(_NOBODY, MARK, 0, synced_bytes, b"", seed)]
+        for frame in self._buffer:
+            parts += (_frame_head(*frame, seed), frame[4])
+        return b"".join(parts)
 
     @property
     def is_full(self) -> bool:
@@ -235,6 +305,18 @@ class WriteAhead:
         self._buffer.append((identity, kind, file, offset, data))
         self._touched[identity] = None
 
+    def add_redo_point(self, identity: bytes, point: RedoPoint) -> None:
+        """Keep a frame that names the redo point of a stream until the next `write`."""
+        data = _REDO_POINT.pack(point.journal_salt, point.journal_bytes, point.entry)
+        self.add(identity, SYNCED, point.segment_first, point.segment_bytes, data)
+
+    def add_redo(self, identity: bytes, redo: "Redo") -> None:
+        """Keep frames that say the same of a stream as those of earlier files."""
+        if redo.point is not None:
+            self.add_redo_point(identity, redo.point)
+        for index, follows, data in redo.entries:
+            self.add(identity, ENTRY, index, follows, data)
+
     def pop_touched(self) -> list[bytes]:
         """The streams that have added frames since the last call, by identity."""
         touched = [*self._touched]
@@ -242,20 +324,28 @@ class WriteAhead:
         return touched
 
     def forget_stream(self, identity: bytes) -> None:
-        """Make all frames of a stream so far void, durably: none of them is put back."""
+        """Make all frames of a stream so far void, durably: none of them is put back, no entry is
+        applied."""
         for _ in range(2):
             self.add(identity, FORGET, 0, 0, b"")
+        self.must_write()
+        self.sync()
+
+    def must_write(self) -> None:
+        """Write all frames that are kept, with the help of the reserve if need be."""
         try:
             self.write()
         except NoRoomError:
             if self._release_reserve is None or not self._release_reserve():
                 raise
             self.write()
-        self.sync()
 
-    def leave_out(self) -> None:
-        """Drop the frames for the next `write`: the streams are durable by their own files."""
-        self._buffer.clear()
+    def leave_out_copies(self) -> None:
+        """Drop copies of bytes for the next `write`: their streams are durable by their own files.
+
+        Entries are nowhere else, so they stay.
+        """
+        self._buffer = [frame for frame in self._buffer if frame[1] not in (SEGMENT, JOURNAL)]
 
     def write(self) -> None:
         """Write all frames that are kept, in one write.
@@ -266,11 +356,7 @@ class WriteAhead:
         if not self._buffer:
             return
         file = self._file or self._begin_file()
-        seed = self._seed
-        parts: list[bytes] = [_frame_head(_NOBODY, MARK, 0, self._synced_bytes, b"", seed)]
-        for frame in self._buffer:
-            parts += (_frame_head(*frame, seed), frame[4])
-        self._append(file, b"".join(parts))
+        self._append(file, self._encode_buffer(self._synced_bytes))
         self._buffer.clear()
 
     def _append(self, file: File, data: bytes) -> None:
@@ -344,7 +430,15 @@ class WriteAhead:
 class AheadFrames:
     """The frames found in all write-ahead files, or those of one file of a stream."""
 
-    __slots__ = ("certain", "doubtful", "is_damaged", "names", "torn", "unsound_names")
+    __slots__ = (
+        "certain",
+        "doubtful",
+        "is_damaged",
+        "lacks_known_bytes",
+        "names",
+        "torn",
+        "unsound_names",
+    )
 
     def __init__(self) -> None:
         # Frames in order, up to damage that may have been confirmed or not.
@@ -353,6 +447,8 @@ class AheadFrames:
         self.doubtful: list[Frame] = []
         # Whether something that was confirmed may be missing.
         self.is_damaged = False
+        # Whether damage is elsewhere than in the last write, which the power may have interrupted.
+        self.lacks_known_bytes = False
         # The names of all files, of unsound ones, and the bytes of others behind their last frame.
         self.names: list[str] = []
         self.unsound_names: list[str] = []
@@ -378,12 +474,74 @@ class AheadFrames:
             if frame.kind == FORGET:
                 found.pop(frame.identity, None)
             elif frame.kind in (SEGMENT, SYNCED):
-                extent = Extent(frame.file, frame.end)
+                extent = Extent(frame.file, frame.end if frame.kind == SEGMENT else frame.offset)
                 found[frame.identity] = max(found.get(frame.identity, extent), extent)
         for frame in self.doubtful:
             if frame.kind == FORGET:
                 found.pop(frame.identity, None)
         return found
+
+    def redos(self) -> "dict[bytes, Redo]":
+        """The redo point of each stream that has entries, and the entries behind it."""
+        found: dict[bytes, Redo] = {}
+        for frame in (*self.certain, *self.doubtful):
+            if frame.kind == FORGET:
+                found.pop(frame.identity, None)
+            elif frame.kind == ENTRY:
+                entry = (frame.file, frame.offset, frame.data)
+                found.setdefault(frame.identity, Redo()).add_entry(entry)
+            elif frame.kind == SYNCED and len(frame.data) == _REDO_POINT.size:
+                salt, journal_bytes, index = _REDO_POINT.unpack(frame.data)
+                point = RedoPoint(index, frame.file, frame.offset, journal_bytes, salt)
+                found.setdefault(frame.identity, Redo()).add_point(point)
+        for redo in found.values():
+            redo.drop_applied()
+        return found
+
+
+@final
+class Redo:
+    """The redo point of a stream, and the entries behind it in order."""
+
+    __slots__ = ("entries", "point")
+
+    def __init__(self) -> None:
+        # None if none was found.
+        self.point: RedoPoint | None = None
+        self.entries: list[WrittenEntry] = []
+
+    @property
+    def last_entry(self) -> int:
+        """The index of the last entry that is known of; 0 without one."""
+        if self.entries:
+            return self.entries[-1][0]
+        return 0 if self.point is None else self.point.entry
+
+    def add_point(self, point: RedoPoint) -> None:
+        """Take note of a redo point that was written behind all before it."""
+        if self.point is None or point.entry >= self.point.entry:
+            self.point = point
+
+    def add_entry(self, entry: WrittenEntry) -> None:
+        """Take note of an entry that was written behind all before it."""
+        while self.entries and self.entries[-1][0] >= entry[0]:
+            self.entries.pop()
+        self.entries.append(entry)
+
+    def drop_applied(self) -> None:
+        """Drop the entries that the redo point covers."""
+        done = 0 if self.point is None else self.point.entry
+        self.entries = [entry for entry in self.entries if entry[0] > done]
+
+    def cut_at_gap(self) -> int:
+        """Drop the entries behind the first one that is missing; returns how many they are."""
+        following = self.entries[0][0] if self.point is None else self.point.entry + 1
+        count = 0
+        while count < len(self.entries) and self.entries[count][0] == following + count:
+            count += 1
+        dropped = len(self.entries) - count
+        del self.entries[count:]
+        return dropped
 
 
 @final
@@ -459,7 +617,7 @@ def read_ahead(
                 findings.add("torn", f"{name}: no whole header")
             else:
                 findings.add("unreadable", str(error))
-                found.is_damaged = True
+                found.is_damaged = found.lacks_known_bytes = True
             found.unsound_names.append(name)
             continue
         take_ahead_file(name, data, is_last, found, findings)
@@ -485,6 +643,11 @@ def take_ahead_file(
     if damage:
         found.is_damaged = True
         found.unsound_names.append(name)
+    if any(frame.kind == CARRIED for _, frame in scanned.frames):
+        found.certain.clear()
+        found.doubtful.clear()
+        found.lacks_known_bytes = False
+    found.lacks_known_bytes |= any(begin < known_bytes for begin, _ in damage)
     doubtful_from = min((begin for begin, _ in damage if begin >= known_bytes), default=len(data))
     for start, frame in scanned.frames:
         (found.certain if start < doubtful_from else found.doubtful).append(frame)
@@ -515,11 +678,14 @@ def _put(data: bytearray, start: int, frame: Frame) -> None:
         data[position : position + len(frame.data)] = frame.data
 
 
-def remove_ahead(files: FileSystem, folder: str, found: AheadFrames) -> int:
-    """Remove the write-ahead files, whose bytes are where they belong; returns the next number."""
-    number = 0
+def next_number(found: AheadFrames) -> int:
+    """The number of the write-ahead file behind those that were found."""
+    return max(map(number_of, found.names), default=0) + 1
+
+
+def remove_ahead(files: FileSystem, folder: str, found: AheadFrames) -> None:
+    """Remove the write-ahead files, whose bytes are where they belong."""
     for name in found.names:
-        number = number_of(name)
         if name in found.unsound_names:
             set_aside_file(files, folder, name)
             continue
@@ -534,4 +700,3 @@ def remove_ahead(files: FileSystem, folder: str, found: AheadFrames) -> int:
         files.remove(f"{folder}/{name}")
         # One by one, oldest first, as in `WriteAhead.trim`.
         files.sync_folder(folder)
-    return number + 1

@@ -102,6 +102,9 @@ class Checkpoints:
         except OSError as error:
             self._index.end_snapshot(snapshot)
             raise StoreError(f"{self._folder.path}: no checkpoint is written: {error}") from error
+        if self._durability.has_entries and not self._durability.redo.is_current:
+            # Amid an entry: a part of it would be in the checkpoint.
+            snapshot.is_spoilt = True
         return self._writing
 
     def abandon(self, work: CheckpointWriting) -> None:
@@ -133,6 +136,9 @@ class Checkpoints:
         self._index.end_snapshot(done.snapshot)
         before = self._file
         try:
+            if self._durability.has_entries:
+                # No checkpoint is beyond the redo point that a crash would find.
+                self._durability.secure_frames()
             self._file = done.put_in_place()
             self._folder.sync()
         except OSError as error:

@@ -97,7 +97,8 @@ class Compactions:
         """Swap the successor in; False if its segment was changed meanwhile, or is gone."""
         by_first = self._segments.by_first
         old = by_first.get(done.segment_first)
-        if self._availability.offline or old is None or not done.is_of(old):
+        is_fitting = old is not None and done.is_of(old) and not self._is_redone(done)
+        if self._availability.offline or old is None or not is_fitting:
             self.abandon(done)
             self._availability.check_online()
             return False
@@ -125,3 +126,10 @@ class Compactions:
         done.hand_over(index)
         self._durability.report_extent()
         return True
+
+    def _is_redone(self, done: Compaction) -> bool:
+        """Whether an entry that is being applied has begun or filled the segment: after a crash it
+        is cut back, and applied again."""
+        if not self._durability.has_entries:
+            return False
+        return done.segment_first >= self._durability.redo.applied.segment_first

@@ -53,6 +53,7 @@ from headwater.store.disk.format import (
 )
 from headwater.store.disk.journal import (
     DELETED,
+    ERASED_BY_HALF,
     LOST,
     Journal,
     as_ranges,
@@ -151,6 +152,8 @@ class FileLog(MessageLog):
         self._journal_sequence = recovered.journal_sequence
         # Whether messages are being removed, some at a time.
         self.is_deleting = False
+        # Whether sequences behind the end that opening has found may have been given out.
+        self.is_end_uncertain = False
         place = self._folder = LogFolder(files, folder, stream.identity, entropy)
         state = self.availability = Availability(folder, Room(files, folder))
         ahead = LogWriteAhead(stream.identity)
@@ -161,7 +164,9 @@ class FileLog(MessageLog):
         caller_bytes = size_of_entries((entry.kind, entry.body) for entry in recovered.entries)
         self.journal = LogJournal(state, index, ahead, journal, caller_bytes)
         self.durability = Durability(state, index, self.segments, self.journal, ahead)
-        self.losses = Losses(index, self.journal, recovered.findings, self.lost)
+        self.losses = Losses(
+            index, self.journal, self.durability.redo, recovered.findings, self.lost
+        )
         self.checkpoints = Checkpoints(
             place,
             state,
@@ -227,6 +232,9 @@ class FileLog(MessageLog):
     def set_body(self, body: bytes) -> None:
         """Replace the bytes that the caller keeps in the stream file, durably."""
         self.availability.check_online()
+        if self.durability.has_entries:
+            # Entries before this one are not applied again under a body that came later.
+            self._secure_redo_point("replacing the stream file")
         self._stream_file.set_body(body)
 
     def go_offline(self, reason: str) -> None:
@@ -243,6 +251,14 @@ class FileLog(MessageLog):
         """From now on be durable by way of that file; everything so far is on the disk."""
         self.durability.join_write_ahead(write_ahead)
 
+    def join_with_entries(self, write_ahead: WriteAhead, applied: int, added: int) -> None:
+        """From now on be durable by the entries that the caller adds to that file.
+
+        Everything so far is on the disk. It is the effect of all entries up to `applied`; the file
+        has those up to `added`.
+        """
+        self.durability.join_with_entries(write_ahead, applied, added)
+
     def defer_writes(self) -> None:
         """From now on keep records in memory until `flush`, or until they are many."""
         self.segments.is_deferred = True
@@ -258,6 +274,37 @@ class FileLog(MessageLog):
     def synced_sequence(self) -> int:
         """The last sequence up to which messages are known to be on the disk."""
         return self.durability.synced_sequence
+
+    @property
+    def synced_entry(self) -> int:
+        """The index of the last entry that the write-ahead file has on the disk."""
+        return self.durability.synced_entry
+
+    @property
+    def applied_entry(self) -> int:
+        """The index of the last entry whose effects, and those of all before it, the log has.
+
+        The caller sets it when an entry is applied, before anything else is written.
+        """
+        return self.durability.redo.applied.entry
+
+    @applied_entry.setter
+    def applied_entry(self, index: int) -> None:
+        self.durability.mark_applied(index)
+
+    def add_entry(self, index: int, follows: int, data: bytes) -> None:
+        """Add an entry to the write-ahead file; the next commit writes and syncs it.
+
+        `index` is that of the entry before it plus one, `follows` the stream's last sequence when
+        the entry is applied. The caller applies it when `synced_entry` has reached it.
+        """
+        self.durability.add_entry(index, follows, data)
+
+    def _secure_redo_point(self, operation: str) -> None:
+        try:
+            self.durability.forget_frames()
+        except OSError as error:
+            raise self.availability.failed(operation, error) from error
 
     def flush(self) -> None:
         """Write the records that wait in memory, in one write. Raises StoreError."""
@@ -380,6 +427,8 @@ class FileLog(MessageLog):
             # Writes to files other than the journal may need room as well.
             self.availability.room.release_reserve()
         self.segments.flush()
+        if erase and self.lost:
+            self._explain_losses(sequences)
         there = self.index.present(sorted(set(sequences)))
         if not there:
             self.write_entries(entries)
@@ -397,11 +446,22 @@ class FileLog(MessageLog):
                 self.durability.report_extent()
             self.index.delete_many(there)
             # Only segments of these messages are looked at: there may be thousands.
-            if any(index.live == 0 for index, _ in self.index.by_segment(there)):
+            if not self.durability.has_entries and any(
+                index.live == 0 for index, _ in self.index.by_segment(there)
+            ):
                 at_once(self._dropping_empty_segments())
         except OSError as error:
             raise self.availability.failed("delete", error) from error
         return len(there)
+
+    def _explain_losses(self, sequences: Sequence[int]) -> None:
+        """Count lost messages that are to be erased as deleted: an entry that is applied again had
+        erased them by half."""
+        lost = [sequence for sequence in sorted(set(sequences)) if sequence in self.lost]
+        if lost and self.durability.has_entries:
+            self.journal.write([(ERASED_BY_HALF, encode_ranges(as_ranges(lost)))])
+            for sequence in lost:
+                self.lost.remove(sequence, sequence)
 
     def deleting(
         self, sequences: list[int], entries: Sequence[tuple[int, bytes]] = ()
@@ -433,7 +493,8 @@ class FileLog(MessageLog):
             if not self.compactions.is_running:
                 # Otherwise the compaction's thread may look at the names.
                 yield from self.index.forgetting_subjects()
-            yield from self._dropping_empty_segments()
+            if not self.durability.has_entries:
+                yield from self._dropping_empty_segments()
         except OSError as error:
             raise self.availability.failed("delete", error) from error
         finally:
@@ -465,17 +526,22 @@ class FileLog(MessageLog):
 
     def continue_above_reservation(self) -> None:
         """Give out no sequence that may have been given out before: a crash may have cost some."""
+        self.lose_sequences(self._stream_file.reserved)
+
+    def lose_sequences(self, last_sequence: int) -> None:
+        """Go on behind `last_sequence`, which is reserved: messages up to it are lost, if there
+        were any."""
         self.availability.check_online()
-        first, reserved = self.last_sequence + 1, self._stream_file.reserved
-        if reserved < first:
+        first = self.last_sequence + 1
+        if last_sequence < first:
             return
         try:
-            self.journal.must_write((LOST, encode_ranges([(first, reserved)])))
+            self.journal.must_write((LOST, encode_ranges([(first, last_sequence)])))
             self.journal.sync()
-            self._jump(reserved + 1)
+            self._jump(last_sequence + 1)
         except OSError as error:
             raise self.availability.broken("going on after a crash", error) from error
-        self.lost.add(first, reserved)
+        self.lost.add(first, last_sequence)
 
     def _jump_at_once(self, next_sequence: int) -> None:
         """Go on at a later sequence after the journal has said so: there is no way back."""
@@ -510,6 +576,19 @@ class FileLog(MessageLog):
         self.durability.secure_caller_entries()
         self.segments.seal(self.index.segments[-1])
 
+    def drop_empty_segments(self) -> None:
+        """Remove the files of segments in which no message is left, between two entries.
+
+        A log that has entries in the write-ahead file does not remove them while it applies one:
+        after a crash the entry would not find them. Raises StoreError.
+        """
+        if self.offline or self.is_held or self.is_deleting or not self.durability.redo.is_current:
+            return
+        try:
+            at_once(self._dropping_empty_segments())
+        except OSError as error:
+            raise self.availability.failed("removing segments", error) from error
+
     def _dropping_empty_segments(self) -> Work[None]:
         """Remove the files of segments in which no message is left, some at a time.
 
@@ -542,6 +621,8 @@ class FileLog(MessageLog):
                 self.segments.begin_segment()
             except NoRoomError:
                 empty.pop()
+        # Entries that are applied again must find the segments as they were.
+        self.durability.secure_upkeep()
         for index in empty:
             self.index.remove_segment(index)
             self.segments.remove(index)

@@ -95,7 +95,9 @@ class JournalRewrites:
         Raises StoreError if it could not be written; the log goes on with the one before.
         """
         journal, durability, availability = self._journal, self._durability, self._availability
-        if availability.offline or not done.is_of(journal.file):
+        # Amid an entry the successor would hold a part of it, which is then not cut off.
+        is_amid_entry = durability.has_entries and not durability.redo.is_current
+        if availability.offline or not done.is_of(journal.file) or is_amid_entry:
             self.abandon(done)
             availability.check_online()
             return False
@@ -176,4 +178,7 @@ class JournalRewrites:
 
     def _replace_journal(self, successor: Journal) -> None:
         self._journal.replace_file(successor)
-        self._durability.report_extent()
+        try:
+            self._durability.report_extent()
+        except OSError as error:
+            raise self._availability.broken("rewriting the journal", error) from error

@@ -83,7 +83,7 @@ class LogJournal:
         except OSError as error:
             raise self._availability.failed("journal", error) from error
         self.writes += 1
-        if self._ahead.file is not None:
+        if self._ahead.copied_to is not None:
             self._ahead.add_journal(size, data)
 
     def write_with_callers(

@@ -178,6 +178,9 @@ class MessageLog(ABC):
         self.lost = RangeSet()
         # The callers' entries in the journal when the log was opened, in order.
         self.entries: list[Entry] = []
+        # Entries of the write-ahead file that are to be applied again after a crash, in order: the
+        # index of each, the last sequence that it follows, and its bytes.
+        self.entries_to_apply: list[tuple[int, int, bytes]] = []
         # Returns the entries of the caller that are still true; None if all of them may be.
         self.caller_entries: Callable[[], list[tuple[int, bytes]]] | None = None
         # Whether the caller is in the midst of a change: the journal may speak of all of it or of

@@ -93,7 +93,7 @@ class LogSegments:
         if self.is_deferred:
             return self._defer(segment, data)
         offset = segment.write(data)
-        ahead = self._ahead.file
+        ahead = self._ahead.copied_to
         if ahead is not None:
             ahead.add(self._ahead.identity, SEGMENT, segment.first_sequence, offset, data)
         return offset

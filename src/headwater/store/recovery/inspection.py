@@ -10,7 +10,13 @@ from typing import Final
 
 from headwater.store.disk.filesystem import read_file
 from headwater.store.disk.findings import Findings
-from headwater.store.disk.format import HEADER_BYTES, FileHeader, FormatError, StreamFile
+from headwater.store.disk.format import (
+    AHEAD_MAGIC,
+    HEADER_BYTES,
+    FileHeader,
+    FormatError,
+    StreamFile,
+)
 from headwater.store.disk.layout import (
     JOURNAL_FILE,
     STREAM_FILE,
@@ -20,7 +26,6 @@ from headwater.store.disk.layout import (
 from headwater.store.disk.segment import segment_name
 from headwater.store.disk.store_file import BOOT_UNKNOWN, STORE_FILE, StoreFile
 from headwater.store.disk.wal import (
-    AHEAD_MAGIC,
     SEGMENT,
     AheadFrames,
     number_of,

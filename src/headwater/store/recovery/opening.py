@@ -28,6 +28,7 @@ from headwater.store.disk.format import (
 from headwater.store.disk.journal import (
     CALLER_KINDS,
     DELETED,
+    ERASED_BY_HALF,
     LOST,
     TRUNCATED,
     TRUNCATING,
@@ -130,6 +131,7 @@ def open_log(
     machine_fell: bool = False,
     extent: Extent | None = None,
     syncs: bool = True,
+    may_jump: bool = True,
 ) -> FileLog:
     """Open the log in a folder, whatever state it is in.
 
@@ -141,6 +143,7 @@ def open_log(
 
     The process that wrote the log may have been killed before it synced. `syncs` says that all of
     the log is on the disk when this returns; otherwise that is left to the next `begin_sync`.
+    Without `may_jump` the caller goes on above the reservation, if the log's end is uncertain.
     """
     try:
         opening = _Opening(files, folder, loss_possible or machine_fell, extent)
@@ -163,7 +166,7 @@ def open_log(
         log.go_offline(f"opening failed: {opening.refused}")
         return log
     try:
-        _make_sound(log, opening, loss_possible)
+        _make_sound(log, opening, loss_possible, may_jump)
         if syncs:
             log.sync()
         else:
@@ -176,7 +179,7 @@ def open_log(
     return log
 
 
-def _make_sound(log: FileLog, opening: "_Opening", loss_possible: bool) -> None:
+def _make_sound(log: FileLog, opening: "_Opening", loss_possible: bool, may_jump: bool) -> None:
     """Write down what opening has found, so that the next opening finds the same."""
     opening.remove_unfinished()
     if opening.cut is not None and opening.cut_again:
@@ -186,7 +189,8 @@ def _make_sound(log: FileLog, opening: "_Opening", loss_possible: bool) -> None:
         log.journal_rewrites.start_over(kept, log.lost)
     else:
         opening.write_conclusions(log.last_sequence)
-    if loss_possible or opening.end_uncertain:
+    log.is_end_uncertain = opening.end_uncertain
+    if may_jump and (loss_possible or opening.end_uncertain):
         first = log.last_sequence + 1
         log.continue_above_reservation()
         if opening.end_uncertain and log.last_sequence >= first:
@@ -600,6 +604,9 @@ class _Opening:
                 self._deleted.add(first, last)
             elif entry.kind == LOST:
                 self.lost.add(first, last)
+            elif entry.kind == ERASED_BY_HALF:
+                self.lost.remove(first, last)
+                self._deleted.add(first, last)
             elif entry.kind == TRUNCATING:
                 self.cut = (first, last)
             elif entry.kind == TRUNCATED:
@@ -701,9 +708,8 @@ class _Opening:
             self.findings.add("missing", f"no segment; sequences up to {first_sequence - 1} gone")
             for part in self._deleted.outside(1, first_sequence - 1):
                 self.lost.add(*part)
-        segment = SegmentFile.create(
-            self._files, self._folder, self.stream.identity, first_sequence
-        )
+        identity = self.stream.identity
+        segment = SegmentFile.create(self._files, self._folder, identity, first_sequence)
         segment.sync()
         self._files.sync_folder(self._folder)
         self.segments[first_sequence] = segment

@@ -78,6 +78,8 @@ Files that all streams share; the reservation is that of streams that are synced
 |   format                                  |                                   |                  |
 | disk that refuses the store file          | left as it is, and read           | offline          |
 
+Streams that have entries in the write-ahead file are in `store.recovery.redo`.
+
 "Lost" means that sequences are in the `lost` of the stream. A stream that goes on above its
 reservation gives out no sequence that may have been given out, and calls those in between lost. So
 does every stream of which the machine, or for ASYNC the process, may have cost an end.

@@ -34,6 +34,7 @@ from headwater.store.disk.format import (
 from headwater.store.disk.journal import (
     CALLER_KINDS,
     DELETED,
+    ERASED_BY_HALF,
     LOST,
     TRUNCATED,
     TRUNCATING,
@@ -60,6 +61,7 @@ ENTRY_KINDS: Final = {
     TRUNCATING: "truncating",
     TRUNCATED: "truncated",
     LOST: "lost",
+    ERASED_BY_HALF: "erased",
 }
 
 # A server's cure for damage when it opens the store: the table in `store.recovery.recovery`.
@@ -416,6 +418,9 @@ class StreamReader:
                 self._deleted.add(first, last)
             elif entry.kind == LOST:
                 self.survey.lost.add(first, last)
+            elif entry.kind == ERASED_BY_HALF:
+                self._deleted.add(first, last)
+                self.survey.lost.remove(first, last)
             else:
                 # A cut of the end: earlier entries do not apply to sequences assigned again.
                 self._deleted.remove(first, last)

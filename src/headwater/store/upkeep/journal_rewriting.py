@@ -17,6 +17,7 @@ from headwater.store.disk.format import Entry, FileHeader, encode_entry
 from headwater.store.disk.journal import (
     CALLER_KINDS,
     DELETED,
+    ERASED_BY_HALF,
     LOST,
     TRUNCATED,
     TRUNCATING,
@@ -131,6 +132,9 @@ def shortened(
             deleted.add(entry.body)
         elif entry.kind == LOST:
             lost.add(entry.body)
+        elif entry.kind == ERASED_BY_HALF:
+            deleted.add(entry.body)
+            lost.remove(entry.body)
         elif entry.kind in (TRUNCATING, TRUNCATED):
             # The sequences were given out again: earlier entries do not hold for them.
             deleted.remove(entry.body)

@@ -8,6 +8,7 @@ from typing import final
 
 from headwater.store.disk.journal import Journal
 from headwater.store.disk.segment import SegmentFile
+from headwater.store.disk.wal import RedoPoint
 
 
 @final
@@ -20,6 +21,7 @@ class LogSync:
         "journal_writes",
         "last_sequence",
         "problem",
+        "redo_point",
         "segment_bytes",
         "segment_first",
     )
@@ -30,12 +32,15 @@ class LogSync:
         journal: Journal,
         last_sequence: int,
         journal_writes: int,
+        redo_point: RedoPoint,
     ) -> None:
         """Made by `Durability.begin_sync`; segments in order."""
         self._segments = segments
         self._journal = journal
         self.last_sequence = last_sequence
         self.journal_writes = journal_writes
+        # The state after the last entry that was applied, which the disk has then.
+        self.redo_point = redo_point
         self.segment_first = segments[-1].first_sequence
         self.segment_bytes = segments[-1].size
         # The error for which something may not be on the disk.

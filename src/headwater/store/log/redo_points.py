@@ -1,0 +1,57 @@
+"""The redo point of a log: the state to which its files are cut back after a crash.
+
+The files of a log that has entries in the write-ahead file hold the effects of the entries that its
+caller has applied. `mark_applied` notes how long the files are then. When they have been synced,
+that state becomes the redo point: it is named in the write-ahead file, and entries up to it are not
+needed any more. Bytes that were written behind it, by half an entry or by many, are cut off after a
+crash, and the entries behind it are applied again.
+"""
+
+from typing import Final, final
+
+from headwater.store.disk.wal import RedoPoint
+from headwater.store.log.log_journal import LogJournal
+from headwater.store.log.log_write_ahead import LogWriteAhead
+from headwater.store.log.segments import LogSegments
+
+# The redo point of a log without entries.
+_NOWHERE: Final = RedoPoint(0, 0, 0, 0, b"")
+
+
+@final
+class RedoPoints:
+    """The redo point of one log, and the state that the next one will be."""
+
+    __slots__ = ("_ahead", "_journal", "_segments", "applied", "named")
+
+    def __init__(self, segments: LogSegments, journal: LogJournal, ahead: LogWriteAhead) -> None:
+        self._segments = segments
+        self._journal = journal
+        self._ahead = ahead
+        # The files when the last entry was applied, and the redo point that was named last.
+        self.applied = self.named = _NOWHERE
+
+    def _files_after(self, entry: int) -> RedoPoint:
+        last, journal = self._segments.last, self._journal.file
+        return RedoPoint(entry, last.first_sequence, last.size, journal.size, journal.salt)
+
+    @property
+    def is_current(self) -> bool:
+        """Whether the files are as after the last entry that was applied: not amid the next."""
+        return self.applied == self._files_after(self.applied.entry)
+
+    def mark_applied(self, entry: int) -> None:
+        """Note that the files hold the effects of all entries up to this one, and of no other."""
+        self.applied = self._files_after(entry)
+
+    def mark_upkeep(self) -> None:
+        """Note that upkeep, and no entry, has changed the files since the last entry."""
+        self.mark_applied(self.applied.entry)
+
+    def name(self, point: RedoPoint) -> None:
+        """Name a redo point whose files are on the disk, unless a later one is named already."""
+        if point.journal_salt == self._journal.file.salt and (
+            point >= self.named or point.journal_salt != self.named.journal_salt
+        ):
+            self.named = point
+            self._ahead.add_redo_point(point)
