@@ -59,7 +59,7 @@ WITHOUT_A_UNIT_TEST: Final[Mapping[str, str]] = {
     "server": "lifecycle main",
     "server/configuration": "jetstream_section lexer reading",
     "server/connections": "closing",
-    "server/core": "out_buffers own_subscriptions",
+    "server/core": "counters out_buffers own_subscriptions",
     "server/monitoring": "facts",
     "server/monitoring/pages": "absent accountz connz healthz index_page query subsz varz",
     "server/streams": "advisories facts hosted_streams requests",
@@ -80,7 +80,7 @@ WITHOUT_A_UNIT_TEST: Final[Mapping[str, str]] = {
         "block_counts filter_cursor index_snapshot sorted_page subject_filter subject_order "
         "subject_table walks"
     ),
-    "store/log": "batch_records memory_log",
+    "store/log": "memory_log",
     "store/recovery": "catalogue inspection stream_inspection",
     "store/upkeep": "checkpoint_writing log_check log_sync",
     "testing": "clock disk_faults disk_folders entropy pytest_plugin tcp trace",
