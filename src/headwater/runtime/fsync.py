@@ -159,6 +159,7 @@ class SyncDriver:
     def _finish_trim(self, work: dict[str, LogSync]) -> None:
         self._trimming = False
         self._report_failure(lambda: self._store.group_commit.finish_trim(work))
+        self._commit_waiting()
 
     def _interval_passed(self) -> None:
         self._report_failure(self._store.flush)
@@ -166,8 +167,14 @@ class SyncDriver:
 
     def _finish_interval(self, work: dict[str, LogSync]) -> None:
         self._report_failure(lambda: self._store.finish_sync(work))
+        self._commit_waiting()
         if self._timer is not None:
             self._wait(self._interval_s)
+
+    def _commit_waiting(self) -> None:
+        """Commit entries for which the write-ahead file had no room; there may be some now."""
+        if self._store.group_commit.has_waiting_entries and not self._syncing:
+            self._begin_commit()
 
     def _sync_beside(
         self, work: dict[str, LogSync], done: Callable[[dict[str, LogSync]], object]

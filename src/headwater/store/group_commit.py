@@ -35,6 +35,7 @@ class GroupCommit:
         "_room",
         "_syncing",
         "_unopened",
+        "_waiting",
     )
 
     def __init__(self, folder: str, ahead: WriteAhead, room: Room) -> None:
@@ -47,9 +48,11 @@ class GroupCommit:
         self._names: dict[bytes, str] = {}
         # Last sequence and count of journal writes, by stream, that a commit makes durable.
         self._committing: dict[str, tuple[int, int]] = {}
-        # The last entry, by stream, that a commit makes durable; and that of each stream in the
-        # files before the present one, None if there are none.
+        # The last entry, by stream, that a commit makes durable; streams whose entries wait for
+        # room; and the last entry of each stream in the files before the present one, None if there
+        # are none.
         self._entries: dict[str, int] = {}
+        self._waiting: list[str] = []
         self._rolled: dict[str, int] | None = None
         # Entries of streams that cannot be opened, by identity: they are kept for another start.
         self._unopened: dict[bytes, Redo] = {}
@@ -106,7 +109,9 @@ class GroupCommit:
         names = self._names
         touched = [names[each] for each in self._ahead.pop_touched() if each in names]
         # A commit that was begun and never finished counts for nothing.
-        logs = {name: self._logs[name] for name in (*self._committing, *self._entries, *touched)}
+        unfinished = (*self._committing, *self._entries, *self._waiting)
+        logs = {name: self._logs[name] for name in (*unfinished, *touched) if name in self._logs}
+        self._waiting = []
         self._committing = {
             name: (log.last_sequence, log.journal.writes)
             for name, log in logs.items()
@@ -122,8 +127,11 @@ class GroupCommit:
         if self._syncing is None and self._write_ahead():
             return True
         self._ahead.leave_out_copies()
+        self._waiting, self._entries = [*self._entries], {}
+        if not self._committing:
+            return False
         self._syncing = begin_syncs({name: logs[name] for name in self._committing})
-        return bool(self._committing)
+        return True
 
     def _write_ahead(self) -> bool:
         """Write what is to be committed; False if the write-ahead file has no room for it."""
@@ -154,6 +162,7 @@ class GroupCommit:
         later syncs would not tell."""
         reason = f"the write-ahead file failed: {error}"
         self._committing = {}
+        self._entries = {}
         for log in [*self._logs.values()]:
             log.go_offline(reason)
         return OfflineError(f"{self._folder}: {reason}; restart the server to write again")
@@ -193,7 +202,7 @@ class GroupCommit:
     @property
     def has_waiting_entries(self) -> bool:
         """Whether there are entries for which the write-ahead file had no room."""
-        return bool(self._entries)
+        return bool(self._waiting)
 
     def _is_all_applied(self) -> bool:
         """Whether the entries in the files before the present one are applied to the streams."""
@@ -211,13 +220,15 @@ class GroupCommit:
         """
         if self._rolled is None or self._ahead.is_full:
             try:
-                self._ahead.roll()
+                is_written = self._ahead.roll()
                 for identity, redo in self._unopened.items():
                     self._ahead.add_redo(identity, redo)
             except OSError as error:
                 raise self._failed(error) from error
             self._rolled = {
                 name: log.durability.added_entry
+                if is_written
+                else max(log.synced_entry, self._entries.get(name, 0))
                 for name, log in self._logs.items()
                 if log.durability.has_entries
             }
@@ -240,15 +251,22 @@ class GroupCommit:
         self._rolled = None
         try:
             if rolled or self._unopened:
-                # The files that are removed may have the last word on where to begin again.
-                self.secure_frames()
+                self._secure_redo_points()
             self._ahead.trim()
         except OSError as error:
             # The files are kept, and the next trim tries again.
             raise StoreError(f"cannot remove write-ahead files: {error}") from error
-        for name in rolled:
-            if name in self._logs:
-                self._logs[name].drop_empty_segments()
+        drop_empty_segments(self._logs, rolled)
+
+    def _secure_redo_points(self) -> None:
+        """See to it that the files which are removed do not have the last word on where to begin
+        again. Raises OSError."""
+        try:
+            self.secure_frames()
+        except NoRoomError:
+            # A single file goes with all that it has, and nothing in it is needed.
+            if self._unopened or not self._ahead.is_one_old_file:
+                raise
 
     def remove_files(self) -> None:
         """Remove all write-ahead files: every stream was closed in order. Raises OSError.
@@ -300,6 +318,21 @@ def finish_syncs(logs: dict[str, FileLog], done: dict[str, LogSync]) -> None:
         if log is not None and not log.offline:
             try:
                 log.finish_sync(work)
+            except StoreError as error:
+                problems.append(str(error))
+    if problems:
+        raise StoreError("; ".join(problems))
+
+
+def drop_empty_segments(logs: dict[str, FileLog], names: Iterable[str]) -> None:
+    """Remove the files of segments without messages, of logs that leave them while they apply
+    entries. Raises StoreError if some failed; others go on."""
+    problems = []
+    for name in names:
+        log = logs.get(name)
+        if log is not None and log.durability.has_entries:
+            try:
+                log.drop_empty_segments()
             except StoreError as error:
                 problems.append(str(error))
     if problems:

@@ -46,7 +46,13 @@ from headwater.store.disk.wal import (
     read_ahead,
     remove_ahead,
 )
-from headwater.store.group_commit import GroupCommit, begin_syncs, finish_syncs, run_syncs
+from headwater.store.group_commit import (
+    GroupCommit,
+    begin_syncs,
+    drop_empty_segments,
+    finish_syncs,
+    run_syncs,
+)
 from headwater.store.log.file_log import FileLog
 from headwater.store.log.message_log import DiskFullError, OfflineError, StoreError
 from headwater.store.log.segments import SEGMENT_BYTES_MAX
@@ -472,6 +478,7 @@ class Store:
         """Count as durable what the syncs have brought to the disk; a stream that failed is
         offline, others go on. Raises StoreError."""
         finish_syncs(self.logs, done)
+        drop_empty_segments(self.logs, done)
 
     def close(self) -> None:
         """Close every stream in order, and say so for the next start."""

@@ -16,11 +16,16 @@ AHEAD_BYTES_MAX = 5_000
 class SyncWorld:
     """A store of three streams, and the driver of its syncs."""
 
-    def __init__(self) -> None:
+    def __init__(self, has_entries: bool = False) -> None:
         self.disk = SimDisk()
         entropy = SeededEntropy(Random(1))
         self.store: Store = open_store(
-            self.disk, "/store", entropy, "boot", ahead_bytes_max=AHEAD_BYTES_MAX
+            self.disk,
+            "/store",
+            entropy,
+            "boot",
+            ahead_bytes_max=AHEAD_BYTES_MAX,
+            has_entries=has_entries,
         )
         self.logs = [
             self.store.create_stream(f"s{number}", mode=SyncMode.ALWAYS) for number in range(3)
@@ -195,3 +200,26 @@ def test_who_wants_a_commit_is_told_also_where_the_interval_was_faster() -> None
     assert world.commits == 0, "as ever, after who wants it has said so"
     world.scheduler.step()
     assert world.commits == 1
+
+
+def test_entries_without_room_are_committed_when_a_trim_has_made_some() -> None:
+    world = SyncWorld(has_entries=True)
+    log = world.logs[0]
+    log.add_entry(1, 0, bytes(3000))
+    world.driver.commit_wanted()
+    world.scheduler.step()
+    log.applied_entry = 1
+    world.disk.capacity_bytes = world.disk.used_bytes
+    log.add_entry(2, 0, bytes(1000))
+    world.driver.commit_wanted()
+    world.scheduler.step()
+    assert log.synced_entry == 1
+    assert log.is_full
+    while log.synced_entry < 2:
+        assert world.scheduler.work, "a trim, and a commit after it"
+        world.scheduler.step()
+    assert world.problems == []
+    assert len(ahead_files(world)) == 1
+    world.disk.kill()
+    store = open_store(world.disk, "/store", SeededEntropy(Random(2)), "boot", has_entries=True)
+    assert [entry[:2] for entry in store.logs["s0"].entries_to_apply] == [(2, 0)]

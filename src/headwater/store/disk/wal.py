@@ -393,19 +393,28 @@ class WriteAhead:
         if self._broken:
             raise OSError(EIO, f"the write-ahead file failed before: {self._broken}")
 
-    def roll(self) -> None:
-        """Begin another file with the next write; `trim` removes the ones before it."""
+    def roll(self) -> bool:
+        """Begin another file with the next write; `trim` removes the ones before it.
+
+        Returns whether the frames that were kept are in those; else they go to the other file.
+        """
+        is_written = True
         try:
             self.write()
         except NoRoomError:
-            # The frames that are kept go to the other file then.
-            pass
+            is_written = False
         self.sync()
         if self._file is not None:
             self._file.close()
             self._file = None
             self._old.append(f"{self._folder}/{_name(self._number)}")
             self._number += 1
+        return is_written
+
+    @property
+    def is_one_old_file(self) -> bool:
+        """Whether `trim` removes all there is, in one step."""
+        return self._file is None and len(self._old) == 1
 
     def trim(self) -> None:
         """Remove the files before the present one: their streams have been synced since `roll`."""
