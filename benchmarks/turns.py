@@ -15,6 +15,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import cycle
 from types import FrameType
 from typing import Any, Final, TypeVar, cast
 
@@ -234,6 +235,26 @@ def publish_varied(server: Server) -> Turn:
     return lambda number: peer.ask(read)
 
 
+def core(subjects: Sequence[bytes], sizes: Sequence[int]) -> Callable[[Server], Turn]:
+    """500 publishes of different sizes to different subjects, for one subscriber."""
+
+    def prepare(server: Server) -> Turn:
+        peer, subscriber = Peer(server), Peer(server)
+        subscriber.ask(b"SUB core.* 1\r\nSUB _INBOX.core.* 2\r\n")
+        frame = b"PUB %b %d\r\n%b\r\n"
+        chosen = zip(subjects, cycle(sizes), strict=False)
+        frames = [frame % (subject, size, bytes(size)) for subject, size in chosen]
+        reads = [b"".join(frames[first : first + 500]) for first in range(0, len(frames), 500)]
+
+        def turn(number: int) -> None:
+            peer.ask(reads[number % len(reads)])
+            subscriber.received()
+
+        return turn
+
+    return prepare
+
+
 def pull(server: Server) -> Turn:
     """A pull, its delivery, and the acknowledgement: two reads."""
     peer = asker(server)
@@ -273,6 +294,8 @@ TURNS_BY_NAME: Final[dict[str, Callable[[Server], Turn]]] = {
     "publish-100": publish(100),
     "publish-1000": publish(1000),
     "publish-1000-subjects": publish_varied,
+    "core-500-subjects": core([b"core.%d" % each for each in range(1000)], (16, 128, 512)),
+    "core-500-replies": core([b"_INBOX.core.%d" % each for each in range(200_000)], (16,)),
     "pull-deliver-ack": pull,
     "direct-get": direct_get,
 }
@@ -334,7 +357,7 @@ def main() -> None:
     options = parser.parse_args()
     print(f"{'turn':24}{'us':>10}{'python':>10}{'built-in':>10}")
     for name in options.names or TURNS_BY_NAME:
-        turns = TURNS // 50 if "000" in name else TURNS
+        turns = TURNS // 50 if "00" in name else TURNS
         cost = measure(name, min(options.rounds, ROUNDS), turns)
         print(f"{name:24}{cost.us:>10.1f}{cost.python_calls:>10.1f}{cost.builtin_calls:>10.1f}")
         if options.callees:

@@ -66,7 +66,8 @@ LINE_KNOWN_BYTES_MAX: Final = 256
 
 # Beginnings of lines that hardly ever come again: publishes to reply inboxes, and acknowledgements.
 _ACK_LINE: Final = b"PUB $JS.ACK."
-_PASSING_LINES: Final = (b"PUB _INBOX.", b"HPUB _INBOX.", _ACK_LINE)
+_INBOX_LINE: Final = b"PUB _INBOX."
+_PASSING_LINES: Final = (_INBOX_LINE, b"HPUB _INBOX.", _ACK_LINE)
 
 # Acknowledgements in a row, as clients write them: all have the same ending behind their subjects.
 # Longer subjects are parsed as other publishes are.
@@ -120,7 +121,7 @@ class PublishLines:
     """Publish lines read before, with their fields; one table for all connections of a server.
 
     Most publishers use few subjects and sizes, and a line met again costs one look-up. Requests and
-    replies are hardly ever met again and do not enter; of a line with a reply only the sizes at its
+    replies are hardly ever met again and do not enter; of such a line only the sizes at its
     end are kept. Connections that may not send headers have tables of their own, so that a line of
     another connection does not let their headers through.
     """
@@ -130,8 +131,8 @@ class PublishLines:
     def __init__(self) -> None:
         # Whole lines, for connections that may not and for those that may send headers.
         self.known: tuple[dict[bytes, _PublishLine], ...] = ({}, {})
-        # Sizes of lines with a reply, by the end of the line behind the reply; before the end of an
-        # HPUB line stand its operation and a blank.
+        # Sizes of lines with a reply, or to one, by their end behind the subjects; in front of the
+        # end of an HPUB line stand its operation and a blank.
         self.sizes: tuple[dict[bytes, _Sizes], ...] = ({}, {})
 
     def remember(self, headers: bool, line: bytes, said: _PublishLine) -> None:
@@ -140,7 +141,7 @@ class PublishLines:
             _keep(self.known[headers], line, said)
 
     def remember_sizes(self, headers: bool, ending: bytes, said: _Sizes) -> None:
-        """Keep the sizes of a line with a reply."""
+        """Keep the sizes of a line with a reply, or to one."""
         _keep(self.sizes[headers], ending, said)
 
     def forget(self) -> None:
@@ -276,18 +277,20 @@ class ClientDecoder:
             else:
                 found = known.get(line)
                 if found is None:
-                    # A line with a reply, as `_parse_publish` reads it, without a call.
-                    words = line.split(b" ", 4)
-                    sizes = sizes_known.get(words[3]) if len(words) == 4 else None
-                    if sizes is not None and words[0] == b"PUB" and words[1] and words[2]:
-                        is_usual = _TAB not in line and line.find(_RETURN) == len(line) - 2
-                        if is_usual and len(line) <= line_bytes_max:
-                            found = words[1], words[2], *sizes
-                    elif line.startswith(_ACK_LINE) and (acks := self._find_acks(data, position)):
+                    if line.startswith(_ACK_LINE) and (acks := self._find_acks(data, position)):
                         publishes = publishes or _begin_publishes(segments)
                         _take_acks(acks, publishes)
                         position = acks.end()
                         continue
+                    # A line that is not remembered, as `_parse_publish` reads it, without a call.
+                    words = line.split(b" ", 4)
+                    with_reply = len(words) == 4
+                    if with_reply or (len(words) == 3 and line.startswith(_INBOX_LINE)):
+                        sizes = sizes_known.get(words[-1])
+                        is_usual = words[0] == b"PUB" and words[1] and words[2] and _TAB not in line
+                        is_usual = is_usual and line.find(_RETURN) == len(line) - 2
+                        if sizes is not None and is_usual and len(line) <= line_bytes_max:
+                            found = words[1], words[2] if with_reply else None, *sizes
                     found = found or self._parse_publish(line)
                 if found is None:
                     publishes = None
@@ -358,12 +361,12 @@ class ClientDecoder:
                 and b"" not in fields
                 and len(line) <= self.max_control_line
             ):
-                if len(fields) == 3:
-                    sizes: _Sizes = (NO_HEADERS, token, int(token))
+                sizes: _Sizes = (NO_HEADERS, token, int(token))
+                if len(fields) == 3 or (len(fields) == 2 and line.startswith(_INBOX_LINE)):
                     self._lines.remember_sizes(self.headers, token + CRLF, sizes)
-                    return fields[0], fields[1], *sizes
+                    return fields[0], fields[1] if len(fields) == 3 else None, *sizes
                 if len(fields) == 2:
-                    said: _PublishLine = (fields[0], None, NO_HEADERS, token, int(token))
+                    said: _PublishLine = (fields[0], None, *sizes)
                     self._lines.remember(self.headers, line, said)
                     return said
         elif line[:5] == b"HPUB ":

@@ -481,7 +481,7 @@ class TestKnownLines:
 
 
 # Mostly in good order, and with few sizes, so that what was met before comes again.
-_WORDS = st.sampled_from([b"a", b"a", b"a", b"", b"a\tb", b"long." * 5])
+_WORDS = st.sampled_from([b"a", b"a", b"_INBOX.a", b"", b"a\tb", b"a\rb", b"long." * 5])
 _ENDS = st.sampled_from([b"12", b"12 20", b"12 20", b"20 12", b"0000000012 20", b"0 20", b"x"])
 _FREE = st.lists(_WORDS | _ENDS, max_size=6)
 _LINES = st.builds(
