@@ -107,6 +107,16 @@ def messages_without_reply(
     ]
 
 
+def published_messages(
+    tail: bytes, subjects: Sequence[bytes], sizes: Sequence[bytes], payloads: Sequence[bytes]
+) -> list[bytes]:
+    """Publishes without replies and headers for one subscription, each a frame."""
+    return [
+        b"MSG %b%b%b\r\n%b\r\n" % (subject, tail, size, payload)
+        for subject, size, payload in zip(subjects, sizes, payloads, strict=True)
+    ]
+
+
 def no_responders_block(subject: bytes) -> bytes:
     """The header block of the status that nobody listens to a subject."""
     return b"NATS/1.0 503\r\nNats-Subject: %b\r\n\r\n" % subject

@@ -10,9 +10,9 @@ right in the loop. Subscriptions with a limit, a filter, tracked replies, a clie
 or a handler of the server itself go through `deliver`, which makes every check.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from itertools import chain, count, groupby, takewhile, zip_longest
-from operator import attrgetter
+from operator import attrgetter, methodcaller
 from typing import Final, final
 
 from headwater.base.clock import Clock
@@ -30,7 +30,12 @@ from headwater.server.core.budget import (
 )
 from headwater.server.core.client import Client, Inlet, Subscription
 from headwater.server.core.counters import Counters
-from headwater.server.core.crowd import SLICE_DELIVERIES_MAX, Crowds, Message
+from headwater.server.core.crowd import (
+    SLICE_DELIVERIES_MAX,
+    Crowds,
+    Message,
+    has_plain_members,
+)
 from headwater.server.core.frame_door import FrameDoor
 from headwater.server.core.holding import Holding
 from headwater.server.core.reserved_subjects import (
@@ -38,6 +43,7 @@ from headwater.server.core.reserved_subjects import (
     ACK_PREFIX,
     RESERVED_REPLIES,
     RESERVED_SUBJECTS,
+    has_beginning,
     is_reserved,
     is_reserved_reply,
 )
@@ -51,6 +57,10 @@ from headwater.wire.frames import CRLF, HMSG, MSG, SPACE
 
 # Fewer replies than this are not looked through for some that go to one requester.
 _REPLIES_PARTED_MIN: Final = 32
+
+# Payloads up to this size, on average, are copied into their frames: a copy takes less time than
+# the pieces of a frame.
+_COPIED_BYTES_MAX: Final = 2048
 
 INVALID_PUBLISH_SUBJECT: Final = "Invalid Publish Subject"
 
@@ -129,7 +139,9 @@ class Broker:
             if batch.subjects[0].startswith(ACK_PREFIX):
                 batch = self._ingest_acks(source, batch)
             if not batch.subjects or (
-                self._ingest_publishes(source, batch) or self._answer_requests(source, batch)
+                self._ingest_publishes(source, batch)
+                or self._answer_requests(source, batch)
+                or self._deliver_alike(source, batch)
             ):
                 budget.charge(units * taken)
                 return rest
@@ -255,11 +267,11 @@ class Broker:
         if subjects.count(subject) == len(subjects):
             if subject.startswith(RESERVED_SUBJECTS):
                 return False
-        elif any(match(each) is not route for each in subjects) or _has_beginning(
+        elif any(match(each) is not route for each in subjects) or has_beginning(
             RESERVED_SUBJECTS, subjects
         ):
             return False
-        if _has_beginning(RESERVED_REPLIES, filter(None, batch.replies)):
+        if has_beginning(RESERVED_REPLIES, filter(None, batch.replies)):
             return False
         self._gather(route.plain[0].ingest, source, batch)
         return True
@@ -321,6 +333,35 @@ class Broker:
                 self._answer_no_responders(source, subjects[position], replies[position])
         return True
 
+    def _deliver_alike(self, source: Client, batch: Publishes) -> bool:
+        """Deliver publishes without replies and headers that all go to one unchecked subscription.
+
+        Returns whether they do.
+        """
+        subjects, payloads = batch.subjects, batch.payloads
+        if any(batch.replies) or max(batch.header_sizes) >= 0:
+            return False
+        route = source.account.index.match_all(subjects)
+        if route is None or len(route.plain) != 1 or route.groups:
+            return False
+        sub, size = route.plain[0], sum(map(len, payloads))
+        target = sub.client
+        if (
+            not sub.unchecked
+            or target.congested
+            or (target is source and not source.connect.echo)
+            or size > _COPIED_BYTES_MAX * len(payloads)
+            or has_beginning(RESERVED_SUBJECTS, subjects)
+        ):
+            return False
+        self._count_in(source, len(payloads), size)
+        self.buffers.touch(target)
+        target.out += frames.published_messages(sub.tail, subjects, batch.sizes, payloads)
+        sub.delivered += len(payloads)
+        target.out_msgs += len(payloads)
+        target.out_bytes += size
+        return True
+
     def publish_run(self, source: Client, run: Run, budget: Budget) -> Publishes | Run | None:
         """Route publishes with one control line: one look-up, one join per receiver.
 
@@ -332,7 +373,7 @@ class Broker:
             source.guarded
             or run.reply is not None
             or run.subject.startswith(RESERVED_SUBJECTS)
-            or not _has_plain_members(route)
+            or not has_plain_members(route)
         ):
             return self.publish_many(source, run.as_publishes(), budget)
         rest: Run | None = None
@@ -449,21 +490,16 @@ class Broker:
         """Answer many requests, at reply subjects of clients; `headers` of all, or of none."""
         index = account.index
         count = len(subjects)
-        if count == 1:
-            route = index.match(subjects[0])
-            if len(route.plain) == 1 and not route.groups:
+        if count:
+            route = index.match(subjects[0]) if count == 1 else index.match_all(subjects)
+            if route is not None and len(route.plain) == 1 and not route.groups:
                 sub = route.plain[0]
                 if sub.unchecked and not sub.client.congested and self.crowds.is_idle:
-                    header = headers[0] if headers else b""
-                    self._send_one(sub, subjects[0], header, payloads[0])
-                    return
-        elif count > 1:
-            shared = index.match_all(subjects)
-            if shared is not None and len(shared.plain) == 1 and not shared.groups:
-                sub = shared.plain[0]
-                is_usual = sub.unchecked and not sub.client.congested
-                if is_usual and self.crowds.is_idle:
-                    self._send_many(sub, subjects, payloads, headers)
+                    if count == 1:
+                        header = headers[0] if headers else b""
+                        self._send_one(sub, subjects[0], header, payloads[0])
+                    else:
+                        self._send_many(sub, subjects, payloads, headers)
                     return
         if count >= _REPLIES_PARTED_MIN:
             # The replies of a turn come requester by requester: a half may be of one requester.
@@ -759,34 +795,5 @@ class Broker:
         source.account.in_bytes += size
 
 
-def _has_plain_members(route: Route[Subscription]) -> bool:
-    """Whether no receiver could tell a run from its messages one by one.
-
-    All subscriptions are unchecked, and no client has two of them: it would see them take turns.
-    """
-    plain = route.plain
-    if not route.groups and len(plain) <= 1:
-        return not plain or plain[0].unchecked
-    if route.fan_out > SLICE_DELIVERIES_MAX:
-        # A look at all of them would take long.
-        return False
-    everyone = [*plain, *(sub for group in route.groups for sub in group)]
-    return all(sub.unchecked for sub in everyone) and len({sub.client for sub in everyone}) == len(
-        everyone
-    )
-
-
-def _has_beginning(prefixes: Iterable[bytes], words: Iterable[bytes]) -> bool:
-    """Whether a word, none of which has a blank, begins with one of the prefixes.
-
-    All words are searched as one row, in which a blank comes before each.
-    """
-    row = b" " + b" ".join(words)
-    return any(b" " + prefix in row for prefix in prefixes)
-
-
 _client_of: Final = attrgetter("client")
-
-
-def _is_ack(subject: bytes) -> bool:
-    return subject.startswith(ACK_PREFIX)
+_is_ack: Final = methodcaller("startswith", ACK_PREFIX)

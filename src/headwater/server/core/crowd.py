@@ -286,3 +286,20 @@ def _share() -> int:
 _client_of: Final = attrgetter("client")
 _is_unchecked: Final = attrgetter("unchecked")
 _tail_of: Final = attrgetter("tail")
+
+
+def has_plain_members(route: Route[Subscription]) -> bool:
+    """Whether no receiver could tell a run from its messages one by one.
+
+    All subscriptions are unchecked, and no client has two of them: it would see them take turns.
+    """
+    plain = route.plain
+    if not route.groups and len(plain) <= 1:
+        return not plain or plain[0].unchecked
+    if route.fan_out > SLICE_DELIVERIES_MAX:
+        # A look at all of them would take long.
+        return False
+    everyone = [*plain, *(sub for group in route.groups for sub in group)]
+    return all(sub.unchecked for sub in everyone) and len({sub.client for sub in everyone}) == len(
+        everyone
+    )
