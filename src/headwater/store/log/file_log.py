@@ -671,9 +671,11 @@ class FileLog(MessageLog):
             position = sequence - index.first_sequence
             begin = index.offsets[position]
             segment = self.segments.by_first[index.first_sequence]
-            # The offset of the first message that is too much; unknown if it was deleted.
+            # The offset of the first message that is too much; unknown if it was deleted. A read
+            # beyond the end would ask the system for the size of the file.
             behind = position + count_max - len(batch)
-            size = index.offsets[behind] - begin if behind < len(index.offsets) else READ_BYTES
+            end = index.offsets[behind] if behind < len(index.offsets) else segment.size
+            size = end - begin
             try:
                 data = segment.read_span(begin, size if size > 0 else READ_BYTES)
             except OSError as error:
@@ -689,6 +691,8 @@ class FileLog(MessageLog):
                 self.get(sequence)
             else:
                 sequence = batch.sequences[-1]
+                if len(batch) == count_max:
+                    break
             sequence = self.index.next_message(sequence + 1)
         return batch
 
