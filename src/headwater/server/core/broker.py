@@ -267,9 +267,7 @@ class Broker:
         if subjects.count(subject) == len(subjects):
             if subject.startswith(RESERVED_SUBJECTS):
                 return False
-        elif any(match(each) is not route for each in subjects) or has_beginning(
-            RESERVED_SUBJECTS, subjects
-        ):
+        elif {*map(match, subjects)} != {route} or has_beginning(RESERVED_SUBJECTS, subjects):
             return False
         if has_beginning(RESERVED_REPLIES, filter(None, batch.replies)):
             return False
