@@ -146,7 +146,7 @@ class StreamDriver:
         self.answers: list[Answer] = []
         self.republished: list[tuple[bytes, bytes, bytes]] = []
         self.abandoned: list[tuple[bytes, str]] = []
-        # Decisions that are in the log and have not taken effect; None if they do so at once.
+        # Decisions that are in flight and have not taken effect; None if they do so at once.
         self._waiting: list[Decision] | None = None
         self.disk = SimDisk(1)
         self._store: Store | None = None
@@ -240,7 +240,7 @@ class StreamDriver:
         self._carry_out(decision)
 
     def hold(self) -> None:
-        """From now on, records wait for the disk: they are in the log and take no effect."""
+        """From now on, records wait for the disk: they are in flight and take no effect."""
         self._waiting = []
 
     def release(self) -> None:
@@ -350,15 +350,16 @@ class StreamDriver:
         self.shadow = self.stream
 
     def kill_in_flight(self) -> None:
-        """Kill it while records are in the log and have had no effect.
+        """Kill it when the log has just got the messages of records and made no effect of them.
 
         The messages are there again, so all that follows from them has to be: the stream comes back
-        as the replica is that was given them. Records that are in no log yet have no effect.
+        as the replica is that was given them. Records without messages have no effect.
         """
         waiting, self._waiting = self._waiting or [], None
         for decision in waiting:
             for record in decision.records:
                 if isinstance(record, Published):
+                    self.stream.log.append(record.batch)
                     self._follow(self._codec.encode(record))
         self.kill()
         ours, theirs = self._lasting(self.stream), self._lasting(self.shadow)

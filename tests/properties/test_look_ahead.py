@@ -18,7 +18,6 @@ from headwater.jetstream.config.stream_config import Retention, Storage
 from headwater.jetstream.records import Configured, Published, Purged, Removed
 from headwater.jetstream.streams import foreseen
 from headwater.jetstream.streams.foreseen import Foreseen, Message
-from headwater.jetstream.streams.limits import NOTHING_UNCOMMITTED
 from headwater.jetstream.streams.log_messages import LogMessages
 from headwater.jetstream.streams.look_ahead import Ahead, LookAhead
 from tests.kit.stream_driver import Publish, StreamDriver, incoming_of
@@ -90,8 +89,7 @@ class World:
 
     def new_look_ahead(self) -> LookAhead:
         stream = self.committed.stream
-        messages = LogMessages(stream.log, lambda: NOTHING_UNCOMMITTED)
-        return LookAhead(stream.log, messages, stream.dedupe, stream.config)
+        return LookAhead(stream.log, stream.dedupe, stream.config)
 
     # --- steps ---------------------------------------------------------------------------------
 
@@ -182,7 +180,7 @@ class World:
             assert ahead.find_id(message_id, now_ns) == oracle.dedupe.find(message_id, now_ns)
             if oracle.dedupe.find(message_id, now_ns):
                 assert not ahead.are_new([message_id])
-        there = LogMessages(oracle.log, lambda: NOTHING_UNCOMMITTED)
+        there = LogMessages(oracle.log)
         foreseen_messages = ahead.foreseen(oracle.config)
         assert answers(foreseen_messages, self) == answers(there, self)
 

@@ -94,7 +94,7 @@ def _delivery_above_the_watermark(patch: pytest.MonkeyPatch) -> None:
         try:
             return run(self, now_ns, out)
         finally:
-            if stream.in_flight:
+            if stream.look_ahead:
                 stream.visible_sequence = visible
 
     patch.setattr(Delivery, "run", see_all)

@@ -2,200 +2,173 @@
 
 The level of consistency of a stream is the class of its committer, and nothing else.
 
-    Written     the operating system has the entry: an ordinary stream
-    Deferred    memory has the entry, and the disk gets it within milliseconds: `async`
-    Synced      a sync of the write-ahead file covers the entry: `always`
+    Written     at once: the operating system has an entry when it is applied
+    Deferred    at once: memory has an entry when it is applied, the disk within milliseconds
+    Synced      when a sync of the write-ahead file covers the entry: `always`
 
-A committer writes entries and returns the index up to which they are committed.
+Entries that nobody waits for, such as the deliveries of consumers, need no sync of their own: they
+are committed with the entries before them.
 """
 
-from collections import deque
-from collections.abc import Callable
-from typing import Protocol, final
+from collections.abc import Callable, Sequence
+from typing import ClassVar, Protocol, final
 
-from headwater.jetstream.proposal import Confirmed, Proposal
-from headwater.jetstream.records import Record
-from headwater.store.errors import DiskFullError, StoreError
-from headwater.store.log.message_log import MessageLog
-
-
-class Recorded(Protocol):
-    """The stream whose log a committer writes."""
-
-    def append(self, record: Record) -> None:
-        """Write the messages of a record to the log. Raises StoreError without any change."""
-        ...
-
-    @property
-    def log(self) -> MessageLog:
-        """The log."""
-        ...
+from headwater.jetstream.codec.log_entries import encode_entry
+from headwater.jetstream.codec.record_codec import RecordCodec
+from headwater.jetstream.proposal import Proposal
+from headwater.jetstream.records import Published, Record, Skipped
+from headwater.jetstream.streams.stream import Stream
+from headwater.store.errors import DiskFullError
+from headwater.store.log.file_log import FileLog
 
 
 class Committer(Protocol):
     """Writes the entries of one stream, and tells when they are committed."""
 
-    def commit(self, entries: list[Proposal]) -> int:
+    # Whether entries may be in flight after `commit`.
+    commits_later: ClassVar[bool]
+
+    @property
+    def committed(self) -> int:
+        """The index up to which entries are committed, as far as the disk is concerned."""
+        ...
+
+    def commit(self, entries: list[Proposal], is_behind: bool) -> int:
         """Write entries in order. Returns the index up to which they are committed by now.
 
-        Raises StoreError if none of them will ever be.
+        `is_behind` says that entries before them are not committed.
         """
         ...
 
-    def committed_by(self, sync: int) -> int:
-        """The index up to which entries are committed once the sync of that number is done."""
+    def note_applied(self, index: int) -> None:
+        """Note that all effects of an entry are in the log."""
         ...
 
-    def is_durable(self, proposal: Proposal) -> bool:
-        """Whether an applied proposal is durable enough to be answered."""
+    def cut(self, entry: Proposal) -> None:
+        """Forget the records that an entry does not have any more, and all entries behind it."""
         ...
-
-    def retreat(self) -> None:
-        """Forget the entries that are not committed: they never will be."""
-        ...
-
-
-# Reports a failed write, and returns the refusal for the publishes that it concerns.
-Failed = Callable[[StoreError], bytes]
 
 
 @final
 class Written:
-    """Entries are committed when the operating system has them."""
+    """Entries are committed at once, and written when they are applied."""
 
-    __slots__ = ("_failed", "_stream")
+    __slots__ = ()
+    commits_later: ClassVar = False
 
-    def __init__(self, stream: Recorded, failed: Failed) -> None:
-        self._stream = stream
-        self._failed = failed
-
-    def commit(self, entries: list[Proposal]) -> int:
-        """Write entries; of one that fails, the records before the failure count."""
-        append = self._stream.append
-        for entry in entries:
-            for position, record in enumerate(entry.records):
-                try:
-                    append(record)
-                except StoreError as error:
-                    _cut(entry, position, self._stream, self._failed(error))
-                    break
-        return entries[-1].index
-
-    def committed_by(self, sync: int) -> int:
-        """Every entry was committed when it was written."""
+    @property
+    def committed(self) -> int:
+        """Every entry was committed when it was proposed."""
         return 0
 
-    def is_durable(self, proposal: Proposal) -> bool:
-        """An entry that is written is durable enough."""
-        return True
+    def commit(self, entries: list[Proposal], is_behind: bool) -> int:
+        """Commit entries; one that cannot be written is refused when it is applied."""
+        return entries[-1].index
 
-    def retreat(self) -> None:
-        """Forget nothing: every entry is committed."""
+    def note_applied(self, index: int) -> None:
+        """Need not know what is applied: the files are the log."""
+
+    def cut(self, entry: Proposal) -> None:
+        """Have nothing to forget: the entry is written nowhere."""
 
 
 @final
 class Deferred:
-    """Entries are committed when they are in memory; `flush_wanted` has the disk get them soon."""
+    """Entries are committed at once, and `flush_wanted` has the disk get them soon."""
 
-    __slots__ = ("_flush_wanted", "_written")
+    __slots__ = ("_flush_wanted",)
+    commits_later: ClassVar = False
 
-    def __init__(
-        self, stream: Recorded, failed: Failed, flush_wanted: Callable[[], object]
-    ) -> None:
-        self._written = Written(stream, failed)
+    def __init__(self, flush_wanted: Callable[[], object]) -> None:
         self._flush_wanted = flush_wanted
 
-    def commit(self, entries: list[Proposal]) -> int:
-        """Keep entries in memory, and ask for a write."""
-        index = self._written.commit(entries)
-        self._flush_wanted()
-        return index
-
-    def committed_by(self, sync: int) -> int:
-        """Every entry was committed when it was in memory."""
+    @property
+    def committed(self) -> int:
+        """Every entry was committed when it was proposed."""
         return 0
 
-    def is_durable(self, proposal: Proposal) -> bool:
-        """An entry in memory is durable enough."""
-        return True
+    def commit(self, entries: list[Proposal], is_behind: bool) -> int:
+        """Commit entries, which stay in memory when they are applied, and ask for a write."""
+        self._flush_wanted()
+        return entries[-1].index
 
-    def retreat(self) -> None:
-        """Forget nothing: every entry is committed."""
+    def note_applied(self, index: int) -> None:
+        """Need not know what is applied: the files are the log."""
+
+    def cut(self, entry: Proposal) -> None:
+        """Have nothing to forget: the entry is written nowhere."""
 
 
 @final
 class Synced:
-    """Entries are committed when a sync covers them.
+    """Entries are committed when a sync of the write-ahead file covers them.
 
-    `next_sync` is the number of the sync that will cover entries which are written now, and
-    `sync_wanted` asks for it.
+    The files of the stream get an entry when it is applied; after a crash they are cut back to a
+    known state, and the entries behind it are applied again. `sync_wanted` asks for a sync, and
+    `sync_wanted_soon` for one within milliseconds.
     """
 
-    __slots__ = ("_covered", "_failed", "_next_sync", "_stream", "_sync_wanted")
+    __slots__ = ("_codec", "_log", "_stream", "_sync_wanted", "_sync_wanted_soon")
+    commits_later: ClassVar = True
 
     def __init__(
         self,
-        stream: Recorded,
-        failed: Failed,
-        next_sync: Callable[[], int],
+        stream: Stream,
+        log: FileLog,
         sync_wanted: Callable[[], object],
+        sync_wanted_soon: Callable[[], object],
     ) -> None:
         self._stream = stream
-        self._failed = failed
-        self._next_sync = next_sync
+        self._log = log
+        self._codec = RecordCodec(log.record_seed)
         self._sync_wanted = sync_wanted
-        # Syncs that are to come, and the last index that each covers.
-        self._covered: deque[tuple[int, int]] = deque()
+        self._sync_wanted_soon = sync_wanted_soon
 
-    def commit(self, entries: list[Proposal]) -> int:
-        """Write entries. Those with messages wait for a sync, and others for those before them."""
+    @property
+    def committed(self) -> int:
+        """The last entry that a sync has covered."""
+        return self._log.synced_entry
+
+    def commit(self, entries: list[Proposal], is_behind: bool) -> int:
+        """Write entries. Those that somebody waits for ask for a sync, and others wait for it if
+        entries before them do."""
         committed = 0
         for entry in entries:
-            for position, record in enumerate(entry.records):
-                try:
-                    self._stream.append(record)
-                except DiskFullError as error:
-                    _cut(entry, position, self._stream, self._failed(error))
-                    break
-            if entry.has_messages:
-                self._cover(self._next_sync(), entry.index)
-            elif self._covered:
-                self._cover(self._covered[-1][0], entry.index)
-            else:
+            self._add(entry)
+            is_behind |= entry.is_awaited
+            if not is_behind:
                 committed = entry.index
-        if self._covered:
+        if is_behind:
             self._sync_wanted()
+        else:
+            self._sync_wanted_soon()
         return committed
 
-    def _cover(self, sync: int, index: int) -> None:
-        if self._covered and self._covered[-1][0] == sync:
-            self._covered.pop()
-        self._covered.append((sync, index))
+    def _add(self, entry: Proposal) -> None:
+        data = encode_entry(self._codec, entry.records)
+        self._log.add_entry(entry.index, _follows(entry.records, self._stream), data)
 
-    def committed_by(self, sync: int) -> int:
-        """The last index that the sync of that number, or one before it, covers."""
-        index = 0
-        while self._covered and self._covered[0][0] <= sync:
-            index = self._covered.popleft()[1]
-        return index
+    def note_applied(self, index: int) -> None:
+        """Let the files be found as they are now after a crash: they have all of the entry."""
+        if not self._log.offline:
+            try:
+                self._stream.consumers.flush()
+            except DiskFullError:
+                # The files lack records of consumers, which are applied again after a crash.
+                return
+            self._log.applied_entry = index
 
-    def is_durable(self, proposal: Proposal) -> bool:
-        """Entries without messages are written when they are applied, and need a sync then."""
-        if proposal.has_messages:
-            return True
-        is_written = bool(proposal.records) or any(
-            isinstance(effect, Confirmed) for effect in proposal.effects
-        )
-        log = self._stream.log
-        # A log that has failed is not synced any more, and the answer reports the failure.
-        return not is_written or log.is_synced or bool(log.offline)
-
-    def retreat(self) -> None:
-        """Forget the syncs that were to cover entries."""
-        self._covered.clear()
+    def cut(self, entry: Proposal) -> None:
+        """Write an entry once more, without the records that could not be stored: it replaces the
+        one of its index and all behind it."""
+        if not self._log.offline:
+            self._add(entry)
+            self._sync_wanted_soon()
 
 
-def _cut(entry: Proposal, position: int, stream: Recorded, refusal: bytes) -> None:
-    """Keep the records of an entry that were written, and refuse what rests on the others."""
-    entry.records = entry.records[:position]
-    entry.refuse_after(stream.log.last_sequence, refusal)
+def _follows(records: Sequence[Record], stream: Stream) -> int:
+    """The last sequence of the stream before the messages of an entry."""
+    for record in records:
+        if isinstance(record, Published | Skipped):
+            return record.first_sequence - 1
+    return stream.look_ahead.next_sequence - 1

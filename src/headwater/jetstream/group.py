@@ -29,6 +29,18 @@ from headwater.store.errors import DiskFullError, StoreError
 class Machine(Protocol):
     """The state machine whose records the group orders: a stream."""
 
+    def append(self, record: Record) -> None:
+        """Queue a record, so that later decisions take it into account."""
+        ...
+
+    def is_queued(self, record: Record) -> bool:
+        """Whether a record is the next to be applied, and nothing of it is."""
+        ...
+
+    def retreat(self, records: Sequence[Record]) -> None:
+        """Forget the newest records that were queued, because they will never be applied."""
+        ...
+
     def show_plain(self, records: Sequence[Record]) -> bool:
         """Apply records if that takes one step. Returns whether it did."""
         ...
@@ -53,6 +65,11 @@ class Driver(Protocol):
         """Report that the disk failed while a record was applied."""
         ...
 
+    def storing_failed(self, proposal: Proposal, error: StoreError) -> ApiError:
+        """Refuse the part of a proposal that the log could not store. Returns the refusal for the
+        entries behind it."""
+        ...
+
 
 class Ready(NamedTuple):
     """The work of the driver between `propose` and `advance`."""
@@ -75,22 +92,20 @@ class Group:
         "_walk",
         "applied",
         "committed",
-        "messages",
         "proposed",
     )
 
-    def __init__(self, machine: Machine, driver: Driver) -> None:
+    def __init__(self, machine: Machine, driver: Driver, applied: int = 0) -> None:
+        """`applied` is the index of the last entry whose effects the machine has."""
         self._machine = machine
         self._driver = driver
         # Proposals that are not applied, in order; those of them that the driver has not written.
         self._in_flight: deque[Proposal] = deque()
         self._unwritten: list[Proposal] = []
         # The indexes of the last entry that was proposed, committed and applied.
-        self.proposed = 0
-        self.committed = 0
-        self.applied = 0
-        # Messages of the proposals in flight.
-        self.messages = 0
+        self.proposed = applied
+        self.committed = applied
+        self.applied = applied
         # The proposal that is being applied in slices, and the rest of its application.
         self._applying: Proposal | None = None
         self._walk: Sliced[None] | None = None
@@ -109,6 +124,8 @@ class Group:
         if proposal.records:
             self.proposed += 1
             self._unwritten.append(proposal)
+            for record in proposal.records:
+                self._machine.append(record)
         proposal.index = self.proposed
         self._in_flight.append(proposal)
 
@@ -120,15 +137,17 @@ class Group:
     def advance(self, index: int) -> None:
         """Apply the entries up to an index, which are committed, and release their effects."""
         check(index <= self.proposed, "a committed entry was proposed")
-        self.committed = max(self.committed, index)
+        if index > self.committed:
+            self.committed = index
         self._apply_committed()
 
     def retreat(self, error: ApiError) -> None:
-        """Forget every proposal that is not committed, and answer those who wait for one."""
+        """Forget every proposal that is not applied, and answer those who wait for one."""
         self._unwritten.clear()
+        self._machine.retreat([record for each in self._in_flight for record in each.records])
+        self.proposed = self.committed = self.applied
         while self._in_flight:
             self._driver.refuse(self._in_flight.popleft(), error)
-        self.proposed = self.committed = self.applied
 
     # --- application ---------------------------------------------------------------------------
 
@@ -166,24 +185,49 @@ class Group:
         in_flight = self._in_flight
         while in_flight and self._walk is None and in_flight[0].index <= self.committed:
             proposal = in_flight.popleft()
-            if proposal.records and not self._machine.show_plain(proposal.records):
+            if proposal.records and not self._apply_at_once(proposal):
                 walk = Sliced(self._applying_all(proposal))
                 if walk.do_some():
                     self._applying, self._walk = proposal, walk
                     return
             self._release(proposal)
 
+    def _apply_at_once(self, proposal: Proposal) -> bool:
+        """Apply a proposal if that takes one step. Returns whether it did."""
+        try:
+            return self._machine.show_plain(proposal.records)
+        except StoreError as error:
+            stored = 0
+            while not self._machine.is_queued(proposal.records[stored]):
+                stored += 1
+            self._refuse_rest(proposal, stored, error)
+            return True
+
     def _applying_all(self, proposal: Proposal) -> Work[None]:
-        for record in proposal.records:
+        for position, record in enumerate(proposal.records):
             try:
                 proposal.removed += yield from self._machine.applying(record)
             except StoreError as error:
+                if self._machine.is_queued(record):
+                    self._refuse_rest(proposal, position, error)
+                    return
                 # Messages are stored by now, and a deleted consumer is gone. Messages that have to
                 # leave because of them are removed later: when there is room, or after a restart.
                 if not isinstance(record, Published | Skipped | ConsumerDeleted):
                     proposal.failure = error
                 if not isinstance(error, DiskFullError):
                     self._driver.application_failed(error)
+
+    def _refuse_rest(self, proposal: Proposal, stored: int, error: StoreError) -> None:
+        """Keep the records of a proposal that are stored, and refuse everything behind them."""
+        behind = [record for each in self._in_flight for record in each.records]
+        self._machine.retreat([*proposal.records[stored:], *behind])
+        proposal.records = proposal.records[:stored]
+        refusal = self._driver.storing_failed(proposal, error)
+        self._unwritten.clear()
+        self.proposed = self.committed = proposal.index
+        while self._in_flight:
+            self._driver.refuse(self._in_flight.popleft(), refusal)
 
     def _release(self, proposal: Proposal) -> None:
         self.applied = proposal.index

@@ -65,12 +65,11 @@ class Confirmed(NamedTuple):
 class Answered(NamedTuple):
     """A request is answered by the state that the stream has once its records are applied.
 
-    `respond` gets the number of messages that the records removed, and returns the function that
-    sends the reply. `refuse` sends the reply if the log could not take the records, or the stream
-    ends.
+    `respond` gets the number of messages that the records removed. `refuse` answers if the log
+    could not take the records, or the stream ends.
     """
 
-    respond: Callable[[int], Callable[[], object]]
+    respond: Callable[[int], object]
     refuse: Callable[[StoreError | ApiError], object]
 
 
@@ -104,6 +103,7 @@ class Proposal:
         "held_bytes",
         "held_messages",
         "index",
+        "is_awaited",
         "records",
         "removed",
         "replies",
@@ -113,10 +113,15 @@ class Proposal:
     )
 
     def __init__(
-        self, records: list[Record] | None = None, effects: tuple[Effect, ...] = ()
+        self,
+        records: list[Record] | None = None,
+        effects: tuple[Effect, ...] = (),
+        is_awaited: bool = True,
     ) -> None:
         self.records: list[Record] = [] if records is None else records
         self.effects = effects
+        # Whether anybody waits for the records to be committed.
+        self.is_awaited = is_awaited
         self.reply_subjects: list[bytes] = []
         self.replies: list[bytes] = []
         self.rests_on: list[int] = []

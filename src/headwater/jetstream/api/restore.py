@@ -29,7 +29,7 @@ from headwater.jetstream.backup.reading import BackupReader
 from headwater.jetstream.config.stream_checks.checks import Surroundings, normalised
 from headwater.jetstream.config.stream_config import StreamConfig
 from headwater.jetstream.errors import ApiError
-from headwater.jetstream.streams.limits import NOTHING_UNCOMMITTED, beyond_limits
+from headwater.jetstream.streams.limits import beyond_limits
 from headwater.jetstream.streams.log_messages import LogMessages
 from headwater.store.log.message_log import MessageLog, StoreError
 
@@ -107,7 +107,7 @@ def check_free(account: JetStreamAccount, name: str) -> None:
 def apply_limits(log: MessageLog, config: StreamConfig) -> None:
     """Remove messages beyond the limits of the stream. Raises StoreError."""
     subjects = [*log.subject_counts()] if config.max_msgs_per_subject > 0 else []
-    gone = beyond_limits(LogMessages(log, lambda: NOTHING_UNCOMMITTED), config, subjects)
+    gone = beyond_limits(LogMessages(log), config, subjects)
     if gone:
         log.delete(gone)
 

@@ -203,10 +203,11 @@ class Consumers:
 
     def write_down(self, record: ConsumerRecord) -> None:
         """Add a record to the next write to the journal, unless its consumer lives in memory."""
-        if self._is_kept(record):
+        if self.is_kept(record):
             self._unwritten.append(codec.encode(record))
 
-    def _is_kept(self, record: ConsumerRecord) -> bool:
+    def is_kept(self, record: ConsumerRecord) -> bool:
+        """Whether a record outlives the process: its consumer is there, and not in memory."""
         if isinstance(record, ConsumerCreated):
             return not record.config.mem_storage
         consumer = self.by_name.get(record.name)

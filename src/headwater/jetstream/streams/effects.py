@@ -58,10 +58,9 @@ def effects_of(
     The caller carries out each effect on `messages` before it asks for the next one.
     """
     if isinstance(record, Skipped):
-        yield Settled(0, 0, purges_of_skipped(record, config))
-    else:
-        roll_ups = dict(roll_ups_in(record, config)) if record.rolls_up else {}
-        yield from effects_of_messages(record.batch.subjects, roll_ups, messages, config)
+        return iter((Settled(0, 0, purges_of_skipped(record, config)),))
+    roll_ups = dict(roll_ups_in(record, config)) if record.rolls_up else {}
+    return effects_of_messages(record.batch.subjects, roll_ups, messages, config)
 
 
 def effects_of_messages(

@@ -230,7 +230,11 @@ class _Layer:
         self.added[sequence] = message
         self.last = sequence
         self.added_bytes += message.size
-        self.added_of.setdefault(message.subject, []).append(sequence)
+        sequences = self.added_of.get(message.subject)
+        if sequences is None:
+            self.added_of[message.subject] = [sequence]
+        else:
+            sequences.append(sequence)
 
     def drop_added(self, sequence: int, position: int) -> None:
         """Drop an added message: the first of its subject (0), or the last (-1)."""
@@ -439,7 +443,8 @@ class Foreseen:
     def admit(self, sequence: int, message: Message, purges: list[Purge]) -> None:
         """Add a message of the turn, with its effects."""
         if not self.removes:
-            self._add(sequence, message)
+            self._top.add(sequence, message)
+            self._turn.append(sequence)
             return
         roll_ups = {1: purges} if purges else {}
         for effect in effects_of_messages((message.subject,), roll_ups, self, self._config):

@@ -6,14 +6,12 @@ will have, when a publish is checked (`headwater.jetstream.streams.foreseen`).
 """
 
 from collections.abc import Callable, Iterable
-from typing import Final, Protocol, TypeAlias, final
+from typing import Final, Protocol, TypeAlias
 
 from headwater.base.sliced import Work
 from headwater.jetstream.config.stream_config import Discard, Storage, StreamConfig
 from headwater.store.index.walks import gathering_excess, gathering_oldest
 from headwater.store.log.message_log import MessageLog
-
-SEQUENCE_MAX: Final = (1 << 64) - 1
 
 
 class Messages(Protocol):
@@ -102,26 +100,15 @@ def _beyond_totals(messages: Messages, config: StreamConfig, going: list[int]) -
     return gone
 
 
-def gathering_beyond_subject_limit(
-    log: MessageLog, config: StreamConfig, uncommitted: "Uncommitted"
-) -> Work[list[int]]:
+def gathering_beyond_subject_limit(log: MessageLog, config: StreamConfig) -> Work[list[int]]:
     """The messages of all subjects beyond the limit per subject, found some at a time."""
     limit = config.max_msgs_per_subject
-    if limit <= 0:
-        return []
-    ids = log.index.subjects.ids
-    uncounted = {
-        ids[subject]: count for subject, count in uncommitted.by_subject.items() if subject in ids
-    }
-    return (yield from gathering_excess(log.index, limit, uncounted))
+    return (yield from gathering_excess(log.index, limit, {})) if limit > 0 else []
 
 
-def gathering_beyond_totals(
-    log: MessageLog, config: StreamConfig, uncommitted: "Uncommitted"
-) -> Work[list[int]]:
+def gathering_beyond_totals(log: MessageLog, config: StreamConfig) -> Work[list[int]]:
     """The messages beyond the limits of the whole stream, found some at a time."""
-    messages = log.messages - uncommitted.messages
-    size = log.byte_count - uncommitted.byte_count
+    messages, size = log.messages, log.byte_count
     if config.discard is not Discard.OLD or not _is_beyond(config, messages, size):
         return []
     count = messages - config.max_msgs if config.max_msgs > 0 else 0
@@ -131,56 +118,6 @@ def gathering_beyond_totals(
 
 def _is_beyond(config: StreamConfig, messages: int, size: int) -> bool:
     return 0 < config.max_msgs < messages or 0 < config.max_bytes < size
-
-
-@final
-class Uncommitted:
-    """The messages that are in a log and not yet visible."""
-
-    __slots__ = ("by_subject", "byte_count", "first", "messages")
-
-    def __init__(self) -> None:
-        # No message before this sequence is hidden.
-        self.first = SEQUENCE_MAX
-        self.messages = 0
-        self.byte_count = 0
-        # The number of those messages, for subjects that have any.
-        self.by_subject: dict[bytes, int] = {}
-
-    def hide(self, log: MessageLog, first: int, subjects: list[bytes]) -> None:
-        """Add messages that are in the log, from the sequence `first` on."""
-        self.first = min(self.first, first)
-        self.messages += len(subjects)
-        self.byte_count += _sizes(log, first, len(subjects))
-        counts = self.by_subject
-        for subject in subjects:
-            counts[subject] = counts.get(subject, 0) + 1
-
-    def show(self, log: MessageLog, first: int, subjects: list[bytes]) -> None:
-        """Remove messages that became visible, oldest first."""
-        self.messages -= len(subjects)
-        self.first = first + len(subjects) if self.messages else SEQUENCE_MAX
-        self.byte_count -= _sizes(log, first, len(subjects))
-        counts = self.by_subject
-        for subject in subjects:
-            count = counts[subject] - 1
-            if count:
-                counts[subject] = count
-            else:
-                del counts[subject]
-
-    def subjects_in(self, log: MessageLog) -> int:
-        """The number of subjects whose messages are all invisible."""
-        return sum(
-            log.subject_extent(subject)[2] == count for subject, count in self.by_subject.items()
-        )
-
-
-def _sizes(log: MessageLog, first: int, count: int) -> int:
-    return sum(map(log.size_of, range(first, first + count)))
-
-
-NOTHING_UNCOMMITTED: Final = Uncommitted()
 
 
 def has_limits(config: StreamConfig) -> bool:

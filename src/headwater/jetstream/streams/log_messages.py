@@ -1,43 +1,75 @@
 """The messages of a log, as limits, roll-ups and the checks of publishes ask for them."""
 
-from collections.abc import Callable
 from typing import Final, final
 
-from headwater.jetstream.streams.limits import Uncommitted
 from headwater.store.log.message_log import MessageLog
 
 _NONE: Final = 0
+_SEQUENCE_MAX: Final = (1 << 64) - 1
 
 
 @final
 class LogMessages:
-    """The messages of a log without those that are not yet visible."""
+    """The messages of a log, without those of a record that come later than others of it."""
 
-    __slots__ = ("_log", "_uncommitted")
+    __slots__ = ("_hidden_bytes", "_hidden_from", "_hidden_of", "_log", "hidden")
 
-    def __init__(self, log: MessageLog, uncommitted: Callable[[], Uncommitted]) -> None:
+    def __init__(self, log: MessageLog) -> None:
         self._log = log
-        self._uncommitted = uncommitted
+        # The messages that are hidden: the first one, the subjects and sizes of all in reverse
+        # order, the number of each subject, and their bytes.
+        self._hidden_from = _SEQUENCE_MAX
+        self.hidden: list[tuple[bytes, int]] = []
+        self._hidden_of: dict[bytes, int] = {}
+        self._hidden_bytes = 0
+
+    # --- messages that come one after the other ------------------------------------------------
+
+    def hide(self, first: int, subjects: list[bytes]) -> None:
+        """Hide the last messages of the log, from `first` on; `show` follows for each of them."""
+        sizes = [*map(self._log.size_of, range(first, first + len(subjects)))]
+        self._hidden_from = first
+        self.hidden = [*zip(reversed(subjects), reversed(sizes), strict=True)]
+        self._hidden_bytes = sum(sizes)
+        for subject in subjects:
+            self._hidden_of[subject] = self._hidden_of.get(subject, 0) + 1
+
+    def show(self, count: int) -> None:
+        """Show the oldest hidden messages."""
+        self._hidden_from += count
+        for _ in range(count):
+            subject, size = self.hidden.pop()
+            self._hidden_bytes -= size
+            self._hidden_of[subject] -= 1
+
+    def show_all(self) -> None:
+        """Show all messages."""
+        self._hidden_from = _SEQUENCE_MAX
+        self.hidden.clear()
+        self._hidden_of.clear()
+        self._hidden_bytes = 0
+
+    # --- questions -----------------------------------------------------------------------------
 
     @property
     def messages(self) -> int:
         """The number of messages."""
-        return self._log.messages - self._uncommitted().messages
+        return self._log.messages - len(self.hidden)
 
     @property
     def byte_count(self) -> int:
         """The sum of their sizes."""
-        return self._log.byte_count - self._uncommitted().byte_count
+        return self._log.byte_count - self._hidden_bytes
 
     @property
     def last_sequence(self) -> int:
         """The last sequence that was assigned."""
-        return min(self._uncommitted().first - 1, self._log.last_sequence)
+        return self._log.last_sequence
 
     def count_of(self, subject: bytes) -> int:
         """The number of messages of a subject."""
-        hidden = self._uncommitted().by_subject.get(subject, 0)
-        return self._log.subject_extent(subject)[2] - hidden
+        count = self._log.subject_extent(subject)[2]
+        return count - self._hidden_of.get(subject, 0) if self.hidden else count
 
     def oldest_of(self, subject: bytes, count: int) -> list[int]:
         """The first messages of a subject, which has at least `count`."""
@@ -55,6 +87,9 @@ class LogMessages:
         log = self._log
         return self._shown(log.index.next_message(max(sequence, log.first_sequence)))
 
+    def _shown(self, sequence: int) -> int:
+        return sequence if sequence < self._hidden_from else _NONE
+
     def size_of(self, sequence: int) -> int:
         """The size of a message."""
         return self._log.size_of(sequence)
@@ -65,15 +100,17 @@ class LogMessages:
 
     def has(self, sequence: int) -> bool:
         """Whether there is a message with a sequence."""
-        return sequence < self._uncommitted().first and self._log.index.has(sequence)
+        return self._log.index.has(sequence)
 
     def last_of(self, subject: bytes, up_to: int | None = None) -> int:
         """The last message of a subject, at or before a sequence; 0 if there is none."""
-        return self._log.last_sequence_of((subject,), self._end(up_to))
+        if up_to is None:
+            return self._log.subject_extent(subject)[1]
+        return self._log.last_sequence_of((subject,), up_to)
 
     def last_sequence_of(self, pattern: bytes, up_to: int | None = None) -> int:
         """The last message on matching subjects, at or before a sequence; 0 if there is none."""
-        return self._log.last_sequence_of((pattern,), self._end(up_to))
+        return self._log.last_sequence_of((pattern,), up_to)
 
     def content_at(self, sequence: int) -> tuple[bytes, bytes] | None:
         """The header and body of a message, if it can be read."""
@@ -82,17 +119,9 @@ class LogMessages:
 
     def subjects_like(self, pattern: bytes) -> set[bytes]:
         """The subjects that match a pattern and have messages."""
-        return {*filter(self.count_of, self._log.subject_counts(pattern))}
+        return {*self._log.subject_counts(pattern)}
 
     def bytes_of(self, subject: bytes, begin: int, end: int) -> int:
         """The size of the messages of a subject from one sequence to another."""
         sid = self._log.index.subjects.ids.get(subject)
-        end = min(end, self._uncommitted().first)
         return 0 if sid is None else self._log.index.bytes_of_subject(sid, begin, end)
-
-    def _shown(self, sequence: int) -> int:
-        return sequence if sequence < self._uncommitted().first else _NONE
-
-    def _end(self, up_to: int | None) -> int:
-        end = self.last_sequence
-        return end if up_to is None else min(end, up_to)

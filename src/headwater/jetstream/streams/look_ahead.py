@@ -30,6 +30,9 @@ IN_FLIGHT_BYTES_MAX: Final = 128 * 1024 * 1024
 # committed.
 Ahead: TypeAlias = Published | Skipped | Removed | Purged | Configured
 
+# Records that assign sequences.
+_MESSAGE_RECORDS: Final = (Published, Skipped)
+
 # The sequence and the timestamp of the message with an id.
 _Id: TypeAlias = tuple[int, int]
 
@@ -51,26 +54,22 @@ class LookAhead:
 
     __slots__ = (
         "_byte_count",
-        "_committed",
         "_counted",
         "_dedupe",
         "_foreseen",
+        "_foreseen_records",
         "_ids",
         "_log",
         "_messages",
         "_records",
         "_size",
-        "_uncounted",
         "_unforeseeable",
-        "_unforeseen",
         "messages",
     )
 
-    def __init__(
-        self, log: MessageLog, messages: LogMessages, dedupe: DedupeWindow, config: StreamConfig
-    ) -> None:
+    def __init__(self, log: MessageLog, dedupe: DedupeWindow, config: StreamConfig) -> None:
         self._log = log
-        self._messages = messages
+        self._messages = LogMessages(log)
         self._dedupe = dedupe
         # The storage of a stream never changes.
         self._size = size_rule(config.storage)
@@ -78,16 +77,13 @@ class LookAhead:
         # The number of messages in the records, and of records whose effects are not foreseen.
         self.messages = 0
         self._unforeseeable = 0
-        # The last sequence of the last committed record.
-        self._committed = 0
-        # The ids and bytes of the oldest records, and the records that are not counted yet.
+        # The ids and bytes of the oldest records, as far as they are counted.
         self._ids: dict[bytes, _Id] = {}
         self._byte_count = 0
         self._counted: deque[_Counted] = deque()
-        self._uncounted: deque[Ahead] = deque()
-        # The messages as they will be, and the records that they do not include yet.
+        # The messages as they will be, and how many of the oldest records they include.
         self._foreseen: Foreseen | None = None
-        self._unforeseen: deque[Ahead] = deque()
+        self._foreseen_records = 0
 
     def __len__(self) -> int:
         return len(self._records)
@@ -102,9 +98,6 @@ class LookAhead:
     def propose(self, record: Ahead) -> None:
         """Add a record."""
         self._records.append(record)
-        self._uncounted.append(record)
-        if self._foreseen is not None:
-            self._unforeseen.append(record)
         if isinstance(record, Published):
             self.messages += len(record.batch.subjects)
         elif not is_foreseeable(record):
@@ -113,25 +106,20 @@ class LookAhead:
     def commit_oldest(self) -> None:
         """Drop the oldest record, because the log has its messages and lacks those it removes."""
         record = self._records.popleft()
-        if isinstance(record, Published):
-            self.messages -= len(record.batch.subjects)
         if self._counted:
             self._drop_counted(self._counted.popleft(), record)
-        else:
-            self._uncounted.popleft()
         if self._foreseen is not None:
             self._commit_foreseen(record)
-        if isinstance(record, Published | Skipped):
-            self._committed = record.last_sequence
+        if isinstance(record, Published):
+            self.messages -= len(record.batch.subjects)
         elif not is_foreseeable(record):
             self._unforeseeable -= 1
 
     def _commit_foreseen(self, record: Ahead) -> None:
-        is_included = len(self._unforeseen) <= len(self._records)
-        if self._foreseen is None or not self._records or not is_included:
-            self._forget_foreseen()
-        elif is_foreseeable(record):
+        is_included = self._foreseen_records > 0 and is_foreseeable(record)
+        if self._foreseen is not None and self._records and is_included:
             self._foreseen.commit_oldest()
+            self._foreseen_records -= 1
         else:
             self._forget_foreseen()
 
@@ -157,14 +145,11 @@ class LookAhead:
             self.messages -= len(record.batch.subjects)
         elif not is_foreseeable(record):
             self._unforeseeable -= 1
-        if self._uncounted:
-            self._uncounted.pop()
-        else:
+        if len(self._counted) > len(self._records):
             self._undo_counted(self._counted.pop())
-        if self._unforeseen:
-            self._unforeseen.pop()
-        elif self._foreseen is not None:
+        if self._foreseen is not None and self._foreseen_records > len(self._records):
             self._foreseen.retreat()
+            self._foreseen_records -= 1
         if not self._records:
             self._forget_foreseen()
         return record
@@ -177,41 +162,45 @@ class LookAhead:
 
     def _forget_foreseen(self) -> None:
         self._foreseen = None
-        self._unforeseen.clear()
+        self._foreseen_records = 0
 
     # --- what is in flight ---------------------------------------------------------------------
 
     @property
     def next_sequence(self) -> int:
         """The sequence of the next message."""
-        for record in reversed(self._records):
-            if isinstance(record, Published | Skipped):
-                return record.last_sequence + 1
+        if self._records:
+            for record in reversed(self._records):
+                if isinstance(record, _MESSAGE_RECORDS):
+                    return record.last_sequence + 1
         return self._log.last_sequence + 1
 
     @property
     def last_ns(self) -> int:
         """When the last sequence was assigned; 0 if that is not known."""
-        for record in reversed(self._records):
-            if isinstance(record, Published):
-                return record.batch.timestamps_ns[-1]
-            if isinstance(record, Skipped):
-                return record.timestamp_ns
+        if self._records:
+            for record in reversed(self._records):
+                if isinstance(record, Published):
+                    return record.batch.timestamps_ns[-1]
+                if isinstance(record, Skipped):
+                    return record.timestamp_ns
         return self._log.index.last_timestamp_ns
 
     def last_id(self, committed: bytes) -> bytes:
         """The id of the last message, empty if it had none; `committed` is that of the log."""
-        for record in reversed(self._records):
-            if isinstance(record, Published):
-                return id_in(record.batch.headers[-1])
-            if isinstance(record, Skipped):
-                return id_in(record.header)
+        if self._records:
+            for record in reversed(self._records):
+                if isinstance(record, Published):
+                    return id_in(record.batch.headers[-1])
+                if isinstance(record, Skipped):
+                    return id_in(record.header)
         return committed
 
     @property
     def byte_count(self) -> int:
         """The bytes of the messages in flight."""
-        self._count()
+        if self._records:
+            self._count()
         return self._byte_count
 
     @property
@@ -233,7 +222,8 @@ class LookAhead:
 
     def find_id(self, message_id: bytes, now_ns: int) -> int:
         """The sequence of the message with this id; 0 if no such message is within the window."""
-        self._count()
+        if self._records:
+            self._count()
         found = self._ids.get(message_id)
         if found is None:
             return self._dedupe.find(message_id, now_ns)
@@ -242,15 +232,16 @@ class LookAhead:
 
     def are_new(self, ids: list[bytes]) -> bool:
         """Whether no id stands here twice or is known already; empty ids do not count."""
-        self._count()
+        if self._records:
+            self._count()
         return self._dedupe.are_new(ids) and (
             not self._ids or self._ids.keys().isdisjoint(filter(None, ids))
         )
 
     def _count(self) -> None:
         """Count the ids and bytes of records that were proposed since the last time."""
-        while self._uncounted:
-            record = self._uncounted.popleft()
+        for position in range(len(self._counted) - len(self._records), 0):
+            record = self._records[position]
             counted = _Counted(_byte_count(record), [])
             self._byte_count += counted.byte_count
             for message_id, sequence, timestamp_ns in _ids_of(record):
@@ -261,7 +252,7 @@ class LookAhead:
     def _drop_counted(self, counted: _Counted, record: Ahead) -> None:
         """Drop the ids of a committed record, unless later records have them too."""
         self._byte_count -= counted.byte_count
-        if isinstance(record, Published | Skipped):
+        if isinstance(record, _MESSAGE_RECORDS):
             for message_id, _ in counted.ids:
                 found = self._ids.get(message_id)
                 if found is not None and found[0] <= record.last_sequence:
@@ -271,7 +262,7 @@ class LookAhead:
         self._byte_count -= counted.byte_count
         for message_id, before in reversed(counted.ids):
             # The record with the entry before may be committed by now.
-            if before is None or before[0] <= self._committed:
+            if before is None or before[0] <= self._log.last_sequence:
                 self._ids.pop(message_id, None)
             else:
                 self._ids[message_id] = before
@@ -287,10 +278,10 @@ class LookAhead:
             return Foreseen(self._messages, config)
         if self._foreseen is None:
             self._foreseen = Foreseen(self._messages, config)
-            self._unforeseen.extend(self._records)
         self._foreseen.go_back(0)
-        while self._unforeseen:
-            self._foreseen.follow(self._unforeseen.popleft(), self._size)
+        for position in range(self._foreseen_records - len(self._records), 0):
+            self._foreseen.follow(self._records[position], self._size)
+        self._foreseen_records = len(self._records)
         return self._foreseen
 
 

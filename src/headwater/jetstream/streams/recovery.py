@@ -19,12 +19,17 @@ from typing import TYPE_CHECKING, Final
 
 from headwater.base.sliced import at_once
 from headwater.jetstream import header_names as names
+from headwater.jetstream.codec.errors import RecordError
+from headwater.jetstream.codec.log_entries import decode_entry
+from headwater.jetstream.codec.record_codec import RecordCodec
+from headwater.jetstream.consumers.records import CONSUMER_RECORDS
 from headwater.jetstream.streams import removed_ids
 from headwater.jetstream.streams.dedupe import id_in
 from headwater.jetstream.streams.effects import purges_of
 from headwater.jetstream.streams.limits import has_limits
 from headwater.jetstream.streams.look_ahead import IN_FLIGHT_MESSAGES_MAX
 from headwater.jetstream.streams.publishing.batch_limits import ATOMIC_PER_STREAM_MAX
+from headwater.store.log.file_log import FileLog
 from headwater.store.log.message_log import MessageBatch, MessageLog, StoredMessage, StoreError
 from headwater.wire.headers import value_of
 
@@ -39,20 +44,52 @@ READ_BYTES_MAX: Final = 4 * 1024 * 1024
 def recover_stream(stream: "Stream", now_ns: int, with_ids: bool) -> None:
     """Restore all state that is not stored by itself."""
     log, config = stream.log, stream.config
+    # The files of a log with entries to apply are in the state between two entries.
+    is_exact = bool(log.entries_to_apply)
     # A log that cannot be written is opened for reads all the same, and removes nothing.
     with suppress(StoreError):
-        _remove_unfinished_batch(log)
+        if not is_exact:
+            _remove_unfinished_batch(log)
     stream.visible_sequence = log.last_sequence
     if with_ids:
         # Ids are found before messages are removed, because an id outlives its message.
         _find_ids(stream, now_ns)
     consumed = stream.consumers.recover()
     with suppress(StoreError):
-        let_go(stream)
-        if consumed:
-            stream.remove(consumed)
+        if not is_exact:
+            let_go(stream)
+            if consumed:
+                stream.remove(consumed)
     if config.allow_msg_schedules:
         _find_schedules(stream, now_ns)
+    if isinstance(log, FileLog) and is_exact:
+        redo_entries(stream, log)
+
+
+def redo_entries(stream: "Stream", log: FileLog) -> None:
+    """Apply the entries of the write-ahead file that the files of the stream lack, in order.
+
+    An entry that cannot be read takes the log offline, and is kept with all behind it. Raises
+    StoreError.
+    """
+    codec = RecordCodec(log.record_seed)
+    for index, follows, data in log.entries_to_apply:
+        try:
+            records = decode_entry(codec, data)
+        except RecordError as error:
+            log.go_offline(f"entry {index} of the write-ahead file: {error}")
+            return
+        if follows > log.last_sequence:
+            log.go_offline(f"entry {index} of the write-ahead file follows a message that is lost")
+            return
+        if follows == log.last_sequence:
+            for record in records:
+                if not isinstance(record, CONSUMER_RECORDS) or stream.consumers.is_kept(record):
+                    stream.append(record)
+                    stream.apply(record)
+            stream.consumers.flush()
+        # Otherwise the files were not cut back, and have the messages of the entry.
+        log.applied_entry = index
 
 
 def _remove_unfinished_batch(log: MessageLog) -> None:

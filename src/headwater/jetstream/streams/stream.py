@@ -1,12 +1,12 @@
 """A stream: a log of messages, the rules of admission, and the rules of removal.
 
-    publishes ─▶ decide ─▶ records ─▶ append (the log has them) ─▶ apply (they are visible)
+    publishes ─▶ decide ─▶ records ─▶ append (the look-ahead has them) ─▶ apply (the log has them)
 
-`decide` reads and changes nothing durable. `append` writes records to the log, where the next
-`decide` takes them into account. `apply` is called once they are as durable as the stream's level
-asks for: it moves the watermark and removes messages by limits and roll-ups. Readers see nothing
-above the watermark. Durable state changes by these two alone, from records alone: two replicas that
-are given the same records have the same dump.
+`decide` reads and changes nothing durable. `append` queues records in the look-ahead, where the
+next `decide` takes them into account. `apply` is called once they are as durable as the stream's
+level asks for: it writes them to the log, moves the watermark and removes messages by limits and
+roll-ups. Durable state changes by `apply` alone, from records alone: two replicas that are given
+the same records have the same dump.
 
 A stream knows no socket, timer or client; replies and messages to send are returned as values.
 """
@@ -48,10 +48,10 @@ from headwater.jetstream.streams.effects import (
 from headwater.jetstream.streams.file import encode_body
 from headwater.jetstream.streams.limits import (
     OVERHEAD_BYTES_MAX,
-    Uncommitted,
     gathering_beyond_subject_limit,
     gathering_beyond_totals,
     has_limits,
+    has_to_go_singly,
     size_rule,
 )
 from headwater.jetstream.streams.log_messages import LogMessages
@@ -63,7 +63,6 @@ from headwater.jetstream.streams.publishing.checks import DuplicateError, refuse
 from headwater.jetstream.streams.publishing.decision import Decision, Incoming
 from headwater.jetstream.streams.publishing.fast_batch import SUFFIX as FAST_SUFFIX
 from headwater.jetstream.streams.publishing.fast_batch import FastBatches, is_fast
-from headwater.jetstream.streams.publishing.in_flight import InFlight
 from headwater.jetstream.streams.recovery import let_go, recover_stream
 from headwater.jetstream.streams.removal import deleting, ids_of, purging
 from headwater.jetstream.streams.republish import Republisher
@@ -126,10 +125,9 @@ class Stream(StreamView):
         # roll-ups may have to remove others.
         self._overdue: list[int] = []
         self.is_behind = False
-        # Records that the log has and that are not yet visible.
-        self.in_flight = InFlight(log)
-        self._visible = LogMessages(log, self.in_flight.uncommitted)
-        self.look_ahead = LookAhead(log, self._visible, self.dedupe, config)
+        self._messages = LogMessages(log)
+        # Records that are proposed and not yet applied.
+        self.look_ahead = LookAhead(log, self.dedupe, config)
         # The size of a message against the limits, as nats-server counts it.
         self.stored_size = size_rule(config.storage)
         self.atomic_batches = AtomicBatches(self, host.server.batch_room)
@@ -280,7 +278,10 @@ class Stream(StreamView):
         size = sum(map(len, payloads)) + subject_bytes
         try:
             self.check_server_limits()
-            self.check_account_limits(size + len(payloads) * OVERHEAD_BYTES_MAX)
+            size += len(payloads) * OVERHEAD_BYTES_MAX
+            if self.look_ahead.messages:
+                size += self.look_ahead.byte_count
+            self.check_account_limits(size)
         except ApiError:
             return False
         self._accept_all(incoming, headers, bodies, now_ns, decision)
@@ -448,7 +449,7 @@ class Stream(StreamView):
         order. Age, time to live and dedupe window all count from the time of the message, and end
         together.
         """
-        return max(now_ns, self.log.index.last_timestamp_ns)
+        return max(now_ns, self.look_ahead.last_ns)
 
     def next_due_ns(self) -> int:
         """When work may be due; 0 for never."""
@@ -457,37 +458,29 @@ class Stream(StreamView):
     # --- records -------------------------------------------------------------------------------
 
     def append(self, record: Record) -> None:
-        """Write the messages of a record to the log. Raises StoreError without any change.
-
-        Records without messages are written when they are applied, because they change what is
-        visible then.
-        """
-        if isinstance(record, Published):
-            check(record.first_sequence == self.log.last_sequence + 1, "records follow the log")
-            self.log.append(record.batch)
-            self._note_ids(record)
-            self.in_flight.add(record)
-            self.look_ahead.propose(record)
-        elif isinstance(record, Skipped):
-            check(record.first_sequence == self.log.last_sequence + 1, "records follow the log")
-            self.log.skip(1, record.timestamp_ns)
-            self.last_id = id_in(record.header)
-            if self.last_id:
-                self.dedupe.add(self.last_id, record.first_sequence, record.timestamp_ns)
-                # If the disk has no room for the id, a restart forgets it.
-                with suppress(DiskFullError):
-                    self.log.write_entries(ids_of(self, [record.first_sequence]))
-            self.in_flight.add(record)
-            self.look_ahead.propose(record)
-        elif isinstance(record, CONSUMER_RECORDS):
+        """Queue a record that was decided, so that later decisions take it into account."""
+        if isinstance(record, CONSUMER_RECORDS):
             self.consumers.write_down(record)
-            return
         else:
             self.look_ahead.propose(record)
-        self.host.update_usage(self)
+
+    def is_queued(self, record: Record) -> bool:
+        """Whether a record is the next to be applied, and nothing of it is."""
+        return self.look_ahead.oldest is record
+
+    def retreat(self, records: Sequence[Record]) -> None:
+        """Forget the newest records that were queued, because they will never be applied."""
+        count = sum(not isinstance(record, CONSUMER_RECORDS) for record in records)
+        for record in self.look_ahead.retreat(count):
+            if self.config.allow_msg_schedules and isinstance(record, Published):
+                self.scheduling.give_back_copies(record.batch.headers)
 
     def apply(self, record: Record) -> None:
-        """Make a record visible, once it is as durable as it must be, with all its effects."""
+        """Store a record once it is as durable as it must be, with all its effects.
+
+        Raises StoreError: without any change if the look-ahead still has the record, otherwise
+        after its messages are stored.
+        """
         if isinstance(record, CONSUMER_RECORDS) and not isinstance(record, LONG_RECORDS):
             self._remove_consumed(self.consumers.apply(record))
         elif not self.show_plain([record]):
@@ -503,11 +496,11 @@ class Stream(StreamView):
             return False
         for record in records:
             assert isinstance(record, Published)
-            check(self.in_flight.oldest is record, "records are applied in the order of the log")
+            self._store(record)
             self.visible_sequence = record.last_sequence
-            self.in_flight.remove_oldest()
             self.look_ahead.commit_oldest()
         self._show_assigned()
+        self.host.update_usage(self)
         return True
 
     def applying(self, record: Record) -> Work[int]:
@@ -524,7 +517,12 @@ class Stream(StreamView):
 
     def _applying(self, record: Record) -> Work[None]:
         if isinstance(record, _MESSAGE_RECORDS):
-            yield from self._showing_messages(record)
+            if self._comes_stepwise(record):
+                # Clients do not see messages that the log has and that come later than others.
+                with self.told_as_it_is():
+                    yield from self._showing(record, is_stepwise=True)
+            else:
+                yield from self._showing(record)
         elif isinstance(record, LONG_RECORDS):
             with self.told_as_it_is():
                 consumed = yield from self.consumers.applying(record)
@@ -550,10 +548,21 @@ class Stream(StreamView):
                 self.host.update_usage(self)
         self._show_assigned()
 
-    def _showing_messages(self, record: Published | Skipped) -> Work[None]:
-        check(self.in_flight.oldest is record, "records are applied in the order of the log")
+    def _showing(self, record: Published | Skipped, is_stepwise: bool = False) -> Work[None]:
+        """Store messages and make them visible, up to each one that removes others, which go."""
+        self._store(record)
+        if is_stepwise and isinstance(record, Published):
+            self._messages.hide(record.first_sequence, record.batch.subjects)
         try:
-            yield from self._showing(record)
+            for effect in effects_of(record, self._messages, self.config):
+                if isinstance(effect, BeyondLimits):
+                    yield from self.removing(effect.sequences)
+                elif isinstance(effect, Shown):
+                    self._show_some(record, effect.begin, effect.end)
+                else:
+                    if self.config.allow_msg_schedules:
+                        self._note_schedules(record, effect.begin, effect.end)
+                    yield from self.carrying_out(effect.purges)
         except DiskFullError:
             self.is_behind = True
             self.look_ahead.log_changed()
@@ -561,8 +570,31 @@ class Stream(StreamView):
         finally:
             # The message becomes visible even if the disk had no room for the removals.
             self.visible_sequence = record.last_sequence
-            self.in_flight.remove_oldest()
             self.look_ahead.commit_oldest()
+            if is_stepwise:
+                self._messages.show_all()
+
+    def _comes_stepwise(self, record: Published | Skipped) -> bool:
+        """Whether some messages of a record take effect before others come."""
+        if isinstance(record, Skipped) or len(record.batch.subjects) == 1:
+            return False
+        return record.rolls_up or has_to_go_singly(self.config)
+
+    def _store(self, record: Published | Skipped) -> None:
+        """Write the messages of a record to the log. Raises StoreError without any change."""
+        check(self.look_ahead.oldest is record, "records are applied in the order of the log")
+        check(record.first_sequence == self.log.last_sequence + 1, "records follow the log")
+        if isinstance(record, Published):
+            self.log.append(record.batch)
+            self._note_ids(record)
+            return
+        self.log.skip(1, record.timestamp_ns)
+        self.last_id = id_in(record.header)
+        if self.last_id:
+            self.dedupe.add(self.last_id, record.first_sequence, record.timestamp_ns)
+            # If the disk has no room for the id, a restart forgets it.
+            with suppress(DiskFullError):
+                self.log.write_entries(ids_of(self, [record.first_sequence]))
 
     @contextmanager
     def told_as_it_is(self) -> Iterator[None]:
@@ -577,9 +609,8 @@ class Stream(StreamView):
             self._state_before = None
 
     def _show_assigned(self) -> None:
-        if not self.in_flight:
-            # A purge may have assigned sequences.
-            self.visible_sequence = self.log.last_sequence
+        # A purge may have assigned sequences.
+        self.visible_sequence = self.log.last_sequence
 
     def _changing(self, record: Removed | Purged | Configured) -> Work[None]:
         """Apply a record that has no message."""
@@ -594,25 +625,12 @@ class Stream(StreamView):
                 self.log.set_body(encode_body(record.config, self.created_ns))
                 yield from self._reconfiguring(record.config, record.now_ns)
 
-    def _showing(self, record: Published | Skipped) -> Work[None]:
-        """Make messages visible, up to each one that rolls up others, and remove those."""
-        for effect in effects_of(record, self._visible, self.config):
-            if isinstance(effect, BeyondLimits):
-                yield from self.removing(effect.sequences)
-            elif isinstance(record, Skipped):
-                assert not isinstance(effect, Shown)
-                yield from self.carrying_out(effect.purges)
-            elif isinstance(effect, Shown):
-                self._show_some(record, effect.begin, effect.end)
-            else:
-                if self.config.allow_msg_schedules:
-                    self._note_schedules(record, effect.begin, effect.end)
-                yield from self.carrying_out(effect.purges)
-
-    def _show_some(self, record: Published, begin: int, end: int) -> None:
+    def _show_some(self, record: Published | Skipped, begin: int, end: int) -> None:
         """Make the messages from `begin` to `end` visible."""
+        assert isinstance(record, Published)
         first = record.first_sequence
-        self.in_flight.show(end)
+        if self._messages.hidden:
+            self._messages.show(end - begin)
         self.visible_sequence = first + end - 1
         if self.config.retention is Retention.INTEREST:
             # Before the limits: a message that no consumer needs must not push out another.
@@ -621,7 +639,9 @@ class Stream(StreamView):
                 self.look_ahead.log_changed()
                 self.remove(needless)
 
-    def _note_schedules(self, record: Published, begin: int, end: int) -> None:
+    def _note_schedules(self, record: Published | Skipped, begin: int, end: int) -> None:
+        if isinstance(record, Skipped):
+            return
         batch = record.batch
         for position in range(begin, end):
             self.scheduling.note(
@@ -659,11 +679,7 @@ class Stream(StreamView):
 
     def _purging_as_asked(self, record: Purged) -> Work[None]:
         """Purge messages. A purge of the whole stream up to a later sequence makes it the next."""
-        before = record.before
-        if self.in_flight:
-            # Messages in flight are not visible yet, so a purge does not reach them.
-            before = min(before or SEQUENCE_MAX, self.visible_sequence + 1)
-        yield from purging(self, record.pattern, before, record.keep, record.now_ns)
+        yield from purging(self, record.pattern, record.before, record.keep, record.now_ns)
         if record.pattern == ALL_SUBJECTS and not record.keep and record.before != 1:
             # As in nats-server, any other purge leaves a stream that never had a message alone.
             self.tells_first_sequence = True
@@ -676,10 +692,6 @@ class Stream(StreamView):
         self.last_id = id_in(batch.headers[-1])
         if any(batch.headers):
             self.dedupe.add_all(ids_in(batch.headers), record.first_sequence, batch.timestamps_ns)
-
-    def uncommitted(self) -> Uncommitted:
-        """The messages that the log has and that are not yet visible."""
-        return self.in_flight.uncommitted()
 
     def _reconfiguring(self, config: StreamConfig, now_ns: int) -> Work[None]:
         """Use another configuration, which the caller has checked; its limits apply at once."""
@@ -701,12 +713,10 @@ class Stream(StreamView):
         After a crash the rest is removed when the log is opened again.
         """
         if with_subjects:
-            gone = yield from gathering_beyond_subject_limit(
-                self.log, self.config, self.uncommitted()
-            )
+            gone = yield from gathering_beyond_subject_limit(self.log, self.config)
             if gone:
                 yield from self.removing(gone)
-        gone = yield from gathering_beyond_totals(self.log, self.config, self.uncommitted())
+        gone = yield from gathering_beyond_totals(self.log, self.config)
         if gone:
             yield from self.removing(gone)
 

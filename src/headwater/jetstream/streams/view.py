@@ -1,7 +1,7 @@
 """The view of readers on a stream's log: everything up to the watermark, and nothing above it.
 
-The log may have messages that are not yet as durable as they must be. Until they are, no read
-returns them, no count includes them, and no state shows them.
+The log gets messages once they are as durable as they must be. The messages of one record become
+visible one after the other, so that no read returns one before its effects on others are due.
 
 A view reads and changes nothing; the stream moves the watermark.
 """
@@ -11,7 +11,6 @@ from typing import Final
 from headwater.base.sliced import Work
 from headwater.go.times import ZERO_TIME_NS, format_time
 from headwater.jetstream.api.documents import StreamState
-from headwater.jetstream.streams.limits import NOTHING_UNCOMMITTED, Uncommitted
 from headwater.store.index.sorted_page import sorted_page
 from headwater.store.log.message_log import ALL_SUBJECTS, MessageBatch, MessageLog, StoredMessage
 
@@ -29,10 +28,6 @@ class StreamView:
         self.visible_sequence = log.last_sequence
         # Whether an empty stream shows its first sequence before it had a message.
         self.tells_first_sequence = tells_first_sequence
-
-    def uncommitted(self) -> Uncommitted:
-        """The messages that the log has and that are not yet visible."""
-        return NOTHING_UNCOMMITTED
 
     # --- messages ------------------------------------------------------------------------------
 
@@ -99,17 +94,13 @@ class StreamView:
         The stream must not change meanwhile.
         """
         names = yield from self.log.gathering_names(pattern)
-        extent, hidden = self.log.subject_extent, self.uncommitted().by_subject
-        uncommitted = {name for name, count in hidden.items() if extent(name)[2] <= count}
-        if uncommitted:
-            names = [name for name in names if name not in uncommitted]
+        extent = self.log.subject_extent
         page = yield from sorted_page(names, offset, count_max)
         parts: list[dict[str, int]] = []
         for begin in range(0, len(page), COUNTED_AT_A_TIME):
             counts: dict[str, int] = {}
             for name in page[begin : begin + COUNTED_AT_A_TIME]:
-                count = extent(name)[2] - hidden.get(name, 0)
-                counts[name.decode(errors="replace")] = count
+                counts[name.decode(errors="replace")] = extent(name)[2]
             parts.append(counts)
             yield 2 * COUNTED_AT_A_TIME
         return len(names), parts
@@ -119,18 +110,17 @@ class StreamView:
     def state(self) -> StreamState:
         """The visible state, without details."""
         log = self.log
-        uncommitted = self.uncommitted()
-        messages = log.messages - uncommitted.messages
+        messages = log.messages
         last = self.visible_sequence
         first = log.first_sequence if messages else last + 1
         return StreamState(
             messages=messages,
-            bytes=log.byte_count - uncommitted.byte_count,
+            bytes=log.byte_count,
             first_seq=first if last or self.tells_first_sequence else 0,
             first_ts=format_time(log.index.timestamp_of(first) if messages else ZERO_TIME_NS),
             last_seq=last,
             last_ts=format_time(self.last_ns()),
-            num_subjects=log.subject_count - uncommitted.subjects_in(log),
+            num_subjects=log.subject_count,
             num_deleted=max(last - first + 1 - messages, 0) if messages else 0,
         )
 

@@ -373,11 +373,11 @@ class ApiService:
         requested: Requested,
         reply_to: ReplyTo,
         removed: int,
-    ) -> Callable[[], object]:
-        """The reply to a request whose change is applied, as a function that sends it."""
+    ) -> None:
+        """Answer a request whose change is applied."""
         response = requested.respond(removed)
         api.account.api_total += operation.is_counted
-        return lambda: reply_to(response, operation.is_counted)
+        reply_to(response, operation.is_counted)
 
     def _refuse(
         self,

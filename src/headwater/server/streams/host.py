@@ -165,8 +165,14 @@ class StreamHost:
         self._announce()
         for account in self._accounts.all():
             self._listen(account)
-        for key in self._files.recoverable_streams():
-            self._recover(key)
+        recovered = [self._recover(key) for key in self._files.recoverable_streams()]
+        try:
+            self._files.store.finish_redo()
+        except StoreError as error:
+            self._log.error(f"JetStream: {error}")
+        for found in recovered:
+            if found is not None:
+                self.streams.run(*found)
         self._files.forget_bodies()
         self.runners.start()
 
@@ -187,14 +193,16 @@ class StreamHost:
                 f"{', '.join(foreign)}: they are not read and stay as they are"
             )
 
-    def _recover(self, key: StreamKey) -> None:
+    def _recover(self, key: StreamKey) -> tuple[JetStreamAccount, Stream] | None:
+        """A stream of the store in its account; None, with a line in the log, if it cannot run."""
         account = self.accounts.get(key.account)
         has_key = bool(self._options.jetstream.encryption_key)
         now_ns = self._environment.clock.wall_ns()
         stream = recover_stream(self._files, key, account, now_ns, self._log, has_key)
-        if stream is not None and account is not None:
-            self.streams.run(account, stream)
-            report_recovered(self._files, key, stream, self._log)
+        if stream is None or account is None:
+            return None
+        report_recovered(self._files, key, stream, self._log)
+        return account, stream
 
     def reload(self, options: Options) -> None:
         """Take over the limits of a new configuration, of the server and of accounts."""

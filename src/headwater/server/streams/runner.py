@@ -14,7 +14,6 @@ change.
 
 from collections import deque
 from collections.abc import Callable
-from functools import partial
 from typing import Final, Protocol, TypeAlias, final
 
 from headwater.base.clock import NS_PER_S
@@ -97,10 +96,6 @@ class Runners(Protocol):
         """Plan the next due work of a stream."""
         ...
 
-    def await_commit(self, runner: "StreamRunner") -> int:
-        """Ask for a commit that a stream waits for. Returns its number."""
-        ...
-
     def new_committer(self, runner: "StreamRunner", mode: SyncMode | None) -> Committer:
         """The committer for a sync mode."""
         ...
@@ -120,8 +115,6 @@ class StreamRunner:
         "_room",
         "_runners",
         "_undecided",
-        "_unsynced",
-        "_write_error",
         "account",
         "consumers",
         "ingest",
@@ -145,9 +138,7 @@ class StreamRunner:
         self.stream = stream
         self._reconfigured = reconfigured
         self._committer = runners.new_committer(self, mode)
-        self._group = Group(stream, self)
-        # The failure of a write, until the records written before it are applied.
-        self._write_error: StoreError | None = None
+        self._group = Group(stream, self, self._committer.committed)
         self.ingest = Ingest(self)
         self.reads = AwaitedReads(runners.scheduler)
         self.consumers = ConsumerRunner(
@@ -167,11 +158,6 @@ class StreamRunner:
         self._undecided: deque[Step] = deque()
         # The request that is being decided in slices, and the rest of that work.
         self._deciding: tuple[Request, Sliced[Proposal | None]] | None = None
-        # Answers about records that are applied and wait for the disk: the number of the commit
-        # that covers them, the function that sends the answer, and the one that refuses it.
-        self._unsynced: deque[tuple[int, Callable[[], object], Callable[[ApiError], object]]] = (
-            deque()
-        )
         # The time of the last log line about refused publishes, by the limit they met.
         self._refusals_logged_ns: dict[Excess, int] = {}
         # The due work in flight: until it is applied, the stream would decide it again.
@@ -317,16 +303,8 @@ class StreamRunner:
         group = self._group
         group.propose(proposal)
         if proposal.records:
-            try:
-                committed = self._committer.commit(group.ready().entries)
-            except StoreError as error:
-                # No commit will cover the entries in flight, and they are refused.
-                self._runners.failed(str(error))
-                return
-            group.advance(committed)
-            if self._write_error is not None:
-                failure, self._write_error = self._write_error, None
-                self._runners.failed(str(failure))
+            is_behind = group.committed < proposal.index - 1
+            group.advance(self._committer.commit(group.ready().entries, is_behind))
         else:
             group.advance(0)
         if group:
@@ -341,22 +319,21 @@ class StreamRunner:
         if group.is_applying and not self.consumers.is_held:
             self._hold()
 
-    def committed(self, number: int) -> None:
-        """Apply the proposals that waited for a commit, and answer those that did."""
+    def committed(self) -> None:
+        """Apply the proposals that waited for a commit, and carry out their effects."""
         # A log that has failed meanwhile may not have been part of the commit.
         self.give_up()
-        while self._unsynced and self._unsynced[0][0] <= number:
-            _, send, _ = self._unsynced.popleft()
-            send()
-        self._group.advance(self._committer.committed_by(number))
-        if self._group.is_applying and not self.consumers.is_held:
+        group = self._group
+        # An entry that was cut is not proposed any more.
+        group.advance(min(self._committer.committed, group.proposed))
+        if group.is_applying and not self.consumers.is_held:
             self._hold()
         self._decide_waiting()
 
     @property
     def is_waiting(self) -> bool:
         """Whether a proposal waits for a commit."""
-        return bool(self._group) or bool(self._unsynced)
+        return bool(self._group)
 
     def release(self, proposal: Proposal) -> None:
         """Carry out the effects of a proposal whose records are applied."""
@@ -365,6 +342,7 @@ class StreamRunner:
         if proposal is self._due:
             self._due = None
         if proposal.records:
+            self._committer.note_applied(proposal.index)
             self._show(proposal)
         self._send(proposal)
         if proposal.effects:
@@ -399,27 +377,12 @@ class StreamRunner:
                 if proposal.failure is not None:
                     effect.refuse(proposal.failure)
                 else:
-                    send = effect.respond(proposal.removed)
-                    self._send_when_durable(proposal, send, effect.refuse)
+                    effect.respond(proposal.removed)
             elif isinstance(effect, Confirmed):
-                self._send_when_durable(proposal, partial(self._confirm, effect), refuse_nothing)
+                replies = effect.reply_subjects
+                self._runners.broker.send_replies(self.account, replies, [b""] * len(replies))
             elif proposal.failure is None:
                 self._follow(effect)
-
-    def _send_when_durable(
-        self,
-        proposal: Proposal,
-        send: Callable[[], object],
-        refuse: Callable[[ApiError], object],
-    ) -> None:
-        if self._committer.is_durable(proposal):
-            send()
-        else:
-            self._unsynced.append((self._runners.await_commit(self), send, refuse))
-
-    def _confirm(self, effect: Confirmed) -> None:
-        replies = effect.reply_subjects
-        self._runners.broker.send_replies(self.account, replies, [b""] * len(replies))
 
     def _follow(self, effect: Effect) -> None:
         """Have the server follow a change of the stream or of a consumer."""
@@ -518,12 +481,15 @@ class StreamRunner:
 
     # --- the disk ------------------------------------------------------------------------------
 
-    def write_failed(self, error: StoreError) -> bytes:
-        """Note that records of a proposal could not be written. Returns the refusal for them."""
+    def storing_failed(self, proposal: Proposal, error: StoreError) -> ApiError:
+        """Refuse the part of a proposal that the log could not store. Returns the refusal for the
+        entries behind it."""
         if not isinstance(error, DiskFullError):
-            # Reported when the records before it are applied.
-            self._write_error = error
-        return self.stream.refusal(self._failure())
+            self._runners.failed(str(error))
+        failure = self._failure()
+        proposal.refuse_after(self.stream.log.last_sequence, self.stream.refusal(failure))
+        self._committer.cut(proposal)
+        return failure
 
     def go_on(self) -> None:
         """Do the work that had to wait for room on the disk."""
@@ -556,11 +522,7 @@ class StreamRunner:
             request.refuse(error)
         self.stream.log.is_held = False
         self.consumers.release()
-        while self._unsynced:
-            _, _, refuse = self._unsynced.popleft()
-            refuse(error)
         self._group.retreat(error)
-        self._committer.retreat()
         while self._undecided:
             step = self._undecided.popleft()
             if isinstance(step, Incoming):

@@ -1,11 +1,11 @@
 """All streams of a server at work, and the parts that they share.
 
 One driver of syncs serves all streams, and one timer each serves the streams and the consumers that
-have work to do at a time. A commit of the driver has a number; a stream waits for the commit that
-covers its entries.
+have work to do at a time.
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Final, final
 
 from headwater.base.emptying import Container, emptying
@@ -26,6 +26,7 @@ from headwater.server.streams.due_times import DueTimes
 from headwater.server.streams.runner import StreamRunner
 from headwater.server.streams.storage.disk_watch import DiskWatch
 from headwater.store.errors import StoreError
+from headwater.store.log.file_log import FileLog
 from headwater.store.store import Store, SyncMode
 
 # The timer for due work is set at least this far ahead.
@@ -33,6 +34,8 @@ DUE_S_MIN: Final = 0.010
 # And at most this far, as long as work is planned: the clock may be set forward, and timers do not
 # follow it.
 DUE_S_MAX: Final = 1.0
+# Entries that nobody waits for are committed after at most this time.
+UNAWAITED_S_MAX: Final = 0.005
 
 
 @final
@@ -73,7 +76,8 @@ class StreamRunners:
         self.consumer_timers: DueTimes[Consumer] = DueTimes(
             self.scheduler, self.now_ns, delay_s_min=TIMER_S_MIN, turn_max=DUE_MAX
         )
-        self._commits = 0
+        # Whether a commit of entries that nobody waits for is planned.
+        self._is_commit_planned = False
         # A commit that is wanted while runners are told of one, or after the stop, is the next one.
         self._is_telling = False
         self._is_stopped = False
@@ -118,8 +122,6 @@ class StreamRunners:
             while self._is_commit_wanted:
                 self._is_commit_wanted = False
                 self._store.commit()
-                # All waiting steps are in this commit.
-                self._commits = self.next_commit
                 self._committed()
                 for runner in self._by_key.values():
                     runner.finish_work()
@@ -202,28 +204,31 @@ class StreamRunners:
         """Whether a sync is under way off the loop."""
         return self._driver.is_busy
 
-    @property
-    def next_commit(self) -> int:
-        """The number of the commit that will cover what is written now."""
-        return self._commits + (2 if self._driver.is_syncing else 1)
-
-    def await_commit(self, runner: StreamRunner) -> int:
-        """Ask for a commit that a stream waits for. Returns its number."""
-        number = self.next_commit
-        self._awaiting[runner] = None
-        self.commit_wanted()
-        return number
-
     def new_committer(self, runner: StreamRunner, mode: SyncMode | None) -> Committer:
         """The committer for a sync mode; a stream in memory has none."""
-        stream, failed = runner.stream, runner.write_failed
-        if mode is SyncMode.ALWAYS:
+        log = runner.stream.log
+        if mode is SyncMode.ALWAYS and isinstance(log, FileLog):
             return Synced(
-                stream, failed, lambda: self.next_commit, lambda: self.await_commit(runner)
+                runner.stream,
+                log,
+                partial(self._await_commit, runner),
+                self._await_commit_soon,
             )
-        if mode is SyncMode.ASYNC:
-            return Deferred(stream, failed, self.flush_wanted)
-        return Written(stream, failed)
+        return Deferred(self.flush_wanted) if mode is SyncMode.ASYNC else Written()
+
+    def _await_commit(self, runner: StreamRunner) -> None:
+        self._awaiting[runner] = None
+        self.commit_wanted()
+
+    def _await_commit_soon(self) -> None:
+        """Have entries that nobody waits for committed a few milliseconds later."""
+        if not self._is_commit_planned and not self._is_stopped:
+            self._is_commit_planned = True
+            self.scheduler.call_later(UNAWAITED_S_MAX, self._commit_soon)
+
+    def _commit_soon(self) -> None:
+        self._is_commit_planned = False
+        self.commit_wanted()
 
     def commit_wanted(self) -> None:
         """Ask for a commit."""
@@ -237,11 +242,10 @@ class StreamRunners:
         self._driver.flush_wanted()
 
     def _committed(self) -> None:
-        self._commits += 1
         self._is_telling = True
         try:
             for runner in [*self._awaiting]:
-                runner.committed(self._commits)
+                runner.committed()
                 if not runner.is_waiting:
                     self._awaiting.pop(runner, None)
         finally:

@@ -11,7 +11,6 @@ from headwater.jetstream.streams.effects import (
     Shown,
     effects_of,
 )
-from headwater.jetstream.streams.limits import NOTHING_UNCOMMITTED, Uncommitted
 from headwater.jetstream.streams.log_messages import LogMessages
 from headwater.store.log.memory_log import MemoryLog
 from headwater.store.log.message_log import Batch
@@ -29,14 +28,13 @@ def published(*messages: tuple[bytes, bytes]) -> Published:
 
 def effects_on_log(record: Published, **settings: Any) -> list[Effect]:
     """The effects of a record whose messages a log has; the log removes those that go."""
-    log, hidden, found = MemoryLog(), Uncommitted(), []
+    log, found = MemoryLog(), []
     log.append(record.batch)
-    subjects = record.batch.subjects
-    hidden.hide(log, 1, subjects)
-    messages = LogMessages(log, lambda: hidden)
+    messages = LogMessages(log)
+    messages.hide(1, record.batch.subjects)
     for effect in effects_of(record, messages, StreamConfig(name="S", **settings)):
         if isinstance(effect, Shown):
-            hidden.show(log, 1 + effect.begin, subjects[effect.begin : effect.end])
+            messages.show(effect.end - effect.begin)
         elif isinstance(effect, BeyondLimits):
             log.delete(effect.sequences)
         found.append(effect)
@@ -81,6 +79,6 @@ def test_each_message_of_a_stream_with_schedules_settles() -> None:
 
 def test_a_skipped_message_purges_up_to_its_own_sequence() -> None:
     record = Skipped(5, b"a", ROLL_UP, 1)
-    messages = LogMessages(MemoryLog(), lambda: NOTHING_UNCOMMITTED)
+    messages = LogMessages(MemoryLog())
     config = StreamConfig(name="S", allow_rollup_hdrs=True)
     assert [*effects_of(record, messages, config)] == [Settled(0, 0, [(b"a", 6)])]

@@ -7,7 +7,7 @@ import pytest
 from headwater.jetstream.config.stream_config import Storage, StreamConfig
 from headwater.jetstream.records import Configured, Published, Purged, Record, Removed
 from headwater.jetstream.streams.foreseen import Foreseen, Message, is_foreseeable
-from headwater.jetstream.streams.limits import NOTHING_UNCOMMITTED, size_rule
+from headwater.jetstream.streams.limits import size_rule
 from headwater.jetstream.streams.log_messages import LogMessages
 from headwater.store.log.memory_log import MemoryLog
 from headwater.store.log.message_log import Batch
@@ -22,7 +22,7 @@ def batch_of(*subjects: bytes) -> Batch:
 
 def foreseen(log: MemoryLog, **settings: Any) -> Foreseen:
     config = StreamConfig(name="S", storage=Storage.MEMORY, **settings)
-    return Foreseen(LogMessages(log, lambda: NOTHING_UNCOMMITTED), config)
+    return Foreseen(LogMessages(log), config)
 
 
 def stored(*subjects: bytes) -> MemoryLog:

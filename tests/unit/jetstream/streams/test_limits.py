@@ -8,9 +8,7 @@ import pytest
 from headwater.jetstream.config.stream_config import Discard, StreamConfig
 from headwater.jetstream.streams.foreseen import Foreseen
 from headwater.jetstream.streams.limits import (
-    NOTHING_UNCOMMITTED,
     Messages,
-    Uncommitted,
     beyond_limits,
 )
 from headwater.jetstream.streams.log_messages import LogMessages
@@ -102,15 +100,14 @@ def test_a_log_and_the_messages_foreseen_over_it_are_limited_alike(name: str) ->
         limits["max_bytes"] *= 2
     chosen = config(**limits)
     log = stored()
-    messages = LogMessages(log, lambda: NOTHING_UNCOMMITTED)
+    messages = LogMessages(log)
     seen: list[Messages] = [messages, Foreseen(messages, chosen)]
     found = [beyond_limits(each, chosen, (b"a", b"b", b"c")) for each in seen]
     assert found[0] == found[1]
 
 
 def test_messages_that_are_not_visible_do_not_count() -> None:
-    log, hidden = stored(), Uncommitted()
-    hidden.hide(log, 5, [b"a", b"b"])
-    visible = LogMessages(log, lambda: hidden)
+    visible = LogMessages(stored())
+    visible.hide(5, [b"a", b"b"])
     assert (visible.messages, visible.count_of(b"a")) == (4, 2)
     assert beyond_limits(visible, config(max_msgs=3), (b"a",)) == [1]

@@ -6,8 +6,6 @@ from headwater.jetstream.config.stream_config import Storage, StreamConfig
 from headwater.jetstream.records import Configured, Published, Purged, Skipped
 from headwater.jetstream.streams import look_ahead
 from headwater.jetstream.streams.dedupe import DedupeWindow
-from headwater.jetstream.streams.limits import NOTHING_UNCOMMITTED
-from headwater.jetstream.streams.log_messages import LogMessages
 from headwater.jetstream.streams.look_ahead import LookAhead
 from headwater.store.log.memory_log import MemoryLog
 from headwater.store.log.message_log import Batch
@@ -29,7 +27,7 @@ def published(first: int, *ids: bytes, now_ns: int = 1) -> Published:
 def ahead_of(*records: Any) -> LookAhead:
     log = MemoryLog()
     dedupe = DedupeWindow(WINDOW_NS)
-    found = LookAhead(log, LogMessages(log, lambda: NOTHING_UNCOMMITTED), dedupe, CONFIG)
+    found = LookAhead(log, dedupe, CONFIG)
     for record in records:
         found.propose(record)
     return found

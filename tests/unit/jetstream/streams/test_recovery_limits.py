@@ -139,9 +139,9 @@ def test_what_waited_and_was_in_no_log_has_not_happened() -> None:
 def test_a_disk_that_is_full_does_not_keep_a_stream_from_coming_back() -> None:
     driver = StreamDriver(Storage.FILE, max_msgs=1)
     driver.fill("S.a")
-    driver.hold()
-    driver.fill("S.a")
     driver.disk.fail("write", JOURNAL, code=ENOSPC, times=None)
+    with pytest.raises(StoreError):
+        driver.fill("S.a")
     driver.kill()
     assert driver.stream.log.is_full
     assert driver.sequences == [1, 2], "more than it should have, and all of it readable"

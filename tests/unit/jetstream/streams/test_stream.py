@@ -90,7 +90,8 @@ def test_nothing_is_visible_or_answered_before_it_is_applied(drive: Drive) -> No
     driver.hold()
     driver.publish_together([Publish("S.b", b"x")])
     stream = driver.stream
-    assert (stream.visible_sequence, stream.log.last_sequence) == (1, 2)
+    assert (stream.visible_sequence, stream.look_ahead.next_sequence) == (1, 3)
+    assert stream.log.last_sequence == 1, "the log has nothing that is not committed"
     assert stream.message(2) is None
     assert stream.last_message(b"S.>") == stream.message(1)
     assert stream.count_from(b">", 1) == 1

@@ -342,10 +342,8 @@ def pass_all(
 
     `subject_bytes` is the size of all subjects, `largest` that of the largest header with its body.
     """
-    return (
-        not _exceeds_message_size(config, largest)
-        and _records_pass(subjects, subject_bytes, largest)
-        and _headers_pass(known, headers, ID_LINES)
+    return not _exceeds_message_size(config, largest) and pass_all_in_batch(
+        known, subjects, headers, subject_bytes, largest, ID_LINES
     )
 
 
@@ -355,23 +353,17 @@ def pass_all_in_batch(
     headers: list[bytes],
     subject_bytes: int,
     largest: int,
+    lines: tuple[bytes, ...] = BATCH_LINES,
 ) -> bool:
-    """Whether the messages of an atomic batch pass `check_record_size` and all rules behind it."""
-    return _records_pass(subjects, subject_bytes, largest) and _headers_pass(
-        known, headers, BATCH_LINES
+    """Whether the messages of an atomic batch pass `check_record_size` and all rules behind it.
+
+    `lines` are the header lines that they may have.
+    """
+    return (
+        largest <= LARGE_PAYLOAD_BYTES
+        and (subject_bytes <= SUBJECT_BYTES_MAX or max(map(len, subjects)) <= SUBJECT_BYTES_MAX)
+        and (not any(headers) or (hold_only(headers, lines) and known.are_new(ids_in(headers))))
     )
-
-
-def _records_pass(subjects: list[bytes], subject_bytes: int, largest: int) -> bool:
-    """Whether all messages are within the limits of `check_record_size`."""
-    return largest <= LARGE_PAYLOAD_BYTES and (
-        subject_bytes <= SUBJECT_BYTES_MAX or max(map(len, subjects)) <= SUBJECT_BYTES_MAX
-    )
-
-
-def _headers_pass(known: Draft | LookAhead, headers: list[bytes], lines: tuple[bytes, ...]) -> bool:
-    """Whether no rule reads these headers, and no id in them was seen before."""
-    return not any(headers) or (hold_only(headers, lines) and known.are_new(ids_in(headers)))
 
 
 def hold_only(headers: list[bytes], lines: tuple[bytes, ...]) -> bool:

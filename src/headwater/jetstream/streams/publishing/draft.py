@@ -44,7 +44,8 @@ class Draft:
         self.next_sequence = look_ahead.next_sequence
         # The id of the last message; empty if it had none.
         self.last_id = look_ahead.last_id(last_id)
-        self.byte_count = 0
+        # The bytes of the messages in flight and of the accepted ones.
+        self.byte_count = look_ahead.byte_count
         self._ids: dict[bytes, int] = {}
         # The first sequence of the atomic batch that is being checked.
         self._batch_began = 0
@@ -53,16 +54,13 @@ class Draft:
 
     def add(self, message: Message, message_id: bytes, purges: list[Purge]) -> int:
         """Add a message and its effects. Returns its sequence."""
-        sequence = self._assign(message_id)
+        sequence = self.skip(message_id)
         self.byte_count += message.size
         self.messages.admit(sequence, message, purges)
         return sequence
 
     def skip(self, message_id: bytes) -> int:
         """Assign a sequence to a message that is not stored. Returns the sequence."""
-        return self._assign(message_id)
-
-    def _assign(self, message_id: bytes) -> int:
         sequence = self.next_sequence
         self.next_sequence = sequence + 1
         self.last_id = message_id

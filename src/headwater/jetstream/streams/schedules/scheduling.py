@@ -143,3 +143,11 @@ class Scheduling:
     def give_back(self, sequences: Iterable[int]) -> None:
         """Make schedules due again whose copies were refused."""
         self._table.land(sequences)
+
+    def give_back_copies(self, headers: Iterable[bytes]) -> None:
+        """Make schedules due again whose copies, with these headers, are forgotten."""
+        for header in headers:
+            scheduler = value_of(header, names.SCHEDULER) if names.SCHEDULER in header else None
+            sequence = self._table.sequence_of(scheduler) if scheduler else None
+            if sequence is not None:
+                self._table.land([sequence])

@@ -54,6 +54,7 @@ class StreamStore:
             encoding=encoding_of(options),
             compresses_of=self._compresses_file,
             reserve_bytes=reserve_bytes_of(resources),
+            has_entries=True,
         )
         if self.store.offline and not self.store.stream_names():
             self.store.abandon()

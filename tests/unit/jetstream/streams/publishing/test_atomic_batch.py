@@ -51,7 +51,7 @@ def test_a_batch_is_one_record(drive: Drive) -> None:
         Publish("S.c", b"3", member(3, "1")),
     ]
     driver.publish_together(messages)
-    assert len(driver.stream.in_flight) == 1
+    assert len(driver.stream.look_ahead) == 1
     driver.release()
     assert driver.sequences == [3, 4, 5]
 

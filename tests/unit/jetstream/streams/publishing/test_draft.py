@@ -3,8 +3,6 @@
 from headwater.jetstream.config.stream_config import Storage, StreamConfig
 from headwater.jetstream.streams.dedupe import DedupeWindow
 from headwater.jetstream.streams.foreseen import Message
-from headwater.jetstream.streams.limits import NOTHING_UNCOMMITTED
-from headwater.jetstream.streams.log_messages import LogMessages
 from headwater.jetstream.streams.look_ahead import LookAhead
 from headwater.jetstream.streams.publishing.draft import Draft
 from headwater.store.log.memory_log import MemoryLog
@@ -14,8 +12,7 @@ CONFIG = StreamConfig(name="S", storage=Storage.MEMORY)
 
 def draft(window_ns: int = 100) -> Draft:
     log = MemoryLog()
-    messages = LogMessages(log, lambda: NOTHING_UNCOMMITTED)
-    return Draft(LookAhead(log, messages, DedupeWindow(window_ns), CONFIG), CONFIG, b"before")
+    return Draft(LookAhead(log, DedupeWindow(window_ns), CONFIG), CONFIG, b"before")
 
 
 def message(subject: bytes) -> Message:
