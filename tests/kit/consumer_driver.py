@@ -20,7 +20,7 @@ from headwater.jetstream.config.consumer_config import AckPolicy, ConsumerConfig
 from headwater.jetstream.config.consumer_defaults import ConsumerSurroundings
 from headwater.jetstream.config.stream_config import Storage
 from headwater.jetstream.consumers.acks import ACK, AckAddress, read_address
-from headwater.jetstream.consumers.machine import Consumer, starting
+from headwater.jetstream.consumers.machine import Consumer
 from headwater.jetstream.consumers.outbox import Event, Messages, Outbox
 from headwater.jetstream.consumers.records import (
     ConsumerCreated,
@@ -29,6 +29,7 @@ from headwater.jetstream.consumers.records import (
     ConsumerReset,
     Pinned,
 )
+from headwater.jetstream.consumers.start import starting
 from headwater.jetstream.records import Published
 from headwater.jetstream.streams.publishing.decision import Decision
 from tests.kit.stream_driver import StreamDriver

@@ -75,13 +75,14 @@ from headwater.jetstream.config.consumer_defaults import (
     in_utc,
 )
 from headwater.jetstream.config.stream_config import StreamConfig
-from headwater.jetstream.consumers.machine import Consumer, starting
+from headwater.jetstream.consumers.machine import Consumer
 from headwater.jetstream.consumers.records import (
     ConsumerCreated,
     ConsumerDeleted,
     ConsumerReset,
     Pinned,
 )
+from headwater.jetstream.consumers.start import starting
 from headwater.jetstream.errors import ApiError
 from headwater.jetstream.proposal import (
     ConsumerClosed,
