@@ -16,20 +16,17 @@ from headwater.base.emptying import Container
 from headwater.base.invariants import check
 from headwater.base.sliced import Work, at_once
 from headwater.jetstream import error_codes
-from headwater.jetstream.config.consumer_config import AckPolicy
 from headwater.jetstream.config.stream_config import Retention
 from headwater.jetstream.consumers import codec
 from headwater.jetstream.consumers.machine import Consumer
 from headwater.jetstream.consumers.outbox import Event, Outbox
 from headwater.jetstream.consumers.records import (
     LONG_RECORDS,
-    Acked,
     ConsumerConfigured,
     ConsumerCreated,
     ConsumerDeleted,
     ConsumerRecord,
     ConsumerReset,
-    Delivered,
     Dropped,
     Forgotten,
     LongRecord,
@@ -259,12 +256,7 @@ class Consumers:
         if isinstance(record, LONG_RECORDS):
             return at_once(self.applying(record))
         consumer = self._consumer_of(record)
-        released: Sequence[int] = ()
-        if isinstance(record, Acked):
-            released = self._needed_of(consumer, record.sequences)
-        elif isinstance(record, Delivered) and consumer.config.ack_policy is AckPolicy.NONE:
-            released = record.sequences
-        consumer.apply(record)
+        released = consumer.apply(record)
         self._note_holding(consumer)
         return self._released(released)
 
@@ -283,13 +275,6 @@ class Consumers:
         check(consumer is not None, "records are about consumers that are there")
         assert consumer is not None
         return consumer
-
-    def _needed_of(self, consumer: Consumer, sequences: Sequence[int]) -> Sequence[int]:
-        """The messages that the consumer still needed, each once."""
-        if self._retention is Retention.LIMITS:
-            return ()
-        pending, redelivered = consumer.state.pending, consumer.state.redelivered
-        return sorted({each for each in sequences if each in pending or each in redelivered})
 
     @property
     def _retention(self) -> Retention:

@@ -73,39 +73,44 @@ class Delivery:
     def _send_again(self, now_ns: int, out: Outbox) -> int:
         """Send messages of the queue of redeliveries. Returns their number."""
         consumer = self._consumer
-        again: list[int] = []
-        message = self._next_again(now_ns, out)
-        while message is not None:
-            deliveries = consumer.deliveries_of(message.sequence) + 1
-            if not self._send_one(message, deliveries, len(again), now_ns, out):
-                consumer.put_back(message.sequence)
+        count = 0
+        while consumer.ready_count and count < TURN_MESSAGES_MAX:
+            sequences = consumer.first_ready(TURN_MESSAGES_MAX - count)
+            again, is_through = self._send_some_again(sequences, now_ns, out)
+            if again:
+                consumer.record(Delivered(consumer.name, again, (), now_ns))
+            count += len(again)
+            if not is_through:
                 break
-            again.append(message.sequence)
-            if len(again) == TURN_MESSAGES_MAX:
-                break
-            message = self._next_again(now_ns, out)
-        if again:
-            consumer.record(Delivered(consumer.name, again, (), now_ns))
-        return len(again)
+        return count
 
-    def _next_again(self, now_ns: int, out: Outbox) -> StoredMessage | None:
-        """Remove and return the next message of the queue of redeliveries that may be sent."""
+    def _send_some_again(
+        self, sequences: list[int], now_ns: int, out: Outbox
+    ) -> tuple[list[int], bool]:
+        """Send messages of the queue of redeliveries.
+
+        Returns those that were sent, and False if a message had no receiver.
+        """
         consumer = self._consumer
-        if not self._has_receiver():
-            return None
-        while sequence := consumer.take_ready():
+        again: list[int] = []
+        for sequence in sequences:
+            if not self._has_receiver():
+                return again, False
             deliveries = consumer.deliveries_of(sequence)
             if 0 < consumer.config.max_deliver <= deliveries:
                 out.events.append(DeliveriesExceeded(sequence, deliveries))
                 consumer.record(Exhausted(consumer.name, [sequence]))
                 continue
             message = consumer.stream.message(sequence)
-            if message is not None:
-                return message
-            pending = consumer.state.pending[sequence]
-            out.events.append(Terminated(pending, sequence, deliveries, REMOVED_REASON))
-            consumer.record(Acked(consumer.name, [sequence], now_ns))
-        return None
+            if message is None:
+                pending = consumer.state.pending[sequence]
+                out.events.append(Terminated(pending, sequence, deliveries, REMOVED_REASON))
+                consumer.record(Acked(consumer.name, [sequence], now_ns))
+                continue
+            if not self._send_one(message, deliveries + 1, len(again), now_ns, out):
+                return again, False
+            again.append(sequence)
+        return again, True
 
     def _has_receiver(self) -> bool:
         consumer = self._consumer

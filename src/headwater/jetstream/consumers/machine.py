@@ -2,10 +2,12 @@
 
     pulls, interest, acks ─▶ Consumer ─▶ records (durable)  +  Outbox (messages, statuses, events)
 
-Durable state changes by `apply` alone, from records alone; deliveries and acknowledgements are
-applied at once and recorded with the next batch of the stream. State that ends with a connection or
-a process (waiting requests, interest, flow windows, the queue of redeliveries) is here too and
-never recorded.
+Durable state changes by `apply` alone, from records alone. A step of the consumer applies its
+records at once, ahead of the log, and hands them out to be committed (`Outbox.records`); until they
+are, they can be undone, and the consumer is then what the log says. The effects of a record on the
+stream begin when it is committed (`Consumers.apply`). State that ends with a connection or a
+process (waiting requests, interest, flow windows, the queue of redeliveries) is here too and never
+recorded.
 
 A consumer knows no socket and no timer: its runner passes the time, asks for the next timer
 (`next_due_ns`), and calls `deliver` when there may be messages to send.
@@ -14,9 +16,11 @@ A consumer knows no socket and no timer: its runner passes the time, asks for th
 from bisect import bisect_left
 from collections import OrderedDict, deque
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Final, final
+from itertools import islice
+from typing import TYPE_CHECKING, Final, NamedTuple, final
 
 from headwater.base.ids import base62
+from headwater.base.invariants import check
 from headwater.base.sliced import Work, at_once
 from headwater.go.times import ZERO_TIME_TEXT, format_time
 from headwater.jetstream.api.consumer_documents import (
@@ -29,6 +33,7 @@ from headwater.jetstream.config.consumer_config import (
     ConsumerConfig,
     PriorityPolicy,
 )
+from headwater.jetstream.config.stream_config import Retention
 from headwater.jetstream.consumers.acknowledging import Acknowledging
 from headwater.jetstream.consumers.delivery import Delivery
 from headwater.jetstream.consumers.outbox import (
@@ -62,7 +67,7 @@ from headwater.jetstream.consumers.records import (
     Postponed,
 )
 from headwater.jetstream.consumers.redelivery import Deadlines
-from headwater.jetstream.consumers.state import ConsumerState
+from headwater.jetstream.consumers.state import ConsumerState, StateImage
 from headwater.store.log.message_log import ALL_SUBJECTS, PURGED_AT_A_TIME
 
 if TYPE_CHECKING:
@@ -76,6 +81,30 @@ _STALLED: Final = b"Nats-Consumer-Stalled: %b\r\n"
 PIN_ID_SIZE: Final = 22
 # A pull consumer outlives its inactivity threshold by this, for requests on their way.
 INACTIVE_GRACE_NS: Final = 100_000_000
+
+
+class Image(NamedTuple):
+    """The values that a record is about to replace, and those that follow from them."""
+
+    state: StateImage
+    position: int
+    # Messages that the record removes from the first phase of last-per-subject delivery.
+    last_per_subject: Sequence[int]
+    # Messages that the record removes from the queue of redeliveries.
+    ready: list[int]
+    pin_ends_ns: int
+
+
+class AheadRecord(NamedTuple):
+    """A record that is applied and not committed.
+
+    `released` has the messages that the consumer needs no longer, and `image` undoes the record;
+    None in a stream whose records are committed at once.
+    """
+
+    record: ConsumerRecord
+    released: Sequence[int]
+    image: Image | None
 
 
 @final
@@ -96,8 +125,10 @@ class Consumer:
         self.created_ns = created_ns
         self.state = ConsumerState(config.ack_policy, start, lasts_until)
         self.deadlines = Deadlines(config, self.state)
-        # Messages to be sent again, in order, as soon as a receiver is there.
+        # Pending messages to be sent again, in order, as soon as a receiver is there.
         self._ready: OrderedDict[int, None] = OrderedDict()
+        # Records that are applied and not committed, in order.
+        self.ahead: deque[AheadRecord] = deque()
         self.delivery = Delivery(self)
         self.acks = Acknowledging(self)
         self.pulls: PullQueue | None = None
@@ -176,6 +207,78 @@ class Consumer:
         self.stream.append(record)
         self.stream.apply(record)
 
+    def apply_ahead(self, record: ConsumerRecord) -> None:
+        """Apply a record that is not committed yet, so that it can be undone."""
+        image = self._image(record)
+        self.ahead.append(AheadRecord(record, self.apply(record), image))
+
+    def take_back(self) -> None:
+        """Undo all records that are not committed; `apply_again` applies them again."""
+        self._undo(len(self.ahead))
+
+    def apply_again(self) -> None:
+        """Apply the records again that `take_back` undid, after the state was changed."""
+        records = [each.record for each in self.ahead]
+        self.ahead.clear()
+        for record in records:
+            self.apply_ahead(record)
+
+    def forget_ahead(self, count: int) -> None:
+        """Undo the last `count` records, which will not be committed."""
+        self._undo(count)
+        for _ in range(count):
+            self.ahead.pop()
+
+    def _undo(self, count: int) -> None:
+        for _, _, image in islice(reversed(self.ahead), count):
+            assert image is not None
+            self._put_back(image)
+        self.state.sort_pending()
+
+    def _image(self, record: ConsumerRecord) -> Image:
+        state = self.state
+        last_per_subject: Sequence[int] = ()
+        sequences: Iterable[int] = ()
+        if isinstance(record, Delivered):
+            sequences = [*record.again, *record.sequences]
+            if self.last_per_subject:
+                last_per_subject = record.sequences
+        elif isinstance(record, Acked) and record.floor is not None:
+            sequences = state.unsettled_up_to(record.floor[1])
+        elif isinstance(record, Acked | Postponed | Exhausted):
+            sequences = record.sequences
+        else:
+            check(isinstance(record, Pinned), "only records of steps are applied ahead")
+        ready = [each for each in sequences if each in self._ready] if self._ready else []
+        return Image(
+            state.image(sequences),
+            self.cursor.sequence,
+            last_per_subject,
+            ready,
+            self._pin_ends_ns,
+        )
+
+    def _put_back(self, image: Image) -> None:
+        """Undo the youngest record."""
+        self.state.undo(image.state)
+        self._pin_ends_ns = image.pin_ends_ns
+        if self.cursor.sequence != image.position:
+            self.cursor.move(image.position)
+        if image.last_per_subject:
+            self.last_per_subject.extendleft(reversed(image.last_per_subject))
+            # Some of these messages may have been removed meanwhile.
+            self._last_per_subject_checked = -1
+        pending = self.state.pending
+        sequences = [message[0] for message in image.state.messages]
+        for sequence in sequences:
+            if sequence not in pending:
+                self._ready.pop(sequence, None)
+        for sequence in reversed(image.ready):
+            self._ready[sequence] = None
+            self._ready.move_to_end(sequence, last=False)
+        # A deadline that has passed meanwhile is due again.
+        self.deadlines.sent_again(sequences)
+
     def applying(self, record: ConsumerReset | ConsumerConfigured) -> Work[None]:
         """Apply a reset or another configuration, some messages at a time."""
         if isinstance(record, ConsumerReset):
@@ -183,17 +286,25 @@ class Consumer:
         else:
             yield from self._reconfiguring(record.config, record.place)
 
-    def apply(self, record: ConsumerRecord) -> None:
-        """Change the durable state; the stream decides for itself which messages leave it."""
+    def apply(self, record: ConsumerRecord) -> Sequence[int]:
+        """Change the durable state. Returns the messages that the consumer needs no longer.
+
+        These may leave the stream when the record is committed.
+        """
         state = self.state
+        released: Sequence[int] = ()
         if isinstance(record, Delivered):
             state.deliver(record.again, record.sequences, record.now_ns)
             if record.sequences:
                 self._move_behind(record.sequences)
-            if self.config.ack_policy is not AckPolicy.NONE:
-                self.deadlines.sent(record.sequences, record.now_ns)
+            if self.config.ack_policy is AckPolicy.NONE:
+                return record.sequences
+            self.deadlines.sent(record.sequences, record.now_ns)
+            if record.again:
                 self.deadlines.sent_again(record.again)
+                self._unready_all(record.again)
         elif isinstance(record, Acked):
+            released = self._needed_of(record.sequences)
             state.acked_ns = record.now_ns
             if record.floor is None:
                 state.acknowledge(record.sequences)
@@ -210,6 +321,7 @@ class Consumer:
             self.deadlines.sent_again([sequence for sequence, _ in there])
         elif isinstance(record, Exhausted):
             state.give_up(record.sequences)
+            self._unready_all(record.sequences)
         elif isinstance(record, Dropped):
             state.acknowledge(record.sequences)
             self._unready_all(record.sequences)
@@ -219,6 +331,15 @@ class Consumer:
             state.pin_id, state.pinned_ns = record.pin_id, record.now_ns if record.pin_id else 0
         elif isinstance(record, ConsumerReset | ConsumerConfigured):
             at_once(self.applying(record))
+        return released
+
+    def _needed_of(self, sequences: Sequence[int]) -> Sequence[int]:
+        """Those of the messages that the consumer still needs, each once."""
+        if self.stream.config.retention is Retention.LIMITS:
+            # No consumer keeps a message in the stream.
+            return ()
+        pending, redelivered = self.state.pending, self.state.redelivered
+        return sorted({each for each in sequences if each in pending or each in redelivered})
 
     def _resetting(self, start_sequence: int) -> Work[None]:
         self.state.lasts_until = 0
@@ -354,18 +475,10 @@ class Consumer:
         """The number of messages in the queue of redeliveries."""
         return len(self._ready)
 
-    def take_ready(self) -> int:
-        """Remove and return the next message to redeliver that is still pending, else 0."""
-        while self._ready:
-            sequence, _ = self._ready.popitem(last=False)
-            if sequence in self.state.pending:
-                return sequence
-        return 0
-
-    def put_back(self, sequence: int) -> None:
-        """Put a message that could not be sent back at the front of the queue of redeliveries."""
-        self._ready[sequence] = None
-        self._ready.move_to_end(sequence, last=False)
+    def first_ready(self, count_max: int) -> list[int]:
+        """The first messages in the queue of redeliveries; a record of their delivery removes
+        them."""
+        return [*islice(self._ready, count_max)]
 
     def unready(self, sequence: int) -> None:
         """Remove a message from the queue of redeliveries."""

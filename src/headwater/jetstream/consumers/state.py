@@ -5,14 +5,31 @@ deliveries, the stream's identifies the message. While a message is pending it k
 sequence of its first delivery.
 
 The state of a message is plain ints in dicts, which the garbage collector does not traverse.
+
+A record that is applied before it is committed can be undone: the state keeps the values that the
+record replaces (`image`) and puts them back (`undo`).
 """
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import islice, repeat, takewhile
-from typing import final
+from typing import NamedTuple, final
 
 from headwater.jetstream.config.consumer_config import AckPolicy
+
+
+class StateImage(NamedTuple):
+    """The values that a record is about to replace.
+
+    `messages` has the stream sequence of each message that the record touches, and its values in
+    `pending`, `sent_ns` and `redelivered`; None for a value that is not there.
+    """
+
+    delivered: tuple[int, int]
+    floor: tuple[int, int]
+    times_ns: tuple[int, int]
+    pin: tuple[str, int]
+    messages: list[tuple[int, int | None, int | None, int | None]]
 
 
 @final
@@ -192,6 +209,33 @@ class ConsumerState:
         while order and order[0] not in pending:
             order.popleft()
 
+    def image(self, sequences: Iterable[int]) -> StateImage:
+        """The values that a record about these messages may replace."""
+        pending, sent_ns, redelivered = self.pending.get, self.sent_ns.get, self.redelivered.get
+        return StateImage(
+            (self.delivered_consumer, self.delivered_stream),
+            (self.floor_consumer, self.floor_stream),
+            (self.delivered_ns, self.acked_ns),
+            (self.pin_id, self.pinned_ns),
+            [(each, pending(each), sent_ns(each), redelivered(each)) for each in sequences],
+        )
+
+    def undo(self, image: StateImage) -> None:
+        """Put the values of an image back, which is the youngest; `sort_pending` comes last."""
+        self.delivered_consumer, self.delivered_stream = image.delivered
+        self.floor_consumer, self.floor_stream = image.floor
+        self.delivered_ns, self.acked_ns = image.times_ns
+        self.pin_id, self.pinned_ns = image.pin
+        for sequence, consumer_sequence, sent_ns, times in image.messages:
+            _put_back(self.pending, sequence, consumer_sequence)
+            _put_back(self.sent_ns, sequence, sent_ns)
+            _put_back(self.redelivered, sequence, times)
+
+    def sort_pending(self) -> None:
+        """Compute the order of the pending messages, after records were undone."""
+        # Messages are delivered for the first time in the order of the stream.
+        self._order = deque(sorted(self.pending))
+
     def dump(self) -> dict[str, object]:
         """All durable values, in a form that does not depend on how the state came about."""
         return {
@@ -222,4 +266,11 @@ class ConsumerState:
         self.pending = {sequence: consumer for sequence, consumer, _ in pending}
         self.sent_ns = {sequence: sent_ns for sequence, _, sent_ns in pending}
         self.redelivered = dict(redelivered)
-        self._order = deque(sorted(self.pending))
+        self.sort_pending()
+
+
+def _put_back(values: dict[int, int], sequence: int, value: int | None) -> None:
+    if value is None:
+        values.pop(sequence, None)
+    else:
+        values[sequence] = value
